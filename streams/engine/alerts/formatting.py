@@ -24,6 +24,11 @@ def usd(nano: int) -> str:
     return f"${cents // 100:,}.{cents % 100:02d}"
 
 
+def rounded_usd(nano: int) -> str:
+    """Format an estimate: whole dollars from $10 on."""
+    return usd(nano) if abs(nano) < 10 * _NANO else f"${(nano + _NANO // 2) // _NANO:,}"
+
+
 def times(ratio: float) -> str:
     """Format a ratio as a multiple."""
     return f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.1f}x"
@@ -44,6 +49,12 @@ def instant(ms: int) -> str:
     return f"{_EPOCH + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def short_instant(ms: int, today_ms: int) -> str:
+    """Format as `03:12`, with the date if it is another UTC day than that of `today_ms`."""
+    at, today = (_EPOCH + timedelta(milliseconds=each) for each in (ms, today_ms))
+    return f"{at:%H:%M}" if at.date() == today.date() else f"{at:%Y-%m-%d %H:%M}"
+
+
 def one_line(name: str) -> str:
     """Return a name without characters that break, reverse or colour a line."""
     return visible(name)
@@ -51,4 +62,10 @@ def one_line(name: str) -> str:
 
 def gpus(milli: int) -> str:
     """Format a number of GPUs, with up to three decimals."""
-    return f"{milli / 1000:,.3f}".rstrip("0").rstrip(".") + (" GPU" if milli == 1000 else " GPUs")
+    return count(milli, "GPU")
+
+
+def count(milli: int, noun: str = "") -> str:
+    """Format a number of things, with up to three decimals."""
+    number = f"{milli / 1000:,.3f}".rstrip("0").rstrip(".")
+    return f"{number} {noun}{'' if milli == 1000 else 's'}" if noun else number

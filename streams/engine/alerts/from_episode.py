@@ -57,7 +57,7 @@ def alert_of(
     dimensions: AlertDimensions,
     cause: str = "",
 ) -> Alert:
-    """Build the row after a change of this kind at `at_ms`; `cause`: why a fact holds, in a few words."""
+    """Build the row after a change of this kind at `at_ms`; `cause`: why the rule holds, in a few words."""
     name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
     shown = AlertFigures(
         rule=name,

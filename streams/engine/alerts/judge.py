@@ -50,7 +50,7 @@ class Judge:
 
         One row for each change of status, with the figures of that tick; and for an alert that keeps firing at most one
         more, with the figures of the last tick at which it held (burn rules only). `cause_of(job_id, rule, at_ms)` says in
-        a few words why another rule holds when it opens.
+        a few words why a rule holds.
 
         Raises:
             ValueError: The ticks do not ascend.
@@ -81,7 +81,8 @@ class Judge:
                 line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], severity, at_ms)
             silenced = bool(line["silenced"])
             then = EpisodeFigures(*episode)
-            cause = cause_of(job_ids[job], rule, at_ms) if kind == OPENED and rule >= BURN_RULES else ""
+            asks = kind == OPENED or (kind == HELD and rule < BURN_RULES)
+            cause = cause_of(job_ids[job], rule, at_ms) if asks else ""
             rows.append(alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause))
         return sorted(rows, key=_order)
 

@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.alerts.formatting import gpus, instant, one_line, span, times, usd
+from streams.engine.alerts.formatting import (
+    gpus,
+    instant,
+    one_line,
+    rounded_usd,
+    short_instant,
+    span,
+    times,
+    usd,
+)
 from streams.engine.alerts.rules import (
     BASIS_RULE,
     BURN_RULES,
@@ -19,9 +28,11 @@ from streams.engine.alerts.rules import (
     TRAFFIC_RULE,
     UNPRICED_RULE,
 )
+from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, SWITCHED_OFF
 
 _RULES: Final = {rule.name: rule for rule in BURN_RULES}
+_UNHEEDED_MS: Final = 8 * HOUR_MS
 _COVERED_BY: Final = {"burn_sustained": "burn_fast", "burn_drift": "a page"}
 
 
@@ -52,19 +63,25 @@ def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
         text = f"the rule {shown.rule} does not apply to {job} any more; {_from_to(shown)}"
     else:
         text = _TEXTS[shown.rule](job, shown)
-    return "; ".join((text, *_who(dimensions)))
+    # The cause of a burn says where and what the job holds, as far as it matters.
+    where = [] if shown.cause and shown.rule in _RULES else _where(dimensions)
+    return "; ".join((text, *where, *_who(dimensions)))
 
 
 def _burn(job: str, shown: AlertFigures) -> str:
     rule = _RULES[shown.rule]
+    if shown.kind in (OPENED, HELD):
+        return (
+            f"{job} burns {_rate(shown)}, {times(shown.ratio)} the {usd(shown.expected_nano_per_hour)}/h expected:"
+            f" {shown.cause or f'since {instant(shown.started_ms)}; stop it or declare it'},"
+            f" else {_more(shown)}{_again(shown)}"
+        )
     figures = (
         f"{usd(shown.usd_nano_per_hour)}/h, {times(shown.ratio)} the {usd(shown.expected_nano_per_hour)}/h expected"
         f" ({times(shown.short_ratio)} over {span(rule.short_ms)}):"
         f" {usd(shown.cost_nano)} in {span(shown.elapsed_ms)},"
         f" {usd(shown.cost_nano - shown.expected_nano)} more than expected"
     )
-    if shown.kind in (OPENED, HELD):
-        return f"{job} burns {figures}; since {instant(shown.started_ms)}{_again(shown)}"
     if shown.kind == ENDED:
         end = "has ended"
     elif shown.kind == OUTRANKED:
@@ -76,6 +93,14 @@ def _burn(job: str, shown: AlertFigures) -> str:
             f"burns less than {times(rule.clear_ratio)} of what is expected over {span(rule.short_ms)} again"
         )
     return f"{job} {end}; it burnt {figures}; {_from_to(shown)}"
+
+
+def _more(shown: AlertFigures) -> str:
+    """Return what it costs above what is expected if nothing is done for 8 h: for a night, or a working day."""
+    until_ms = (shown.at_ms + _UNHEEDED_MS) // HOUR_MS * HOUR_MS
+    per_hour = shown.usd_nano_per_hour - shown.expected_nano_per_hour
+    more = rounded_usd(per_hour * (until_ms - shown.at_ms) // HOUR_MS)
+    return f"{more} more by {short_instant(until_ms, shown.at_ms)} UTC at this rate"
 
 
 def _unpriced(job: str, shown: AlertFigures) -> str:
@@ -168,13 +193,18 @@ def _again(shown: AlertFigures) -> str:
     return f", fired {shown.firings} times" if shown.firings > 1 else ""
 
 
-def _who(dimensions: AlertDimensions) -> list[str]:
-    """Return GPUs and place, owner and team; unknown ones are left out."""
+def _where(dimensions: AlertDimensions) -> list[str]:
+    """Return GPUs and place; unknown ones are left out."""
     what = [gpus(dimensions.gpu_milli)] if dimensions.gpu_milli else []
     what += [one_line(name) for name in (dimensions.gpu_type, dimensions.region, dimensions.cluster) if name]
+    return [", ".join(what)] if what else []
+
+
+def _who(dimensions: AlertDimensions) -> list[str]:
+    """Return owner and team; unknown ones are left out."""
     who = [
         f"{label} {one_line(name)}"
         for label, name in (("owner", dimensions.owner), ("team", dimensions.team))
         if name
     ]
-    return [", ".join(part) for part in (what, who) if part]
+    return [", ".join(who)] if who else []

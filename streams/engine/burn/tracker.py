@@ -19,18 +19,20 @@ from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Memory
 from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.profiles import Profiles
+from streams.engine.alerts.rules import WINDOW_MS
 from streams.engine.alerts.unstored import UnstoredAlerts
 from streams.engine.burn.curve_extension import CurveExtension
 from streams.engine.burn.expiry_queue import ExpiryQueue
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.job_rules.causes import cause_of
+from streams.engine.job_rules.burn_cause import JobRates, burn_cause
+from streams.engine.job_rules.causes import cause_of, flow_costs
 from streams.engine.job_rules.facts import facts_of, silent_rows
 from streams.engine.job_rules.idle_gpus import IdleGpus, mark_idle, turn_of
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import TICK_MS
+from streams.engine.kernels.episode import BURN_RULES, TICK_MS
 from streams.engine.ledger.gpu_rates import GpuRates
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import KnownReference, ReferenceView, Standing
@@ -203,12 +205,20 @@ class BurnTracker:
             self.alerts.add(alert)
 
     def _cause(self, tracked: TrackedJobs, job_id: str, rule: int, at_ms: int) -> str:
-        """Return why a fact about a job holds at a tick, in a few words."""
+        """Return why a rule about a job holds at a tick, in a few words."""
         known = self._jobs[job_id]
+        job = tracked.jobs.get(job_id)
+        if rule < BURN_RULES:
+            if job is None or self._book is None:
+                return ""
+            from_ms = at_ms - WINDOW_MS[rule]
+            flows = flow_costs(job, self._book, from_ms, at_ms)
+            paid = JobRates(known.timelines, known.lines, known.declared, known.planned, flows)
+            return burn_cause(paid, from_ms, at_ms)
         return cause_of(
             rule,
             at_ms,
-            tracked.jobs.get(job_id),
+            job,
             known.facts,
             known.lines,
             self._profiles[known.profile],

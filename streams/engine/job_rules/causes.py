@@ -6,9 +6,9 @@ It must not judge, and it reads the state only when an alert changes. Names stay
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final
 
 from schemas.events import FLOW_FIELDS
 from streams.engine.alerts.formatting import instant, one_line, span, times, usd
@@ -35,13 +35,6 @@ from streams.engine.timeline.lines import Flow, Lines
 
 _REASONS_AT_MOST: Final = 3
 _UNKNOWN: Final = "unknown"
-
-
-class FlowCost(NamedTuple):
-    """A flow of traffic and what it cost, in nano-dollars."""
-
-    flow: Flow
-    nano: int
 
 
 def cause_of(
@@ -146,14 +139,25 @@ def unpriced_cause(facts: JobFacts, at_ms: int, traffic_counts: bool) -> str:
 
 def traffic_cause(job: JobState, book: PriceBook, at_ms: int) -> str:
     """Return the flow of traffic that costs most in the hour before."""
-    costs: Counter[Flow] = Counter()
-    for found in _flows(job, book, at_ms):
-        costs[found.flow] += found.nano
+    costs = flow_costs(job, book, at_ms - HOUR_MS, at_ms)
     if not costs:
         return ""
     # Of equal ones the first by name: the order of amounts must not matter.
     flow, nano = min(costs.items(), key=lambda item: (-item[1], item[0]))
-    return f"{flow_words(flow)} alone {usd(nano)}"
+    return f"{flow} alone {usd(nano)}"
+
+
+def flow_costs(job: JobState, book: PriceBook, from_ms: int, at_ms: int) -> Counter[str]:
+    """Return what each flow of traffic cost in the minutes of [from_ms, at_ms], in nano-dollars, by its words."""
+    minutes = [(from_ms // MINUTE_MS, at_ms // MINUTE_MS + 1)]
+    costs: Counter[str] = Counter()
+    for attempt in job.attempts.values():
+        if len(attempt.traffic):
+            for rows in attempt.traffic.rows(minutes, book, *payer_of(job), ()).values():
+                for line, (quantity, _) in rows.items():
+                    nano = cost_of(quantity, line.price.usd_nano, line.price.divisor)
+                    costs[f"{line.price.component} {flow_words(line.flow)}"] += nano
+    return costs
 
 
 def flow_words(flow: Flow) -> str:
@@ -164,12 +168,3 @@ def flow_words(flow: Flow) -> str:
         ends = said["region"] or "?", said["dst_region"]
         words.append(" -> ".join(end for end in ends if end))
     return " ".join(word for word in words if word) or "traffic"
-
-
-def _flows(job: JobState, book: PriceBook, at_ms: int) -> Iterator[FlowCost]:
-    minutes = [((at_ms - HOUR_MS) // MINUTE_MS, at_ms // MINUTE_MS + 1)]
-    for attempt in job.attempts.values():
-        if len(attempt.traffic):
-            for rows in attempt.traffic.rows(minutes, book, *payer_of(job), ()).values():
-                for line, (quantity, _) in rows.items():
-                    yield FlowCost(line.flow, cost_of(quantity, line.price.usd_nano, line.price.divisor))

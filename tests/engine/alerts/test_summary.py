@@ -34,16 +34,16 @@ def lines(*stretches: tuple[int, At], dimensions: AlertDimensions = RAY) -> list
 def test_a_page_says_how_much_against_what_since_when_and_whose() -> None:
     (line,) = lines((0, At(m5=6.4, m15=3.2)))
     assert line == (
-        "llama burns $128.00/h, 3.2x the $40.00/h expected (6.4x over 5 min): $32.00 in 15 min,"
-        " $22.00 more than expected; since 2026-03-01 03:00:00 UTC; 64 GPUs, h100, eu-1; owner ann, team nlp"
+        "llama burns $128.00/h, 3.2x the $40.00/h expected: since 2026-03-01 03:00:00 UTC; stop it or declare it,"
+        " else $704 more by 11:00 UTC at this rate; 64 GPUs, h100, eu-1; owner ann, team nlp"
     )
 
 
 def test_what_is_not_known_is_left_out() -> None:
     (line,) = lines((0, replace(DRIFT, h6=1.6)), dimensions=AlertDimensions("j", gpu_milli=1000))
     assert line == (
-        "j burns $2.67/h, 1.6x the $1.67/h expected (1.5x over 1 h): $16.00 in 6 h, $6.00 more than expected;"
-        " since 2026-03-01 03:00:00 UTC; 1 GPU"
+        "j burns $2.67/h, 1.6x the $1.67/h expected: since 2026-03-01 03:00:00 UTC; stop it or declare it,"
+        " else $8.00 more by 11:00 UTC at this rate; 1 GPU"
     )
 
 

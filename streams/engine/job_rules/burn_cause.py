@@ -1,0 +1,205 @@
+"""Finds why a job costs more than expected: the cause of the largest share of the extra cost in a window, and what to do.
+
+A pure function of what the job pays as known at an instant. The rate is compared with that of the last time at which it
+was no more than expected: they differ by size or by price. Traffic comes on top, and so does what nothing explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from schemas.events import PRICE_FIELDS
+from streams.engine.alerts.formatting import count, one_line, short_instant, span, usd
+from streams.engine.job_rules.stretches import Stretch, stretches
+from streams.engine.kernels.burn import HOUR_MS
+from streams.engine.timeline.attempts import Timeline
+from streams.engine.timeline.lines import Lines
+from streams.engine.windows.expected import Expected
+
+_PURCHASE: Final = PRICE_FIELDS.index("purchase")
+_HARDWARE: Final = (PRICE_FIELDS.index("gpu_type"), PRICE_FIELDS.index("instance_type"))
+# The kinds of causes; of equal shares the first one is named.
+SIZE, PURCHASE, HARDWARE, PRICE, TRAFFIC, REST = range(6)
+# As the judge has it: a threshold that is missed by less than this share of it is reached.
+_NOISE: Final = 1 + Fraction(1, 10**9)
+
+
+class JobRates(NamedTuple):
+    """What a job pays and what is expected, as known at an instant.
+
+    `traffic` is what each flow cost in the window, in nano-dollars; `declared` and `planned` are those of Expected.
+    """
+
+    timelines: Mapping[int, Timeline]
+    lines: Mapping[int, Lines]
+    declared: Sequence[tuple[int, int]]
+    planned: Sequence[tuple[int, int, int]]
+    traffic: Mapping[str, int]
+
+
+class _Extra(NamedTuple):
+    """Extra cost by one change, in nano-dollars, and what changed: from `before` to `after`, in force until `until_ms`."""
+
+    nano: Fraction
+    before: Stretch | None
+    after: Stretch
+    until_ms: int
+
+
+def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
+    """Return the cause of the largest share of the extra cost in [from_ms, at_ms), and what to do, in a few words.
+
+    '' if nothing is known of what the job pays.
+    """
+    extras, expected = _extras(paid, from_ms, at_ms)
+    nano = {kind: sum(each.nano for each in changes.values()) for kind, changes in extras.items()}
+    largest = min(nano, key=lambda kind: (-nano[kind], kind), default=REST)
+    traffic_nano = sum(paid.traffic.values())
+    if traffic_nano > nano.get(largest, 0):
+        flow, flow_nano = min(paid.traffic.items(), key=lambda item: (-item[1], item[0]))
+        return f"{flow} cost {usd(flow_nano)} in {span(at_ms - from_ms)}; keep the data where the job runs"
+    if expected is None or not nano:
+        return ""
+    # Of several changes of the kind, the one that cost most; of equal ones the last.
+    since_ms, extra = max(extras[largest].items(), key=lambda item: (item[1].nano, item[0]))
+    if largest == REST or extra.before is None:
+        return _rest(paid, extra, since_ms, expected, at_ms)
+    when = _when(since_ms, extra.until_ms, at_ms) + _retry(paid.timelines, extra.before, extra.after)
+    if largest == SIZE:
+        sizes = count(extra.after.units, extra.after.noun), count(extra.before.units)
+        return f"{sizes[0]} {when}, {sizes[1]} before; scale it back or declare it"
+    return f"{_price(largest, extra.before, extra.after, when)} or declare it"
+
+
+def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[int, _Extra]], Expected | None]:
+    """Return the extra cost in the window by kind of cause and instant of change, and the expected rate.
+
+    None: nothing was ever paid.
+    """
+    extras: dict[int, dict[int, _Extra]] = {}
+    expected: Expected | None = None
+    base: Stretch | None = None
+    since: dict[int, tuple[object, int]] = {}
+    for stretch in stretches(paid.timelines, paid.lines, at_ms):
+        if expected is None:
+            if not stretch.rate or stretch.unpriced:
+                continue
+            expected = Expected(paid.declared, paid.planned, float(stretch.rate * HOUR_MS))
+        pieces = expected.between(stretch.from_ms, stretch.until_ms)
+        ends_ms = [*(piece_ms for piece_ms, _ in pieces[1:]), stretch.until_ms]
+        for (piece_ms, per_hour), end_ms in zip(pieces, ends_ms, strict=True):
+            usual = Fraction(per_hour) / HOUR_MS
+            if stretch.rate <= usual * _NOISE:
+                base = stretch
+            for kind, value in _values(stretch, per_hour):
+                if kind not in since or since[kind][0] != value:
+                    since[kind] = (value, piece_ms)
+            inside_ms = end_ms - max(piece_ms, from_ms)
+            if inside_ms <= 0:
+                continue
+            for kind, rate in _differences(base, stretch, usual):
+                changes = extras.setdefault(kind, {})
+                since_ms = since[kind][1]
+                before = changes[since_ms].nano if since_ms in changes else Fraction(0)
+                changes[since_ms] = _Extra(before + rate * inside_ms, base, stretch, end_ms)
+    return extras, expected
+
+
+def _values(stretch: Stretch, per_hour: float) -> Iterator[tuple[int, object]]:
+    """Yield what each kind of cause is a change of."""
+    yield SIZE, (stretch.noun, stretch.units)
+    yield PURCHASE, stretch.fields[_PURCHASE]
+    yield HARDWARE, _hardware(stretch)
+    yield PRICE, tuple(sorted((sku, price.usd_nano) for sku, price in stretch.prices.items()))
+    yield REST, per_hour
+
+
+def _differences(base: Stretch | None, now: Stretch, usual: Fraction) -> Iterator[tuple[int, Fraction]]:
+    """Yield what each kind of cause adds to the rate, in nano-dollars per ms; together they are the extra rate."""
+    if base is None:
+        yield REST, now.rate - usual
+        return
+    yield REST, base.rate - usual
+    if base is now:
+        return
+    size = Fraction(0)
+    if base.noun == now.noun:
+        # What both changed together is shared evenly.
+        size = (now.units - base.units) * (base.rate / base.units + now.rate / now.units) / 2
+    if size:
+        yield SIZE, size
+    price = now.rate - base.rate - size
+    if not price:
+        return
+    if base.fields[_PURCHASE] != now.fields[_PURCHASE]:
+        yield PURCHASE, price
+    elif _hardware(base) != _hardware(now):
+        yield HARDWARE, price
+    else:
+        yield PRICE, price
+
+
+def _price(kind: int, before: Stretch, after: Stretch, when: str) -> str:
+    """Return how the price changed, and what to do."""
+    if kind == PRICE:
+        return _revision(before, after, when)
+    if kind == PURCHASE:
+        names = [one_line(each.fields[_PURCHASE] or "no purchase") for each in (after, before)]
+    else:
+        names = [one_line(_hardware(each)) or "other hardware" for each in (after, before)]
+    rates = [usd(round(each.rate * HOUR_MS * 1000 / each.units)) for each in (after, before)]
+    return (
+        f"{names[0]} at {rates[0]} per {after.noun}-h {when}, {names[1]} at {rates[1]} before; move it back"
+    )
+
+
+def _revision(before: Stretch, after: Stretch, when: str) -> str:
+    """Return which SKU costs what instead of what: the one whose share of the rate rose most."""
+    rises = {
+        sku: price.rate / after.units - before.prices[sku].rate / before.units
+        for sku, price in after.prices.items()
+        if sku in before.prices and before.prices[sku].usd_nano != price.usd_nano
+    }
+    if not rises:
+        skus = ", ".join(map(one_line, sorted(after.prices.keys() - before.prices.keys()))) or "another SKU"
+        return f"priced by {skus} {when}; check the price"
+    sku = min(rises, key=lambda name: (-rises[name], name))
+    prices = usd(after.prices[sku].usd_nano), usd(before.prices[sku].usd_nano)
+    return f"price of {one_line(sku)} {prices[0]} {when}, {prices[1]} before; check the price"
+
+
+def _rest(paid: JobRates, extra: _Extra, since_ms: int, expected: Expected, at_ms: int) -> str:
+    last_ms = extra.until_ms - 1
+    if any(from_ms <= last_ms < until_ms for from_ms, until_ms, _ in paid.planned):
+        source = "planned"
+    else:
+        source = "declared" if any(from_ms <= last_ms for from_ms, _ in paid.declared) else "quoted"
+    pays, expects = usd(round(extra.after.rate * HOUR_MS)), usd(round(expected.at(last_ms)))
+    when = _when(since_ms, extra.until_ms, at_ms)
+    return f"{pays}/h {when} is above the {source} {expects}/h; stop it or declare it"
+
+
+def _when(since_ms: int, until_ms: int, at_ms: int) -> str:
+    since = short_instant(since_ms, at_ms)
+    return f"since {since}" if until_ms >= at_ms else f"from {since} to {short_instant(until_ms, at_ms)}"
+
+
+def _retry(timelines: Mapping[int, Timeline], before: Stretch, after: Stretch) -> str:
+    """Return that the change came with a next attempt, and why the one before it ended."""
+    if before.attempts == after.attempts:
+        return ""
+    if len(after.attempts) > 1:
+        return f" (attempts {' and '.join(map(str, after.attempts))} at once)"
+    number = after.attempts[-1]
+    earlier = [each for each in timelines if each < number]
+    if not earlier:
+        return ""
+    last = timelines[max(earlier)]
+    reason = last.state if last.reason in ("", "unknown") else one_line(last.reason)
+    return f" (attempt {number} after {reason})"
+
+
+def _hardware(stretch: Stretch) -> str:
+    return next((name for index in _HARDWARE if (name := stretch.fields[index])), "")

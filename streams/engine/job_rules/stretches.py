@@ -1,0 +1,114 @@
+"""Cuts a job's billed time into stretches in which nothing changes: what it holds and pays, all attempts together.
+
+A pure function of timelines and lines; rates are exact, so that their order must not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from operator import itemgetter
+from typing import NamedTuple
+
+from streams.engine.timeline.attempts import Segment, Timeline
+from streams.engine.timeline.lines import Line, Lines
+
+
+class SkuRate(NamedTuple):
+    """What a SKU costs: its price as published, and its part of the rate in nano-dollars per ms."""
+
+    usd_nano: int
+    rate: Fraction
+
+
+class Stretch(NamedTuple):
+    """Billed time [from_ms, until_ms). `units`: thousandths of what `noun` says; `fields`: of the highest attempt."""
+
+    from_ms: int
+    until_ms: int
+    attempts: tuple[int, ...]
+    noun: str  # GPU, instance, CPU or job
+    units: int
+    fields: tuple[str | None, ...]
+    prices: Mapping[str, SkuRate]
+    rate: Fraction  # nano-dollars per ms
+    unpriced: bool  # GPU-time has no price
+
+
+class _Edge(NamedTuple):
+    """The begin or end of something: a segment of an attempt, or a quantity per ms of a line."""
+
+    at_ms: int
+    attempt: int
+    begins: bool
+    segment: Segment | None
+    line: Line | None
+    quantity: int
+
+
+def stretches(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int) -> Iterator[Stretch]:
+    """Yield the stretches before `at_ms`, in order; `lines` are those of the billed attempts."""
+    held: dict[int, Segment] = {}
+    paid: dict[tuple[int, Line], int] = {}
+    edges = sorted(_edges(timelines, lines, at_ms), key=itemgetter(0, 2))  # what ends goes first
+    for position, edge in enumerate(edges):
+        if edge.segment is not None:
+            if edge.begins:
+                held[edge.attempt] = edge.segment
+            else:
+                held.pop(edge.attempt, None)
+        elif edge.line is not None:
+            key = edge.attempt, edge.line
+            paid[key] = paid.get(key, 0) + (edge.quantity if edge.begins else -edge.quantity)
+            if not paid[key]:
+                del paid[key]
+        until_ms = edges[position + 1].at_ms if position + 1 < len(edges) else at_ms
+        if until_ms > edge.at_ms and held:
+            yield _stretch(edge.at_ms, until_ms, held, paid)
+
+
+def _edges(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int) -> Iterator[_Edge]:
+    for attempt, of_attempt in lines.items():
+        for segment in timelines[attempt].paid(at_ms):
+            if segment.start_ms < min(segment.end_ms, at_ms):
+                yield _Edge(segment.start_ms, attempt, True, segment, None, 0)
+                yield _Edge(min(segment.end_ms, at_ms), attempt, False, segment, None, 0)
+        for line, intervals in of_attempt.items():
+            for start_ms, end_ms, quantity, _ in intervals:
+                if quantity and start_ms < min(end_ms, at_ms):
+                    yield _Edge(start_ms, attempt, True, None, line, quantity)
+                    yield _Edge(min(end_ms, at_ms), attempt, False, None, line, quantity)
+
+
+def _stretch(
+    from_ms: int, until_ms: int, held: Mapping[int, Segment], paid: Mapping[tuple[int, Line], int]
+) -> Stretch:
+    prices: dict[str, SkuRate] = {}
+    unpriced = False
+    for (_, line), quantity in paid.items():
+        price = line.price
+        if not price.sku:
+            unpriced = unpriced or price.component == "gpu"
+            continue
+        before = prices[price.sku].rate if price.sku in prices else Fraction(0)
+        prices[price.sku] = SkuRate(
+            price.usd_nano, before + Fraction(quantity * price.usd_nano, price.divisor)
+        )
+    values = [segment.values for segment in held.values()]
+    sizes = {
+        "GPU": sum(each.gpu_milli for each in values),
+        "instance": sum(each.instance_milli for each in values),
+        "CPU": sum(each.cpu_milli for each in values),
+    }
+    noun = next((name for name, units in sizes.items() if units), "job")
+    return Stretch(
+        from_ms=from_ms,
+        until_ms=until_ms,
+        attempts=tuple(sorted(held)),
+        noun=noun,
+        units=sizes.get(noun, 1000),
+        fields=held[max(held)].values.fields,
+        prices=prices,
+        rate=sum((each.rate for each in prices.values()), Fraction(0)),
+        unpriced=unpriced,
+    )

@@ -72,7 +72,10 @@ class Notifier:
         self._ledger = DeliveryWriter(store, self.faults)
         self._log = OutcomeRecorder(self._ledger, self._recent, clock)
         self._outbox = DeliveryQueue(
-            options.in_flight_at_most, options.in_flight_per_receiver, options.waiting_at_most // 4
+            options.in_flight_at_most,
+            options.in_flight_per_receiver,
+            options.waiting_at_most // 4,
+            options.starts_per_s,
         )
         records = StoredDeliveries(store)
         times = GroupTimes(options.group_wait_ms, options.group_interval_ms, options.repeat_interval_ms)

@@ -16,8 +16,14 @@ from streams.notify.slots import AttemptSlots
 class DeliveryQueue:
     """Only the first delivery of each chain is due; the others follow when it is finished."""
 
-    def __init__(self, in_flight_at_most: int, in_flight_per_receiver: int, ill_at_most: int = 2_500) -> None:
-        self._slots = AttemptSlots(in_flight_at_most, in_flight_per_receiver)
+    def __init__(
+        self,
+        in_flight_at_most: int,
+        in_flight_per_receiver: int,
+        ill_at_most: int = 2_500,
+        starts_per_s: int | None = None,
+    ) -> None:
+        self._slots = AttemptSlots(in_flight_at_most, in_flight_per_receiver, starts_per_s)
         self._ill_at_most = ill_at_most
         self._ill: set[str] = set()  # unhealthy hosts with messages: the last attempt failed or was slow
         self._size_of: Counter[str] = Counter()  # messages by host
@@ -77,7 +83,8 @@ class DeliveryQueue:
 
     def next_due_ms(self) -> int | None:
         """Return when the next attempt is due; None: not before an attempt ends or a delivery is added."""
-        return self._due[0][0] if self._due else None
+        starts = (self._due[0][0] if self._due else None, self._slots.next_start_ms())
+        return min((each for each in starts if each is not None), default=None)
 
     def is_full(self, parcel: Delivery) -> bool:
         """Return whether the queue of an unhealthy receiver is full; never for a delivery already queued."""

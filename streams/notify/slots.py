@@ -19,6 +19,38 @@ _FIRST, _EXTRA, _SLOW = range(3)
 _RANKS: Final = 3
 
 
+class StartRate:
+    """How many attempts may start: `per_s` at once, and as many each second after that; None: any number.
+
+    Thousands of alerts at one tick would otherwise take the event loop's time from metering until all are sent.
+    """
+
+    def __init__(self, per_s: int | None) -> None:
+        self._per_s = per_s
+        self._milli = 1_000 * (per_s or 0)  # starts that are left, in thousandths
+        self._at_ms = 0
+
+    def is_free(self, now_ms: int) -> bool:
+        """Return whether an attempt may start."""
+        if self._per_s is None:
+            return True
+        passed_ms = max(now_ms - self._at_ms, 0)
+        self._milli = min(self._milli + passed_ms * self._per_s, 1_000 * self._per_s)
+        self._at_ms = now_ms
+        return self._milli >= 1_000
+
+    def take(self) -> None:
+        """Record a start."""
+        self._milli -= 1_000
+
+    @property
+    def free_ms(self) -> int | None:
+        """Return when the next attempt may start (monotonic ms); None: now."""
+        if self._per_s is None or self._milli >= 1_000:
+            return None
+        return self._at_ms - (self._milli - 1_000) // self._per_s
+
+
 class AttemptSlots:
     """Due messages and attempts in flight.
 
@@ -27,8 +59,9 @@ class AttemptSlots:
     receiver; attempts at receivers that were slow.
     """
 
-    def __init__(self, at_most: int, per_receiver: int) -> None:
+    def __init__(self, at_most: int, per_receiver: int, starts_per_s: int | None = None) -> None:
         self._at_most = at_most
+        self._starts = StartRate(starts_per_s)
         self._per_receiver = per_receiver
         self._others_at_most = max(at_most * 3 // 8, 1)
         self._rank_at_most = (at_most, max(at_most // 4, 1), max(at_most // 8, 1))
@@ -53,6 +86,11 @@ class AttemptSlots:
         """Return whether the last attempt at the host was slow."""
         return host in self._slow
 
+    def next_start_ms(self) -> int | None:
+        """Return when an attempt may start that waits only for its turn of the rate; None: none does."""
+        waits = any(line and self._is_free(lane) for lane, line in enumerate(self._lines))
+        return self._starts.free_ms if waits else None
+
     def add(self, parcel: Delivery) -> None:
         """Add a due delivery."""
         self._due.setdefault(parcel.host, (deque(), deque()))[not parcel.is_page].append(parcel)
@@ -62,7 +100,7 @@ class AttemptSlots:
         """Return the deliveries to attempt now; each must be returned by `land`."""
         taken: list[Delivery] = []
         for lane, line in enumerate(self._lines):
-            while line and self._is_free(lane):
+            while line and self._is_free(lane) and self._starts.is_free(now_ms):
                 host = next(iter(line))
                 if lane % _RANKS == _EXTRA and self._hangs(host, now_ms):
                     self._leave(host)  # until an attempt at it ends
@@ -70,6 +108,7 @@ class AttemptSlots:
                 parcel = self._due[host][lane >= _RANKS].popleft()
                 self._flights.setdefault(host, {})[parcel] = lane, now_ms
                 self._counts[lane] += 1
+                self._starts.take()
                 taken.append(parcel)
                 self._leave(host)
                 self._line_up(host)

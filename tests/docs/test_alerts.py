@@ -148,6 +148,7 @@ def test_the_bounds_are_those_of_the_notifier() -> None:
     said = re.sub(r"\s+", " ", PAGE)
     assert f"At most {options.in_flight_per_receiver} attempts are in progress per receiver" in said
     assert f", {options.in_flight_at_most} in total." in said
+    assert f"At most {options.starts_per_s} start in a second" in said
     assert f"and all such receivers together {options.in_flight_at_most // 8};" in said
     assert f"messages other than firing pages get {options.in_flight_at_most * 3 // 8}." in said
 

@@ -126,7 +126,12 @@ class Office:
         self.sender = ScriptedSender(script)
         self.clock = clock or ManualClock(NOW_MS)
         self.addresses = list(addresses)
-        usual: dict[str, Any] = {"webhook_secret": SECRET, "group_wait_ms": 0, "group_interval_ms": 0}
+        usual: dict[str, Any] = {
+            "webhook_secret": SECRET,
+            "group_wait_ms": 0,
+            "group_interval_ms": 0,
+            "starts_per_s": None,
+        }
         self.options = NotifierOptions(**(usual | dict(options or {})))
         self.notifier = Notifier(
             self.store,

@@ -144,3 +144,32 @@ def test_what_is_dropped_while_it_waits_for_a_slot_is_not_taken() -> None:
     assert box.drop({2}) == 1
     box.finish(flies, 0)
     assert names(box.pop_due(0)) == ["ours"]
+
+
+def test_no_more_attempts_start_in_a_second_than_metering_can_spare() -> None:
+    box = DeliveryQueue(64, 4, starts_per_s=20)
+    for number in range(100):
+        box.put(parcel(f"job-{number}", f"receiver-{number}"), 1_000)
+    started: list[int] = []
+    now_ms = 1_000
+    while len(started) < 100:
+        for each in box.pop_due(now_ms):
+            started.append(now_ms)
+            box.finish(each, now_ms)
+        following_ms = box.next_due_ms()
+        assert following_ms is None or following_ms > now_ms
+        now_ms = following_ms or now_ms
+    assert started[:20] == [1_000] * 20
+    assert started[20:] == [1_050 + 50 * place for place in range(80)]
+
+
+def test_a_page_that_comes_while_tickets_wait_for_the_rate_goes_first() -> None:
+    box = DeliveryQueue(64, 4, starts_per_s=5)
+    for number in range(20):
+        box.put(ticket(f"t-{number}", f"receiver-{number}"), 0)
+    begun = box.pop_due(0)
+    assert len(begun) == 5
+    for each in begun:
+        box.finish(each, 0)
+    box.put(parcel("page", "somebody"), 0)
+    assert names(box.pop_due(200)) == ["page"]

@@ -121,31 +121,40 @@ class _Lateness:
         return Sample(time_ms, event["source"], id_, node, attempt, fields, first_s, end_s, permille, tensor)
 
 
-def take_in(
-    lines: Iterable[Line], *, job_horizon_ms: int | None, late_horizon_s: int, run_start_ms: int | None
-) -> Accepted:
-    """Walk the log once. Without `job_horizon_ms` nothing is late in its partition."""
-    out = Accepted()
-    lateness = _Lateness(late_horizon_s)
-    newest_ms: dict[tuple[str, int], int] = {}
-    seen: set[tuple[str, ...]] = set()
-    for index, line in enumerate(lines):
+class Intake:
+    """A walk along the log, line by line. Without `job_horizon_ms` nothing is late in its partition."""
+
+    def __init__(self, *, job_horizon_ms: int | None, late_horizon_s: int, run_start_ms: int | None) -> None:
+        self.accepted = Accepted()
+        self._job_horizon_ms = job_horizon_ms
+        self._run_start_ms = run_start_ms
+        self._lateness = _Lateness(late_horizon_s)
+        self._newest_ms: dict[tuple[str, int], int] = {}
+        self._seen: set[tuple[str, ...]] = set()
+        self._lines = 0
+
+    def take(self, line: Line) -> None:
+        """Take in the next line."""
+        out, index = self.accepted, self._lines
+        self._lines += 1
         event = body(line) if line.valid else {}
-        if not line.valid or (run_start_ms is not None and event["time_ms"] > run_start_ms + FUTURE_MS):
+        if not line.valid or (
+            self._run_start_ms is not None and event["time_ms"] > self._run_start_ms + FUTURE_MS
+        ):
             out.dead.append((index, "future" if line.valid else "invalid"))
             out.counts.dead_lettered += 1
-            continue
+            return
         time_ms: int = event["time_ms"]
         out.newest_ms = max(out.newest_ms, time_ms)
         place = (line.topic, line.partition)
-        newest_before_ms = newest_ms.get(place, time_ms)
-        newest_ms[place] = max(newest_before_ms, time_ms)
+        newest_before_ms = self._newest_ms.get(place, time_ms)
+        self._newest_ms[place] = max(newest_before_ms, time_ms)
         late = (
-            job_horizon_ms is not None
+            self._job_horizon_ms is not None
             and line.topic in TOPICS_WITH_HORIZON
-            and time_ms < newest_before_ms - job_horizon_ms
+            and time_ms < newest_before_ms - self._job_horizon_ms
         )
-        outcome = "too_late" if late else _apply(line.topic, event, out, lateness, seen)
+        outcome = "too_late" if late else _apply(line.topic, event, out, self._lateness, self._seen)
         if outcome == "too_late":
             out.dead.append((index, outcome))
             out.counts.too_late += 1
@@ -155,7 +164,16 @@ def take_in(
             out.counts.unattributed += 1
         else:
             out.counts.applied += 1
-    return out
+
+
+def take_in(
+    lines: Iterable[Line], *, job_horizon_ms: int | None, late_horizon_s: int, run_start_ms: int | None
+) -> Accepted:
+    """Walk the log once."""
+    intake = Intake(job_horizon_ms=job_horizon_ms, late_horizon_s=late_horizon_s, run_start_ms=run_start_ms)
+    for line in lines:
+        intake.take(line)
+    return intake.accepted
 
 
 def _apply(topic: str, event: Json, out: Accepted, lateness: _Lateness, seen: set[tuple[str, ...]]) -> str:

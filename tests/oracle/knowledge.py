@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.oracle.burn import Burn, burn
 from tests.oracle.controls import standing
-from tests.oracle.intake import JobLog, body, take_in
+from tests.oracle.intake import Intake, JobLog, body
 from tests.oracle.model import Json, Line
 from tests.oracle.prices import PriceBook
 
@@ -45,6 +45,7 @@ class Knowledge:
         self._controls: list[Told] = []
         self._books: dict[int, PriceBook] = {}
         self._last: dict[str, tuple[tuple[int, int, int], Burn | None]] = {}
+        self._taken: dict[str, tuple[Intake, int]] = {}  # by job, and how many of its lines
         for one in told:
             if not one.line.valid:
                 continue
@@ -79,13 +80,17 @@ class Knowledge:
         return before[1]
 
     def _log(self, job_id: str, lines: Sequence[Told]) -> JobLog | None:
-        accepted = take_in(
-            (one.line for one in lines),
-            job_horizon_ms=None,
-            late_horizon_s=self._late_horizon_s,
-            run_start_ms=None,
-        )
-        return accepted.jobs.get(job_id)
+        """What is accepted of the job's first lines: those after the last asked about are taken in, unless it asks about earlier ones."""
+        intake, taken = self._taken.pop(job_id, (None, 0))
+        if intake is None or taken > len(lines):
+            intake, taken = (
+                Intake(job_horizon_ms=None, late_horizon_s=self._late_horizon_s, run_start_ms=None),
+                0,
+            )
+        for one in lines[taken:]:
+            intake.take(one.line)
+        self._taken[job_id] = (intake, len(lines))
+        return intake.accepted.jobs.get(job_id)
 
     def _book(self, at_ms: int) -> PriceBook:
         prices = _by(self._prices, at_ms)

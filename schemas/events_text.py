@@ -171,6 +171,7 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `ack` | `comment` | [acknowledges](alerts.md#acting) an alert |
 | `rule` | match fields, `rule`, `enabled`, `severity`, `thresholds`, `comment` | [changes a rule](alerts.md#rules-as-data) for matching jobs |
 | `override` | match fields, `budget`, `reason` | [suspends the actions](budgets.md#overrides) of budgets |
+| `receipt` | `on`, `owner`, `team`, `comment` | switches [receipts and digests](receipts.md) on or off |
 
 What they do, and their match fields, is described [with the alerts](alerts.md#owners-silences-planned-rates) and [with budgets](budgets.md).
 """,

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas import budget_tables, control_table
+from schemas import budget_tables, control_table, receipt_table
 from schemas.column_types import (
     BILLED,
     BYTES,
@@ -363,6 +363,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     ),
     **budget_tables.SCHEMAS,
     **control_table.SCHEMAS,
+    **receipt_table.SCHEMAS,
     BILL_LINES: schema_of(
         load_id=TEXT,
         line=pa.int64(),  # where it begins in its file; of Parquet the row
@@ -480,6 +481,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     CANARY: ("time", "job_id"),
     **budget_tables.KEYS,
     **control_table.KEYS,
+    **receipt_table.KEYS,
     BILL_LINES: ("load_id", "line"),
     BILL_LOADS: ("load_id", "invoice_issuer_name", "billing_account_id", "billing_period_start"),
 }

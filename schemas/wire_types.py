@@ -38,7 +38,9 @@ EndReason: TypeAlias = Literal[
 ]
 BudgetAction: TypeAlias = Literal["notify", "checkpoint", "suspend", "stop"]
 BudgetPeriod: TypeAlias = Literal["month", "week", "day", "total", "run"]
-ControlKind: TypeAlias = Literal["owner", "budget", "silence", "planned", "override", "ack", "rule"]
+ControlKind: TypeAlias = Literal[
+    "owner", "budget", "silence", "planned", "override", "ack", "rule", "receipt"
+]
 JobTypeName: TypeAlias = Literal[
     "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",
     "suspended", "preempted", "failed", "completed", "cancelled"

@@ -16,10 +16,16 @@ import msgspec
 
 from schemas.messages.action import ActionRequested
 from schemas.messages.alert import AlertFiring, AlertResolved
+from schemas.messages.receipt import JobEnded
 
 #: `type` of a message -> its struct. Receivers find the schema of a message by its type.
 MESSAGES: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
-    {"alert.firing": AlertFiring, "alert.resolved": AlertResolved, "action.requested": ActionRequested}
+    {
+        "alert.firing": AlertFiring,
+        "alert.resolved": AlertResolved,
+        "action.requested": ActionRequested,
+        "job.ended": JobEnded,
+    }
 )
 
 

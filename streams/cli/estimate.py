@@ -5,7 +5,6 @@ It must not compute: `streams.estimate` does, from the store's prices and past j
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,10 +18,7 @@ from streams.clock import SystemClock
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from streams.estimate.elsewhere import Elsewhere
     from streams.estimate.forecast import Plan
-
-_SPOT, _ON_DEMAND = "spot", "on_demand"
 
 
 def estimate(
@@ -132,8 +128,8 @@ def _compare(
     store: Reader, job_id: str, fields: dict[str, str], speed_factor: str, form: OutputFormat
 ) -> None:
     from streams.cli.estimate_shown import show_comparison
-    from streams.estimate.asking import job_facts, ran_job, stored_book
-    from streams.estimate.elsewhere import Elsewhere, compared
+    from streams.estimate.asking import job_facts, other_purchase, ran_job, stored_book, with_past
+    from streams.estimate.elsewhere import SPOT, Elsewhere, compared
     from streams.estimate.request import speed_of
 
     speed = speed_of(speed_factor or "1")
@@ -141,22 +137,11 @@ def _compare(
     was = facts["fields"].get("purchase", "")
     is_default = not fields and speed == 1
     if is_default:
-        fields = {"purchase": _ON_DEMAND if was == _SPOT else _SPOT}
+        fields = {"purchase": other_purchase(was)}
     there = Elsewhere(fields, speed)
     book = stored_book(store.records, fields.get("gpu_type", ""))
-    if fields.get("purchase") == _SPOT and was != _SPOT:
-        there = _with_past(store, facts, there)
+    if fields.get("purchase") == SPOT and was != SPOT:
+        there = with_past(store.records, facts, there)
     job = ran_job(store.records, job_id, there, book)
     found = compared(job, there, book)
     show_comparison(job_id, job, there, found, book, form, is_default=is_default)
-
-
-def _with_past(store: Reader, facts: dict[str, object], there: Elsewhere) -> Elsewhere:
-    """Return it with the spot jobs of the job's kind."""
-    from streams.estimate.asking import past_jobs
-
-    held = facts["fields"]
-    assert isinstance(held, dict)
-    names = {name: str(facts[name]) for name in ("team", "project", "experiment", "gpus")}
-    names |= {name: str({**held, **there.fields}.get(name, "")) for name in ("gpu_type", "purchase")}
-    return dataclasses.replace(there, past=past_jobs(store.records, names))

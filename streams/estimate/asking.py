@@ -6,6 +6,7 @@ It must not compute a cost, nor read a clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from streams.engine.pricing.book import PriceBook
@@ -13,12 +14,14 @@ from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS
 from streams.engine.timeline.attempts import PAID_AT_MOST_MS
 from streams.errors import TrainfareError
 from streams.estimate import past, ran
-from streams.estimate.elsewhere import Elsewhere, contexts
+from streams.estimate.amounts import half_even
+from streams.estimate.elsewhere import SPOT, Elsewhere, contexts
 from streams.estimate.past import Past
 from streams.estimate.prices import STORED_PRICES, check_gpu_type, price_book, price_instants
 from streams.estimate.ran import RanJob
 
 _TIME_UNITS: Final = sorted(unit for unit, kind in KIND_OF_UNIT.items() if kind in TIME_COMPONENTS)
+ON_DEMAND: Final = "on_demand"
 _GPU_TYPES = "SELECT DISTINCT gpu_type FROM attempts FINAL"
 
 
@@ -52,6 +55,35 @@ def past_jobs(records: Records, names: Mapping[str, str]) -> Past | None:
         return None
     of_jobs, of_hours = (records(sql, **each)[0] for sql, each in past.statements(kind, names))
     return past.past_of(kind, names, of_jobs, of_hours)
+
+
+def usual_cost(
+    records: Records, names: Mapping[str, str], job_id: str, until_ms: int
+) -> tuple[past.Kind, int, int] | None:
+    """Return the narrowest kind of a job of which enough others were completed lately, how many, and their median cost.
+
+    The cost is in nano-dollars. None: there are too few of each.
+    """
+    for kind in past.kinds(names):
+        sql, parameters = past.costing(kind, names, job_id, until_ms)
+        row = records(sql, **parameters)[0]
+        jobs = int(str(row["jobs"]))
+        if jobs >= past.JOBS_WANTED:
+            return kind, jobs, half_even(ran.nano_of(str(row["low"])) + ran.nano_of(str(row["high"])), 2)
+    return None
+
+
+def with_past(records: Records, facts: Mapping[str, Any], there: Elsewhere) -> Elsewhere:
+    """Return it with the completed jobs there of the kind of a job, whose `job_facts` are given."""
+    names = {name: str(facts[name]) for name in ("team", "project", "experiment", "gpus")}
+    held = {**facts["fields"], **there.fields}
+    names |= {name: str(held.get(name, "")) for name in ("gpu_type", "purchase")}
+    return replace(there, past=past_jobs(records, names))
+
+
+def other_purchase(purchase: str) -> str:
+    """Return what a job that ran is compared with: spot, or on_demand if it ran on spot."""
+    return ON_DEMAND if purchase == SPOT else SPOT
 
 
 def job_facts(records: Records, job_id: str) -> dict[str, Any]:

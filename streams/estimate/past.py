@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.units import COMPONENTS
 from streams.estimate.amounts import half_even
 
 #: A kind with fewer jobs is widened, as long as a wider one has more.
@@ -29,6 +30,10 @@ FOLLOWING: Final = ("compute", "network", "storage")
 Kind = tuple[str, ...]
 Sql = tuple[str, dict[str, object]]
 _ENDED: Final = f"state = 'completed' AND wall_clock_ms > 0 AND NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+
+_COST: Final = " + ".join(f"toDecimal128({name}_cost_usd, 9)" for name in COMPONENTS)
+#: Completed jobs that ended so long before count for the usual cost.
+RECENT_MS: Final = 30 * 86_400_000
 
 #: The two times that a quantile lies between, and how many tenths of the way it lies after the first.
 _DURATIONS: Final = (
@@ -94,6 +99,22 @@ def statements(kind: Kind, names: Mapping[str, str]) -> Iterator[Sql]:
     yield f"{_DURATIONS} FROM jobs FINAL WHERE {where}", parameters
     of_jobs = f"job_id IN (SELECT job_id FROM jobs FINAL WHERE {where})"
     yield f"SELECT {_HOURS} FROM job_hours FINAL WHERE {of_jobs}", parameters
+
+
+def costing(kind: Kind, names: Mapping[str, str], job_id: str, until_ms: int) -> Sql:
+    """Return the statement of what other jobs of a kind cost that were completed lately: how many, and the two middle costs."""
+    parameters: dict[str, object] = {field: names[field] for field in kind}
+    ended_ms = "toUnixTimestamp64Milli(assumeNotNull(ended))"
+    others = (
+        f"SELECT job_id FROM jobs FINAL WHERE {_ENDED} AND {_condition(kind)} AND job_id != {{job:String}} AND ended IS NOT NULL"
+        f" AND {ended_ms} <= {{until_ms:Int64}} AND {ended_ms} > {{until_ms:Int64}} - {RECENT_MS}"
+    )
+    sql = (
+        "WITH arraySort(groupArray(usd)) AS ascending SELECT count() AS jobs, toString(ascending[intDiv(count() - 1, 2) + 1]) AS low,"
+        " toString(ascending[intDiv(count(), 2) + 1]) AS high"
+        f" FROM (SELECT job_id, sum({_COST}) AS usd FROM job_hours FINAL WHERE job_id IN ({others}) GROUP BY job_id)"
+    )
+    return sql, {**parameters, "job": job_id, "until_ms": until_ms}
 
 
 def past_of(kind: Kind, names: Mapping[str, str], jobs: Mapping[str, Any], hours: Mapping[str, Any]) -> Past:

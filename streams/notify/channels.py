@@ -22,6 +22,7 @@ from streams.notify.groups import GroupDelivery
 from streams.notify.links import Links
 from streams.notify.mail.mailer import Mailer
 from streams.notify.mail.message import mail_message
+from streams.notify.notice import Notice
 from streams.notify.options import NotifierOptions
 from streams.notify.slack import slack_body
 from streams.notify.webhooks.guard import ReceiverGuard
@@ -99,7 +100,8 @@ class Channels:
             return SendResult("retry", 0, str(fault))
         if signer is None:
             return SendResult("failed", 0, UNSIGNED)
-        body = webhook_body(parcel.alert, self._links)
+        alert = parcel.alert
+        body = alert.body if isinstance(alert, Notice) else webhook_body(alert, self._links)
         headers = signer.headers(parcel.webhook_id, body, self._clock.now_ms())
         return await self._sender.post(parcel.to.url, body, headers)
 

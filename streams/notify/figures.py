@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from streams.engine.alerts.alert import RESOLVED, Alert
 from streams.engine.alerts.formatting import instant, times, usd
 from streams.engine.alerts.meter_rules import METER
+from streams.notify.notice import Notice
 
 
 def sign(alert: Alert) -> str:
@@ -19,6 +20,8 @@ def sign(alert: Alert) -> str:
 
 def figures(alert: Alert) -> list[tuple[str, str]]:
     """Return (label, value); what an alert does not have is left out."""
+    if isinstance(alert, Notice):
+        return list(alert.figures)
     shown: list[tuple[str, str]] = []
     if alert.usd_nano_per_hour:
         shown.append(("Burns" if alert.status != RESOLVED else "Burnt", f"{usd(alert.usd_nano_per_hour)}/h"))
@@ -37,6 +40,8 @@ def figures(alert: Alert) -> list[tuple[str, str]]:
 def title(alerts: Sequence[Alert]) -> str:
     """Return the title of a message: its alert, or how many of a group fire and have resolved."""
     first = alerts[0]
+    if isinstance(first, Notice):
+        return first.title
     if len(alerts) == 1:
         return f"{sign(first)} {first.subject_name}: {first.rule} {first.status} ({first.severity})"
     resolved = sum(alert.status == RESOLVED for alert in alerts)

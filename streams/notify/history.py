@@ -1,4 +1,4 @@
-"""Reads from the tables which messages of an alert were sent and which are still owed.
+"""Reads from the tables which messages of an alert or a receipt were sent and which are still owed.
 
 It must not write. All calls block, so they belong in a thread.
 """
@@ -13,9 +13,11 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from schemas.receipt_table import RECEIPTS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+from streams.notify.notice import ISSUED, notice_of
 
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
 FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
@@ -23,6 +25,8 @@ FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver"))
 AT_ONCE: Final = (
     500  # rows of a page, and ids in one condition: ClickHouse refuses a parameter of more than 128 KiB
 )
+#: Receipts of all jobs are kept by its owner.
+RECEIPT_SHARD: Final = 0
 _INSTANTS: Final = ("time", "started", "resolved", "held", "changed")
 
 
@@ -69,7 +73,7 @@ class StoredAlerts(NamedTuple):
 
 
 class AlertCursor(NamedTuple):
-    """Position in the alerts that are owed: alerts of this status up to this id; firing ones come first."""
+    """Position in the alerts that are owed: alerts of this status up to this id; firing ones first, receipts last."""
 
     status: str = FIRING
     after: str = ""
@@ -96,16 +100,32 @@ class StoredDeliveries:
     ) -> tuple[list[StoredAlerts], AlertCursor | None]:
         """Return a page of the shards' firing alerts, then of those resolved since `resolved_since_ms` (None: at any time).
 
+        The receipts judged since then come last, with shard 0.
+
         Returns:
             The page, and where the next one begins; None after the last.
         """
+        if place.status == ISSUED:
+            notices = self._notices(resolved_since_ms, place.after) if RECEIPT_SHARD in shards else []
+            last = notices[-1].alert.alert_id if len(notices) == AT_ONCE else None
+            return notices, None if last is None else AlertCursor(ISSUED, last)
         where = [Condition("shard", "in", sorted(shards)), Condition("status", "=", place.status)]
         if place.status == RESOLVED and resolved_since_ms is not None:
             where.append(Condition("changed", ">=", resolved_since_ms))
         found = self._page(where, place.after)
         if len(found) == AT_ONCE:
             return found, AlertCursor(place.status, found[-1].alert.alert_id)
-        return found, AlertCursor(RESOLVED) if place.status == FIRING else None
+        return found, AlertCursor(RESOLVED if place.status == FIRING else ISSUED)
+
+    def _notices(self, since_ms: int | None, after: str) -> list[StoredAlerts]:
+        where = [Condition("receipt_id", ">", after)]
+        if since_ms is not None:
+            where.append(Condition("time", ">=", since_ms))
+        page = self._store.select(RECEIPTS, where, ("message", "owner"), limit=AT_ONCE)
+        return [
+            StoredAlerts(notice_of(row["message"].encode(), row["owner"]), RECEIPT_SHARD)
+            for row in page.to_pylist()
+        ]
 
     def paged_teams(self) -> frozenset[str]:
         """Return the teams about which a page fires that no silence covers."""

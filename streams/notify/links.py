@@ -30,6 +30,7 @@ RUNBOOKS: Final = {
     "canary_wrong": "operations.md#canary",
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",
+    "job.ended": "receipts.md#the-message",
 }
 #: The kind of the subject of a test message.
 TEST: Final = "test"

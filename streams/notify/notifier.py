@@ -26,6 +26,7 @@ from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeli
 from streams.notify.inhibition import Inhibition
 from streams.notify.intake import AlertIntake
 from streams.notify.mail.mailer import Mailer
+from streams.notify.notice import Notice
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
@@ -216,7 +217,11 @@ class Notifier:
         self._firing.note(alert, shard)
         history.merge(self._recent.history(_message(alert)))
         receivers = self._receivers.of(alert.owner)
-        self._people.restore(alert, shard, receivers, history)
+        if isinstance(alert, Notice):
+            # An Alertmanager takes alerts only.
+            receivers = {name: to for name, to in receivers.items() if to.kind != "alertmanager"}
+        else:
+            self._people.restore(alert, shard, receivers, history)
         if history.settled(receivers):
             return
         if alert.silenced:
@@ -235,7 +240,7 @@ class Notifier:
         if not self._receivers.supports(receiver):
             self._log.record(alert, name, "unsupported", UNSUPPORTED)
             return True
-        if receiver.is_person:
+        if receiver.is_person and not isinstance(alert, Notice):
             return self._people.place(alert, shard, name, receiver, history)
         attempts = history.attempts.get(name, 0)
         # Attempts of a former process count, and its back-off continues.

@@ -17,9 +17,12 @@ from streams.threads import Threads
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.judging import BudgetJudge
 from streams.worker.ledger_rules.memory import AlertMemory
-from streams.worker.ledger_rules.reader import LedgerReader
+from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
+from streams.worker.receipts.receipt_desk import ReceiptDesk
+from streams.worker.receipts.receipt_reader import DAY_MS
 from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.ports import NoAlertSink
 
 JUDGED_KEY: Final = "ledger_rules_judged_ms"
 #: Minutes of so much of the log are read at once.
@@ -27,7 +30,7 @@ _STEP_MS: Final = 7 * 24 * HOUR_MS
 
 
 async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_ms: int) -> list[Alert]:
-    """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts, which are stored.
+    """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts and the receipts, which are stored.
 
     `view`: prices and controls by log time, at the beginning of the log.
     """
@@ -41,6 +44,7 @@ async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_m
     since_ms = None if known is None else int(known)
     memory = AlertMemory(store)
     judge, writer = BudgetJudge(reader, memory, FleetJudge(store, memory)), VerdictWriter(store, lambda: True)
+    desk = ReceiptDesk(store, writer, NoAlertSink())
     found: list[Alert] = []
     at_ms = first_ms if since_ms is None else since_ms
     while at_ms < end_ms:
@@ -53,6 +57,11 @@ async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_m
         await threads.run(writer.write, owner, rows_of(owner, verdict))
         memory.stored(verdict.alerts)
         found += verdict.alerts
+        from_day_ms = max((first_ms if since_ms is None else since_ms) - DAY_MS, 0)
+        while controls.receipts and (
+            issued := await desk.issue(owner, controls.receipts, Accrued(until_ms), from_day_ms)
+        ):
+            found += issued
         since_ms = at_ms = until_ms
     await threads.run(store.meta.put, JUDGED_KEY, str(end_ms))
     return found

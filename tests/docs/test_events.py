@@ -196,7 +196,7 @@ def test_the_kinds_of_controls_are_told() -> None:
 
 def _names_of_kinds() -> list[str]:
     found = []
-    for kind in ("owner", "budget", "silence", "planned", "override", "rule", "ack"):
+    for kind in ("owner", "budget", "silence", "planned", "override", "rule", "ack", "receipt"):
         record = {**example("controls"), "alert_id": "al_" + 24 * "0", "kind": kind}
         event = decode("controls", json.dumps(record).encode(), [], LATER_MS)
         found += [kind] if isinstance(event, ControlEvent) else []

@@ -147,12 +147,12 @@ class Life:
     ) -> Callable[[VerdictWriter], ActionDesk]:
         return lambda writer: ActionDesk(store, writer, sender, options, self.signed_by, lambda: 1.0)
 
-    def say(self, *controls: tuple[str, str, dict[str, Any]], log_ms: int = 0) -> None:
+    def say(self, *controls: tuple[str, str, dict[str, Any]], log_ms: int = 0, time_ms: int = 1) -> None:
         """Read controls (kind, name, fields)."""
         standing = dict(self.reference.controls)
         news = []
         for kind, name, fields in controls:
-            event = ControlEvent(source="t", id=name, time_ms=1, kind=kind, name=name, value=fields)
+            event = ControlEvent(source="t", id=name, time_ms=time_ms, kind=kind, name=name, value=fields)
             key = f"{kind}/{name}".encode()
             standing[key] = event
             news.append((log_ms, key, event))
@@ -160,6 +160,7 @@ class Life:
 
     async def step(self) -> LedgerVerdict | None:
         found = await self.rules.step()
+        await self.rules.issue_receipts()
         await self.office.work()
         if self.rules.desk is not None and self.owner is not None:
             await self.rules.desk.send_due(self.owner)

@@ -6,6 +6,7 @@ It must not decide whether an alert fires, nor how a message looks on the wire.
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -91,6 +92,12 @@ def alert_id(rule: str, subject_kind: str, subject_name: str, started_ms: int) -
 def webhook_id(alert_id: str, status: str, changed_ms: int) -> str:
     """Return the id of the message about a status change: the same in every attempt, in every process."""
     return "msg_" + _digest(f"{alert_id}|{status}|{changed_ms}")
+
+
+def receipt_id(message_type: str, subject_kind: str, subject_name: str, owner: str, ended_ms: int) -> str:
+    """Return the id of a receipt or digest; `owner` is empty where the subject has one that may change."""
+    # As JSON, since every name may contain what would divide them.
+    return "rc_" + _digest(json.dumps([message_type, subject_kind, subject_name, owner, ended_ms]))
 
 
 def _digest(text: str) -> str:

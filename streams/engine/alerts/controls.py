@@ -1,4 +1,4 @@
-"""Owners' addresses, silences, planned rates, settings of rules and budgets, from the records of `controls`.
+"""Owners' addresses, silences, planned rates, settings of rules, budgets and receipts, from the records of `controls`.
 
 It must not raise, whatever a record contains: an invalid control is skipped and reported, and an invalid silence
 silences nothing.
@@ -26,6 +26,7 @@ from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 from streams.engine.alerts.profiles import DEFAULT, Profile
+from streams.engine.alerts.receipt_records import ReceiptRecord, receipt_record_of
 from streams.engine.alerts.rule_records import LABEL, RuleRecord, facts_to_match, profile_of, rule_record_of
 from streams.engine.alerts.rule_records import OWN_FIELDS as RULE_FIELDS
 from streams.engine.ledger_rules.fleet_rules import FleetRuleRecord, fleet_rule_record_of, is_fleet_rule
@@ -66,6 +67,7 @@ class Controls:
         overrides: Iterable[Override] = (),
         rules: Iterable[RuleRecord] = (),
         fleet_rules: Iterable[FleetRuleRecord] = (),
+        receipts: Iterable[ReceiptRecord] = (),
     ) -> None:
         self._addresses = dict(addresses)
         self._silences = Matching(((each.match, each) for each in silences), _Covered)
@@ -76,6 +78,7 @@ class Controls:
         self.overrides = tuple(overrides)
         self.rules = tuple(rules)
         self.fleet_rules = tuple(fleet_rules)
+        self.receipts = tuple(receipts)
         self._rules = Matching(((each.match, each) for each in self.rules), tuple)
 
     @classmethod
@@ -88,6 +91,7 @@ class Controls:
         overrides: list[Override] = []
         rules: list[RuleRecord] = []
         fleet_rules: list[FleetRuleRecord] = []
+        receipts: list[ReceiptRecord] = []
         faults: list[ControlFault] = []
         for event in {(each.kind, each.name): each for each in events}.values():
             try:
@@ -112,9 +116,11 @@ class Controls:
                 elif event.kind == "override":
                     match = _match(event.value, BUDGET_MATCHED, OVERRIDE_FIELDS)
                     overrides.append(override_of(event.name, event.value, match, _interval(event.value)))
+                elif event.kind == "receipt":
+                    receipts.append(receipt_record_of(event.name, event.value, event.time_ms))
             except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
-        return cls(addresses, silences, planned, faults, budgets, overrides, rules, fleet_rules)
+        return cls(addresses, silences, planned, faults, budgets, overrides, rules, fleet_rules, receipts)
 
     def is_alike_for_curves(self, other: Controls) -> bool:
         """Return whether planned rates and settings of rules are the same: all that a job's curve and profile depend on."""

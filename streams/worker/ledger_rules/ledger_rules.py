@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple
 from weakref import ref
 
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
 from streams.threads import Threads
@@ -24,6 +25,7 @@ from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, Ledger
 from streams.worker.ledger_rules.memory import SHARD, AlertMemory
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
+from streams.worker.receipts.receipt_desk import ReceiptDesk
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
 
@@ -52,6 +54,14 @@ class _Duty:
         if standing is not self.standing:
             self.standing, self.controls = standing, Controls.from_events(standing.values())
         return self.controls
+
+
+class _Settled(NamedTuple):
+    """Up to when figures are settled that receipts were not looked for yet."""
+
+    owner: OwnedShard
+    accrued: Accrued
+    records: tuple[ReceiptRecord, ...]
 
 
 class LedgerRules:
@@ -87,6 +97,8 @@ class LedgerRules:
         self._writer = VerdictWriter(store, is_member)
         self._duty: _Duty | None = None
         self.desk = None if desk is None else desk(self._writer)
+        self._receipts = ReceiptDesk(store, self._writer, alert_sink)
+        self._settled: _Settled | None = None
         self._said_late: tuple[int, ...] = ()
         self.states: list[BudgetState] = []
         self.judged_ms: int | None = None  # the last whole minute that was judged here
@@ -102,14 +114,15 @@ class LedgerRules:
     async def run(self) -> None:
         """Judge, and ask for actions, until cancelled; faults of the store are logged and tried again."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._judge())
+            group.create_task(self._repeated(self.step))
+            group.create_task(self._repeated(self.issue_receipts))
             if self.desk is not None:
                 group.create_task(self.desk.run(self._owner))
 
-    async def _judge(self) -> None:
+    async def _repeated(self, step: Callable[[], Awaitable[object]]) -> None:
         while True:
             try:
-                await self.step()
+                await step()
             except SinkError as fault:
                 logger.warning(
                     "rules across jobs wait for the store",
@@ -130,7 +143,7 @@ class LedgerRules:
         """
         owner = self._owner()
         if owner is None:
-            self._duty = None
+            self._duty = self._settled = None
             if self.desk is not None:
                 self.desk.forget()
             return None
@@ -153,9 +166,24 @@ class LedgerRules:
         self.states = verdict.states
         if verdict.alerts and not owner.gone:
             self._alert_sink.offer(verdict.alerts, SHARD)
+        if controls.receipts:
+            self._settled = _Settled(owner, accrued, controls.receipts)
         if self.desk is not None:
             await self.desk.plan(owner, duty.reader, verdict.states, controls)
         return verdict
+
+    async def issue_receipts(self) -> None:
+        """Store and send receipts of what ended until the last judged minute.
+
+        Raises:
+            SinkError: The store could not be read or written; the next call goes on.
+        """
+        while (settled := self._settled) is not None:
+            issued = not settled.owner.gone and await self._receipts.issue(
+                settled.owner, settled.records, settled.accrued
+            )
+            if not issued and self._settled is settled:
+                self._settled = None
 
     def _say_late(self, accrued: Accrued) -> None:
         if accrued.late and accrued.late != self._said_late:

@@ -279,7 +279,7 @@ names = st.sampled_from(
 
 
 @given(
-    st.sampled_from(["owner", "silence", "budget", "override", "planned", "budget", "?"]),
+    st.sampled_from(["owner", "silence", "budget", "override", "planned", "budget", "receipt", "?"]),
     st.dictionaries(names, json_values),
 )
 def test_nothing_raises(kind: str, value: dict[str, Any]) -> None:

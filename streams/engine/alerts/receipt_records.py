@@ -1,0 +1,52 @@
+"""Who wants receipts of jobs that end and weekly digests, from the records of `controls`.
+
+It must not decide what is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from schemas.redaction import field_name
+from schemas.refusal import shown
+from streams.engine.alerts.malformed import MalformedControlError
+
+_FIELDS: Final = frozenset({"on", "owner", "team", "comment", "by"})
+
+
+class ReceiptRecord(NamedTuple):
+    """An owner who wants receipts, or who gets the digest of a team; `since_ms`: nothing that ended before is sent."""
+
+    name: str
+    owner: str
+    team: str  # empty: it is about the owner's own jobs
+    on: bool
+    since_ms: int
+
+
+def receipt_record_of(name: str, value: Mapping[str, object], time_ms: int) -> ReceiptRecord:
+    """Build a record from its fields; `owner` is the record's name if it is absent.
+
+    Raises:
+        MalformedControlError: A field is unknown or invalid; the message names it.
+    """
+    for given, wanted in value.items():
+        if given not in _FIELDS and wanted is not None:
+            raise MalformedControlError(
+                f"{field_name(given)}: no such field, expected one of {', '.join(sorted(_FIELDS))}"
+            )
+    on = value.get("on")
+    if not isinstance(on, bool):
+        raise MalformedControlError(f"on: got {shown(on)}, expected true or false")
+    owner, team = _name(value, "owner") or name, _name(value, "team")
+    return ReceiptRecord(name, owner, team, on, time_ms)
+
+
+def _name(value: Mapping[str, object], field: str) -> str:
+    given = value.get(field)
+    if given is None:
+        return ""
+    if not isinstance(given, str) or not given:
+        raise MalformedControlError(f"{field}: expected a string that is not empty")
+    return given

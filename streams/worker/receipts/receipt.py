@@ -1,0 +1,218 @@
+"""A job's receipt: its figures, the message that is made of them, and its sentence.
+
+It must not read anything. Money is integer nano-dollars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Final, Literal, NamedTuple, cast
+
+import msgspec
+
+from schemas.escaping import visible
+from schemas.messages.receipt import JobEnded, JobEndedData, ReceiptCheaper, ReceiptExpected, ReceiptKind
+from schemas.units import MS_PER_HOUR
+from streams.engine.alerts.alert import receipt_id
+from streams.engine.alerts.formatting import one_line, span
+from streams.engine.alerts.formatting import usd as shown_usd
+from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
+from streams.engine.ledger_rules.usage import MINUTE_MS
+from streams.notify.body import rfc3339, usd
+from streams.notify.notice import JOB_ENDED
+
+
+class EndedJob(NamedTuple):
+    """A job that is over; instants in ms since 1970."""
+
+    job_id: str
+    owner: str
+    team: str
+    project: str
+    experiment: str
+    state: str
+    attempts: int
+    started_ms: int | None
+    ended_ms: int
+    wall_clock_ms: int
+    gpus: str
+    gpu_type: str
+    purchase: str
+
+    @property
+    def over_ms(self) -> int:
+        """Return when it is over: at its end, or when no next attempt came."""
+        return self.ended_ms + (0 if self.state in ("completed", "cancelled") else NEXT_ATTEMPT_MS)
+
+
+class UsualCost(NamedTuple):
+    """What other completed jobs of its kind cost."""
+
+    kind: Mapping[str, str]
+    jobs: int
+    median_nano: int
+
+
+class Cheaper(NamedTuple):
+    """What it would have cost with another purchase."""
+
+    purchase: str
+    cost_nano: int
+
+
+class Figures(NamedTuple):
+    """What a job cost, and what that is held against; None: not known."""
+
+    cost_nano: int = 0
+    lost_nano: int = 0
+    sampled_gpu_ms: int = 0
+    productive_gpu_ms: int = 0
+    is_unpriced: bool = False
+    preemptions: int = 0
+    failures: int = 0
+    expected_nano_per_hour: int | None = None
+    usual: UsualCost | None = None
+    cheaper: Cheaper | None = None
+
+
+class Receipt(NamedTuple):
+    """What is stored and sent."""
+
+    receipt_id: str
+    type: str
+    subject_kind: str
+    subject_name: str
+    owner: str
+    begins_ms: int | None
+    ended_ms: int
+    cost_nano: int
+    lost_nano: int
+    summary: str
+    message: bytes
+    time_ms: int  # the first whole minute at which it is due
+
+
+def receipt_of(job: EndedJob, figures: Figures) -> Receipt:
+    """Build the receipt; the same job and figures always give the same bytes."""
+    data = _data(job, figures)
+    message = JobEnded(type="job.ended", timestamp=rfc3339(job.ended_ms), data=data)
+    return Receipt(
+        data.receipt_id,
+        JOB_ENDED,
+        "job",
+        job.job_id,
+        job.owner,
+        job.started_ms,
+        job.ended_ms,
+        figures.cost_nano,
+        figures.lost_nano,
+        data.summary,
+        msgspec.json.encode(message),
+        -(-job.over_ms // MINUTE_MS) * MINUTE_MS,
+    )
+
+
+def _data(job: EndedJob, of: Figures) -> JobEndedData:
+    expected = usual = cheaper = None
+    per_hour = _per_hour(of.cost_nano, job.wall_clock_ms)
+    if of.expected_nano_per_hour and per_hour is not None:
+        expected = ReceiptExpected(
+            usd_per_hour=usd(of.expected_nano_per_hour), ratio=per_hour / of.expected_nano_per_hour
+        )
+    if of.usual is not None:
+        median_nano = of.usual.median_nano
+        usual = ReceiptKind(
+            jobs=of.usual.jobs,
+            same={name: _text(value) for name, value in of.usual.kind.items()},
+            median_usd=usd(median_nano),
+            ratio=of.cost_nano / median_nano if median_nano else None,
+        )
+    if of.cheaper is not None:
+        cheaper = ReceiptCheaper(
+            purchase=of.cheaper.purchase,
+            cost_usd=usd(of.cheaper.cost_nano),
+            saved_usd=usd(of.cost_nano - of.cheaper.cost_nano),
+        )
+    return JobEndedData(
+        receipt_id=receipt_id(JOB_ENDED, "job", job.job_id, "", job.ended_ms),
+        job_id=_text(job.job_id),
+        owner=_text(job.owner),
+        team=_text(job.team),
+        project=_text(job.project),
+        experiment=_text(job.experiment),
+        state=cast('Literal["completed", "cancelled", "preempted", "failed"]', job.state),
+        started_ms=job.started_ms,
+        ended_ms=job.ended_ms,
+        attempts=job.attempts,
+        preemptions=of.preemptions,
+        failures=of.failures,
+        wall_clock_ms=job.wall_clock_ms,
+        cost_usd=usd(of.cost_nano),
+        usd_per_hour=None if per_hour is None else usd(per_hour),
+        lost_usd=usd(of.lost_nano),
+        lost_ratio=of.lost_nano / of.cost_nano if of.cost_nano else None,
+        productive_ratio=of.productive_gpu_ms / of.sampled_gpu_ms if of.sampled_gpu_ms else None,
+        is_unpriced=of.is_unpriced,
+        expected=expected,
+        kind=usual,
+        cheaper=cheaper,
+        summary=visible(sentence(job, of)),
+    )
+
+
+def sentence(job: EndedJob, of: Figures) -> str:
+    """Return the receipt in one line, for a phone."""
+    said = f"{one_line(job.job_id)} {job.state}: {shown_usd(of.cost_nano)}"
+    per_hour = _per_hour(of.cost_nano, job.wall_clock_ms)
+    if per_hour is not None:
+        said += f" in {_hours(job.wall_clock_ms)} ({shown_usd(per_hour)}/h)"
+    more = "; ".join(_more(of, per_hour))
+    return f"{said}. {more}." if more else f"{said}."
+
+
+def _more(of: Figures, per_hour: int | None) -> Iterator[str]:
+    if of.is_unpriced:
+        yield "some GPU-time has no price, so it cost more"
+    if of.lost_nano and of.cost_nano:
+        causes = [
+            f"{count} {word}{'s' if count > 1 else ''}"
+            for count, word in ((of.preemptions, "preemption"), (of.failures, "failure"))
+            if count
+        ]
+        part = 100 * of.lost_nano / of.cost_nano
+        share = f"{part:.0f} %" if part >= 0.5 else "less than 1 %"
+        yield f"{share} lost" + (f" to {' and '.join(causes)}" if causes else "")
+    if of.sampled_gpu_ms:
+        yield f"GPUs {100 * of.productive_gpu_ms / of.sampled_gpu_ms:.0f} % productive"
+    if of.expected_nano_per_hour and per_hour is not None:
+        yield f"{_against(per_hour, of.expected_nano_per_hour)} its expected rate"
+    if of.usual is not None and of.usual.median_nano:
+        yield f"{_against(of.cost_nano, of.usual.median_nano)} its kind's median"
+    if of.cheaper is not None:
+        saved = shown_usd(of.cost_nano - of.cheaper.cost_nano)
+        yield f"{of.cheaper.purchase} would have saved {saved}"
+
+
+_FAR_RATIO: Final = 3.0
+
+
+def _against(value: int, usual: int) -> str:
+    ratio = value / usual
+    if ratio >= _FAR_RATIO:
+        return f"{ratio:.1f} times"
+    percent = round(100 * (ratio - 1))
+    return f"{abs(percent)} % {'over' if percent > 0 else 'under'}" if percent else "at"
+
+
+def _per_hour(cost_nano: int, wall_clock_ms: int) -> int | None:
+    """Return nano-dollars per hour of run time, rounded half to even; None: it never ran."""
+    return round(Fraction(cost_nano * MS_PER_HOUR, wall_clock_ms)) if wall_clock_ms else None
+
+
+def _hours(ms: int) -> str:
+    return f"{ms / MS_PER_HOUR:,.1f} h" if ms >= MS_PER_HOUR else span(ms)
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,57 @@
+"""Stores the receipts of jobs that ended, and then hands them to the notifier.
+
+It must not compute, and hands on only what is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sinks.port import Store
+from streams.engine.alerts.receipt_records import ReceiptRecord
+from streams.notify.history import RECEIPT_SHARD
+from streams.notify.notice import Notice, notice_of
+from streams.threads import Threads
+from streams.worker.ledger_rules.reader import Accrued
+from streams.worker.ledger_rules.verdict_rows import VerdictWriter
+from streams.worker.receipts.receipt_reader import DAY_MS, ReceiptReader
+from streams.worker.receipts.receipt_rows import receipt_rows
+from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.ports import AlertSink
+
+
+class ReceiptDesk:
+    """Call `issue` whenever more is settled, until it returns nothing."""
+
+    def __init__(self, store: Store, writer: VerdictWriter, alert_sink: AlertSink) -> None:
+        self._reader = ReceiptReader(store)
+        self._writer = writer
+        self._alert_sink = alert_sink
+        # Of its own: the rules across jobs do not wait for it.
+        self._threads = Threads("receipts")
+
+    async def issue(
+        self,
+        owner: OwnedShard,
+        records: Sequence[ReceiptRecord],
+        accrued: Accrued,
+        from_ms: int | None = None,
+    ) -> list[Notice]:
+        """Store some of what is due and hand it on; return it.
+
+        `from_ms`: of which ends, a day before what is settled if absent.
+
+        Raises:
+            SinkError: The store could not be read or written; the next call issues the same, under the same ids.
+        """
+        if from_ms is None:
+            from_ms = accrued.until_ms - DAY_MS
+        receipts = await self._threads.run(self._reader.due, records, accrued, from_ms)
+        if not receipts:
+            return []
+        rows = receipt_rows(receipts, owner.versions.next())
+        await self._threads.run(self._writer.write, owner, [rows])
+        notices = [notice_of(each.message, each.owner) for each in receipts]
+        if not owner.gone:
+            self._alert_sink.offer(notices, RECEIPT_SHARD)
+        return notices

@@ -1,0 +1,51 @@
+"""Receipts as they are stored, for tests of the notifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sinks.rows import Rows
+from streams.notify.notice import Notice, notice_of
+from streams.worker.receipts.receipt import Cheaper, EndedJob, Figures, Receipt, UsualCost, receipt_of
+from streams.worker.receipts.receipt_rows import receipt_rows
+from tests.notify.scripted_sender import NOW_MS
+
+USUAL: dict[str, Any] = {
+    "job_id": "run-8",
+    "owner": "ada",
+    "team": "vision",
+    "project": "p",
+    "experiment": "lr",
+    "state": "completed",
+    "attempts": 3,
+    "started_ms": NOW_MS - 22_320_000,
+    "ended_ms": NOW_MS,
+    "wall_clock_ms": 22_320_000,
+    "gpus": "8",
+    "gpu_type": "H100",
+    "purchase": "on_demand",
+}
+FIGURES = Figures(
+    cost_nano=412_070_000_000,
+    lost_nano=28_844_900_000,
+    sampled_gpu_ms=100,
+    productive_gpu_ms=81,
+    preemptions=2,
+    usual=UsualCost({"team": "vision"}, 6, 367_919_642_857),
+)
+CHEAPER = FIGURES._replace(cheaper=Cheaper("spot", 300 * 10**9), expected_nano_per_hour=66_462_903_226)
+
+
+def a_receipt(figures: Figures = FIGURES, **other: Any) -> Receipt:
+    return receipt_of(EndedJob(**(USUAL | other)), figures)
+
+
+def a_notice(figures: Figures = FIGURES, **other: Any) -> Notice:
+    found = a_receipt(figures, **other)
+    return notice_of(found.message, found.owner)
+
+
+def keep(store: Rows, *receipts: Receipt) -> None:
+    """Store receipts without offering them."""
+    _, rows, token = receipt_rows(receipts, 1)
+    store.insert("receipts", rows, token)

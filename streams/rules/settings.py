@@ -14,8 +14,17 @@ from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
 from streams.engine.alerts.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.alerts.rule_records import RuleRecord, profile_of
 from streams.engine.alerts.rules import JOB_RULES, NAMES
+from streams.engine.ledger_rules.fleet_rules import (
+    FLEET_RULES,
+    JOB_SUBJECTS,
+    TEAM_BURN,
+    FleetRuleRecord,
+    FleetSettings,
+    settings_of,
+)
 
 EVERY_JOB: Final = "every job"
+FLEET: Final = "the fleet"
 
 
 class SettingChange(NamedTuple):
@@ -42,35 +51,42 @@ class ShownRule(NamedTuple):
 
 def changed_settings(event: ControlEvent) -> list[SettingChange]:
     """Return what a valid record changes; one that changes nothing has no row."""
-    found = []
-    for record in Controls.from_events([event]).rules:
-        before, jobs = DEFAULT.rules[record.rule], match_text(record.match)
-        for setting, default, value in _settings(record, before):
-            if value is not None and value != default:
-                texts = _text(default), _text(value)
-                found.append(SettingChange(record.name, NAMES[record.rule], jobs, setting, *texts))
+    controls = Controls.from_events([event])
+    found: list[SettingChange] = []
+    for record in controls.rules:
+        before = _of_job_rule(record.rule, DEFAULT.rules[record.rule])
+        found += _changed(record, NAMES[record.rule], EVERY_JOB, before)
+    for each in controls.fleet_rules:
+        found += _changed(each, each.rule, FLEET, settings_of(each.rule, []))
     return found
 
 
 def rules_in_force(events: Iterable[ControlEvent]) -> list[ShownRule]:
-    """Return the settings of every rule for all jobs, and those of the records for some."""
+    """Return the settings of every rule for all jobs, those of the records for some, and those of the rules across jobs."""
     controls = Controls.from_events(events)
     common = [record for record in controls.rules if not record.match]
     rows = _rows(profile_of(common), EVERY_JOB, common)
     for record in sorted(controls.rules, key=lambda each: (each.rule, each.name)):
         if record.match:
-            settings = profile_of([*common, record]).rules[record.rule]
-            rows.append(_row(record.rule, settings, match_text(record.match), record.name))
-    return rows
+            settings = _of_job_rule(record.rule, profile_of([*common, record]).rules[record.rule])
+            rows.append(_row(NAMES[record.rule], settings, match_text(record.match), [record.name]))
+    return rows + _fleet_rows(controls.fleet_rules, FLEET_RULES)
 
 
 def rules_of_job(
     events: Iterable[ControlEvent], dimensions: AlertDimensions, labels: Sequence[tuple[str, str]]
 ) -> list[ShownRule]:
-    """Return the settings of every rule for one job."""
+    """Return the settings of every rule that judges the job, or the jobs that it is one of."""
     controls = Controls.from_events(events)
+    facts = dimensions._asdict()
+    of_fleet = [
+        record
+        for record in controls.fleet_rules
+        if all(facts[field] == wanted for field, wanted in record.match.items())
+    ]
     matching = controls.rules_for(dimensions, labels)
-    return _rows(controls.profile_for(dimensions, labels), dimensions.job_id, matching)
+    rows = _rows(controls.profile_for(dimensions, labels), dimensions.job_id, matching)
+    return rows + _fleet_rows(of_fleet, [TEAM_BURN, *JOB_SUBJECTS])
 
 
 def dimensions_of_row(row: Mapping[str, object]) -> AlertDimensions:
@@ -79,33 +95,64 @@ def dimensions_of_row(row: Mapping[str, object]) -> AlertDimensions:
     return AlertDimensions(**known)
 
 
-def match_text(match: Mapping[str, str]) -> str:
+def match_text(match: Mapping[str, str], all_of_them: str = EVERY_JOB) -> str:
     """Return which jobs a record is for."""
-    return " ".join(f"{field}={value}" for field, value in sorted(match.items())) or EVERY_JOB
+    return " ".join(f"{field}={value}" for field, value in sorted(match.items())) or all_of_them
 
 
 def _rows(profile: Profile, jobs: str, records: Sequence[RuleRecord]) -> list[ShownRule]:
     return [
-        _row(rule, settings, jobs, ", ".join(sorted(each.name for each in records if each.rule == rule)))
+        _row(
+            NAMES[rule],
+            _of_job_rule(rule, settings),
+            jobs,
+            [each.name for each in records if each.rule == rule],
+        )
         for rule, settings in enumerate(profile.rules)
     ]
 
 
-def _row(rule: int, settings: RuleSettings, jobs: str, record: str) -> ShownRule:
-    names = JOB_RULES[rule].thresholds
-    values = ", ".join(f"{name}={value:g}" for name, value in zip(names, settings.thresholds, strict=True))
-    return ShownRule(
-        NAMES[rule], jobs, _text(settings.enabled), settings.severity, values, record or "default"
-    )
+def _fleet_rows(records: Sequence[FleetRuleRecord], rules: Iterable[str]) -> list[ShownRule]:
+    """Return the settings of rules across jobs; each record of `team_burn` is a limit of its own."""
+    rows = []
+    for rule in rules:
+        of_rule = sorted((each for each in records if each.rule == rule), key=lambda each: each.name)
+        if rule == TEAM_BURN and of_rule:
+            rows += [
+                _row(rule, settings_of(rule, [each]), match_text(each.match, FLEET), [each.name])
+                for each in of_rule
+            ]
+        else:
+            rows.append(_row(rule, settings_of(rule, of_rule), FLEET, [each.name for each in of_rule]))
+    return rows
 
 
-def _settings(
-    record: RuleRecord, before: RuleSettings
-) -> Iterable[tuple[str, bool | str | float, bool | str | float | None]]:
-    yield "enabled", before.enabled, record.enabled
-    yield "severity", before.severity, record.severity
-    for name, default in zip(JOB_RULES[record.rule].thresholds, before.thresholds, strict=True):
-        yield name, default, record.thresholds.get(name)
+def _of_job_rule(rule: int, settings: RuleSettings) -> FleetSettings:
+    thresholds = dict(zip(JOB_RULES[rule].thresholds, settings.thresholds, strict=True))
+    return FleetSettings(settings.enabled, settings.severity, thresholds)
+
+
+def _row(rule: str, settings: FleetSettings, jobs: str, records: Sequence[str]) -> ShownRule:
+    values = ", ".join(f"{name}={value:g}" for name, value in settings.thresholds.items())
+    by = ", ".join(sorted(records)) or "default"
+    return ShownRule(rule, jobs, _text(settings.enabled), settings.severity, values, by)
+
+
+def _changed(
+    record: RuleRecord | FleetRuleRecord, rule: str, all_of_them: str, before: FleetSettings
+) -> Iterable[SettingChange]:
+    jobs = match_text(record.match, all_of_them)
+    defaults: dict[str, bool | str | float] = {
+        "enabled": before.enabled,
+        "severity": before.severity,
+        **before.thresholds,
+    }
+    given: dict[str, bool | str | float | None] = {"enabled": record.enabled, "severity": record.severity}
+    given |= record.thresholds
+    for setting, default in defaults.items():
+        value = given.get(setting)
+        if value is not None and value != default:
+            yield SettingChange(record.name, rule, jobs, setting, _text(default), _text(value))
 
 
 def _text(value: bool | str | float) -> str:

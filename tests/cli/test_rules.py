@@ -10,6 +10,10 @@ from streams.cli.main import main
 from streams.rules.file import default_rules
 
 FILE = '[[rule]]\nname = "vision"\nrule = "burn_fast"\nseverity = "ticket"\nmatch = { team = "vision" }\n'
+LIMIT = (
+    '[[rule]]\nname = "limit"\nrule = "team_burn"\nthresholds = { usd_per_hour = 400 }\n'
+    'match = { team = "vision" }\n'
+)
 
 
 def run(words: list[str]) -> object:
@@ -21,20 +25,21 @@ def run(words: list[str]) -> object:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file that changes one rule of one team."""
+    """A file that changes one rule about jobs and one across jobs, of one team."""
     path = tmp_path / "rules.toml"
-    path.write_text(FILE)
+    path.write_text(FILE + LIMIT)
     return path
 
 
 def test_check_shows_what_a_file_changes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rules", "check", str(file)]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in shown[:2]] == [
+    assert [line.split() for line in shown[:3]] == [
         ["record", "rule", "for", "setting", "default", "set_to"],
         ["vision", "burn_fast", "team=vision", "severity", "page", "ticket"],
+        ["limit", "team_burn", "team=vision", "usd_per_hour", "0", "400"],
     ]
-    assert shown[-1] == f"1 rules in {file}: no fault"
+    assert shown[-1] == f"2 rules in {file}: no fault"
 
 
 def test_check_names_faults_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,13 +55,14 @@ def test_check_names_faults_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_dry_run_publishes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rules", "publish", str(file), "--dry-run"]) == 0
-    assert capsys.readouterr().out.endswith(f"1 rules in {file}; nothing was published\n")
+    assert capsys.readouterr().out.endswith(f"2 rules in {file}; nothing was published\n")
 
 
 def test_show_by_a_file_and_the_defaults(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["rules", "show", "--file", str(file), "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "rule,for,enabled,severity,thresholds,set_by"
-    assert lines[-1].startswith("burn_fast,team=vision,on,ticket,")
+    assert any(line.startswith("burn_fast,team=vision,on,ticket,") for line in lines)
+    assert 'team_burn,team=vision,on,ticket,"usd_per_hour=400, share_ratio=0",limit' in lines
     assert run(["rules", "show", "--defaults"]) == 0
     assert capsys.readouterr().out == default_rules()

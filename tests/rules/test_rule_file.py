@@ -9,6 +9,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.profiles import DEFAULT
 from streams.engine.alerts.rules import JOB_RULES, NAMES
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
 from streams.errors import WrongUseError
 from streams.rules.file import default_rules, rule_records
 from streams.rules.settings import changed_settings, dimensions_of_row, rules_in_force, rules_of_job
@@ -19,12 +20,14 @@ NOW_MS = 1_780_000_000_000
 def test_the_shipped_file_is_what_the_code_judges_by() -> None:
     records = rule_records("defaults.toml", default_rules(), NOW_MS)
     controls = Controls.from_events([record.event for record in records])
-    assert [record.event.name for record in records] == list(NAMES)
+    assert [record.event.name for record in records] == [*NAMES, *FLEET_RULES]
     assert all(len(each.thresholds) == len(JOB_RULES[each.rule].thresholds) for each in controls.rules)
     assert all(each.enabled is True and each.severity for each in controls.rules)
     assert controls.profile_for(AlertDimensions("any")) == DEFAULT
     assert [changed_settings(record.event) for record in records] == [[] for _ in records]
-    for rule in JOB_RULES:
+    for each in controls.fleet_rules:
+        assert each[3:] == settings_of(each.rule, [])
+    for rule in (*JOB_RULES, *FLEET_RULES.values()):
         for threshold in rule.thresholds.values():
             assert threshold.what in default_rules()
 
@@ -59,6 +62,14 @@ FAULTS = (
     ('rule = "traffic"\nmatch = { team = 1 }', "team: expected a string"),
     ('rule = "traffic"\nmatch = 1', "match: expected an object of match fields"),
     ('rule = "traffic"\nenable = false', "enable: no such field, expected one of name, rule, enabled"),
+    (
+        'rule = "team_burn"\nthresholds = { usd = 4 }',
+        "team_burn has no such threshold, expected one of usd_per_hour, share_ratio",
+    ),
+    ('rule = "retry_overhead"\nthresholds = { attempts = 2.5 }', "got 2.5, expected a whole number"),
+    ('rule = "price_jump"\nmatch = { team = "x" }', "price_jump is about the whole fleet: it takes no match"),
+    ('rule = "team_burn"\nmatch = { cluster = "x" }', "team_burn matches on team, owner, project and exper"),
+    ('rule = "unallocated"\nseverity = 1', "severity: got 1, expected one of page, ticket"),
     ('rule = "traffic"\nenabled = 1', "enabled: got 1, expected true or false"),
     ('rule = "traffic"\nseverity = "loud"', 'severity: got "loud", expected one of page, ticket'),
     ('rule = "traffic"\ncomment = 1979-05-27', "'f.toml'"),
@@ -153,10 +164,68 @@ def test_the_record_with_the_most_match_fields_wins_then_the_smallest_name() -> 
 
 def test_what_is_in_force_names_the_jobs_and_the_records() -> None:
     rows = rules_in_force([record.event for record in rule_records("f", FILE, NOW_MS)])
-    assert len(rows) == len(NAMES) + 3
+    assert len(rows) == len(NAMES) + 3 + len(FLEET_RULES)
     assert rows[NAMES.index("traffic")][1:] == ("every job", "on", "page", "usd_per_hour=50, ratio=1", "all")
-    assert [row.jobs for row in rows[len(NAMES) :]] == [
+    assert [row.jobs for row in rows[len(NAMES) : -len(FLEET_RULES)]] == [
         "label.stage=train",
         "team=vision",
         "cluster= label.stage=train team=vision",
     ]
+
+
+FLEET = """
+[[rule]]
+name = "vision-limit"
+rule = "team_burn"
+thresholds = { usd_per_hour = 400 }
+match = { team = "vision" }
+[[rule]]
+name = "half"
+rule = "team_burn"
+severity = "page"
+thresholds = { share_ratio = 0.5 }
+match = { team = "nlp", project = "p" }
+[[rule]]
+name = "a-waste"
+rule = "retry_overhead"
+thresholds = { least_usd = 20 }
+[[rule]]
+name = "b-waste"
+rule = "retry_overhead"
+thresholds = { least_usd = 30, lost_ratio = 0.3 }
+"""
+
+
+def _fleet_rows(team: str | None) -> list[tuple[str, ...]]:
+    """What is shown of two rules across jobs; None: for every job."""
+    events = [record.event for record in rule_records("f", FLEET, NOW_MS)]
+    row = {"job_id": "j", "team": team, "project": "p"}
+    rows = rules_in_force(events) if team is None else rules_of_job(events, dimensions_of_row(row), [])
+    return [row for row in rows if row.rule in ("team_burn", "retry_overhead")]
+
+
+def test_a_record_of_a_rule_across_jobs_says_what_it_changes() -> None:
+    changes = [changed_settings(record.event) for record in rule_records("f", FLEET, NOW_MS)]
+    assert changes == [
+        [("vision-limit", "team_burn", "team=vision", "usd_per_hour", "0", "400")],
+        [
+            ("half", "team_burn", "project=p team=nlp", "severity", "ticket", "page"),
+            ("half", "team_burn", "project=p team=nlp", "share_ratio", "0", "0.5"),
+        ],
+        [("a-waste", "retry_overhead", "the fleet", "least_usd", "10", "20")],
+        [
+            ("b-waste", "retry_overhead", "the fleet", "lost_ratio", "0.1", "0.3"),
+            ("b-waste", "retry_overhead", "the fleet", "least_usd", "10", "30"),
+        ],
+    ]
+
+
+def test_each_limit_of_a_team_is_shown_by_itself_and_to_its_jobs_only() -> None:
+    waste = ("the fleet", "on", "ticket", "lost_ratio=0.3, least_usd=20, attempts=3", "a-waste, b-waste")
+    half = ("project=p team=nlp", "on", "page", "usd_per_hour=0, share_ratio=0.5", "half")
+    vision = ("team=vision", "on", "ticket", "usd_per_hour=400, share_ratio=0", "vision-limit")
+    none = ("the fleet", "on", "ticket", "usd_per_hour=0, share_ratio=0", "default")
+    assert [row[1:] for row in _fleet_rows(None)] == [half, vision, waste]
+    assert [row[1:] for row in _fleet_rows("vision")] == [vision, waste]
+    assert [row[1:] for row in _fleet_rows("nlp")] == [half, waste]
+    assert [row[1:] for row in _fleet_rows("other")] == [none, waste]

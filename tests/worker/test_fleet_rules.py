@@ -243,7 +243,7 @@ def test_a_record_turns_a_rule_off_or_changes_it_and_a_silence_covers_it(world: 
         ("oversized", {"thresholds": {"factor": 0}}, "expected a number from"),
         ("oversized", {"thresholds": 5}, "expected an object"),
         ("price_jump", {"enabled": "no"}, "expected true or false"),
-        ("price_jump", {"severity": "loud"}, "expected page or ticket"),
+        ("price_jump", {"severity": "loud"}, "expected one of page, ticket"),
     ],
 )
 def test_a_record_that_cannot_be_meant_has_no_effect(name: str, value: dict[str, Any], words: str) -> None:

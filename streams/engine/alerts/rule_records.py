@@ -12,13 +12,15 @@ from schemas.refusal import shown
 from streams.engine.alerts.dimensions import MATCHED
 from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.profiles import DEFAULT, Profile, RuleSettings
-from streams.engine.alerts.rules import JOB_RULES, NAMES, PAGE, TICKET
+from streams.engine.alerts.rule_fields import rule_fields_of
+from streams.engine.alerts.rules import JOB_RULES, NAMES
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 
 #: The fields of a record that match nothing.
 OWN_FIELDS: Final = frozenset({"rule", "enabled", "severity", "thresholds", "comment", "match"})
 #: A match field `label.NAME` is a label of the job.
 LABEL: Final = "label."
-_SEVERITIES: Final = (PAGE, TICKET)
+_KNOWN: Final = (*NAMES, *FLEET_RULES)
 
 
 class RuleRecord(NamedTuple):
@@ -49,42 +51,9 @@ def rule_record_of(name: str, value: Mapping[str, object], match: Mapping[str, s
     rule = name if wanted is None else wanted
     if not isinstance(rule, str) or rule not in NAMES:
         what = "rule" if wanted is not None else "name (without a field `rule`)"
-        raise MalformedControlError(f"{what}: got {shown(rule)}, expected one of {', '.join(NAMES)}")
-    enabled = value.get("enabled")
-    if not (enabled is None or isinstance(enabled, bool)):
-        raise MalformedControlError(f"enabled: got {shown(enabled)}, expected true or false")
-    severity = value.get("severity")
-    if not (severity is None or (isinstance(severity, str) and severity in _SEVERITIES)):
-        raise MalformedControlError(
-            f"severity: got {shown(severity)}, expected one of {', '.join(_SEVERITIES)}"
-        )
+        raise MalformedControlError(f"{what}: got {shown(rule)}, expected one of {', '.join(_KNOWN)}")
     number = NAMES.index(rule)
-    return RuleRecord(name, match, number, enabled, severity, _thresholds(number, value.get("thresholds")))
-
-
-def _thresholds(rule: int, given: object) -> dict[str, float]:
-    known = JOB_RULES[rule].thresholds
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise MalformedControlError(f"thresholds: expected an object of {', '.join(known)}")
-    found: dict[str, float] = {}
-    for name, value in given.items():
-        if name not in known:
-            raise MalformedControlError(
-                f"thresholds.{shown(name)}: {NAMES[rule]} has no such threshold, expected one of {', '.join(known)}"
-            )
-        threshold = known[name]
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (fits and threshold.least <= value <= threshold.most):
-            raise MalformedControlError(
-                f"thresholds.{name}: got {shown(value)}, expected a number from {threshold.least:g} to {threshold.most:g}"
-                f" ({threshold.what})"
-            )
-        if threshold.is_count and value != int(value):
-            raise MalformedControlError(f"thresholds.{name}: got {shown(value)}, expected a whole number")
-        found[name] = float(value)
-    return found
+    return RuleRecord(name, match, number, *rule_fields_of(JOB_RULES[number], value))
 
 
 def facts_to_match(

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from schemas.refusal import shown
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
 from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.resolving import resolved
+from streams.engine.alerts.rule_fields import rule_fields_of
 from streams.engine.alerts.rules import PAGE, TICKET, JobRule, Threshold
 from streams.engine.kernels.bill import MAX_COST_NANO
 
@@ -25,6 +25,8 @@ PROVISIONING_BURST: Final = "provisioning_burst"
 OVERSIZED: Final = "oversized"
 UNUSUAL_LENGTH: Final = "unusual_length"
 PRICE_JUMP: Final = "price_jump"
+#: Those that judge each job by itself.
+JOB_SUBJECTS: Final = (RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH)
 
 #: By name; the figures are those of an hour.
 FLEET_RULES: Final[Mapping[str, JobRule]] = {
@@ -143,27 +145,8 @@ def fleet_rule_record_of(name: str, value: Mapping[str, object], match: Mapping[
         raise MalformedControlError(f"{rule.name} is about the whole fleet: it takes no match fields")
     if match.keys() - {"team", "owner", "project", "experiment"}:
         raise MalformedControlError("team_burn matches on team, owner, project and experiment")
-    enabled, severity, given = value.get("enabled"), value.get("severity"), value.get("thresholds") or {}
-    if not (enabled is None or isinstance(enabled, bool)):
-        raise MalformedControlError(f"enabled: got {shown(enabled)}, expected true or false")
-    if severity not in (None, PAGE, TICKET):
-        raise MalformedControlError(f"severity: got {shown(severity)}, expected {PAGE} or {TICKET}")
-    if not isinstance(given, Mapping):
-        raise MalformedControlError(f"thresholds: expected an object of {', '.join(rule.thresholds)}")
-    found: dict[str, float] = {}
-    for key, each in given.items():
-        known = rule.thresholds.get(key)
-        if known is None:
-            raise MalformedControlError(f"thresholds.{shown(key)}: {rule.name} has no such threshold")
-        fits = isinstance(each, int | float) and not isinstance(each, bool)
-        if not (fits and known.least <= each <= known.most):
-            raise MalformedControlError(
-                f"thresholds.{key}: got {shown(each)}, expected a number from {known.least:g} to {known.most:g}"
-            )
-        found[key] = float(each)
-    return FleetRuleRecord(
-        name, match, rule.name, enabled, None if severity is None else str(severity), found
-    )
+    enabled, severity, thresholds = rule_fields_of(rule, value)
+    return FleetRuleRecord(name, match, rule.name, enabled, severity, thresholds)
 
 
 def settings_of(rule: str, records: Iterable[FleetRuleRecord]) -> FleetSettings:

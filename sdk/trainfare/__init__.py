@@ -1,0 +1,16 @@
+"""Puts a training script on the meter.
+
+    import trainfare
+
+    with trainfare.run(job_id="run-7", owner="ada", team="vision", gpus=8) as run:
+        for step, batch in enumerate(batches):
+            ...
+            run.progress(step=step, quality={"loss": loss})
+        run.checkpoint()
+
+Nothing here raises into the training or waits for the network. It needs the standard library alone.
+"""
+
+from trainfare.runs import Run, run
+
+__all__ = ["Run", "run"]

@@ -28,19 +28,19 @@ def gate(
     owner: Annotated[str, typer.Option(help="The owner's.")] = "",
     project: Annotated[str, typer.Option(help="The project's.")] = "",
     experiment: Annotated[str, typer.Option(help="The experiment's.")] = "",
+    job: Annotated[str, typer.Option(metavar="ID", help="The job's, those per run included.")] = "",
     need: Annotated[str, typer.Option(metavar="USD", help="Dollars that are needed.")] = "",
     gpu_hours: Annotated[float, typer.Option(min=0, help="GPU-hours that are needed.")] = 0.0,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Exit with 0 if the budgets leave what is needed, with 1 if not."""
-    asked = {
-        name: value for name, value in zip(LEVELS, (team, owner, project, experiment), strict=True) if value
-    }
+    named = zip(LEVELS, (team, owner, project, experiment, job), strict=True)
+    asked = {name: value for name, value in named if value}
     if not asked:
-        raise WrongUseError("gate: name --team, --owner, --project or --experiment")
+        raise WrongUseError("gate: name --team, --owner, --project, --experiment or --job")
     needed = _usd(need)
     with reader(settings_for(data)) as store:
-        found = lefts(store.records(HEADROOM), asked)
+        found = lefts(store.records(HEADROOM, job=job), asked)
     over = [each for each in found if _is_over(each, needed, gpu_hours)]
     if form is OutputFormat.json:
         answer = {
@@ -81,7 +81,8 @@ def _line(whose: str, found: Sequence[Left], over: Sequence[Left], usd: Decimal,
         return f"go: no budget limits {whose}"
     tightest = (over or found)[0]
     left = _rest(tightest)
-    of = f"of budget {visible(tightest.budget)} ({visible(tightest.subject)}, per {tightest.per})"
+    name = f"budget {visible(tightest.budget)}" if tightest.budget else "its own budget"
+    of = f"of {name} ({visible(tightest.subject)}, per {tightest.per})"
     if over:
         return f"stop: {whose} needs {wanted or 'anything'}, {left} is left {of}"
     return f"go: {left} is left {of}" + (f", {wanted} needed" if wanted else "")

@@ -21,7 +21,7 @@ SELECT budget, subject_kind, subject_name, per, toUnixTimestamp64Milli(period_st
     toUnixTimestamp64Milli(period_end) AS period_end_ms, match, limit_usd, limit_gpu_hours, limit_wall_clock_hours, used_usd,
     used_gpu_hours, used_wall_clock_hours, used_ratio, usd_per_hour, toUnixTimestamp64Milli(time) AS time_ms
 FROM budget_use FINAL
-WHERE time = {_LAST_USE}
+WHERE time = {_LAST_USE} AND subject_kind != ''
 ORDER BY used_ratio DESC, budget, subject_name
 LIMIT {LISTED_MAX}"""  # noqa: S608 - constants alone
 #: Of each budget and period what was asked for, by rung: jobs, and the newest state of any of them.

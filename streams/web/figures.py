@@ -226,9 +226,10 @@ class ApiFigures:
         """Return what the budgets leave that apply to these names; with no budget nothing limits it."""
 
         async def make() -> list[Row]:
-            return list(await self._store_reader.rows(HEADROOM))
+            return list(await self._store_reader.rows(HEADROOM, job=job))
 
-        rows = await self._cache.get("headroom", make)
+        job = asked.get("job", "")
+        rows = await self._cache.get(("headroom", job), make)
         return {**asked, **least(lefts(rows, asked))}
 
     async def budgets(self) -> Object:

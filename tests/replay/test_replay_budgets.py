@@ -114,12 +114,31 @@ def test_a_run_has_its_own_budget_and_is_over_with_it(tmp_path: Path) -> None:
     )
     replay(tmp_path / "data", log)
     found = rows(tmp_path / "data", ALERTS)
+    check_gate_of_runs(tmp_path)
     assert [(each["name"], each["owner"], (each["started_ms"] - T0) // MINUTE_MS) for each in found] == [
         ("one", "bob", 10),
         ("one", "bob", 16),
         ("one", "bob", 20),
     ]
     assert {each["resolved_ms"] for each in found} == {T0 + 25 * MINUTE_MS}
+
+
+def check_gate_of_runs(path: Path) -> None:
+    """A run that has used a tenth of its budget has a row, and what it leaves is counted."""
+    log = write(
+        path / "running.jsonl",
+        (T0, "prices", PRICE),
+        started("one", budget={"usd": "20"}),
+        (T0 + 2 * MINUTE_MS, "jobs", {"job_id": "one", "type": "heartbeat"}),
+    )
+    replay(path / "running", log)
+    done = trainfare("gate", "--job", "one", "--need", 18, "--data", path / "running")
+    assert (done.code, done.out) == (
+        0,
+        "go: $18.00 is left of its own budget (job one, per run), $18.00 needed\n",
+    )
+    assert trainfare("gate", "--job", "one", "--need", "18.01", "--data", path / "running").code == 1
+    assert trainfare("gate", "--job", "two", "--need", 19, "--data", path / "running").code == 0
 
 
 def test_a_new_day_begins_anew(tmp_path: Path) -> None:

@@ -188,6 +188,54 @@ def test_a_budget_that_is_raised_or_gone_resolves_and_a_price_that_falls_does(st
     run(scenario())
 
 
+def test_the_removal_of_the_last_budget_is_stored_once(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 10 * MINUTE_MS)
+        life = Life(store, clock, TEAM)
+
+        async def step() -> list[str]:
+            ledger.books(clock.now_ms(), clock.now_ms())
+            await life.step()
+            found = store.select(BUDGET_USE).to_pylist()
+            newest = max(each["time"] for each in found)
+            clock.advance(MINUTE_MS)
+            return [each["subject_name"] for each in found if each["time"] == newest]
+
+        assert await step() == ["vision"]
+        life.reference.extend([], [(T0, b"budget/b", None)], life.reference.book, {})
+        assert await step() == [""]
+        assert await step() == [""]
+        assert max(each["time"] for each in store.select(BUDGET_USE).to_pylist()) == at(T0 + 11 * MINUTE_MS)
+        life.say(TEAM, log_ms=T0)
+        assert await step() == ["vision"]
+
+    run(scenario())
+
+
+def test_a_running_job_has_a_row_from_the_start_and_none_after_its_end(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 10 * MINUTE_MS)
+        life = Life(store, clock, ("budget", "each", {"team": "vision", "usd": 100, "per": "run"}))
+        ledger.books(clock.now_ms(), clock.now_ms())
+        await life.step()
+        found = store.select(BUDGET_USE).to_pylist()
+        assert sorted((each["subject_name"], str(each["used_usd"])) for each in found) == [
+            ("one", "1.000000000"),
+            ("two", "1.000000000"),
+        ]
+        for shard, job_id in enumerate(("one", "two")):
+            ledger.job(job_id, shard=shard, team="vision", state="completed", ended=at(clock.now_ms()))
+        clock.advance(MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        await life.step()
+        newest = max(store.select(BUDGET_USE).to_pylist(), key=lambda each: each["time"])
+        assert (newest["subject_kind"], newest["time"]) == ("", at(T0 + 11 * MINUTE_MS))
+
+    run(scenario())
+
+
 def test_silenced_is_stored_and_not_told(store: ClickHouseStore) -> None:
     async def scenario() -> None:
         ledger = metered(store)

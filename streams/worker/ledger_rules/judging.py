@@ -26,6 +26,8 @@ from streams.worker.ledger_rules.reader import Group, LedgerReader
 
 #: A look reaches back so far at most; what was crossed before is found at its first minute.
 _BACK_MS: Final = 48 * HOUR_MS
+#: A run that is over has a row if it used so much of its budget.
+RUN_FROM_RATIO: Final = 0.5
 
 
 class BudgetState(NamedTuple):
@@ -42,6 +44,13 @@ class BudgetState(NamedTuple):
         """Return the largest share of a limit that is used."""
         return used_ratio(self.used, self.subject.budget.limits)
 
+    @property
+    def is_stored(self) -> bool:
+        """Return whether it has a row: not of a run that is over, unless it used half of its budget."""
+        run = self.subject.run
+        over_ms = None if run is None else run.over_ms
+        return over_ms is None or self.at_ms < over_ms or self.ratio >= RUN_FROM_RATIO
+
 
 @dataclass(frozen=True)
 class LedgerVerdict:
@@ -50,6 +59,12 @@ class LedgerVerdict:
     until_ms: int
     alerts: list[Alert] = field(default_factory=list)
     states: list[BudgetState] = field(default_factory=list)
+    is_last_gone: bool = False  # there is no budget any more, and the store still has one
+
+    @property
+    def stored_states(self) -> list[BudgetState]:
+        """Return those that have rows."""
+        return [state for state in self.states if state.is_stored]
 
 
 class BudgetJudge:
@@ -82,7 +97,8 @@ class BudgetJudge:
         if self._fleet is not None:
             alerts += self._fleet.judge(controls, minutes, from_ms)
         states = [_state(subject, usage, minutes.until_ms) for subject, usage in judged]
-        return LedgerVerdict(minutes.until_ms, alerts, states)
+        is_last_gone = not any(state.is_stored for state in states) and self._reader.has_budgets()
+        return LedgerVerdict(minutes.until_ms, alerts, states, is_last_gone)
 
     def _judged(self, controls: Controls, from_ms: int, until_ms: int) -> list[tuple[BudgetSubject, Usage]]:
         """Return all subjects of budgets with their use in [from_ms, until_ms)."""

@@ -76,6 +76,10 @@ class LedgerReader:
             min(until_ms, now_ms) // MINUTE_MS * MINUTE_MS, late, max(cut_ms, 0) // MINUTE_MS * MINUTE_MS
         )
 
+    def has_budgets(self) -> bool:
+        """Return whether the last rows of `budget_use` are of budgets."""
+        return bool(self._store.query(usage_sql.LAST_BUDGETS).num_rows)
+
     def first_ms(self) -> int | None:
         """Return the first hour that anything was paid in; None: nothing was."""
         (row,) = self._store.query(usage_sql.FIRST_HOUR).to_pylist()

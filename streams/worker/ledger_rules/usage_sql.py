@@ -26,6 +26,9 @@ SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_
 OPEN_SHARDS: Final = f"""
 SELECT DISTINCT shard FROM jobs FINAL WHERE started IS NOT NULL AND ended IS NULL AND state IN {_OPEN_STATES}"""
 
+LAST_BUDGETS: Final = """
+SELECT budget FROM budget_use FINAL WHERE time = (SELECT max(time) FROM budget_use) AND subject_kind != '' LIMIT 1"""
+
 FIRST_HOUR: Final = f"""
 SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM job_hours WHERE {_USERS}"""
 

@@ -26,13 +26,6 @@ from streams.worker.ledger_rules.memory import SHARD
 from streams.worker.shards.owned_shard import OwnedShard
 
 _GPU_HOUR: Final = HOUR_MS * 1_000
-#: A run that has used less is in no row: there may be many.
-RUN_FROM_RATIO: Final = 0.5
-
-
-def shown(states: Sequence[BudgetState]) -> list[BudgetState]:
-    """Return the states that are stored: of runs only those that have used half of their budget."""
-    return [state for state in states if state.subject.run is None or state.ratio >= RUN_FROM_RATIO]
 
 
 def use_table(states: Sequence[BudgetState], version: int) -> pa.Table:
@@ -60,6 +53,23 @@ def use_table(states: Sequence[BudgetState], version: int) -> pa.Table:
     return pa.Table.from_pydict(columns, schema=SCHEMAS[BUDGET_USE])
 
 
+def no_use_table(at_ms: int, version: int) -> pa.Table:
+    """Build the row of `budget_use` that names no subject: from this minute on there is no budget."""
+    none: dict[str, object] = {
+        "match": [[]],
+        "limit_usd": _usd([0]),
+        "used_usd": _usd([0]),
+        "usd_per_hour": _usd([0]),
+    }
+    none |= {name: [""] for name in ("budget", "subject_kind", "subject_name", "per")}
+    none |= {name: [0.0] for name in ("limit_gpu_hours", "limit_wall_clock_hours")}
+    none |= {name: [0.0] for name in ("used_gpu_hours", "used_wall_clock_hours", "used_ratio")}
+    none |= {"period_start": instants([0]), "period_end": instants([0]), "time": instants([at_ms])}
+    return pa.Table.from_pydict(
+        {**none, "version": pa.array([version], pa.uint64())}, schema=SCHEMAS[BUDGET_USE]
+    )
+
+
 class VerdictRows(NamedTuple):
     """Rows of one insert."""
 
@@ -71,10 +81,12 @@ class VerdictRows(NamedTuple):
 def rows_of(owner: OwnedShard, verdict: LedgerVerdict) -> list[VerdictRows]:
     """Build the rows of a verdict; alerts last, as they are what is sent."""
     found: list[VerdictRows] = []
-    if states := shown(verdict.states):
+    states = verdict.stored_states
+    if states or verdict.is_last_gone:
         version = owner.versions.next()
-        rows = use_table(states, version)
-        found.append(VerdictRows(BUDGET_USE, rows, token(BUDGET_USE, version, states)))
+        rows = use_table(states, version) if states else no_use_table(verdict.until_ms, version)
+        content: list[object] = [*states] or [verdict.until_ms]
+        found.append(VerdictRows(BUDGET_USE, rows, token(BUDGET_USE, version, content)))
     for alerts in in_order(verdict.alerts):
         version = owner.versions.next()
         rows = alerts_table(alerts, SHARD, version)

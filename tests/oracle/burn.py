@@ -214,9 +214,9 @@ class Burn:
             and 2 * 1000 * sampled_ms >= held
         )
 
-    def traffic(self, at_ms: int) -> int:
-        """The amounts of the hour before, times 60,000."""
-        far, inside_ms = divmod(at_ms - HOUR_MS, MINUTE_MS)
+    def traffic(self, at_ms: int, window_ms: int = HOUR_MS) -> int:
+        """The amounts of the window before, times 60,000."""
+        far, inside_ms = divmod(at_ms - window_ms, MINUTE_MS)
         known, a, b = (self.lumps.before(m) for m in (at_ms // MINUTE_MS + 1, far, far + 1))
         return (known - a) * MINUTE_MS - inside_ms * (b - a)
 

@@ -131,7 +131,7 @@ class JobJudge:
             return
         long = now.window(at_ms, rule.long_ms)
         held = _at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio)
-        silent = self._silent(rule.name, at_ms)
+        silent = self._silent(rule.name, at_ms) or self._explained(rule, now, at_ms)
         opens = clears = False
         if is_open:
             # A window without an expected cost decides nothing while the next attempt may come.
@@ -164,6 +164,24 @@ class JobJudge:
             louder = [self._latest[name] for name in ("burn_fast", "burn_sustained") if name in self._latest]
             return any(x.resolved_ms is None or at_ms < x.resolved_ms + DRIFT_WAITS_MS for x in louder)
         return False
+
+    def _explained(self, rule: Rule, now: Burn, at_ms: int) -> bool:
+        """Whether `traffic` fires, or the shorter window still contains what it told of, and the rest is no such burn."""
+        moves = now.settings["traffic"].enabled and FACTS["traffic"][1](now, at_ms)
+        latest = self._latest.get("traffic")
+        cleared_ms = None if latest is None else latest.resolved_ms
+        remembers = latest is not None and (cleared_ms is None or at_ms < cleared_ms + rule.short_ms)
+        if not (moves or remembers):
+            return False
+        severity = {name: now.settings[name].severity or SEVERITY[name] for name in (rule.name, "traffic")}
+        if severity == {rule.name: "page", "traffic": "ticket"}:  # "a ticket mutes no page"
+            return False
+        rest = [
+            (cost - now.traffic(at_ms, window_ms), expected)
+            for window_ms in (rule.long_ms, rule.short_ms)
+            for cost, expected in (now.window(at_ms, window_ms),)
+        ]
+        return not (_at_least(rest[0], rule.long_ratio) and _at_least(rest[1], rule.short_ratio))
 
     def _judge_fact(self, rule: str, holds: bool, now: Burn, at_ms: int) -> None:
         if holds:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from schemas.units import NANO_PER_USD
-from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES
+from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES, PAGE
 from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, WINDOWS_MS
 from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, TRAFFIC, RuleLimits
@@ -101,6 +101,13 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         extra_nano=burn("extra_usd") * NANO_PER_USD,
         enabled=np.array(
             [sum(1 << rule for rule in range(len(NAMES)) if each.rules[rule].enabled) for each in profiles],
+            np.int64,
+        ),
+        pages=np.array(
+            [
+                sum(1 << rule for rule in range(len(NAMES)) if each.severity(rule) == PAGE)
+                for each in profiles
+            ],
             np.int64,
         ),
         longest_ms=np.array(whole(RUNAWAY, "hours", HOUR_MS), np.int64),

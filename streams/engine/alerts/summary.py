@@ -33,7 +33,11 @@ from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, SWITC
 
 _RULES: Final = {rule.name: rule for rule in BURN_RULES}
 _UNHEEDED_MS: Final = 8 * HOUR_MS
-_COVERED_BY: Final = {"burn_sustained": "burn_fast", "burn_drift": "a page"}
+_COVERED_BY: Final = {
+    "burn_fast": "traffic",
+    "burn_sustained": "burn_fast or traffic",
+    "burn_drift": "another alert",
+}
 
 
 class AlertFigures(NamedTuple):

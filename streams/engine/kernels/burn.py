@@ -60,7 +60,7 @@ CURVE = np.dtype(
     ],
     align=True,
 )
-#: The window of traffic.
+#: The window of the rule `traffic`.
 TRAFFIC_WINDOW = 2
 
 
@@ -192,7 +192,7 @@ def fill_figures(
 ) -> int:
     """Fill the figures, with rates per hour; return the first tick that does not ascend (-1: none).
 
-    `holding`: bit r says that fact r holds; `traffic`: the lumps of TRAFFIC_WINDOW.
+    `holding`: bit r says that fact r holds; `traffic`: the lumps by window.
     """
     for tick in range(1, times_ms.size):
         if times_ms[tick] <= times_ms[tick - 1]:
@@ -215,7 +215,6 @@ def fill_figures(
             expected_rate[tick, job] = steps[shown]["expected_rate"] * HOUR_MS
             paid_now[tick, job] = steps[shown]["paid"] != 0
             holding[tick, job] = _holding(curves[job], facts, t_ms)
-            traffic[tick, job] = 0.0
             undecided[tick, job] = t_ms < curves[job]["undecided_until_ms"]
             since_paid_ms = max(t_ms - first_paid_ms, 0) if first_paid_ms >= 0 else 0
             since_paid[tick, job] = since_paid_ms
@@ -250,12 +249,12 @@ def fill_figures(
                         expected_nano = _expected_between(steps, far, far_ms, after, next_ms) * share
                     cost_nano += _cost_between(steps, after, next_ms, now, t_ms)
                     expected_nano += _expected_between(steps, after, next_ms, now, t_ms)
+                traffic[tick, job, window] = 0.0
                 if known > lump_begin:
                     share = (next_ms - edge_ms) / MINUTE_MS
                     lump_nano = _lump_cost(lumps, lump_begin, known, far_minute, share)
                     cost_nano += lump_nano
-                    if window == TRAFFIC_WINDOW:
-                        traffic[tick, job] = lump_nano
+                    traffic[tick, job, window] = lump_nano
                 cost[tick, job, window] = cost_nano
                 expected[tick, job, window] = expected_nano
     return -1

@@ -77,6 +77,7 @@ class RuleLimits(NamedTuple):
     clear_ratio: F64
     extra_nano: F64
     enabled: I64  # bit r: rule r applies
+    pages: I64  # bit r: rule r is a page
     longest_ms: I64  # of runaway length, since the first billed instant
     grace_ms: I64  # after the deadline
     traffic_nano: F64  # in an hour
@@ -89,19 +90,19 @@ class EpisodeArrays(NamedTuple):
 
     cost_nano: F64
     expected_nano: F64
+    traffic_nano: F64  # the part of the cost that does not accrue with time
     elapsed_ms: I64
     paid_whole: Flags
     ended: Flags
     undecided: Flags
     paid_now: Flags
     since_paid_ms: I64  # since the first billed instant
-    traffic_nano: F64  # in the hour before the tick
     facts: I64
     deadline_ms: I64
     profile: I64
 
 
-_BY_WINDOW = ("cost_nano", "expected_nano", "elapsed_ms", "paid_whole")
+_BY_WINDOW = ("cost_nano", "expected_nano", "traffic_nano", "elapsed_ms", "paid_whole")
 _BY_JOB = ("deadline_ms", "profile")
 _DTYPES = dict.fromkeys(("cost_nano", "expected_nano", "traffic_nano"), np.float64) | dict.fromkeys(
     ("paid_whole", "ended", "undecided", "paid_now"), np.bool_

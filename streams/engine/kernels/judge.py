@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import I32, I64, Records, equal_lengths, exact
-from streams.engine.kernels.burn import HOUR_MS, TRAFFIC_WINDOW
+from streams.engine.kernels.burn import HOUR_MS, TRAFFIC_WINDOW, WINDOWS_MS
 from streams.engine.kernels.episode import (
     BURN_RULES,
     CHANGE,
@@ -55,17 +55,23 @@ def _reaches(cost: float, expected: float, ratio: float) -> bool:
 
 
 @helper
-def _reaches_ratios(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether both windows reach their ratios."""
+def _reaches_ratios(
+    tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays, timed: bool = False
+) -> bool:
+    """Return whether both windows reach their ratios; `timed`: by what accrues with time alone."""
     long, short = limits.long_window[rule], limits.short_window[rule]
     profile = figures.profile[job]
+    long_cost, short_cost = figures.cost_nano[tick, job, long], figures.cost_nano[tick, job, short]
+    if timed:
+        long_cost -= figures.traffic_nano[tick, job, long]
+        short_cost -= figures.traffic_nano[tick, job, short]
     # The shorter window first: most jobs fail it.
     return _reaches(
-        figures.cost_nano[tick, job, short],
+        short_cost,
         figures.expected_nano[tick, job, short],
         limits.short_ratio[profile, rule],
     ) and _reaches(
-        figures.cost_nano[tick, job, long],
+        long_cost,
         figures.expected_nano[tick, job, long],
         limits.long_ratio[profile, rule],
     )
@@ -92,7 +98,7 @@ def _may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episo
 @helper
 def _overtakes(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Return whether traffic costs more than what accrues with time, and enough to matter."""
-    traffic_nano = figures.traffic_nano[tick, job]
+    traffic_nano = figures.traffic_nano[tick, job, TRAFFIC_WINDOW]
     profile = figures.profile[job]
     if traffic_nano < limits.traffic_nano[profile] - NOISE_NANO or _is_over(tick, job, figures):
         return False
@@ -249,7 +255,7 @@ def _keep_figures(rule: int, tick: int, job: int, figures: EpisodeArrays, episod
     episode["cost_nano"] = figures.cost_nano[tick, job, window]
     episode["expected_nano"] = figures.expected_nano[tick, job, window]
     if rule == TRAFFIC:
-        traffic_nano = figures.traffic_nano[tick, job]
+        traffic_nano = figures.traffic_nano[tick, job, TRAFFIC_WINDOW]
         episode["elapsed_ms"] = HOUR_MS
         episode["expected_nano"] = max(episode["cost_nano"] - traffic_nano, 0.0)
         episode["cost_nano"] = traffic_nano
@@ -285,6 +291,30 @@ def _judge_fact(
 
 
 @helper
+def _is_explained(
+    rule: int,
+    moving: bool,
+    at_ms: int,
+    tick: int,
+    job: int,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episodes: Records,
+) -> bool:
+    """Return whether `traffic` fires, or the shorter window remembers it, and explains the burn.
+
+    A ticket explains no page.
+    """
+    fires = moving or episodes[TRAFFIC]["open"] != 0  # it may clear at this tick
+    if not fires and at_ms >= episodes[TRAFFIC]["cleared_ms"] + WINDOWS_MS[limits.short_window[rule]]:
+        return False
+    pages = limits.pages[figures.profile[job]]
+    if pages >> rule & 1 and not pages >> TRAFFIC & 1:
+        return False
+    return not _reaches_ratios(tick, job, rule, limits, figures, True)
+
+
+@helper
 def _judge_job(
     job: int,
     times_ms: I64,
@@ -301,6 +331,7 @@ def _judge_job(
         episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     for tick in range(times_ms.size):
         at_ms = times_ms[tick]
+        moving = enabled >> TRAFFIC & 1 != 0 and _overtakes(tick, job, limits, figures)
         for rule in range(RULES):
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
@@ -317,6 +348,7 @@ def _judge_job(
                 if rule == DRIFT:
                     last_ms = max(episodes[FAST]["cleared_ms"], episodes[SUSTAINED]["cleared_ms"])
                     silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS
+                silent = silent or _is_explained(rule, moving, at_ms, tick, job, limits, figures, episodes)
                 kind = _judge_burn(rule, silent, off, at_ms, tick, job, limits, figures, episodes)
             if kind != 0:
                 count = _add_change(rule, kind, at_ms, job, episodes, out, shown, count)

@@ -22,10 +22,10 @@ class WindowFigures(NamedTuple):
     undecided: Bool  # [tick, job] an attempt failed or was preempted recently, and a next one may follow
     paid_now: Bool  # [tick, job] billed at the tick; sampled time holds for a while
     since_paid_ms: I64  # [tick, job] since the first billed instant, 0 before it
-    traffic_nano: F64  # [tick, job] the amounts in the hour before the tick
     facts: I64  # [tick, job] bit r: fact r holds
     cost_nano: F64  #: [tick, job, window]
     expected_nano: F64  #: [tick, job, window]
+    traffic_nano: F64  # [tick, job, window] the part of the cost that does not accrue with time
     elapsed_ms: I64  # [tick, job, window] the part of the window since the first billed instant, 0 before it
     paid_whole: Bool  # [tick, job, window] billed at every instant of the window
     ended_ms: I64  #: [job]
@@ -49,10 +49,10 @@ class WindowFigures(NamedTuple):
             undecided=np.empty(flat, np.bool_),
             paid_now=np.empty(flat, np.bool_),
             since_paid_ms=np.empty(flat, np.int64),
-            traffic_nano=np.empty(flat),
             facts=np.empty(flat, np.int64),
             cost_nano=np.empty(deep),
             expected_nano=np.empty(deep),
+            traffic_nano=np.empty(deep),
             elapsed_ms=np.empty(deep, np.int64),
             paid_whole=np.empty(deep, np.bool_),
             ended_ms=np.empty(jobs, np.int64),

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from streams.engine.alerts.rules import BURN_RULES
 from streams.explain.acts import covers, matches
 from streams.explain.why.distances import Distance, holding
 
-_DRIFT_REST_MS: Final = 3_600_000
 #: The rules whose firing keeps another one from opening.
 _BEFORE: Final = {
-    "burn_sustained": ("burn_fast",),
-    "burn_drift": ("burn_fast", "burn_sustained"),
+    "burn_fast": ("traffic",),
+    "burn_sustained": ("burn_fast", "traffic"),
+    "burn_drift": ("burn_fast", "burn_sustained", "traffic"),
 }
+#: How long a rule stays silent after one of those cleared: the length of its shorter window.
+_RESTS_MS: Final = {rule.name: rule.short_ms for rule in BURN_RULES}
 _WORDS: Final = {
     "delivered": "delivered",
     "repeated": "delivered, and said again",
@@ -67,9 +70,8 @@ def outranked(
     firing = {alert["rule"] for alert in alerts if is_firing(alert, at_ms)}
     for rule in sorted(holding(found) & _BEFORE.keys() - firing):
         for alert in alerts:
-            rest_ms = _DRIFT_REST_MS if rule == "burn_drift" else 0
             ended_ms = alert["resolved_ms"]
-            if alert["rule"] in _BEFORE[rule] and (ended_ms is None or at_ms < ended_ms + rest_ms):
+            if alert["rule"] in _BEFORE[rule] and (ended_ms is None or at_ms < ended_ms + _RESTS_MS[rule]):
                 because = f"{alert['rule']} ({alert['alert_id']}) comes first"
                 yield MessageFate("", rule, "not opened", "none", because)
                 break

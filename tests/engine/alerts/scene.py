@@ -66,7 +66,7 @@ def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
             made.ended[tick, job] = at.ended
             made.undecided[tick, job] = at.undecided
             made.facts[tick, job] = sum(1 << fact for fact in at.facts)
-            made.traffic_nano[tick, job] = at.traffic_usd * USD
+            made.traffic_nano[tick, job] = at.traffic_usd * USD  # in each window
             made.paid_now[tick, job] = at.paid_now
             made.since_paid_ms[tick, job] = at.since_paid_ms
     return made

@@ -17,7 +17,8 @@ from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Memory, Remembered
 from streams.engine.alerts.from_episode import EpisodeFigures
 from streams.engine.alerts.judge import Judge
-from streams.engine.kernels.episode import EPISODE
+from streams.engine.alerts.profiles import DEFAULT, Profile, Profiles
+from streams.engine.kernels.episode import EPISODE, TRAFFIC
 from tests.counted_work import instructions
 from tests.engine.alerts.scene import (
     ALL,
@@ -230,6 +231,45 @@ def test_many_jobs_a_tick_are_no_work_for_python() -> None:
         judge.judge([START_MS + TICK_MS], ids, many, AlertDimensions)  # what is compiled is loaded
         steps.append(instructions(judge.judge, [START_MS + 2 * TICK_MS], ids, many, AlertDimensions))
     assert steps[1] < steps[0] + 100
+
+
+MOVES = At(m5=6, m15=2.5, h1=6, traffic_usd=50)
+#: Traffic is no longer the greater part of the hour, but the shorter windows contain it.
+MOVED = At(m5=6, m15=2.5, h1=20, traffic_usd=50)
+
+
+def test_traffic_that_explains_a_burn_is_the_only_page() -> None:
+    assert Scene().changes((HOUR_MS, MOVES), (5 * MINUTE_MS, MOVED)) == [
+        ("traffic", "firing", 0),
+        ("traffic", "resolved", 3600),
+    ]
+    # By then the 5 min of burn_fast have forgotten it.
+    later = Scene().changes((HOUR_MS, MOVES), (5 * MINUTE_MS + TICK_MS, MOVED))
+    assert later[2:] == [("burn_fast", "firing", 3900)]
+
+
+def test_a_burn_that_traffic_does_not_explain_is_told_beside_it() -> None:
+    more = At(m5=11, m15=7.5, h1=6, traffic_usd=50)
+    assert Scene().changes((0, MOVES), (0, more)) == [("traffic", "firing", 0), ("burn_fast", "firing", 10)]
+
+
+def test_an_open_burn_gives_way_to_the_traffic_that_explains_it() -> None:
+    before = replace(MOVES, traffic_usd=4)
+    assert Scene().changes((0, before), (0, MOVES)) == [
+        ("burn_fast", "firing", 0),
+        ("burn_fast", "resolved", 10),
+        ("traffic", "firing", 10),
+    ]
+
+
+def test_a_ticket_about_traffic_silences_no_page() -> None:
+    rules = list(DEFAULT.rules)
+    rules[TRAFFIC] = rules[TRAFFIC]._replace(severity="ticket")
+    profiles = Profiles()
+    seen = figures([[MOVES]])
+    seen.profile[:] = profiles.number(Profile(tuple(rules)))
+    told = Judge().judge([START_MS], ("j",), seen, AlertDimensions, profiles=profiles)
+    assert [(alert.rule, alert.severity) for alert in told] == [("burn_fast", "page"), ("traffic", "ticket")]
 
 
 def test_what_is_reported_and_remembered_follows_the_kernels_layout() -> None:

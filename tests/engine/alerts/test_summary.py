@@ -57,8 +57,10 @@ def test_the_end_says_why_how_long_and_how_often() -> None:
     assert lines((0, FAST), (0, replace(FAST, ended=True)))[-1].startswith(
         "llama has ended; it burnt $100.00/h"
     )
-    assert lines((0, SUSTAINED), (0, ALL))[-1].startswith("llama is covered by burn_fast now; it burnt")
-    assert lines((0, DRIFT), (0, ALL))[-1].startswith("llama is covered by a page now; it burnt")
+    assert lines((0, SUSTAINED), (0, ALL))[-1].startswith(
+        "llama is covered by burn_fast or traffic now; it burnt"
+    )
+    assert lines((0, DRIFT), (0, ALL))[-1].startswith("llama is covered by another alert now; it burnt")
 
 
 def test_gpu_time_without_a_price_says_what_to_do() -> None:

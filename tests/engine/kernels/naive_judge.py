@@ -19,6 +19,8 @@ FACTS = {
     "unpriced": 3, "silent_job": 4, "retry_loop": 5, "idle_gpus": 6, "runaway_length": 7, "traffic": 8, "price_basis": 9,
 }  # fmt: skip
 NEVER = 2**62
+#: The lengths of the windows.
+LENGTHS = (5 * MINUTE, 15 * MINUTE, HOUR, 6 * HOUR)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Settings:
         default_factory=lambda: {name: (rule[1], rule[3], USD) for name, rule in BURN.items()}
     )
     off: frozenset[str] = frozenset()
+    pages: frozenset[str] = frozenset({"burn_fast", "burn_sustained", "retry_loop", "traffic"})
     longest: int = 168 * HOUR
     grace: int = 0
     traffic: int = 5 * USD
@@ -51,7 +54,7 @@ class At:
     undecided: bool = False
     paid_now: bool = True
     since_paid: int = HOUR
-    traffic: int = 0
+    traffic: tuple[int, ...] = (0, 0, 0, 0)
     unseen: frozenset[int] = frozenset()
 
     @property
@@ -62,6 +65,11 @@ class At:
     def ratio(self, window: int) -> Fraction:
         """Zero where it is not judged."""
         return Fraction(self.cost[window], self.expected[window]) if self.expected[window] else Fraction(0)
+
+    def timed_ratio(self, window: int) -> Fraction:
+        """The ratio without traffic."""
+        timed = self.cost[window] - self.traffic[window]
+        return Fraction(timed, self.expected[window]) if self.expected[window] else Fraction(0)
 
 
 @dataclass
@@ -123,15 +131,28 @@ class Job:
         cleared = [self.episodes[other].cleared for other in outranked_by if other in self.episodes]
         return any(instant is not None and t < instant + HOUR for instant in cleared)
 
+    def _explained(self, rule: str, t: int, at: At) -> bool:
+        fires = "traffic" not in self.settings.off and self._holds("traffic", t, at)
+        if not fires and not self._firing("traffic"):
+            last = self.episodes["traffic"].cleared if "traffic" in self.episodes else None
+            if last is None or t >= last + LENGTHS[BURN[rule][2]]:
+                return False
+        if rule in self.settings.pages and "traffic" not in self.settings.pages:
+            return False
+        long, _, short, _ = BURN[rule]
+        long_ratio, short_ratio, _ = self.settings.burn[rule]
+        return not (at.timed_ratio(long) >= long_ratio and at.timed_ratio(short) >= short_ratio)
+
     def _burn(self, rule: str, t: int, at: At) -> str:
         long, _, short, _ = BURN[rule]
         long_ratio, short_ratio, least = self.settings.burn[rule]
         off = rule in self.settings.off
         holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
+        silent = self._silent(rule, t) or self._explained(rule, t, at)
         what = ""
         if not self._firing(rule):
             extra = at.cost[long] - at.expected[long]
-            if not (holds and not at.over and not self._silent(rule, t)) or off:
+            if not (holds and not at.over and not silent) or off:
                 return ""
             if not (at.paid_whole[short] and extra >= least):
                 return ""
@@ -141,7 +162,7 @@ class Job:
             what = "ended"
         elif off:
             what = "off"
-        elif self._silent(rule, t):
+        elif silent:
             what = "outranked"
         elif at.undecided and not at.expected[short]:
             what = ""
@@ -161,10 +182,9 @@ class Job:
             late = t >= self.deadline + settings.grace or at.since_paid >= settings.longest
             return at.paid_now and late
         if rule == "traffic":
-            rest = max(at.cost[2] - at.traffic, 0)
-            return (
-                not at.over and at.traffic >= settings.traffic and at.traffic >= settings.traffic_ratio * rest
-            )
+            traffic = at.traffic[2]
+            rest = max(at.cost[2] - traffic, 0)
+            return not at.over and traffic >= settings.traffic and traffic >= settings.traffic_ratio * rest
         return FACTS[rule] in at.facts
 
     def _fact(self, rule: str, t: int, at: At) -> str:
@@ -179,7 +199,11 @@ class Job:
             if FACTS[rule] > 4:
                 last.cost, last.expected, last.elapsed = at.cost[0], at.expected[0], at.elapsed[0]
             if rule == "traffic":
-                last.cost, last.expected, last.elapsed = at.traffic, max(at.cost[2] - at.traffic, 0), HOUR
+                last.cost, last.expected, last.elapsed = (
+                    at.traffic[2],
+                    max(at.cost[2] - at.traffic[2], 0),
+                    HOUR,
+                )
             return "opened" if opens else ""
         if self._firing(rule):
             last = self.episodes[rule]

@@ -127,7 +127,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
         undecided=np.empty(flat, np.bool_),
         paid_now=np.empty(flat, np.bool_),
         since_paid=np.empty(flat, np.int64),
-        traffic=np.empty(flat),
+        traffic=np.empty(deep),
         facts=np.empty(flat, np.int64),
     )
     rows = steps, lumps, facts_of(given_jobs)
@@ -160,9 +160,8 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
                 # What a greater sum beyond the window leaves of a float64.
                 noise = 1e-13 * sum(float(rate) for _, rate, _, _ in job.steps) * 9 * HOUR_MS
                 assert filled.cost[i, j, w] == pytest.approx(float(want.cost), rel=1e-12, abs=noise + 1e-3)
-                if window_ms == HOUR_MS:
-                    amounts = naive_burn.window(t_ms, window_ms, [], [], [], lumps).cost
-                    assert filled.traffic[i, j] == pytest.approx(float(amounts), rel=1e-9, abs=1e-3)
+                amounts = naive_burn.window(t_ms, window_ms, [], [], [], lumps).cost
+                assert filled.traffic[i, j, w] == pytest.approx(float(amounts), rel=1e-9, abs=1e-3)
                 noise = 1e-13 * sum(float(rate) for _, _, rate, _ in job.steps) * 9 * HOUR_MS
                 assert filled.expected[i, j, w] == pytest.approx(float(want.expected), rel=1e-12, abs=noise)
                 assert filled.elapsed[i, j, w] == want.elapsed_ms

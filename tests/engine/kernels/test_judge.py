@@ -77,6 +77,7 @@ STRICT = Settings(
     grace=300_000,
     traffic=USD,
     traffic_ratio=Fraction("0.5"),
+    pages=frozenset({"burn_fast"}),
 )
 PROFILES = (DEFAULT, STRICT)
 STEPS_MS = (10_000, 10_000, 10_000, 300_000, 590_000, 600_000, 610_000, 3_590_000, 3_600_000)
@@ -99,7 +100,7 @@ def facts(draw: st.DrawFn) -> At:
         draw(st.booleans()),
         draw(usually),
         draw(st.sampled_from((0, HOUR, 2 * HOUR - 1, 2 * HOUR, 168 * HOUR - 1, 168 * HOUR))),
-        draw(st.sampled_from((0, 0, USD, 5 * USD - 1000, 5 * USD, 10 * USD))),
+        tuple(draw(st.sampled_from((0, 0, USD, 5 * USD - 1000, 5 * USD, 10 * USD))) for _ in range(WINDOWS)),
         frozenset(draw(st.sets(st.just(6)))),
     )
 
@@ -139,6 +140,7 @@ def limits() -> RuleLimits:
         enabled=np.array(
             [sum(1 << NAMES.index(name) for name in NAMES if name not in each.off) for each in PROFILES]
         ),
+        pages=np.array([sum(1 << NAMES.index(name) for name in each.pages) for each in PROFILES]),
         longest_ms=np.array([each.longest for each in PROFILES]),
         grace_ms=np.array([each.grace for each in PROFILES]),
         traffic_nano=np.array([float(each.traffic) for each in PROFILES]),
@@ -161,13 +163,13 @@ def arrays(jobs: list[list[At]], kinds: Sequence[Job] = ()) -> EpisodeArrays:
     whole = EpisodeArrays(
         of("cost", np.float64),
         of("expected", np.float64),
+        of("traffic", np.float64),
         of("elapsed", np.int64),
         of("paid_whole", np.bool_),
         of("ended", np.bool_),
         of("undecided", np.bool_),
         of("paid_now", np.bool_),
         of("since_paid", np.int64),
-        of("traffic", np.float64),
         np.array(bits, np.int64),
         np.array([kind.deadline for kind in kinds], np.int64),
         np.array([PROFILES.index(kind.settings) for kind in kinds], np.int64),
@@ -314,7 +316,7 @@ def test_jobs_far_from_every_threshold_cost_next_to_nothing(
     flat = np.zeros((ticks, jobs), np.bool_)
     none, of_job = np.zeros(flat.shape, np.int64), np.zeros(jobs, np.int64)
     given = EpisodeArrays(
-        cost, cost, cost.astype(np.int64), whole, flat, flat, flat, none, np.zeros(flat.shape), none, of_job + 2**62, of_job
+        cost, cost, 0 * cost, cost.astype(np.int64), whole, flat, flat, flat, none, none, of_job + 2**62, of_job
     )  # fmt: skip
     figures = as_arrays(given, ticks, jobs, WINDOWS)
     row = np.full(jobs, -1, np.int32)

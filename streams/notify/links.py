@@ -14,6 +14,7 @@ from msgspec import UNSET
 from schemas.messages.alert import AlertLinks
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 
 #: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
 RUNBOOKS: Final = {
@@ -27,6 +28,9 @@ RUNBOOKS: Final = {
     "runaway_length": "operations.md#runaway-length",
     "traffic": "operations.md#traffic-above-computing",
     "price_basis": "operations.md#another-purchase",
+    "budget_used": "budgets.md#alerts",
+    "budget_forecast": "budgets.md#alerts",
+    **dict.fromkeys(FLEET_RULES, "alerts.md#rules-across-jobs"),
     "canary_wrong": "operations.md#canary",
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",

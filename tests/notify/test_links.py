@@ -11,6 +11,7 @@ import pytest
 from msgspec import UNSET
 
 from streams.engine.alerts.rules import NAMES
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 from streams.notify.body import webhook_body
 from streams.notify.links import RULES_PAGE, RUNBOOKS, Links
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
@@ -62,7 +63,8 @@ def test_every_runbook_is_there() -> None:
 
 
 def test_every_rule_has_one() -> None:
-    for rule in NAMES:
+    for rule in (*NAMES, *FLEET_RULES, "budget_used", "budget_forecast"):
+        assert rule in RUNBOOKS
         found = LINKS.of(an_alert(rule=rule))
         assert found is not None
         assert str(found.runbook).startswith("https://docs.example.com/")

@@ -16,6 +16,7 @@ import msgspec
 
 from schemas.messages.action import ActionRequested
 from schemas.messages.alert import AlertFiring, AlertResolved
+from schemas.messages.digest import DigestWeekly
 from schemas.messages.receipt import JobEnded
 
 #: `type` of a message -> its struct. Receivers find the schema of a message by its type.
@@ -25,6 +26,7 @@ MESSAGES: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
         "alert.resolved": AlertResolved,
         "action.requested": ActionRequested,
         "job.ended": JobEnded,
+        "digest.weekly": DigestWeekly,
     }
 )
 

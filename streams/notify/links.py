@@ -35,6 +35,7 @@ RUNBOOKS: Final = {
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",
     "job.ended": "receipts.md#the-message",
+    "digest.weekly": "receipts.md#weekly-digest",
 }
 #: The kind of the subject of a test message.
 TEST: Final = "test"

@@ -1,4 +1,4 @@
-"""A message that is no alert, on the way of alerts: a receipt of a job that ended.
+"""A message that is no alert, on the way of alerts: a receipt of a job that ended, or a weekly digest.
 
 It must not compute: what is stored is what is sent, so that every attempt of every process has the same bytes.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from schemas.messages.digest import DigestWeekly, DigestWeeklyData
 from schemas.messages.receipt import JobEnded, JobEndedData
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.formatting import instant, span, usd
@@ -19,6 +20,7 @@ from streams.engine.alerts.rules import TICKET
 #: The status of every notice: it is sent once.
 ISSUED: Final = "issued"
 JOB_ENDED: Final = "job.ended"
+DIGEST_WEEKLY: Final = "digest.weekly"
 
 
 class Notice(Alert, frozen=True, kw_only=True, gc=False):
@@ -29,36 +31,66 @@ class Notice(Alert, frozen=True, kw_only=True, gc=False):
     figures: tuple[tuple[str, str], ...]
 
 
+class _Typed(msgspec.Struct):
+    type: str
+
+
 def notice_of(body: bytes, owner: str) -> Notice:
     """Return the notice of a stored message, for the owner whose addresses get it."""
+    if msgspec.json.decode(body, type=_Typed).type == DIGEST_WEEKLY:
+        return _digest_notice(body, owner)
     data = msgspec.json.decode(body, type=JobEnded).data
     return Notice(
-        alert_id=data.receipt_id,
-        rule=JOB_ENDED,
-        severity=TICKET,
-        status=ISSUED,
+        **_common(data.receipt_id, JOB_ENDED, owner, data.cost_usd, data.summary, data.ended_ms, body),
         subject_kind="job",
         subject_name=data.job_id,
-        owner=owner,
         team=data.team,
         project=data.project,
         started_ms=data.ended_ms if data.started_ms is None else data.started_ms,
-        resolved_ms=data.ended_ms,
-        ratio=0.0,
-        usd_nano_per_hour=0,
-        expected_nano_per_hour=0,
-        cost_nano=_nano(data.cost_usd),
-        window_ms=0,
-        summary=data.summary,
-        evidence_sql="",
-        held_ms=data.ended_ms,
-        changed_ms=data.ended_ms,
-        firings=1,
-        silenced=False,
-        body=body,
         title=f"{data.job_id} {data.state}: {_usd(data.cost_usd)}",
         figures=tuple(_figures(data)),
     )
+
+
+def _digest_notice(body: bytes, owner: str) -> Notice:
+    data = msgspec.json.decode(body, type=DigestWeekly).data
+    kind, name = data.subject.kind, data.subject.name
+    return Notice(
+        **_common(data.receipt_id, DIGEST_WEEKLY, owner, data.cost_usd, data.summary, data.until_ms, body),
+        subject_kind=kind,
+        subject_name=name,
+        team=name if kind == "team" else "",
+        project="",
+        started_ms=data.from_ms,
+        title=f"{kind} {name}, {data.week}: {_usd(data.cost_usd)}",
+        figures=tuple(_digest_figures(data)),
+    )
+
+
+def _common(
+    receipt_id: str, rule: str, owner: str, cost_usd: str, summary: str, at_ms: int, body: bytes
+) -> dict[str, Any]:
+    """Return the fields that every notice has; those of alerts alone are empty."""
+    return {
+        "alert_id": receipt_id,
+        "rule": rule,
+        "severity": TICKET,
+        "status": ISSUED,
+        "owner": owner,
+        "resolved_ms": at_ms,
+        "ratio": 0.0,
+        "usd_nano_per_hour": 0,
+        "expected_nano_per_hour": 0,
+        "cost_nano": _nano(cost_usd),
+        "window_ms": 0,
+        "summary": summary,
+        "evidence_sql": "",
+        "held_ms": at_ms,
+        "changed_ms": at_ms,
+        "firings": 1,
+        "silenced": False,
+        "body": body,
+    }
 
 
 def _figures(data: JobEndedData) -> Iterator[tuple[str, str]]:
@@ -77,6 +109,28 @@ def _figures(data: JobEndedData) -> Iterator[tuple[str, str]]:
     if data.cheaper is not None:
         yield f"On {data.cheaper.purchase}", _usd(data.cheaper.cost_usd)
     yield "Ended", instant(data.ended_ms)
+
+
+def _digest_figures(data: DigestWeeklyData) -> Iterator[tuple[str, str]]:
+    """Yield (label, value); names are in values only, which are escaped wherever they are shown."""
+    yield "Cost", f"{_usd(data.cost_usd)} of {data.jobs} jobs"
+    yield "Week before", f"{_usd(data.previous_usd)} ({more_or_less(_nano(data.change_usd))})"
+    yield "Lost", _usd(data.lost_usd)
+    if data.unproductive_usd is not None:
+        yield "GPUs that did not work", _usd(data.unproductive_usd)
+    if data.drivers:
+        changes = (
+            f"{each.job_id} ({each.component}) {more_or_less(_nano(each.change_usd))}"
+            for each in data.drivers
+        )
+        yield "Changed most", ", ".join(changes)
+    if data.largest:
+        yield "Largest jobs", ", ".join(f"{each.job_id} {_usd(each.cost_usd)}" for each in data.largest)
+
+
+def more_or_less(nano: int) -> str:
+    """Return an amount with its sign."""
+    return f"{'-' if nano < 0 else '+'}{usd(abs(nano))}"
 
 
 def _usd(text: str) -> str:

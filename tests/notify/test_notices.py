@@ -21,7 +21,7 @@ from streams.notify.slack import slack_body
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from tests.memory_store import MemoryStore
 from tests.notify.mail.servers import mail_server
-from tests.notify.notices import CHEAPER, FIGURES, a_notice, a_receipt, keep
+from tests.notify.notices import CHEAPER, FIGURES, a_digest_notice, a_notice, a_receipt, keep
 from tests.notify.scripted_sender import BUSY, HOOK, NOW_MS, OK, SECRET, SLACK, Office, run
 from tests.notify.test_http import PATIENCE_MS, delivered, outcomes
 from tests.notify.test_slack import check as check_slack
@@ -164,3 +164,19 @@ def test_another_message_does_not_fit_the_schema(field: str) -> None:
     message["data"][field] = "?"
     with pytest.raises(ValidationError):
         check(json.dumps(message).encode())
+
+
+def test_no_name_in_a_digest_says_more_either() -> None:
+    notice = a_digest_notice(HOSTILE)
+    assert check(notice.body)["type"] == "digest.weekly"
+    slack = orjson.loads(slack_body([notice], Links("https://fare.example.com", "https://docs.example.com")))
+    check_slack(slack)
+    shown = [slack["text"], *(each["text"] for each in texts(slack))]
+    assert not [text for text in shown if set(text) & set("<>\u202e\x1b")]
+    mail = mail_message(
+        [notice], Links(), sender="a@example.com", to="b@example.com", message_id="m", now_ms=NOW_MS
+    )
+    text, html = (part.get_content() for part in mail.iter_parts())
+    assert "<script>" not in html
+    assert not set(text + html) & set("\u202e\x1b")
+    assert "Week before: $2.00 (-$1.00)" in text

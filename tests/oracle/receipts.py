@@ -1,4 +1,4 @@
-"""A receipt's figures, the plain way: from the hours and attempts of one job, and from what others of its kind cost.
+"""The figures of receipts and digests, the plain way: from the hours and attempts of jobs.
 
 Must import nothing of the project. Money is in nano-dollars.
 """
@@ -56,3 +56,29 @@ def median(costs: Sequence[int]) -> int:
     if len(ascending) % 2:
         return ascending[middle]
     return round(Fraction(ascending[middle - 1] + ascending[middle], 2))
+
+
+def week_of(hours: Sequence[tuple[str, int, Hour]], from_ms: int, until_ms: int) -> dict[str, Any]:
+    """A week of some jobs' hours (job, instant, hour), against the week before; all cost is that of GPUs."""
+    inside = [(job, hour) for job, at_ms, hour in hours if from_ms <= at_ms < until_ms]
+    before = [(job, hour) for job, at_ms, hour in hours if 2 * from_ms - until_ms <= at_ms < from_ms]
+    cost, previous = (sum(hour.cost for _, hour in part) for part in (inside, before))
+    sampled = sum(hour.sampled_ms for _, hour in inside)
+    idle = sampled - sum(hour.productive_ms for _, hour in inside)
+    by_job = {
+        job: [sum(hour.cost for name, hour in part if name == job) for part in (before, inside)]
+        for job, _ in [*inside, *before]
+    }
+    changes = {job: after - then for job, (then, after) in by_job.items() if after != then}
+    return {
+        "cost": cost,
+        "previous": previous,
+        "lost": sum(hour.lost for _, hour in inside),
+        "unproductive": round(Fraction(cost * idle, sampled)) if sampled else None,
+        "jobs": len({job for job, _ in inside}),
+        "drivers": sorted(changes.items(), key=lambda each: (-abs(each[1]), each[0]))[:3],
+        "largest": sorted(
+            ((job, after) for job, (_, after) in by_job.items() if after),
+            key=lambda each: (-each[1], each[0]),
+        )[:3],
+    }

@@ -18,7 +18,9 @@ SPOT = {
 }
 RECEIPTS = """
 SELECT subject_name AS job, owner, toUnixTimestamp64Milli(ended) AS ended_ms, toUnixTimestamp64Milli(time) AS time_ms,
-    message FROM receipts FINAL ORDER BY ended, job"""
+    message FROM receipts FINAL WHERE type = 'job.ended' ORDER BY ended, job"""
+
+DIGESTS = "SELECT message FROM receipts FINAL WHERE type = 'digest.weekly' ORDER BY ended, subject_name"
 
 
 def receipt(owner: str, at_ms: int = T0, *, on: bool = True) -> tuple[int, str, dict[str, Any]]:
@@ -62,5 +64,9 @@ def test_ends_are_told_with_the_controls_of_then(tmp_path: Path) -> None:
     assert long_ago["cheaper"] == {"purchase": "spot", "cost_usd": "20", "saved_usd": "40"}
     # 90 minutes, each rounded to a nano-dollar.
     assert (last["cost_usd"], last["cheaper"], last["productive_ratio"]) == ("29.99999997", None, None)
+    # 2023-12-09 is a Saturday. Ada's record is off when the week ends; Bob's job of that week is in the next week's digest.
+    (digest,) = (json.loads(row["message"])["data"] for row in rows(data, DIGESTS))
+    assert (digest["subject"]["name"], digest["week"]) == ("bob", "2023-W50")
+    assert (digest["cost_usd"], digest["previous_usd"], digest["change_ratio"]) == ("0", "30", -1.0)
     replay(data, log)
     assert rows(data, RECEIPTS) == found

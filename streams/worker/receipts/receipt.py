@@ -124,7 +124,7 @@ def _data(job: EndedJob, of: Figures) -> JobEndedData:
         median_nano = of.usual.median_nano
         usual = ReceiptKind(
             jobs=of.usual.jobs,
-            same={name: _text(value) for name, value in of.usual.kind.items()},
+            same={name: utf8_text(value) for name, value in of.usual.kind.items()},
             median_usd=usd(median_nano),
             ratio=of.cost_nano / median_nano if median_nano else None,
         )
@@ -136,11 +136,11 @@ def _data(job: EndedJob, of: Figures) -> JobEndedData:
         )
     return JobEndedData(
         receipt_id=receipt_id(JOB_ENDED, "job", job.job_id, "", job.ended_ms),
-        job_id=_text(job.job_id),
-        owner=_text(job.owner),
-        team=_text(job.team),
-        project=_text(job.project),
-        experiment=_text(job.experiment),
+        job_id=utf8_text(job.job_id),
+        owner=utf8_text(job.owner),
+        team=utf8_text(job.team),
+        project=utf8_text(job.project),
+        experiment=utf8_text(job.experiment),
         state=cast('Literal["completed", "cancelled", "preempted", "failed"]', job.state),
         started_ms=job.started_ms,
         ended_ms=job.ended_ms,
@@ -214,5 +214,6 @@ def _hours(ms: int) -> str:
     return f"{ms / MS_PER_HOUR:,.1f} h" if ms >= MS_PER_HOUR else span(ms)
 
 
-def _text(text: str) -> str:
+def utf8_text(text: str) -> str:
+    """Replace lone surrogates: JSON can contain one in a job id, UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()

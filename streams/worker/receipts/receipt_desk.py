@@ -1,4 +1,4 @@
-"""Stores the receipts of jobs that ended, and then hands them to the notifier.
+"""Stores the receipts of jobs that ended and weekly digests, and then hands them to the notifier.
 
 It must not compute, and hands on only what is stored.
 """
@@ -14,6 +14,8 @@ from streams.notify.notice import Notice, notice_of
 from streams.threads import Threads
 from streams.worker.ledger_rules.reader import Accrued
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter
+from streams.worker.receipts.digest_reader import DigestReader
+from streams.worker.receipts.receipt import Receipt
 from streams.worker.receipts.receipt_reader import DAY_MS, ReceiptReader
 from streams.worker.receipts.receipt_rows import receipt_rows
 from streams.worker.shards.owned_shard import OwnedShard
@@ -25,10 +27,14 @@ class ReceiptDesk:
 
     def __init__(self, store: Store, writer: VerdictWriter, alert_sink: AlertSink) -> None:
         self._reader = ReceiptReader(store)
+        self._digests = DigestReader(store)
         self._writer = writer
         self._alert_sink = alert_sink
         # Of its own: the rules across jobs do not wait for it.
         self._threads = Threads("receipts")
+
+    def _due(self, records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> list[Receipt]:
+        return self._reader.due(records, accrued, from_ms) or self._digests.due(records, accrued, from_ms)
 
     async def issue(
         self,
@@ -46,7 +52,7 @@ class ReceiptDesk:
         """
         if from_ms is None:
             from_ms = accrued.until_ms - DAY_MS
-        receipts = await self._threads.run(self._reader.due, records, accrued, from_ms)
+        receipts = await self._threads.run(self._due, records, accrued, from_ms)
         if not receipts:
             return []
         rows = receipt_rows(receipts, owner.versions.next())

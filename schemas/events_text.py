@@ -168,7 +168,7 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `silence` | match fields, `comment` | keeps messages of alerts from being sent |
 | `planned` | match fields, `comment` | says what matching jobs will cost per hour |
 | `budget` | match fields or `subject`, `actions`, `grace_s`, `webhook`, `contact`, `comment` | [limits](budgets.md) what matching jobs may use |
-| `ack` | `comment` | [acknowledges](alerts.md#acting) an alert |
+| `ack` | `comment` | [acknowledges](alerts.md#acknowledge-silence-plan) an alert |
 | `rule` | match fields, `rule`, `enabled`, `severity`, `thresholds`, `comment` | [changes a rule](alerts.md#rules-as-data) for matching jobs |
 | `override` | match fields, `budget`, `reason` | [suspends the actions](budgets.md#overrides) of budgets |
 | `receipt` | `on`, `owner`, `team`, `comment` | switches [receipts and digests](receipts.md) on or off |

@@ -81,11 +81,18 @@ def command_of(system: str, data: dict[str, Any]) -> list[str] | None:
 
 
 class Handled:
-    """Keys that were handled: one line each in a file."""
+    """Keys that were handled: one line each in a file, whose folder must exist.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._keys = set(path.read_text().split()) if path is not None and path.exists() else set()
+        self._keys: set[str] = set()
+        if path is not None:
+            path.touch()  # fails now, not once a command was run
+            self._keys = set(path.read_text().split())
         self.lock = Lock()
 
     def __contains__(self, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Mutes tickets about jobs of a team while a page about that team fires: one cause, one page.
+"""Mutes tickets about jobs of a team while the page `team_burn` about it fires: one cause, one page.
 
 It must not decide what is sent to programs, and must not hold a message back for a store that does not answer.
 """
@@ -19,7 +19,7 @@ _KEPT_MS: Final = 10_000
 
 
 class Inhibition:
-    """The teams with a firing page, read from the tables: another worker may judge it."""
+    """The teams with a firing burn page, read from the tables: another worker may judge it."""
 
     def __init__(
         self, records: StoredDeliveries, clock: Clock, faults: DeliveryFaults, timeout_ms: int

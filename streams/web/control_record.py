@@ -100,6 +100,9 @@ def _check_until(asked: Mapping[str, Any], now_ms: int) -> None:
     until_ms = asked.get("until_ms")
     if isinstance(until_ms, bool) or not isinstance(until_ms, int):
         raise FieldError("until_ms", "expected the ms since 1970 at which it ends")
+    if until_ms <= now_ms and asked["kind"] != "ack" and asked.get("name") is None:
+        # It ends the control of that name; without one it is a mistake and would do nothing.
+        raise FieldError("until_ms", "it has passed; to end a control, give its name")
     if until_ms > now_ms + UNTIL_MAX_MS:
         raise FieldError("until_ms", "expected an instant within a year")
 

@@ -232,8 +232,11 @@ def test_what_resolves_while_it_is_muted_is_no_message() -> None:
     run(go())
 
 
-@pytest.mark.parametrize("other", [{"silenced": True}, {"severity": "ticket"}, {"status": "resolved"}])
-def test_only_a_page_that_fires_and_is_not_silenced_mutes(other: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [{"silenced": True}, {"severity": "ticket"}, {"status": "resolved"}, {"rule": "budget_used"}],
+)
+def test_only_a_burn_page_that_fires_and_is_not_silenced_mutes(other: dict[str, Any]) -> None:
     async def go() -> None:
         there = office()
         there.keep(team_page(**other))

@@ -115,7 +115,7 @@ def test_a_retry_writes_the_same_record_and_another_act_on_the_same_replaces_it(
     log = Log()
 
     async def work(client: Client) -> None:
-        for body in (SILENCE, SILENCE, {**SILENCE, "until_ms": WALL_MS}):
+        for body in (SILENCE, SILENCE, {**SILENCE, "until_ms": WALL_MS + 1}):
             assert (await post(client, body))[0] == 202
 
     served(None, work, controls=log, write_token=WRITE)
@@ -123,6 +123,13 @@ def test_a_retry_writes_the_same_record_and_another_act_on_the_same_replaces_it(
     assert first == again
     assert first[0] == other[0]
     assert first[1] != other[1]
+
+
+def test_an_instant_that_has_passed_ends_the_control_that_is_named() -> None:
+    log = Log()
+    posted({**SILENCE, "name": "night", "until_ms": WALL_MS}, log)
+    posted({**ACK, "until_ms": WALL_MS}, log)
+    assert [key for key, _ in log.records] == [b"silence/night", f"ack/{ALERT}".encode()]
 
 
 def test_the_token_that_was_shown_is_recorded() -> None:
@@ -150,6 +157,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**ACK, "until_ms": 2**70}, "until_ms"),
     ({**ACK, "comment": "x" * 5_000}, "comment"),
     ({**SILENCE, "until_ms": WALL_MS * 2}, "until_ms"),
+    ({**SILENCE, "until_ms": WALL_MS}, "until_ms"),
+    ({**PLANNED, "until_ms": WALL_MS - 1}, "until_ms"),
     ({**SILENCE, "gpu": "H100"}, "gpu"),
     ({**SILENCE, "job_id": "x" * 257}, "job_id"),
     ({**SILENCE, "job_id": 7}, "job_id"),

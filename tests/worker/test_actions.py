@@ -211,6 +211,8 @@ def test_the_example_runs_only_what_is_in_its_list_and_once(commands: Path, tmp_
         'kubectl patch job sweep-7 --type=merge --patch {"spec":{"suspend":true}}',
     ]
     assert module.Handled(tmp_path / "handled")._keys == handled._keys
+    with pytest.raises(FileNotFoundError):
+        module.Handled(tmp_path / "missing" / "handled")
     headers, body = message("1", key="act_" + "5" * 24)
     assert module.handle("slurm", webhook, handled, headers, body + b" ")[0] == 401
 

@@ -71,8 +71,8 @@ def test_the_table_of_rules_is_what_is_judged() -> None:
         [
             f"`{rule.name}`",
             rule.severity,
-            f"{_span(rule.long_ms)}: {rule.long_ratio:g}",
-            f"{_span(rule.short_ms)}: {rule.short_ratio:g}",
+            f">= {rule.long_ratio:g} over {_span(rule.long_ms)}",
+            f">= {rule.short_ratio:g} over {_span(rule.short_ms)}",
             f"{rule.clear_ratio:g}",
         ]
         for rule in BURN_RULES

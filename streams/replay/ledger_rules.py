@@ -10,8 +10,9 @@ from typing import Final
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
+from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_used import Minutes
-from streams.engine.ledger_rules.usage import HOUR_MS, MINUTE_MS
+from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
 from streams.threads import Threads
 from streams.worker.ledger_rules.fleet_judge import FleetJudge

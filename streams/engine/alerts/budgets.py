@@ -15,8 +15,8 @@ from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from schemas.wire_types import BudgetAction, BudgetPeriod
 from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.kernels.burn import HOUR_MS
 
-HOUR_MS: Final = 3_600_000
 MILLI: Final = 1_000
 RUN: Final = "run"
 TOTAL: Final = "total"

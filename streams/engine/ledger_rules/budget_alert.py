@@ -15,12 +15,13 @@ from streams.engine.alerts.formatting import instant, one_line, usd
 from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import TICKET
 from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
 from streams.engine.ledger_rules.budget_used import THRESHOLDS
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import named
 from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import HOUR_MS, limits_of, used_ratio
+from streams.engine.ledger_rules.usage import limits_of, used_ratio
 
 _UNITS: Final = (1, HOUR_MS * 1_000, HOUR_MS)
 _NAMES: Final = ("", "GPU-hours", "hours of run time")

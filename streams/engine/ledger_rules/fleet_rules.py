@@ -14,8 +14,8 @@ from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rule_fields import rule_fields_of
 from streams.engine.alerts.rules import PAGE, TICKET, JobRule, Threshold
 from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.kernels.burn import HOUR_MS as HOUR_MS
 
-HOUR_MS: Final = 3_600_000
 TEAM_BURN: Final = "team_burn"
 RETRY_OVERHEAD: Final = "retry_overhead"
 UNALLOCATED: Final = "unallocated"

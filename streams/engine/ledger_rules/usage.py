@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.engine.alerts.budgets import Limits
+from streams.engine.kernels.burn import HOUR_MS as HOUR_MS
 from streams.engine.ledger_rules.periods import CalendarPeriod
 
 MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 3_600_000
 
 
 class Amounts(NamedTuple):

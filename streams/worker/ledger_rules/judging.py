@@ -13,13 +13,14 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.budgets import MATCHED, own_budget
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.resolving import resolved
+from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_alert import budget_alert
 from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, judge_forecast
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS, Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import HOUR_MS, Amounts, Usage, used_ratio
+from streams.engine.ledger_rules.usage import Amounts, Usage, used_ratio
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.memory import AlertMemory
 from streams.worker.ledger_rules.reader import Group, LedgerReader

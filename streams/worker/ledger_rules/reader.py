@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from streams.engine.alerts.budgets import MATCHED, Budget
+from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_actions import LiveJob
 from streams.engine.ledger_rules.budget_alert import TopJob
 from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import Run
-from streams.engine.ledger_rules.usage import HOUR_MS, MINUTE_MS, Amounts, Usage
+from streams.engine.ledger_rules.usage import MINUTE_MS, Amounts, Usage
 from streams.worker.ledger_rules import usage_sql
 
 #: How long a late shard is waited for.

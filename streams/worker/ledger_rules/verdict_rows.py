@@ -20,7 +20,7 @@ from sinks.rows import Rows
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.ledger_rules.usage import HOUR_MS
+from streams.engine.kernels.burn import HOUR_MS
 from streams.worker.ledger_rules.judging import BudgetState, LedgerVerdict
 from streams.worker.ledger_rules.memory import SHARD
 from streams.worker.shards.owned_shard import OwnedShard

@@ -36,9 +36,12 @@ def collect(
         bool, typer.Option("--dry-run", help="Print the events of one poll; publish and store nothing.")
     ] = False,
     once: Annotated[bool, typer.Option("--once", help="Poll once and exit.")] = False,
+    to: Annotated[
+        str, typer.Option("--to", metavar="URL", help="Publish over HTTP to this worker instead of Kafka.")
+    ] = "",
     metrics: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics there.")] = "",
 ) -> None:
-    """Collect events from an outside system and publish them to Kafka."""
+    """Collect events from an outside system and publish them."""
     if name == "list":
         for each, known in COLLECTORS.items():
             sys.stdout.write(f"{each:16}{known.about}\n")
@@ -46,9 +49,10 @@ def collect(
     collector = open_collector(name, config)
     from prometheus_client import CollectorRegistry, start_http_server  # not needed to refuse a file
 
+    from streams.collect.ingest_publisher import IngestPublisher
     from streams.collect.metrics import CollectorMetrics
     from streams.collect.position_file import PositionFile
-    from streams.collect.publisher import KafkaPublisher, PrintingPublisher
+    from streams.collect.publisher import KafkaPublisher, PrintingPublisher, Publisher
     from streams.collect.runner import CollectorRunner
     from streams.transport.producer import LogProducer
 
@@ -61,12 +65,17 @@ def collect(
         return
     settings = settings_for()
     configure_logging(settings.log)
-    publisher = KafkaPublisher(lambda: LogProducer(settings.kafka))
+    publisher: Publisher
+    if to:
+        token = settings.web.write_token
+        publisher = IngestPublisher(to, token.get_secret_value() if token is not None else "")
+    else:
+        publisher = KafkaPublisher(lambda: LogProducer(settings.kafka))
     with PositionFile(state or Path(f"{name}.position"), collector.name) as positions:
         runner = CollectorRunner(collector, publisher, positions, clock, counts, jitter_ratio=random.random)
         if once:
             published = runner.run_once()
-            sys.stdout.write(f"{published} events acknowledged by {settings.kafka.bootstrap_servers}\n")
+            sys.stdout.write(f"{published} events acknowledged by {to or settings.kafka.bootstrap_servers}\n")
             return
         if metrics:
             host, _, port = metrics.rpartition(":")

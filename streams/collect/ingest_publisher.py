@@ -1,0 +1,102 @@
+"""Publishes events over HTTP, to `POST /api/v1/events` of a worker: for machines that do not reach Kafka.
+
+It returns when Kafka has the events, as the worker answers then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+import orjson
+import urllib3
+
+from schemas.escaping import visible
+from streams.collect.collector import CollectedEvent
+from streams.errors import TrainfareError, WrongUseError
+
+logger = logging.getLogger(__name__)
+
+_EVENTS: Final = 1_000
+_BYTES: Final = 2**20
+_TIMEOUT_S: Final = 30.0
+_ANSWER_BYTES: Final = 4 * 2**20
+#: Answers that do not change by asking again: the collector is told wrongly where to send, or by whose leave.
+_WRONG_USE: Final = frozenset((400, 401, 403, 404, 405))
+
+
+class _Refused(msgspec.Struct):
+    reason: str
+    detail: str = ""
+
+
+class _Answer(msgspec.Struct):
+    accepted: int
+    refused: list[_Refused] = []
+
+
+class IngestPublisher:
+    """Publishes to one worker."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = url.rstrip("/") + "/api/v1/events"
+        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        self._pool = urllib3.PoolManager(timeout=_TIMEOUT_S, retries=False, maxsize=1)
+
+    def publish(self, events: Sequence[CollectedEvent]) -> None:
+        """Publish events; return when Kafka has them. What the worker refuses is logged: it would be again.
+
+        Raises:
+            TrainfareError: The worker does not answer, or Kafka is away; publishing all of them again is harmless.
+            WrongUseError: The address or the token is wrong.
+        """
+        for body, count in _bodies(events):
+            answer = self._post(body)
+            if answer.refused:
+                first = answer.refused[0]
+                logger.warning(
+                    "the worker refused events",
+                    extra={
+                        "refused": len(answer.refused),
+                        "of": count,
+                        "reason": visible(first.reason),
+                        "detail": visible(first.detail[:500]),
+                        "runbook": "docs/sources.md#http",
+                    },
+                )
+
+    def _post(self, body: bytes) -> _Answer:
+        try:
+            with self._pool.request(
+                "POST", self._url, body=body, headers=self._headers, redirect=False, preload_content=False
+            ) as response:
+                status, text = response.status, response.read(_ANSWER_BYTES)
+        except (urllib3.exceptions.HTTPError, OSError) as fault:
+            raise TrainfareError(f"{self._url}: no answer ({type(fault).__name__})") from None
+        if status in _WRONG_USE:
+            raise WrongUseError(
+                f"{self._url} answered {status}; check --to, and web.write_token of the worker"
+            )
+        try:
+            if status != 202:
+                raise ValueError(f"answered {status}")
+            return msgspec.json.decode(text, type=_Answer)
+        except (msgspec.MsgspecError, ValueError) as fault:
+            raise TrainfareError(f"{self._url}: {visible(str(fault))}") from None
+
+
+def _bodies(events: Sequence[CollectedEvent]) -> Iterator[tuple[bytes, int]]:
+    """Yield bodies of whole events, within the worker's limits, and how many events each has."""
+    part: list[bytes] = []
+    size = 0
+    for topic, value in events:
+        text = orjson.dumps({"topic": topic, "value": value})
+        if part and (len(part) >= _EVENTS or size + len(text) > _BYTES):
+            yield b"[" + b",".join(part) + b"]", len(part)
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield b"[" + b",".join(part) + b"]", len(part)

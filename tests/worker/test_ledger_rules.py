@@ -13,6 +13,7 @@ from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.clock import ManualClock
+from streams.explain.why.sql import BUDGETS
 from tests.logged import logged
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
@@ -203,8 +204,11 @@ def test_the_removal_of_the_last_budget_is_stored_once(store: ClickHouseStore) -
             return [each["subject_name"] for each in found if each["time"] == newest]
 
         assert await step() == ["vision"]
+        asked = {"kind": "team", "name": "vision"}
+        assert store.query(BUDGETS, asked).num_rows == 1
         life.reference.extend([], [(T0, b"budget/b", None)], life.reference.book, {})
         assert await step() == [""]
+        assert store.query(BUDGETS, asked).num_rows == 0
         assert await step() == [""]
         assert max(each["time"] for each in store.select(BUDGET_USE).to_pylist()) == at(T0 + 11 * MINUTE_MS)
         life.say(TEAM, log_ms=T0)

@@ -20,9 +20,11 @@ DELIVERIES: Final = f"""
 SELECT alert_id, toUnixTimestamp64Milli(time) AS time_ms, status, receiver, attempt, outcome, http_status, detail
 FROM deliveries FINAL WHERE alert_id IN {{alerts:Array(String)}} AND time <= {_AT} + INTERVAL 1 HOUR
 ORDER BY time, attempt"""
+#: As of the last judged minute: one that is gone since has an older row.
 BUDGETS: Final = """
 SELECT budget, used_ratio, used_usd, limit_usd FROM budget_use FINAL
-WHERE subject_kind = {kind:String} AND subject_name = {name:String} ORDER BY used_ratio DESC LIMIT 20"""
+WHERE subject_kind = {kind:String} AND subject_name = {name:String} AND time = (SELECT max(time) FROM budget_use)
+ORDER BY used_ratio DESC LIMIT 20"""
 #: Records that give rules other thresholds.
 RULE_RECORDS: Final = f"SELECT count() AS records FROM controls FINAL WHERE kind = 'rule' AND time <= {_AT}"
 NEWEST: Final = """

@@ -23,7 +23,7 @@ _EVENTS: Final = 1_000
 _BYTES: Final = 2**20
 _TIMEOUT_S: Final = 30.0
 _ANSWER_BYTES: Final = 4 * 2**20
-#: Answers that do not change by asking again: the collector is told wrongly where to send, or by whose leave.
+#: Answers that stay the same: the address or the token is wrong.
 _WRONG_USE: Final = frozenset((400, 401, 403, 404, 405))
 
 
@@ -63,7 +63,7 @@ class IngestPublisher:
                         "of": count,
                         "reason": visible(first.reason),
                         "detail": visible(first.detail[:500]),
-                        "runbook": "docs/sources.md#http",
+                        "runbook": "docs/operations.md#nothing-collected",
                     },
                 )
 

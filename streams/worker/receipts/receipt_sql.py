@@ -25,7 +25,10 @@ WHERE NOT startsWith(job_id, '{CANARY_JOB_PREFIX}') AND ended IS NOT NULL AND NO
     AND ended_ms >= arrayElement({{since:Array(Int64)}}, indexOf({{owners:Array(String)}}, owner))
     AND ended_ms + if(state IN ('completed', 'cancelled'), 0, {{next_attempt_ms:Int64}}) <= {{until_ms:Int64}}
     AND (job_id, ended_ms) NOT IN
-        (SELECT subject_name, {_ENDED_MS} FROM receipts FINAL WHERE type = 'job.ended' AND ended IS NOT NULL)
+    (
+        SELECT subject_name, {_ENDED_MS} AS known_ms FROM receipts FINAL
+        WHERE type = 'job.ended' AND ended IS NOT NULL AND known_ms >= {{from_ms:Int64}}
+    )
     AND job_id NOT IN
     (
         SELECT subject_name FROM receipts FINAL

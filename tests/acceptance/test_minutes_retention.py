@@ -20,6 +20,7 @@ from tests.sinks.stores import embedded
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
+SHIFT = 8 * HOUR
 HOURS = "SELECT * EXCEPT (version, shard) FROM job_hours FINAL WHERE wall_clock_ms != 0 OR gpu_milli_ms != 0 ORDER BY ALL"
 #: Both sums in nano-dollars, by component's column or over all.
 COST_OF_HOURS = """
@@ -38,18 +39,18 @@ def first_log() -> list[Line]:
     """Half a year: jobs in each month, one over its end, attempts that overlap, one with samples only."""
     lines = [price("base", "1.23"), price("tools", "0.333333333", component="license", per="job_hour")]
     for month in range(6):
-        at = T0 + (31 * month + 29) * DAY
+        at = T0 + (31 * month + 30) * DAY + DAY // 2
         name = f"job-{month}"
         lines += [
             job(name, "queued", at - HOUR),
             job(name, "started", at, gpu_count=3, purchase="spot"),
             gpu(name, at + 60_000, 60_000, {"0": 0.5}),
-            job(name, "updated", at + DAY + 90_001, purchase="on_demand"),
-            job(name, "started", at + 2 * DAY, attempt=2),
-            network(name, at + 2 * DAY + 90_000, 80_001, bytes=10**10, path="internet"),
-            job(name, "failed", at + 2 * DAY + HOUR),
-            job(name, "completed", at + 3 * DAY + 1, attempt=2),
-            gpu(f"metered-{month}", at + 3 * DAY + 2, 30_000, {"0": 1.0, "1": 0.25}),
+            job(name, "updated", at + SHIFT + 90_001, purchase="on_demand"),
+            job(name, "started", at + 2 * SHIFT, attempt=2),
+            network(name, at + 2 * SHIFT + 90_000, 80_001, bytes=10**10, path="internet"),
+            job(name, "failed", at + 2 * SHIFT + HOUR),
+            job(name, "completed", at + 3 * SHIFT + 1, attempt=2),
+            gpu(f"metered-{month}", at + 3 * SHIFT + 2, 30_000, {"0": 1.0, "1": 0.25}),
         ]
     return lines
 
@@ -105,7 +106,7 @@ def test_hours_minutes_and_jobs_have_one_sum_and_hours_keep_it(
         _agree(store)
         before = store.query(HOURS)
         assert drop_old_minutes(store, 0) == {}
-        # The newest event is of July 3: 90 days before is April 4.
+        # The newest event is of July 5: 90 days before is April 6.
         dropped = drop_old_minutes(store, 90)
         assert dropped == {JOB_MINUTES: [202401, 202402, 202403], JOB_USAGE_MINUTES: [202401, 202402, 202403]}
         assert drop_old_minutes(store, 90) == {}

@@ -20,7 +20,7 @@ WITHOUT_RESOURCE = {"NULL", ""}
 
 
 def _events(rows: list[dict[str, str]]) -> tuple[list[dict[str, object]], Decimal]:
-    """One job per resource; each of its SKUs moves as many bytes as it was billed nano-dollars, at $1 a gigabyte."""
+    """One job per resource, an attempt per line of it; each of its SKUs moves as many bytes as it was billed nano-dollars, at $1 a gigabyte."""
     groups: dict[tuple[str, str, str, str], Decimal] = defaultdict(Decimal)
     for row in rows:
         if row["ResourceId"] not in WITHOUT_RESOURCE:
@@ -41,22 +41,16 @@ def _events(rows: list[dict[str, str]]) -> tuple[list[dict[str, object]], Decima
             "per": "gb",
         }
         found.append((0, {"topic": "prices", "value": {**price, "effective_ms": since_ms, "region": sku}}))
-    for number, ((resource, account, sku, start), usd) in enumerate(sorted(groups.items())):
+    for number, ((resource, account, sku, start), usd) in enumerate(sorted(groups.items()), 1):
         at_ms = int(datetime.fromisoformat(start).replace(tzinfo=UTC).timestamp() * 1000)
         rounded = usd.quantize(NANO, rounding=ROUND_HALF_EVEN)
         if rounded <= 0:
             continue
         total += rounded
-        common = {"source": "bill", "time_ms": at_ms, "job_id": resource}
-        found.append(
-            (
-                at_ms,
-                {
-                    "topic": "jobs",
-                    "value": {**common, "id": f"j{number}", "type": "started", "account": account},
-                },
-            )
-        )
+        common = {"source": "bill", "time_ms": at_ms, "job_id": resource, "attempt": number}
+        for kind in ("started", "completed"):  # at once: it costs no time
+            value = {**common, "id": f"{kind}-{number}", "type": kind, "account": account}
+            found.append((at_ms, {"topic": "jobs", "value": value}))
         amount = {
             **common,
             "id": f"n{number}",

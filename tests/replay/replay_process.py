@@ -80,7 +80,8 @@ def main(words: Sequence[str]) -> None:
     from streams.replay import replay as module
 
     job = orjson.loads(words[0])
-    module._CHECKPOINT_INTERVAL_MS = 100  # type: ignore[misc]  # so that a kill has something to come after
+    if "kill_after_lines" in job:
+        module._CHECKPOINT_INTERVAL_MS = 100  # type: ignore[misc]  # so that a kill has something to come after
     read = 0
 
     def advance(by: int) -> None:

@@ -17,7 +17,7 @@ from tests.replay.replay_process import killed, refused, replay
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_log(tmp_path_factory.mktemp("log") / "log.jsonl", jobs=20, minutes=20)
+    return write_log(tmp_path_factory.mktemp("log") / "log.jsonl", jobs=20, minutes=12)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def data(metered: Path, whole: dict[str, Any], tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Long enough to be killed in several times."""
-    return write_log(tmp_path_factory.mktemp("long") / "log.jsonl", jobs=60, minutes=20)
+    return write_log(tmp_path_factory.mktemp("long") / "log.jsonl", jobs=30, minutes=20)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_neither_the_number_of_shards_nor_the_way_of_reading_changes_anything(
     assert other["tables"] == whole["tables"]
 
 
-@pytest.mark.parametrize("after_lines", [[1_000], [3_000, 5_000, 7_000]])
+@pytest.mark.parametrize("after_lines", [[1_000], [1_000, 2_000, 3_000]])
 def test_a_killed_replay_resumes_to_the_same_rows(
     long_log: Path, long_whole: dict[str, Any], tmp_path: Path, after_lines: list[int]
 ) -> None:
@@ -94,7 +94,7 @@ def test_the_meters_clock_cuts_unfinished_jobs(log: Path, whole: dict[str, Any],
 def test_a_run_with_another_clock_that_is_killed_leaves_the_first_command_something_to_do(
     log: Path, whole: dict[str, Any], data: Path
 ) -> None:
-    killed([log], data, 2_000, as_of=1_704_000_600_000)
+    killed([log], data, 1_000, as_of=1_704_000_600_000)
     assert replay([log], data)["tables"] == whole["tables"]
 
 
@@ -129,9 +129,9 @@ def test_appended_files_go_on_where_the_log_ended(log: Path, data: Path, tmp_pat
 
 
 def test_an_append_that_was_killed_resumes(log: Path, data: Path, tmp_path: Path) -> None:
-    more = write_log(tmp_path / "more.jsonl", jobs=20, minutes=20, seed=2, prices=False)
+    more = write_log(tmp_path / "more.jsonl", jobs=20, minutes=12, seed=2, prices=False)
     together = replay([log, more], tmp_path / "together")
-    killed([more], data, 2_000, append=True)
+    killed([more], data, 1_000, append=True)
     appended = replay([more], data, append=True)
     assert appended["tables"] == together["tables"]
     assert _books(appended) == _books(together)
@@ -139,7 +139,7 @@ def test_an_append_that_was_killed_resumes(log: Path, data: Path, tmp_path: Path
 
 def test_other_files_need_to_be_asked_for_and_the_earlier_ones_to_be_done(log: Path, tmp_path: Path) -> None:
     more = write_log(tmp_path / "more.jsonl", jobs=1, minutes=1, seed=2)
-    killed([log], tmp_path / "data", 2_000)
+    killed([log], tmp_path / "data", 1_000)
     assert "--append" in refused([more], tmp_path / "data")
     assert "did not end" in refused([more], tmp_path / "data", append=True)
     replay([log], tmp_path / "data")

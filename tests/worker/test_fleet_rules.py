@@ -50,11 +50,11 @@ class World:
         money = {"gpu_cost_usd": Decimal(str(usd)), "lost_cost_usd": Decimal(str(lost))}
         self.put(JOB_HOURS, job_id=job_id, hour=at(T0 + hour * HOUR_MS), wall_clock_ms=HOUR_MS, **money)
 
-    def node(self, node: str, hour: int, usd: float, used: float = 0) -> None:
+    def node(self, node: str, hour: int, usd: float, used: float | None = None) -> None:
         hour_ms = T0 + hour * HOUR_MS
         money = {"cost_usd": Decimal(str(usd)), "gpu_milli_ms": 8_000, "paid_ms": HOUR_MS}
         self.put(NODE_HOURS, node=node, hour=at(hour_ms), team="infra", **money)
-        if used:
+        if used is not None:
             minute = {"minute": at(hour_ms + MINUTE_MS), "cost_usd": Decimal(str(used)), "quantity": 1}
             self.put(JOB_MINUTES, job_id="user", node=node, **minute)
 
@@ -182,6 +182,12 @@ def test_idle_nodes_and_forgotten_ones(world: World) -> None:
     changes = world.look(1)
     assert said(changes, "forgotten_node") == [("empty", "resolved", 9)]
     assert said(changes, "unallocated") == [("nodes", "resolved", 9)]
+
+
+def test_a_node_whose_job_has_no_price_is_not_forgotten(world: World) -> None:
+    for hour in range(7):
+        world.node("unpriced", hour, 5, used=0)
+    assert said(world.look(7), "forgotten_node") == []
 
 
 def test_cost_without_an_owner(world: World) -> None:

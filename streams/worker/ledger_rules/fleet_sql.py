@@ -73,9 +73,9 @@ LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = c.job_id
 WHERE c.{_IN} AND c.cost > 0 AND c.broken >= {{attempts:UInt32}} AND toFloat64(c.lost_usd) >= {{least_usd:Float64}}
     AND toFloat64(c.lost_usd) > {{lost_ratio:Float64}} * toFloat64(c.usd)"""
 
-#: GPU nodes by hour: what they cost, and what jobs used of it.
+#: GPU nodes by hour: what they cost, and what jobs used of it, priced or not.
 _NODES: Final = """
-SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cost AS node_usd, u.cost AS job_usd
+SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cost AS node_usd, u.cost AS job_usd, u.is_used AS is_used
 FROM
 (
     SELECT hour, node, team, cost_usd AS cost FROM node_hours FINAL
@@ -83,7 +83,7 @@ FROM
 ) AS n
 LEFT ANY JOIN
 (
-    SELECT toStartOfHour(minute) AS hour, node, sum(cost_usd) AS cost FROM job_minutes FINAL
+    SELECT toStartOfHour(minute) AS hour, node, sum(cost_usd) AS cost, 1 AS is_used FROM job_minutes FINAL
     PREWHERE minute >= {since} AND minute < {to} WHERE component = 'gpu' AND quantity != 0
     GROUP BY hour, node
 ) AS u ON u.hour = n.hour AND u.node = n.node"""
@@ -97,11 +97,11 @@ FORGOTTEN_NODE: Final = f"""
 SELECT {_END}, node, team, node_usd AS usd
 FROM
 (
-    SELECT hour, node, team, node_usd, max(job_usd > 0) OVER w AS is_used, count() OVER w AS hours
+    SELECT hour, node, team, node_usd, max(is_used) OVER w AS was_used, count() OVER w AS hours
     FROM ({_NODES.format(since="fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')", to=_TO)})
     WINDOW w AS (PARTITION BY node ORDER BY hour RANGE BETWEEN {{before_s:UInt32}} PRECEDING AND CURRENT ROW)
 )
-WHERE {_IN} AND NOT is_used AND hours >= {{hours:UInt32}}"""
+WHERE {_IN} AND NOT was_used AND hours >= {{hours:UInt32}}"""
 
 OWNER_COVERAGE: Final = f"""
 SELECT {_END}, sum(h.cost) AS usd, sumIf(h.cost, j.owner = '') AS unowned_usd

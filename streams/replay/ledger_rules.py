@@ -9,13 +9,13 @@ from typing import Final
 
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.controls import Controls
 from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
 from streams.threads import Threads
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
+from streams.worker.ledger_rules.hourly import stretches
 from streams.worker.ledger_rules.judging import BudgetJudge
 from streams.worker.ledger_rules.memory import AlertMemory
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
@@ -44,25 +44,25 @@ async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_m
     known = await threads.run(store.meta.get, JUDGED_KEY)
     since_ms = None if known is None else int(known)
     memory = AlertMemory(store)
-    judge, writer = BudgetJudge(reader, memory, FleetJudge(store, memory)), VerdictWriter(store, lambda: True)
+    judge, fleet = BudgetJudge(reader, memory), FleetJudge(store, memory)
+    writer = VerdictWriter(store, lambda: True)
     desk = ReceiptDesk(store, writer, NoAlertSink())
     found: list[Alert] = []
-    at_ms = first_ms if since_ms is None else since_ms
-    while at_ms < end_ms:
-        # The controls that are in force at the next minute, and the last minute at which they still are.
-        then = view.at(at_ms + MINUTE_MS)
-        until_ms = min((then.until_ms - 1) // MINUTE_MS * MINUTE_MS, at_ms + _STEP_MS, end_ms)
-        controls = Controls.from_events(then.controls.values())
-        from_ms = (at_ms // HOUR_MS - (0 if since_ms is None else 1)) * HOUR_MS
-        verdict = await threads.run(judge.judge, controls, Minutes(since_ms, until_ms), from_ms)
+    begin_ms = first_ms if since_ms is None else since_ms
+    for controls, span in stretches(view, begin_ms, end_ms, _STEP_MS):
+        # An hour before them: rates are those of the last hour.
+        from_ms = (span.since_ms // HOUR_MS - 1) * HOUR_MS
+        verdict = await threads.run(judge.judge, controls, Minutes(since_ms, span.until_ms), from_ms)
+        verdict.alerts.extend(await threads.run(fleet.judge, controls, *span))
         await threads.run(writer.write, owner, rows_of(owner, verdict))
         memory.stored(verdict.alerts)
         found += verdict.alerts
         from_day_ms = max((first_ms if since_ms is None else since_ms) - DAY_MS, 0)
+        accrued = Accrued(span.until_ms, span.until_ms)
         while controls.receipts and (
-            issued := await desk.issue(owner, controls.receipts, Accrued(until_ms), from_day_ms)
+            issued := await desk.issue(owner, controls.receipts, accrued, from_day_ms)
         ):
             found += issued
-        since_ms = at_ms = until_ms
+        since_ms = span.until_ms
     await threads.run(store.meta.put, JUDGED_KEY, str(end_ms))
     return found

@@ -92,10 +92,10 @@ def _open(firing: Iterable[tuple[int, int]]) -> list[Told]:
 
 def rate_per_hour(spent: Mapping[int, Amounts], at_ms: int) -> list[int]:
     """ "the rate of the last hour, or of the time since the first use in it" """
-    first_ms = min((minute for minute in spent if minute < at_ms), default=at_ms)
-    since_ms = min(max(at_ms - first_ms, MINUTE_MS), HOUR_MS)
-    inside = [amounts for minute, amounts in spent.items() if at_ms - HOUR_MS <= minute < at_ms]
-    return [sum(each) * HOUR_MS // since_ms for each in zip(*inside, strict=True)] if inside else [0, 0, 0]
+    inside = {minute: amounts for minute, amounts in spent.items() if at_ms - HOUR_MS <= minute < at_ms}
+    if not inside:
+        return [0, 0, 0]
+    return [sum(each) * HOUR_MS // (at_ms - min(inside)) for each in zip(*inside.values(), strict=True)]
 
 
 def forecast_told(
@@ -107,7 +107,7 @@ def forecast_told(
     deadline_ms: int | None = None,
     over_ms: int | None = None,
 ) -> list[tuple[int, int | None]]:
-    """`budget_forecast`: (fired, over) at the whole minutes from an hour after `from_ms` on.
+    """`budget_forecast`: (fired, over) at the whole minutes after `from_ms`.
 
     `deadline_ms`, `over_ms`: of a run. It fires while at the rate of the last hour a limit is used up before the end, and is
     over when less than 90 % would be, or one is used up.
@@ -120,13 +120,13 @@ def forecast_told(
             break
         used = [a + b for a, b in zip(used, spent.get(at_ms - MINUTE_MS, (0, 0, 0)), strict=True)]
         is_over = over_ms is not None and at_ms >= over_ms
-        fired_ms = _step(spent, limits, from_ms, at_ms, end_ms, used, is_over, fired_ms, told)
+        fired_ms = _step(spent, limits, at_ms, end_ms, used, is_over, fired_ms, told)
         if per != "run" and at_ms >= end_ms:
             told += [] if fired_ms is None else [(fired_ms, end_ms)]
             used, end_ms = [0, 0, 0], period_end(per, end_ms)
             assert end_ms is not None
             # This minute is the first one of the next period, too.
-            fired_ms = _step(spent, limits, from_ms, at_ms, end_ms, used, is_over, None, told)
+            fired_ms = _step(spent, limits, at_ms, end_ms, used, is_over, None, told)
     if fired_ms is None:
         return told
     return [*told, (fired_ms, end_ms if end_ms is not None and end_ms <= until_ms else None)]
@@ -135,7 +135,6 @@ def forecast_told(
 def _step(
     spent: Mapping[int, Amounts],
     limits: Limits,
-    from_ms: int,
     at_ms: int,
     end_ms: int,
     used: Amounts,
@@ -144,8 +143,6 @@ def _step(
     told: list[tuple[int, int | None]],
 ) -> int | None:
     """Judge one minute: since when it fires after it. `is_over`: the run is."""
-    if at_ms - HOUR_MS < from_ms:
-        return fired_ms
     rates = rate_per_hour(spent, at_ms)
     pairs = [(a, r, limit) for a, r, limit in zip(used, rates, limits, strict=True) if limit is not None]
     would = [(a + Fraction(r * (end_ms - at_ms), HOUR_MS), r, limit) for a, r, limit in pairs]

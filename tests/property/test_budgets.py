@@ -104,16 +104,15 @@ def test_a_new_owner_finds_what_was_not_judged(
 
 
 @given(spent_by_minute, st.integers(0, 2**40), st.integers(1, LENGTH))
-def test_a_rate_is_of_the_last_hour_or_since_the_first_use(
+def test_a_rate_is_of_the_last_hour_or_since_the_first_use_in_it(
     given_spent: dict[int, int], factor: int, minute: int
 ) -> None:
     spent = {T0 + at * MINUTE_MS: usd * factor for at, usd in given_spent.items()}
     at_ms = T0 + minute * MINUTE_MS
     rate = usage_of(spent, T0, at_ms, "total").per_hour_at(at_ms).usd_nano
-    used = sum(usd for minute_ms, usd in spent.items() if at_ms - HOUR_MS <= minute_ms < at_ms)
-    first_ms = min([minute_ms for minute_ms in spent if minute_ms < at_ms], default=at_ms)
-    since_ms = min(max(at_ms - first_ms, MINUTE_MS), HOUR_MS)
-    assert rate == used * HOUR_MS // since_ms
+    inside = {minute_ms: usd for minute_ms, usd in spent.items() if at_ms - HOUR_MS <= minute_ms < at_ms}
+    since_ms = at_ms - min(inside, default=at_ms - HOUR_MS)
+    assert rate == sum(inside.values()) * HOUR_MS // since_ms
 
 
 @given(st.sampled_from(["day", "week", "month"]), st.integers(0, 4 * 10**12))

@@ -177,7 +177,11 @@ def shards_not_waited_for(patch: Patch) -> None:
 
     def ahead(self: LedgerReader, now_ms: int) -> Accrued | None:
         known = accrued(self, now_ms)
-        return None if known is None else Accrued((now_ms // 60_000 + 3) * 60_000)
+        return (
+            None
+            if known is None
+            else Accrued((now_ms // 60_000 + 3) * 60_000, (now_ms // 60_000 + 3) * 60_000)
+        )
 
     patch.setattr(LedgerReader, "accrued", ahead)
 

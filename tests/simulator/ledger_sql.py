@@ -70,6 +70,11 @@ def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
         most = found.setdefault(shard, [0, 0])
         most[:] = max(most[0], time), max(most[1], read_to)
     yield from ({"shard": shard, "accrued_ms": min(both)} for shard, both in found.items())
+    first: dict[int, int] = {}
+    for shard, started in _read(shelf, JOBS, "shard", "started"):
+        if started is not None and shard not in found:
+            first[shard] = min(started, first.get(shard, started))
+    yield from ({"shard": shard, "accrued_ms": at_ms} for shard, at_ms in first.items())
 
 
 def _open_shards(shelf: Shelf, _: Bound) -> Iterator[Row]:

@@ -17,7 +17,6 @@ from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
 from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
-from streams.worker.ledger_rules.judging import LedgerVerdict
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.memory import SHARD
 
@@ -87,13 +86,11 @@ def notifier_of(worker: Worker, mailbox: Mailbox, clock: Clock) -> Notifier:
 class Judge(LedgerRules):
     """Says up to which minute it is done: judged, stored, offered, and its actions planned."""
 
-    done_ms = 0
-
-    async def step(self) -> LedgerVerdict | None:
-        verdict = await super().step()
-        if verdict is not None:
-            self.done_ms = verdict.until_ms
-        return verdict
+    @property
+    def done_ms(self) -> int:
+        """0: it has judged nothing."""
+        duty = self._duty
+        return 0 if duty is None else min(duty.judged_ms or 0, duty.hours.judged_ms or 0)
 
 
 def judge_of(worker: Worker, mailbox: Mailbox, clock: Clock, is_member: Callable[[], bool]) -> Judge:

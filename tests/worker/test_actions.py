@@ -315,6 +315,26 @@ def test_a_restart_asks_again_under_the_same_key_and_two_workers_ask_once(store:
     run(scenario())
 
 
+def test_a_request_of_an_owner_that_died_expires_once_if_its_job_is_over(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        fleet = Fleet(store, 1, 1000)
+        clock, sender = ManualClock(T0), ScriptedSender()
+        clock.advance(fleet.spend(10) + 5_000 - clock.now_ms())
+        await Life(store, clock, SWEEP, actions=LIVE, sender=sender).rules.step()  # and dies before it sends
+        fleet.stop({"1000"})
+        for generation in (2, 3):
+            await play(
+                Life(store, clock, SWEEP, actions=LIVE, sender=sender, generation=generation), fleet, 2
+            )
+        assert sender.sent == []
+        assert asked(store, "rung", "state", "attempt") == [
+            ("checkpoint", "requested", 0),
+            ("checkpoint", "expired", 1),
+        ]
+
+    run(scenario())
+
+
 class Misbehaving(BaseHTTPRequestHandler):
     """Answers as the path says."""
 

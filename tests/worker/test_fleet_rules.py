@@ -14,7 +14,6 @@ from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, P
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.memory import AlertMemory
@@ -67,7 +66,7 @@ class World:
         assert found.faults == ()
         self.memory.read_firing()
         until_ms = self.since_ms + round(hours * HOUR_MS)
-        changes = FleetJudge(self.store, self.memory).judge(found, Minutes(self.since_ms, until_ms))
+        changes = FleetJudge(self.store, self.memory).judge(found, self.since_ms, until_ms)
         self.memory.stored(changes)
         self.since_ms = until_ms
         return changes

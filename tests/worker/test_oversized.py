@@ -79,6 +79,7 @@ def test_short_looks_and_a_new_owner_tell_the_same(world: World) -> None:
     begin(world, "test-72", 66, 60)
     changes = [each for _ in range(60) for each in world.look(1 / 12)]
     assert told(changes) == {"test-72": [("firing", 75), ("resolved", 300)]}
+    world.memory = AlertMemory(world.store)  # another owner, before anything was stored
     world.since_ms = T0 + 70 * M
     assert told(world.look(1 / 12)) == {"test-72": [("firing", 75)]}
     world.store.insert(ALERTS, alerts_table(changes[:1], 0, 1), "stored")

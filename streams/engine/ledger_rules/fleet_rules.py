@@ -196,7 +196,7 @@ def hourly_changes(
     changes: list[Alert] = []
     for at_ms in hours:
         holding = at.get(at_ms, {})
-        over = [subject for subject in now if subject not in holding]
+        over = [subject for subject, row in now.items() if subject not in holding and row.changed_ms < at_ms]
         changes += [resolved(now.pop(subject), at_ms) for subject in over]
         for subject, each in sorted(holding.items()):
             if subject not in now:

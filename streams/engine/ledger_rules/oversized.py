@@ -112,7 +112,8 @@ def oversized_changes(
 
     for at_ms in hours:
         open_before(at_ms)
-        for job_id in [job_id for job_id in now if (job_id, at_ms) not in paid]:
+        over = [job for job, row in now.items() if (job, at_ms) not in paid and row.changed_ms < at_ms]
+        for job_id in over:
             changes.append(resolved(now.pop(job_id), at_ms))
     open_before(max((each.at_ms for each in waiting), default=0) + 1)
     return changes

@@ -80,15 +80,17 @@ class Usage:
         return Amounts(*(int(each) for each in self.used(period, np.array([at_ms], np.int64))[:, 0]))
 
     def per_hour(self, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rates per hour of the hour before whole minutes, [3, len(at_ms)]; of a shorter time since the first use.
+        """Return the rates per hour of the hour before whole minutes, [3, len(at_ms)]; of the time since the first use in it.
 
         What lies before `from_ms` is not known.
         """
         sums = self._sums
-        used = sums[:, self._place(at_ms)] - sums[:, self._place(at_ms - HOUR_MS)]
+        first = self._place(at_ms - HOUR_MS)
+        used = sums[:, self._place(at_ms)] - sums[:, first]
         if not len(self.minute_ms):
             return np.asarray(used)
-        since_ms = np.clip(at_ms - int(self.minute_ms[0]), MINUTE_MS, HOUR_MS)
+        first_ms = self.minute_ms[np.minimum(first, len(self.minute_ms) - 1)]
+        since_ms = np.clip(at_ms - first_ms, MINUTE_MS, HOUR_MS)
         # In whole numbers, and without a product that 64 bits do not hold.
         whole, rest = np.divmod(used, since_ms)
         return np.asarray(whole * HOUR_MS + rest * (HOUR_MS // 1000) // (np.maximum(since_ms // 1000, 1)))

@@ -40,6 +40,7 @@ from streams.worker.ledger_rules.action_rows import (
     ActionRow,
     action_body,
     action_table,
+    open_requests,
     row_of,
     stored_actions,
 )
@@ -51,6 +52,8 @@ from streams.worker.shards.owned_shard import OwnedShard
 logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 16
+#: Requests of former owners that are older are not looked for.
+_LEFT_MS: Final = 7 * 86_400_000
 _STATES_OF: Final = {"delivered": ACKNOWLEDGED, "failed": REFUSED, "refused": REFUSED}
 
 
@@ -97,11 +100,13 @@ class ActionDesk:
         self._threads = Threads("actions")
         self._known: dict[str, list[ActionRow]] = {}
         self._waiting: dict[str, _Request] = {}
+        self._left: list[ActionRow] | None = None  # of former owners, without an outcome; None: not read yet
 
     def forget(self) -> None:
         """Drop everything: another worker owns shard 0, and reads the table."""
         self._known.clear()
         self._waiting.clear()
+        self._left = None
 
     @property
     def waiting(self) -> int:
@@ -116,6 +121,9 @@ class ActionDesk:
         Raises:
             SinkError: The store could not be read or written; the next call plans the same.
         """
+        if self._left is None:
+            since_ms = self._clock.now_ms() - _LEFT_MS
+            self._left = await self._threads.run(open_requests, self._store, since_ms)
         rows: list[tuple[ActionStep, ActionRow]] = []
         wanted: set[str] = set()
         for state in states:
@@ -141,6 +149,7 @@ class ActionDesk:
                     rows.append((step, row_of(step, state.used.usd_nano, state.ratio)))
                 for key in due_keys(state.subject, state.period, job.run.job_id):
                     self._resume(key, step_of(state.subject, state.period, job, key, state.at_ms))
+        self._left = [row for row in self._left if row.idempotency_key not in self._waiting]
         await self._keep(owner, [row for _, row in rows])
         for step, row in rows:
             logger.info(
@@ -225,19 +234,23 @@ class ActionDesk:
 
     async def _expire(self, owner: OwnedShard, wanted: set[str]) -> None:
         """End requests that nothing needs any more: the job is over, or the budget has room again."""
-        gone = [each for key, each in self._waiting.items() if key not in wanted]
+        gone = [(each.row, each.attempt) for key, each in self._waiting.items() if key not in wanted]
+        gone += [(row, 0) for row in self._left or ()]
         rows = [
-            each.row._replace(
+            row._replace(
                 time_ms=self._clock.now_ms(),
                 state=EXPIRED,
-                attempt=each.attempt + 1,
+                attempt=attempt + 1,
                 detail="the job is over, or the budget has room again",
             )
-            for each in gone
+            for row, attempt in gone
         ]
         await self._keep(owner, rows)
         for row in rows:
             self._waiting.pop(row.idempotency_key, None)
+        for row in self._left or ():
+            self._known.pop(row.idempotency_key, None)  # only its end is known here
+        self._left = []
 
     async def _read(self, keys: set[str]) -> None:
         if keys:

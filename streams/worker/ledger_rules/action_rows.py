@@ -21,7 +21,7 @@ from schemas.tables import SCHEMAS
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.formatting import usd as shown_usd
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.ledger_rules.budget_actions import ActionStep
+from streams.engine.ledger_rules.budget_actions import FINAL, REQUESTED, ActionStep
 from streams.engine.ledger_rules.budget_alert import whose
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.engine.ledger_rules.findings import budget_alert_id
@@ -111,6 +111,19 @@ def stored_actions(store: Rows, keys: Collection[str]) -> list[ActionRow]:
                 )
             )
     return found
+
+
+def open_requests(store: Rows, since_ms: int) -> list[ActionRow]:
+    """Read the requests since an instant that have no outcome; blocks."""
+    asked = [
+        Condition("mode", "=", "live"),
+        Condition("state", "=", REQUESTED),
+        Condition("time", ">=", since_ms),
+    ]
+    keys = store.select(ACTIONS, asked, ("idempotency_key",))["idempotency_key"].to_pylist()
+    rows = [row for row in stored_actions(store, set(keys)) if row.mode == "live"]
+    done = {row.idempotency_key for row in rows if row.state in FINAL and row.attempt}
+    return [row for row in rows if row.state == REQUESTED and row.idempotency_key not in done]
 
 
 def action_body(step: ActionStep, row: ActionRow, grace_ms: int) -> bytes:

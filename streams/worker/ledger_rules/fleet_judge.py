@@ -17,7 +17,6 @@ from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.evidence import quoted
 from streams.engine.alerts.formatting import one_line, usd
 from streams.engine.ledger_rules import fleet_rules as rules
-from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.fleet_rules import (
     FLEET_RULES,
     HOUR_MS,
@@ -43,24 +42,27 @@ class FleetJudge:
         self._memory = memory
         self._oversized = OversizedJudge(store)
 
-    def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> list[Alert]:
-        """Return the changes at the whole hours of the span, of `oversized` also between them.
+    def judge(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        """Return the changes at the whole hours of (since_ms, until_ms], of `oversized` also between them.
 
-        Without a beginning it is the last hour, or begins at `from_ms`.
+        What is stored of them already is left out: a new owner may judge hours again.
         """
+        self._memory.read_firing()
         firing = [alert for alert in self._memory.firing() if alert.rule in FLEET_RULES]
-        since_ms = minutes.since_ms
-        if since_ms is None:
-            since_ms = minutes.until_ms - HOUR_MS if from_ms is None else from_ms
         of = settings_of(rules.OVERSIZED, controls.fleet_rules)
         oversized = [alert for alert in firing if alert.rule == rules.OVERSIZED]
-        changes = self._oversized.judge(of, oversized, since_ms, minutes.until_ms)
+        changes = self._oversized.judge(of, oversized, since_ms, until_ms)
         others = [alert for alert in firing if alert.rule != rules.OVERSIZED]
-        begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, minutes.until_ms))
+        begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         if begin_ms < end_ms:
             found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
-        return [_silenced(alert, controls) for alert in changes]
+        self._memory.read(self._memory.missing(alert.alert_id for alert in changes))
+        return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
+
+    def _is_stored(self, alert: Alert) -> bool:
+        row = self._memory.last(alert.alert_id)
+        return row is not None and (row.status == alert.status or row.changed_ms >= alert.changed_ms)
 
     def _found(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[HourFinding]:
         yield from self._team_burn(controls, bound)

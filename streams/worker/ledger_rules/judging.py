@@ -21,7 +21,6 @@ from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts, Usage, used_ratio
-from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.memory import AlertMemory
 from streams.worker.ledger_rules.reader import Group, LedgerReader
 
@@ -71,10 +70,9 @@ class LedgerVerdict:
 class BudgetJudge:
     """Call `judge` for successive spans of minutes; store the verdict's rows before the next call."""
 
-    def __init__(self, reader: LedgerReader, memory: AlertMemory, fleet: FleetJudge | None = None) -> None:
+    def __init__(self, reader: LedgerReader, memory: AlertMemory) -> None:
         self._reader = reader
         self._memory = memory
-        self._fleet = fleet
 
     def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> LedgerVerdict:
         """Judge these minutes by the controls in force.
@@ -95,8 +93,6 @@ class BudgetJudge:
             findings = self._findings(judged, minutes)  # a row that is resolved already may have been found
         alerts = self._alerts(findings, controls)
         alerts += self._gone(judged, minutes, alerts, begin_ms)
-        if self._fleet is not None:
-            alerts += self._fleet.judge(controls, minutes, from_ms)
         states = [_state(subject, usage, minutes.until_ms) for subject, usage in judged]
         is_last_gone = not any(state.is_stored for state in states) and self._reader.has_budgets()
         return LedgerVerdict(minutes.until_ms, alerts, states, is_last_gone)

@@ -20,7 +20,7 @@ from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
 from streams.threads import Threads
 from streams.worker.ledger_rules.action_desk import ActionDesk
-from streams.worker.ledger_rules.fleet_judge import FleetJudge
+from streams.worker.ledger_rules.hourly import HourlyJudge, stretches
 from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, LedgerVerdict
 from streams.worker.ledger_rules.memory import SHARD, AlertMemory
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
@@ -41,7 +41,8 @@ class _Duty:
         self.owner = ref(owner)  # a shard is megabytes
         self.reader = LedgerReader(store)
         self.memory = AlertMemory(store)
-        self.judge = BudgetJudge(self.reader, self.memory, FleetJudge(store, self.memory))
+        self.judge = BudgetJudge(self.reader, self.memory)
+        self.hours = HourlyJudge(store, self.memory, view.again())
         self.view = view
         self.began_ms = began_ms
         self.judged_ms: int | None = None
@@ -153,24 +154,42 @@ class LedgerRules:
             if self.desk is not None:
                 self.desk.forget()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms())
-        if accrued is None or (duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms):
+        if accrued is None:
+            return None
+        verdict = await self._judge_minutes(duty, owner, accrued)
+        await self._judge_hours(duty, owner, accrued.complete_ms)
+        return verdict
+
+    async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerVerdict | None:
+        if duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms:
             return None
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         controls = duty.controls_at(accrued.until_ms)
         minutes = Minutes(duty.judged_ms, accrued.until_ms)
         verdict = await self._threads.run(duty.judge.judge, controls, minutes)
-        await self._threads.run(self._writer.write, owner, rows_of(owner, verdict))
-        duty.memory.stored(verdict.alerts)
-        duty.judged_ms = self.judged_ms = accrued.until_ms
+        await self._store_and_tell(duty, owner, verdict)
         self.states = verdict.states
-        if verdict.alerts and not owner.gone:
-            self._alert_sink.offer(verdict.alerts, SHARD)
         if controls.receipts:
             self._settled = _Settled(owner, accrued, controls.receipts)
         if self.desk is not None:
             await self.desk.plan(owner, duty.reader, verdict.states, controls)
+        duty.judged_ms = self.judged_ms = accrued.until_ms
         return verdict
+
+    async def _judge_hours(self, duty: _Duty, owner: OwnedShard, complete_ms: int) -> None:
+        since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
+        for controls, span in stretches(duty.hours.view, since_ms, complete_ms):
+            alerts = await self._threads.run(duty.hours.judge.judge, controls, *span)
+            await self._store_and_tell(duty, owner, LedgerVerdict(span.until_ms, alerts))
+            duty.hours.judged_ms = span.until_ms
+        await self._threads.run(duty.hours.keep, self._writer, owner)
+
+    async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, verdict: LedgerVerdict) -> None:
+        await self._threads.run(self._writer.write, owner, rows_of(owner, verdict))
+        duty.memory.stored(verdict.alerts)
+        if verdict.alerts and not owner.gone:
+            self._alert_sink.offer(verdict.alerts, SHARD)
 
     async def issue_receipts(self) -> None:
         """Store and send receipts of what ended until the last judged minute.

@@ -44,6 +44,7 @@ class Accrued(NamedTuple):
     """The last whole minute that may be judged, and the shards that it does not wait for any longer."""
 
     until_ms: int
+    complete_ms: int  # the last whole minute up to which nothing is missing
     late: tuple[int, ...] = ()
     cut_ms: int = 0  # what these shards have beyond it is not certain: it is left out
 
@@ -65,17 +66,20 @@ class LedgerReader:
         if not rows:
             return None
         accrued = {row["shard"]: row["accrued_ms"] for row in rows}
-        until_ms, late = min(accrued.values()), tuple[int, ...]()
+        until_ms = complete_ms = min(accrued.values())
+        late = tuple[int, ...]()
         if until_ms < now_ms - _BEHIND_MS:
             # A shard where no job is open has accrued everything, however long ago.
             is_open = {row["shard"] for row in self._store.query(usage_sql.OPEN_SHARDS).to_pylist()}
             waited = [at_ms for shard, at_ms in accrued.items() if shard in is_open]
-            until_ms = max(min([*waited, now_ms]), now_ms - LATE_MS)
+            complete_ms = min([*waited, now_ms])
+            until_ms = max(complete_ms, now_ms - LATE_MS)
             late = tuple(sorted(shard for shard in is_open if accrued.get(shard, now_ms) < until_ms))
         cut_ms = min((accrued[shard] for shard in late), default=0)
-        return Accrued(
-            min(until_ms, now_ms) // MINUTE_MS * MINUTE_MS, late, max(cut_ms, 0) // MINUTE_MS * MINUTE_MS
+        until_ms, complete_ms, cut_ms = (
+            max(min(at_ms, now_ms), 0) // MINUTE_MS * MINUTE_MS for at_ms in (until_ms, complete_ms, cut_ms)
         )
+        return Accrued(until_ms, complete_ms, late, cut_ms)
 
     def has_budgets(self) -> bool:
         """Return whether the last rows of `budget_use` are of budgets."""

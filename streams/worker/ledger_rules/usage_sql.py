@@ -20,8 +20,12 @@ FROM_HOUR: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _OPEN_STATES: Final = "('starting', 'running', 'suspended')"
 
+#: The books of a checkpoint are stored after its jobs: until then a shard's first job says since when it is missing.
 ACCRUED: Final = """
-SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms FROM books FINAL GROUP BY shard"""
+SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms FROM books FINAL GROUP BY shard
+UNION ALL
+SELECT shard, toUnixTimestamp64Milli(assumeNotNull(min(started))) AS accrued_ms FROM jobs
+WHERE started IS NOT NULL AND shard NOT IN (SELECT shard FROM books) GROUP BY shard"""
 
 OPEN_SHARDS: Final = f"""
 SELECT DISTINCT shard FROM jobs FINAL WHERE started IS NOT NULL AND ended IS NULL AND state IN {_OPEN_STATES}"""

@@ -108,9 +108,13 @@ class VerdictWriter:
             SinkBusy: The store refused, or another worker may own shard 0 by now.
         """
         for table, rows, name in inserts:
-            if owner.gone or not self._is_member():
-                raise SinkBusy("the group has not answered for a session, another worker may own shard 0")
+            self.check(owner)
             self._store.insert(table, rows, name)
+
+    def check(self, owner: OwnedShard) -> None:
+        """Raise SinkBusy where another worker may own shard 0 by now."""
+        if owner.gone or not self._is_member():
+            raise SinkBusy("the group has not answered for a session, another worker may own shard 0")
 
 
 def in_order(alerts: Sequence[Alert]) -> list[list[Alert]]:

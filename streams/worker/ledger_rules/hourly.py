@@ -1,0 +1,73 @@
+"""How far the rules by the hour are judged, and by which controls: nothing is judged before all shards have stored it.
+
+It must not judge or write by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from sinks.port import Store
+from streams.engine.alerts.controls import Controls
+from streams.engine.kernels.burn import HOUR_MS
+from streams.engine.ledger_rules.usage import MINUTE_MS
+from streams.engine.reference_log import ReferenceView
+from streams.worker.ledger_rules.fleet_judge import FleetJudge
+from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.verdict_rows import VerdictWriter
+from streams.worker.shards.owned_shard import OwnedShard
+
+HOURS_KEY: Final = "hours_judged_ms"
+#: Earlier hours are not judged any more.
+_BACK_MS: Final = 48 * HOUR_MS
+
+
+class JudgedSpan(NamedTuple):
+    """Whole minutes (since_ms, until_ms]."""
+
+    since_ms: int
+    until_ms: int
+
+
+def stretches(
+    view: ReferenceView, since_ms: int, until_ms: int, most_ms: int = _BACK_MS
+) -> Iterator[tuple[Controls, JudgedSpan]]:
+    """Yield the spans of (since_ms, until_ms] in which the same controls are in force, with them; none is longer than `most_ms`."""
+    while since_ms < until_ms:
+        then = view.at(since_ms + MINUTE_MS)
+        end_ms = min((then.until_ms - 1) // MINUTE_MS * MINUTE_MS, since_ms + most_ms, until_ms)
+        yield Controls.from_events(then.controls.values()), JudgedSpan(since_ms, end_ms)
+        since_ms = end_ms
+
+
+class HourlyJudge:
+    """The judge of one owner of shard 0, and the last minute that it has judged; the calls block."""
+
+    def __init__(self, store: Store, memory: AlertMemory, view: ReferenceView) -> None:
+        self.judge = FleetJudge(store, memory)
+        self.view = view
+        self.judged_ms: int | None = None
+        self._meta = store.meta
+        self._kept_ms: int | None = None
+
+    def since_ms(self, until_ms: int) -> int:
+        """Return the minute after which to judge: where this owner, or the one before it, has stopped; else the last hour."""
+        if self.judged_ms is None:
+            known = self._meta.get(HOURS_KEY)
+            self._kept_ms = None if known is None else int(known)
+            self.judged_ms = until_ms - HOUR_MS if self._kept_ms is None else self._kept_ms
+        self.judged_ms = max(self.judged_ms, until_ms - _BACK_MS, 0)
+        return self.judged_ms
+
+    def keep(self, writer: VerdictWriter, owner: OwnedShard) -> None:
+        """Store the last whole hour that was judged, for the next owner.
+
+        Raises:
+            SinkError: The store could not be written, or another worker may own shard 0.
+        """
+        hour_ms = (self.judged_ms or 0) // HOUR_MS * HOUR_MS
+        if hour_ms > (self._kept_ms or 0):
+            writer.check(owner)
+            self._meta.put(HOURS_KEY, str(hour_ms))
+            self._kept_ms = hour_ms

@@ -315,6 +315,25 @@ def test_a_restart_asks_again_under_the_same_key_and_two_workers_ask_once(store:
     run(scenario())
 
 
+def test_a_dry_run_sends_no_request_that_a_live_owner_left(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        fleet = Fleet(store, 1, 1000)
+        clock = ManualClock(T0)
+        sender = ScriptedSender()
+        live = Life(store, clock, SWEEP, actions=LIVE, sender=ScriptedSender())
+        options = ActionOptions("dry_run", HOOK, (SECRET,))
+        dry = Life(store, clock, SWEEP, actions=options, sender=sender, generation=2)
+        clock.advance(fleet.spend(10) + 5_000 - clock.now_ms())
+        await live.rules.step()  # it stores the request and is replaced by a worker in a dry run
+        await play(dry, fleet, 3)
+        assert sender.sent == []
+        states = asked(store, "mode", "state")
+        assert ("live", "requested") in states
+        assert ("dry_run", "planned") in states
+
+    run(scenario())
+
+
 def test_a_request_of_an_owner_that_died_expires_once_if_its_job_is_over(store: ClickHouseStore) -> None:
     async def scenario() -> None:
         fleet = Fleet(store, 1, 1000)

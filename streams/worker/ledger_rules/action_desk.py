@@ -225,7 +225,9 @@ class ActionDesk:
         )
 
     def _resume(self, key: str, step: ActionStep | None) -> None:
-        """Take up a request that a former owner stored and whose outcome nobody did."""
+        """Take up a request that a former owner stored and whose outcome nobody did; in a dry run nothing is sent."""
+        if self._options.mode != "live":
+            return
         rows = [row for row in self._known.get(key, ()) if row.mode == "live"]
         asked = [row for row in rows if row.state == REQUESTED]
         is_done = any(row.state in FINAL and row.attempt for row in rows)

@@ -139,3 +139,25 @@ def test_a_forecast_is_that_of_the_rate(per_minute: int, limit: int, minutes: in
     used_up = [at for at in range(61, minutes + 1) if per_minute * at >= limit]
     over = [start_ms + used_up[0] * MINUTE_MS] if is_due and used_up else []
     assert [each.at_ms for each in found if not each.fires] == over
+
+
+@given(spent_by_minute, st.integers(1, 200), st.integers(61, LENGTH), st.integers(61, LENGTH))
+def test_a_new_owner_changes_no_forecast_before_its_last_change(
+    given_spent: dict[int, int], limit: int, one: int, other: int
+) -> None:
+    """What was stored meanwhile may hold at minutes that the former owner has judged otherwise."""
+    late = {T0 + at * MINUTE_MS: usd for at, usd in given_spent.items()}
+    subject = BudgetSubject(Budget("b", {}, "day", Limits(limit)))
+    rows: dict[str, Alert] = {}
+    changed: list[int] = []
+    for spent, minute in (
+        ({at: usd for at, usd in late.items() if usd % 2}, min(one, other)),
+        (late, max(one, other)),
+    ):
+        until_ms = T0 + minute * MINUTE_MS
+        usage = usage_of(spent, T0 - HOUR_MS, until_ms, "day")
+        for each in list(judge_forecast(subject, usage, Minutes(None, until_ms), rows.get)):
+            rows[each.id] = budget_alert(rows.get(each.id), each, TopJob(), silenced=False)
+            if each.period.start_ms == period_at("day", T0).start_ms:
+                changed.append(rows[each.id].changed_ms)
+    assert changed == sorted(set(changed))

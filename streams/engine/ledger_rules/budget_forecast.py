@@ -62,7 +62,8 @@ def _judge(
     if over is not None:
         holds &= at_ms < over
         clears |= at_ms >= over
-    place = 0
+    # A new owner looks at minutes that a former one has judged: an alert changes after its last change alone.
+    place = 0 if row is None else int(np.searchsorted(at_ms, row.changed_ms, "right"))
     while True:
         found = np.flatnonzero((clears if fires else holds)[place:])
         if not len(found):
@@ -72,7 +73,8 @@ def _judge(
         yield _finding(subject, usage, period, ends_ms, int(at_ms[place]), fires=fires)
         place += 1
     if fires and ends_ms <= minutes.until_ms:
-        yield _finding(subject, usage, period, ends_ms, ends_ms, fires=False)
+        over_at_ms = ends_ms if row is None else max(ends_ms, row.changed_ms + 1)
+        yield _finding(subject, usage, period, ends_ms, over_at_ms, fires=False)
 
 
 def _held(

@@ -278,7 +278,8 @@ class WebSettings(Group):
     query_token: SecretStr | None = Field(default=None, description="Has the scope `query` alone: SQL.")
     write_token: SecretStr | None = Field(
         default=None,
-        description="Has the scope `write` alone: acting on alerts from the page, and `POST /api/v1/controls`.",
+        description="Has the scope `write` alone: acting on alerts from the page, "
+        "`POST /api/v1/controls` and `POST /api/v1/events`.",
     )
     max_connections: int = Field(
         default=512,

@@ -69,7 +69,7 @@ def outcome(world: LabelledWorld, log: Path) -> Outcome:
 
 
 def test_the_plain_judges_agree_on_every_alert(world: LabelledWorld, outcome: Outcome) -> None:
-    of_ledger = ("oversized", "retry_overhead")
+    of_ledger = ("oversized", "retry_overhead", "unusual_length")
     got = {
         (x.rule, x.subject, x.started_ms, x.resolved_ms)
         for x in outcome.backtest.alerts

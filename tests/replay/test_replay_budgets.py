@@ -159,8 +159,8 @@ def test_a_new_day_begins_anew(tmp_path: Path) -> None:
     assert [each["resolved_ms"] for each in found] == [T0 + DAY_MS] * 3 + [T0 + 2 * DAY_MS] * 3
     assert {each["kind"] for each in found} == {"fleet"}
     forecast = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_forecast"]
-    # At noon + 60 min the rate is $60/h: $60 + 11 h x $60 are more than $500.
-    assert (forecast[0]["started_ms"] - T0) // MINUTE_MS == noon + 60
+    # From the first minute on the rate is $60/h: 12 h of it are more than $500.
+    assert (forecast[0]["started_ms"] - T0) // MINUTE_MS == noon + 1
 
 
 def test_a_control_that_comes_later_judges_what_comes_later(tmp_path: Path) -> None:

@@ -79,8 +79,9 @@ def test_the_next_attempt_has_the_next_number(endpoint: Endpoint) -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="x"), run(endpoint):
             raise ValueError("x")
-    with run(endpoint), run(endpoint, "run-8"):
-        pass
+    for job_id in ("run-7", "run-8"):
+        with run(endpoint, job_id):
+            pass
     started = [
         (each["job_id"], each["attempt"]) for each in endpoint.events.values() if each["type"] == "started"
     ]

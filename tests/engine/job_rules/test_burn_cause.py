@@ -96,7 +96,10 @@ def test_a_price_revision_names_the_sku() -> None:
 def test_traffic_names_the_component_and_the_regions() -> None:
     ways = {"path": "cross_region", "region": "eu", "dst_region": "us"}
     moved = [network("run-1", HALF + k * M, M, bytes=10**11, id=f"n{k}", **ways) for k in range(8)]
-    words = cause(START, *moved, job("run-1", "heartbeat", HALF + 12 * M))
+    # As a page of its own `traffic` would say it, and the burn rule nothing.
+    rule = {"kind": "rule", "name": "r", "rule": "traffic", "severity": "ticket"}
+    record = Line("controls", rule | {"time_ms": T0, "source": "s", "id": "1"})
+    words = cause(START, record, *moved, job("run-1", "heartbeat", HALF + 12 * M))
     assert words.startswith("network cross_region eu -> us cost $")
     assert " in 15 min; keep the data where the job runs, else $" in words
 

@@ -173,7 +173,7 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `override` | match fields, `budget`, `reason` | [suspends the actions](budgets.md#overrides) of budgets |
 | `receipt` | `on`, `owner`, `team`, `comment` | switches [receipts and digests](receipts.md) on or off |
 
-What they do, and their match fields, is described [with the alerts](alerts.md#owners-silences-planned-rates) and [with budgets](budgets.md).
+What they do, and their match fields, is described with [the alerts](alerts.md#silences-planned-rates), [their receivers](receivers.md#owners) and [budgets](budgets.md).
 """,
 }
 #: Fields left out of the example record, as they contradict others.

@@ -134,7 +134,7 @@ def _interval(counts: F64, weights: F64) -> tuple[float, float]:
 
 
 def as_table(figures: Sequence[Figure]) -> str:
-    """Return the table of docs/alerts.md."""
+    """Return the table of docs/backtests.md."""
     lines = ["| what | counted | measured | 95 % interval | bound |", "|---|---|---|---|---|"]
     for each in figures:
         show = _rate if each.is_most else _share

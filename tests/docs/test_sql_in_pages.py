@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "alerts.md",
+    ROOT / "docs" / "receivers.md",
     ROOT / "docs" / "operations.md",
     ROOT / "examples" / "README.md",
 ]

@@ -28,6 +28,10 @@ PLANTED = {
     ),
     "Only transport imports aiokafka": ("streams/worker/planted.py", "import aiokafka"),
     "The core does no I/O and reads no clock": ("streams/engine/kernels/planted.py", "import time"),
+    "The segmented log knows files and bytes: no network, no settings, no events": (
+        "streams/segmented_log/planted.py",
+        "import schemas",
+    ),
     "Only engine.kernels._jit imports numba": ("streams/engine/coverage/planted.py", "import numba"),
     "The core imports neither sinks nor settings from the environment": (
         "streams/engine/planted.py",

@@ -24,6 +24,10 @@ class StoreFull(SinkBusy):
     """The store's disk is full; once there is room, the same request succeeds."""
 
 
+class LogFull(SinkBusy):
+    """The disk of the log is full: nothing was written; once there is room, the same request succeeds."""
+
+
 class StoreInUse(SinkError):  # noqa: N818 - named after the condition
     """Another process has the data directory open."""
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
@@ -40,6 +40,8 @@ from streams.transport.cluster import FoundLog, KafkaUnreachableError, find_log,
 from streams.transport.control_writer import ControlWriter
 from streams.transport.event_writer import EventWriter
 from streams.transport.security import librdkafka_config
+from streams.web.controls import ControlLog
+from streams.web.ingest import EventLog
 from streams.web.last_audit import LastAudit
 from streams.web.local_access import LocalAccess
 from streams.web.server import WebServer
@@ -146,20 +148,51 @@ def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None
         meta.set_once(f"id of topic {name}", topic_id, hint)
 
 
-def run_worker(settings: Settings, clock: Clock | None = None) -> None:
-    """Meter the configured log until SIGTERM or SIGINT.
+class Writers(Protocol):
+    """What takes the events and controls of HTTP requests."""
+
+    @property
+    def events(self) -> EventLog:
+        """Return what takes events."""
+        ...
+
+    @property
+    def controls(self) -> ControlLog:
+        """Return what takes controls."""
+        ...
+
+
+class KafkaWriters(NamedTuple):
+    """Producers for Kafka."""
+
+    events: EventWriter
+    controls: ControlWriter
+
+
+def kafka_writers(kafka: KafkaSettings) -> KafkaWriters:
+    """Return producers that connect at their first write."""
+    config = librdkafka_config(kafka)
+    return KafkaWriters(
+        EventWriter(config, kafka.topic_prefix),
+        ControlWriter(config, full_name(Topic.CONTROLS, kafka.topic_prefix)),
+    )
+
+
+def run_worker(settings: Settings, clock: Clock | None = None, writers: Writers | None = None) -> None:
+    """Meter the configured log until SIGTERM or SIGINT; `writers`: of a log in this process, instead of Kafka clients.
 
     Raises:
         TrainfareError: A fault that an operator must fix.
     """
-    asyncio.run(Worker(settings, SystemClock() if clock is None else clock).run())
+    asyncio.run(Worker(settings, SystemClock() if clock is None else clock, writers).run())
 
 
 class Worker:
     """One worker process: the web server first, then its dependencies, then the meter. Call `run` once."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, writers: Writers | None = None) -> None:
         self._settings = settings
+        self._writers = kafka_writers(settings.kafka) if writers is None else writers
         self._clock = LogTime(clock)
         self._stop = asyncio.Event()
         self._startup = Startup(self._stop)
@@ -197,11 +230,8 @@ class Worker:
             audit=lambda: LastAudit(self._verdict(), self._clock.now_ms()),
             query=self._settings.query,
             local_token=self._door.token,
-            controls=ControlWriter(
-                librdkafka_config(self._settings.kafka),
-                full_name(Topic.CONTROLS, self._settings.kafka.topic_prefix),
-            ),
-            events=EventWriter(librdkafka_config(self._settings.kafka), self._settings.kafka.topic_prefix),
+            controls=self._writers.controls,
+            events=self._writers.events,
             wall_ms=self._clock.now_ms,
         )
 

@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "trainfare backtest march.jsonl.gz --rules rules.toml --labels incidents.csv",
     ),
     ("worker", "worker:worker", "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 trainfare worker"),
+    ("serve", "serve:serve", "trainfare serve --data ./meter"),
     (
         "sql",
         "query:sql",

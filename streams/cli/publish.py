@@ -1,4 +1,4 @@
-"""`trainfare publish FILE`: sends events from JSONL to Kafka, keyed and partitioned by docs/events.md.
+"""`trainfare publish FILE|DIR`: sends events from JSONL, or a log on disk, to Kafka, keyed as docs/events.md says.
 
 It must not validate events: the meter does, and stores what it refuses. Only a line without an event is refused here.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import typer
@@ -17,9 +17,12 @@ from schemas.wire_types import MAX_KEY_BYTES
 from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
+from streams.config.settings import Settings
 from streams.errors import WrongUseError
 from streams.keys import key_of
 from streams.topics import Topic, short_name
+
+_ANSWER_S: Final = 10.0
 
 
 class _Line(msgspec.Struct):
@@ -41,10 +44,19 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def publish(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, optionally .gz or .zst.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="JSONL, optionally .gz or .zst; or one data directory of `trainfare serve`.",
+        ),
+    ],
 ) -> None:
-    """Publish events from JSONL files to Kafka: one {"topic": "jobs", "value": {...}} a line."""
+    """Publish events from JSONL files to Kafka: one {"topic": "jobs", "value": {...}} a line; or move the log of `trainfare serve` there."""
     settings = settings_for()
+    if len(files) == 1 and files[0].is_dir():
+        _move(files[0], settings)
+        return
     must_exist(files)
     prefix = settings.kafka.topic_prefix
     # Two passes: nothing is sent if any line is invalid.
@@ -57,6 +69,18 @@ def publish(
                 producer.send(*event)
                 advance(1)
     sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
+
+
+def _move(data: Path, settings: Settings) -> None:
+    """Send what Kafka does not have yet of a log on disk."""
+    from streams.broker.moving import Move
+    from streams.transport.cluster import cluster_of, log_name
+    from streams.transport.producer import LogProducer
+
+    move = Move(data, log_name(settings.kafka, cluster_of(settings.kafka, _ANSWER_S)))
+    with LogProducer(settings.kafka) as producer, progress("publishing", move.left_bytes) as advance:
+        sent = move.run(producer, advance)
+    sys.stdout.write(f"{sent} events of {data} acknowledged by {settings.kafka.bootstrap_servers}\n")
 
 
 def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:

@@ -11,7 +11,14 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from streams.config.live import ActionSettings, AlertSettings, CanarySettings, Group, WebSettings
+from streams.config.live import (
+    ActionSettings,
+    AlertSettings,
+    CanarySettings,
+    Group,
+    ServeSettings,
+    WebSettings,
+)
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -289,4 +296,5 @@ class Settings(Group):
     web: WebSettings = WebSettings()
     query: QuerySettings = QuerySettings()
     canary: CanarySettings = CanarySettings()
+    serve: ServeSettings = ServeSettings()
     log: LogSettings = LogSettings()

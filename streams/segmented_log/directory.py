@@ -108,6 +108,10 @@ class LogDirectory:
         pairs = zip(self._commits, (events, reference), strict=True)
         return [commit.submit(part) for commit, part in pairs if part]
 
+    def settled(self) -> Sequence[Future[list[int]]]:
+        """Return what is done once everything with an append time of before now can be read."""
+        return [future for commit in self._commits if (future := commit.settled()) is not None]
+
     def log_of(self, topic: str) -> SegmentedLog:
         """Return the log that holds a topic."""
         return self.reference if topic in self._reference_topics else self.events

@@ -52,6 +52,7 @@ class GroupCommit:
     def submit(self, batches: Batches) -> Future[list[int]]:
         """Return the base offsets of the batches, once they are durable, or the LogError of `SegmentedLog.append`."""
         done = Future[list[int]]()
+        done.set_running_or_notify_cancel()  # whoever waits may leave; it is written all the same
         size = sum(len(batch) for _, batch in batches)
         with self._changed:
             if self._closed:

@@ -53,6 +53,7 @@ class SegmentedLog:
         self._disk = Disk() if disk is None else disk
         self._lock = Lock()  # of everything below, but for the time of a write
         self._broken: str | None = None
+        self._is_closed = False
         self._recent: list[SegmentFile] = []  # loaded segments besides the last, the newest used at the end
         try:
             self._segments, self._next, self.newest_ms = recovered(self._disk, directory)
@@ -110,6 +111,8 @@ class SegmentedLog:
         found: list[bytes] = []
         left_bytes = max_bytes
         with self._lock:
+            if self._is_closed:
+                raise LogError("the log is closed")
             if not self._start(place) <= offset <= self._next.get(place, 0):
                 raise OffsetOutOfRangeError(f"{place[0]}/{place[1]} does not hold offset {offset}")
             if offset == self._next.get(place, 0):
@@ -176,7 +179,7 @@ class SegmentedLog:
     def close(self) -> None:
         """Close all files."""
         with self._lock:
-            self._broken = "the log is closed"
+            self._broken, self._is_closed = "the log is closed", True
             for segment in self._segments:
                 segment.unload()
 

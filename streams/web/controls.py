@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from schemas.escaping import visible
-from sinks.errors import SinkBusy
+from sinks.errors import LogFull, SinkBusy
 from streams.web.connection_rate import ArrivalRate
 from streams.web.control_record import FieldError, control_record
 from streams.web.encode import to_json
@@ -96,7 +96,7 @@ class ControlEndpoint:
             raise ApiError(
                 503,
                 f"not written, send the same again: {fault}",
-                "kafka_unavailable",
+                "log_full" if isinstance(fault, LogFull) else "kafka_unavailable",
                 retry_after_s=_RETRY_AFTER_S,
             ) from fault
         finally:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from schemas.escaping import visible
-from sinks.errors import SinkBusy
+from sinks.errors import LogFull, SinkBusy
 from streams.engine.settings import FUTURE_MS
 from streams.keys import OutgoingRecord
 from streams.web.connection_rate import ArrivalRate
@@ -115,7 +115,7 @@ class IngestEndpoint:
                 raise ApiError(
                     503,
                     f"send the same again, equal events count once: {fault}",
-                    "kafka_unavailable",
+                    "log_full" if isinstance(fault, LogFull) else "kafka_unavailable",
                     retry_after_s=_RETRY_AFTER_S,
                 ) from fault
         self.outcomes["accepted"] += len(records)

@@ -28,6 +28,7 @@ COMMANDS = {
     "streams/cli/price_show.py:show",
     "streams/cli/prices.py:load",
     "streams/cli/replay.py:replay",
+    "streams/cli/serve.py:serve",
 }
 
 

@@ -117,6 +117,17 @@ def test_a_bad_batch_fails_its_own_request_alone(tmp_path: Path) -> None:
             bad.result(10)
 
 
+def test_one_who_leaves_while_it_waits_harms_nobody(tmp_path: Path) -> None:
+    disk = _HeldDisk()
+    with directory(tmp_path, disk=disk) as log:
+        disk.hold()
+        (first,) = log.append([(JOBS, batch_of(b"a"))])
+        assert not first.cancel()
+        (other,) = log.append([(JOBS, batch_of(b"b"))])
+        disk.may_sync.set()
+        assert (first.result(10), other.result(10)) == ([0], [1])
+
+
 def test_what_waits_for_a_slow_disk_is_bounded(tmp_path: Path) -> None:
     disk = _HeldDisk()
     with directory(tmp_path, disk=disk) as log:

@@ -1,0 +1,43 @@
+"""Wires `trainfare serve`: a broker on a log in the data directory, and the worker of production on it.
+
+It must not contain logic of either.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from streams.app import run_worker
+from streams.broker.broker import LocalBroker
+from streams.broker.writers import LocalWriters
+from streams.clock import Clock, SystemClock
+from streams.config.live import ServeSettings
+from streams.config.settings import DAY_MS, Settings
+from streams.segmented_log.log import LogOptions
+
+_IN_THE_CLEAR: Final = "Sending username and password in the clear"  # within this process
+
+
+def run_serve(settings: Settings, data: Path, clock: Clock | None = None) -> None:
+    """Take events, keep them in the log of `data`, and meter them, until SIGTERM or SIGINT.
+
+    Raises:
+        TrainfareError: A fault that an operator must fix.
+        SinkError: The directory is in use, or not this user's.
+    """
+    clock = SystemClock() if clock is None else clock
+    logging.getLogger("aiokafka.conn").addFilter(lambda record: record.msg != _IN_THE_CLEAR)
+    with LocalBroker(data, settings.kafka, log_options(settings.serve), clock) as broker:
+        kafka = broker.settings()
+        run_worker(
+            settings.model_copy(update={"kafka": kafka}), clock, LocalWriters.of(broker.log, kafka.partitions)
+        )
+
+
+def log_options(serve: ServeSettings) -> LogOptions:
+    """Return how long events are kept; 0 in the settings is forever."""
+    return LogOptions(
+        retention_ms=serve.retention_days * DAY_MS or None, retention_bytes=serve.retention_max_bytes or None
+    )

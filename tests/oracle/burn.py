@@ -220,6 +220,19 @@ class Burn:
         known, a, b = (self.lumps.before(m) for m in (at_ms // MINUTE_MS + 1, far, far + 1))
         return (known - a) * MINUTE_MS - inside_ms * (b - a)
 
+    def dearer(self, at_ms: int, window_ms: int) -> Fraction:
+        """What another purchase than before adds to the window, times 60,000."""
+        return MINUTE_MS * sum(
+            (
+                each.share * (self.cost.until(until_ms) - self.cost.until(from_ms))
+                for each in self.attempts.risen
+                for from_ms in (max(each.start_ms, at_ms - window_ms),)
+                for until_ms in (min(each.end_ms, at_ms),)
+                if from_ms < until_ms
+            ),
+            Fraction(0),
+        )
+
     def overtaken(self, at_ms: int) -> bool:
         """Whether traffic costs more than what accrues with time, and enough to matter."""
         traffic = self.traffic(at_ms)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from tests.oracle.model import HOUR_MS
-from tests.oracle.timeline import ENDLESS_MS, Attempt, Interval
+from tests.oracle.timeline import ENDLESS_MS, Attempt
 
 #: Thresholds of the rules that have some; a record changes those that it names.
 DEFAULTS: dict[str, dict[str, Fraction]] = {
@@ -73,6 +73,14 @@ class Broken(NamedTuple):
     lost: Fraction  # nano-dollars
 
 
+class Risen(NamedTuple):
+    """When an attempt pays more by its purchase, and which share of what it pays that is."""
+
+    start_ms: int
+    end_ms: int
+    share: Fraction
+
+
 class Rated(NamedTuple):
     """Paid time of one attempt at one cost per ms."""
 
@@ -87,7 +95,7 @@ class AttemptRules:
 
     broken: Sequence[Broken]
     done_ms: int
-    risen: Sequence[Interval]
+    risen: Sequence[Risen]
     deadline_ms: int | None
     limits: Mapping[str, Fraction]
 
@@ -112,7 +120,7 @@ class AttemptRules:
 
     def paid_more(self, at_ms: int) -> bool:
         """Whether an attempt pays that has another purchase than the one before, and a higher rate per GPU."""
-        return any(a_ms <= at_ms < b_ms for a_ms, b_ms in self.risen)
+        return any(each.start_ms <= at_ms < each.end_ms for each in self.risen)
 
 
 def attempt_rules(
@@ -152,11 +160,9 @@ def _broken(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], 
     return found
 
 
-def _risen(
-    attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], rise: Fraction
-) -> list[Interval]:
+def _risen(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], rise: Fraction) -> list[Risen]:
     """When attempts pay another purchase than the last one before them that had another one."""
-    found: list[Interval] = []
+    found: list[Risen] = []
     history: list[tuple[str, Fraction]] = []  # (purchase, cost per ms of a GPU) at the end of each attempt
     for attempt in attempts:
         paid = attempt.segments(ENDLESS_MS)
@@ -174,6 +180,7 @@ def _risen(
 
         others = [one for one in history if one[0] != purchase]
         if others and others[-1][1] > 0 and per_gpu(0) > rise * others[-1][1]:
-            found += [(segment.start_ms, segment.end_ms) for segment in paid]
+            share = 1 - others[-1][1] / per_gpu(0)
+            found += [Risen(segment.start_ms, segment.end_ms, share) for segment in paid]
         history.append((paid[-1].values.fields.get("purchase") or purchase, per_gpu(-1)))
     return found

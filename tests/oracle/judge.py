@@ -46,6 +46,11 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "traffic": ("page", lambda now, at_ms: not is_over(now, at_ms) and now.overtaken(at_ms)),
     "price_basis": ("ticket", lambda now, at_ms: now.attempts.paid_more(at_ms)),
 }
+#: What each rule about a cause tells of a window, times 60,000.
+CAUSES: dict[str, Callable[[Burn, int, int], int | Fraction]] = {
+    "traffic": Burn.traffic,
+    "price_basis": Burn.dearer,
+}
 WITHOUT_FIGURES = ("unpriced", "silent_job")
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = (
@@ -111,9 +116,10 @@ class JobJudge:
         if now is not None:
             for rule in BURN_RULES:
                 self._judge_burn(rule, now, at_ms)
-            for name, (_, holds) in FACTS.items():
+            for name in FACTS:
                 # Between two looks it stays as it was.
-                held = holds(now, at_ms) if name != "idle_gpus" or now.looked_at(at_ms) else self.firing(name)
+                looks = name != "idle_gpus" or now.looked_at(at_ms)
+                held = self._holds(name, now, at_ms) if looks else self.firing(name)
                 self._judge_fact(name, now.settings[name].enabled and held, now, at_ms)
         return now
 
@@ -166,22 +172,55 @@ class JobJudge:
         return False
 
     def _explained(self, rule: Rule, now: Burn, at_ms: int) -> bool:
-        """Whether `traffic` fires, or the shorter window still contains what it told of, and the rest is no such burn."""
-        moves = now.settings["traffic"].enabled and FACTS["traffic"][1](now, at_ms)
-        latest = self._latest.get("traffic")
-        cleared_ms = None if latest is None else latest.resolved_ms
-        remembers = latest is not None and (cleared_ms is None or at_ms < cleared_ms + rule.short_ms)
-        if not (moves or remembers):
+        """Whether the rules about causes that tell something leave too little for this one."""
+        told = [cause for cause in CAUSES if self._tells(cause, rule, now, at_ms)]
+        if not told:
             return False
-        severity = {name: now.settings[name].severity or SEVERITY[name] for name in (rule.name, "traffic")}
-        if severity == {rule.name: "page", "traffic": "ticket"}:  # "a ticket mutes no page"
+        short = self._rest(rule.short_ms, told, now, at_ms)
+        if self.firing(rule.name):
+            return not _at_least(short, CLEARS_BELOW * rule.short_ratio)
+        long = self._rest(rule.long_ms, told, now, at_ms)
+        return not (_at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio))
+
+    def _rest(
+        self, window_ms: int, told: Sequence[str], now: Burn, at_ms: int
+    ) -> tuple[int | Fraction, int | Fraction]:
+        """A window without what these rules tell of."""
+        cost, expected = now.window(at_ms, window_ms)
+        return cost - sum(CAUSES[cause](now, at_ms, window_ms) for cause in told), expected
+
+    def _tells(self, cause: str, rule: Rule, now: Burn, at_ms: int) -> bool:
+        """Whether the cause fires, or the shorter window contains cost from when it did; no ticket hides burn_fast's page."""
+        severity = {name: now.settings[name].severity or SEVERITY[name] for name in (rule.name, cause)}
+        if severity == {"burn_fast": "page", cause: "ticket"}:
             return False
-        rest = [
-            (cost - now.traffic(at_ms, window_ms), expected)
-            for window_ms in (rule.long_ms, rule.short_ms)
-            for cost, expected in (now.window(at_ms, window_ms),)
-        ]
-        return not (_at_least(rest[0], rule.long_ratio) and _at_least(rest[1], rule.short_ratio))
+        latest = self._latest.get(cause)
+        if latest is not None and (latest.resolved_ms is None or at_ms < latest.resolved_ms + rule.short_ms):
+            return True
+        return now.settings[cause].enabled and self._holds(cause, now, at_ms)
+
+    def _holds(self, fact: str, now: Burn, at_ms: int) -> bool:
+        holds = FACTS[fact][1](now, at_ms)
+        if fact == "traffic" and not is_over(now, at_ms):
+            holds = holds or any(self._is_page_of_traffic(rule, now, at_ms) for rule in BURN_RULES[:2])
+        return holds
+
+    def _is_page_of_traffic(self, rule: Rule, now: Burn, at_ms: int) -> bool:
+        """Whether a burn page would not be one but for traffic, which is at least half of its extra cost."""
+        setting = now.settings[rule.name]
+        limits, traffic = setting.thresholds, now.traffic(at_ms, rule.long_ms)
+        if not setting.enabled or (setting.severity or rule.severity) != "page" or not traffic:
+            return False
+        short, long = now.window(at_ms, rule.short_ms), now.window(at_ms, rule.long_ms)
+        extra = long[0] - long[1]
+        is_page = _at_least(short, limits["short_ratio"]) and _at_least(long, limits["long_ratio"])
+        is_page = is_page and now.paid_since(at_ms, at_ms - rule.short_ms)
+        is_page = is_page and extra >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
+        if self.firing("traffic"):
+            is_page = _at_least(short, CLEARS_BELOW * limits["short_ratio"])
+        rest = [self._rest(ms, ("traffic",), now, at_ms) for ms in (rule.short_ms, rule.long_ms)]
+        alone = _at_least(rest[0], limits["short_ratio"]) and _at_least(rest[1], limits["long_ratio"])
+        return is_page and 2 * traffic >= extra and not alone
 
     def _judge_fact(self, rule: str, holds: bool, now: Burn, at_ms: int) -> None:
         if holds:
@@ -224,7 +263,7 @@ def is_over(now: Burn, at_ms: int) -> bool:
     return now.ended and at_ms >= now.undecided_until_ms
 
 
-def _at_least(window: tuple[int, int], ratio: Fraction) -> bool:
+def _at_least(window: tuple[int | Fraction, int | Fraction], ratio: Fraction) -> bool:
     """Whether cost / expected cost reaches a ratio; an expected cost of 0 is not judged and reaches none."""
     cost, expected = window
     return expected > 0 and cost * ratio.denominator >= expected * ratio.numerator

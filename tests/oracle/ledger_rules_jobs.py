@@ -110,7 +110,11 @@ def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
 
 
 def retry_overhead(job: PlainJob, until_ms: int) -> Iterator[Fired]:
-    """More than 10 % lost, $10 or more, by three attempts that broke off or more, in an hour that was paid."""
+    """More than 10 % lost, $10 or more, by three attempts that broke off or more, in an hour that was paid.
+
+    Not in an hour in which a retry loop stood.
+    """
+    loops = [(_tick(begin_ms), _tick(over_ms)) for begin_ms, over_ms in _retry_loops(job)]
     first = min((each.hour for each in job.hours), default=0)
     firing: Fired | None = None
     for hour in range(first, until_ms // HOUR_MS):
@@ -118,7 +122,8 @@ def retry_overhead(job: PlainJob, until_ms: int) -> Iterator[Fired]:
         cost = sum(each.cost for each in job.hours if each.hour <= hour)
         lost, broken = _lost_before(job, end_ms)
         paid = any(each.cost > 0 for each in job.hours if each.hour == hour)
-        holds = paid and broken >= 3 and lost >= 10 * USD and 10 * lost > cost
+        loop = any(begin_ms < end_ms and end_ms - HOUR_MS < over_ms for begin_ms, over_ms in loops)
+        holds = paid and broken >= 3 and lost >= 10 * USD and 10 * lost > cost and not loop
         if holds and firing is None:
             firing = Fired("retry_overhead", job.job_id, end_ms, None, lost)
         elif firing is not None and not holds:
@@ -126,6 +131,28 @@ def retry_overhead(job: PlainJob, until_ms: int) -> Iterator[Fired]:
             firing = None
     if firing is not None:
         yield firing
+
+
+def _tick(at_ms: int) -> int:
+    return -(-at_ms // 10_000) * 10_000
+
+
+def _retry_loops(job: PlainJob) -> Iterator[tuple[int, int]]:
+    """For an hour after an end, or until the job is done: 3 failures within an hour, 2 that lost $25, or 6 preemptions."""
+    ends: list[tuple[int, bool, int]] = []
+    for attempt in job.attempts:
+        ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
+        if ended_ms is not None and attempt.state() in BROKEN:
+            lost = sum(each.lost for each in job.hours if each.attempt == attempt.number)
+            ends.append((ended_ms, attempt.state() == "preempted", lost))
+    done_ms = job.ended_ms if job.attempts[-1].state() in ("completed", "cancelled") else None
+    for ended_ms, preempted, _ in ends:
+        alike = [each for each in ends if each[1] == preempted and 0 <= ended_ms - each[0] < HOUR_MS]
+        dear = len(alike) >= 2 and sum(lost for *_, lost in alike) >= 25 * USD
+        if len(alike) >= 6 if preempted else len(alike) >= 3 or dear:
+            over_ms = min(ended_ms + HOUR_MS, done_ms or ended_ms + HOUR_MS)
+            if ended_ms < over_ms:
+                yield ended_ms, over_ms
 
 
 def _lost_before(job: PlainJob, end_ms: int) -> tuple[int, int]:

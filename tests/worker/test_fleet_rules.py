@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schemas.events import ControlEvent
-from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
@@ -54,7 +54,12 @@ class World:
         money = {"cost_usd": Decimal(str(usd)), "gpu_milli_ms": 8_000, "paid_ms": HOUR_MS}
         self.put(NODE_HOURS, node=node, hour=at(hour_ms), team="infra", **money)
         if used is not None:
-            minute = {"minute": at(hour_ms + MINUTE_MS), "cost_usd": Decimal(str(used)), "quantity": 1}
+            minute = {
+                "minute": at(hour_ms + MINUTE_MS),
+                "cost_usd": Decimal(str(used)),
+                "quantity": 1,
+                "sku": "s",
+            }
             self.put(JOB_MINUTES, job_id="user", node=node, **minute)
 
     def look(self, hours: float, *controls: tuple[str, str, dict[str, Any]]) -> list[Alert]:
@@ -183,10 +188,29 @@ def test_idle_nodes_and_forgotten_ones(world: World) -> None:
     assert said(changes, "unallocated") == [("nodes", "resolved", 9)]
 
 
-def test_a_node_whose_job_has_no_price_is_not_forgotten(world: World) -> None:
+def test_gpu_time_without_a_price_is_not_idle(world: World) -> None:
     for hour in range(7):
         world.node("unpriced", hour, 5, used=0)
-    assert said(world.look(7), "forgotten_node") == []
+        held = {"minute": at(T0 + hour * HOUR_MS), "unit": "gpu_milli_ms", "sku": ""}
+        world.put(JOB_MINUTES, job_id="half", node="unpriced", quantity=4_000 if hour else 8_000, **held)
+    changes = world.look(7)
+    assert said(changes, "forgotten_node") == []
+    # The other half of the node's GPU-time is idle from the second hour on.
+    assert said(changes, "unallocated") == [("nodes", "firing", 2)]
+    (alert,) = [each for each in changes if each.rule == "unallocated"]
+    assert alert.cost_nano == 2_500_000_000
+
+
+def test_retry_overhead_says_nothing_of_what_a_retry_loop_has_told(world: World) -> None:
+    for attempt in (1, 2, 3):
+        broken(world, "loop", attempt, 0, 20, 20)
+    for hour in range(1, 5):
+        world.put(JOB_HOURS, job_id="loop", attempt=4, hour=at(T0 + hour * HOUR_MS), gpu_cost_usd=Decimal(9))
+    page = {"alert_id": "al_1", "rule": "retry_loop", "subject_kind": "job", "subject_name": "loop"}
+    world.put(ALERTS, **page, started=at(T0 + HOUR_MS - 10_000), resolved=at(T0 + 2 * HOUR_MS + 10_000))
+    world.put(ALERTS, **page | {"alert_id": "al_2", "subject_name": "another"}, started=at(T0))
+    # It stood in the hours that end at 1, 2 and 3.
+    assert said(world.look(5), "retry_overhead") == [("loop", "firing", 4)]
 
 
 def test_cost_without_an_owner(world: World) -> None:

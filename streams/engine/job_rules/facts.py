@@ -57,7 +57,7 @@ def facts_of(
         unpriced_ms = min(unpriced_ms, unpriced_traffic_ms)
     rows: list[Fact] = []
     if unpriced_ms < NEVER_MS:
-        rows.append((UNPRICED, unpriced_ms + 1, NEVER_MS))
+        rows.append(Fact(UNPRICED, unpriced_ms + 1, NEVER_MS))
     broken: list[BrokenAttempt] = []
     basis: list[BasisChange] = []
     lost: dict[int, Fraction] = {}
@@ -70,11 +70,11 @@ def facts_of(
             return lost[attempt]
 
         spans = retry_spans(broken, _retry_limits(profile), lost_nano, done_ms(job, timelines))
-        rows += [(RETRY_LOOP, *span) for span in spans[-_SPANS_AT_MOST:]]
+        rows += [Fact(RETRY_LOOP, *span) for span in spans[-_SPANS_AT_MOST:]]
         rise = Fraction(str(profile.threshold(PRICE_BASIS, "rise_ratio")))
         basis = basis_changes(timelines, rise, lambda attempt, at_ms: rate_at(lines.get(attempt, {}), at_ms))
-        spans = tuple(span for change in basis for span in change.spans)
-        rows += [(PRICE_BASIS, *span) for span in spans[-_SPANS_AT_MOST:]]
+        risen = [Fact(PRICE_BASIS, *span, change.extra_ratio) for change in basis for span in change.spans]
+        rows += risen[-_SPANS_AT_MOST:]
     return JobFacts(tuple(rows), deadline_ms(job), broken, lost, basis, unpriced_gpu_ms, unpriced_traffic_ms)
 
 
@@ -82,7 +82,7 @@ def silent_rows(job: JobState, timelines: Mapping[int, Timeline], profile: Profi
     """Return the fact `silent_job`."""
     minutes = (profile.threshold(SILENT, name) for name in ("minutes", "never_heard_minutes"))
     lapse_ms, never_ms = (round(each * MINUTE_MS) for each in minutes)
-    return tuple((SILENT, *span) for span in silent_spans(timelines, job.heard_ms, lapse_ms, never_ms))
+    return tuple(Fact(SILENT, *span) for span in silent_spans(timelines, job.heard_ms, lapse_ms, never_ms))
 
 
 def _retry_limits(profile: Profile) -> RetryLimits:

@@ -31,6 +31,11 @@ class BasisChange(NamedTuple):
     after: Basis
     spans: tuple[Span, ...]
 
+    @property
+    def extra_ratio(self) -> float:
+        """Return the share of what the attempt pays that it would not pay at the price before."""
+        return float(1 - self.before.rate / self.after.rate)
+
 
 def basis_changes(
     timelines: Mapping[int, Timeline], rise_ratio: Fraction, rate_at: Callable[[int, int], Fraction]

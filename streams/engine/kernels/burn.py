@@ -36,8 +36,10 @@ STEP = np.dtype(
 )
 #: An amount that counts from the beginning of its minute; the sum is over the earlier lumps.
 LUMP = np.dtype([("minute", np.int64), ("cost", np.float64), ("cost_sum", np.float64)], align=True)
-#: A rule's condition, as far as is known, holds in [from, until).
-FACT = np.dtype([("rule", np.int64), ("from_ms", np.int64), ("until_ms", np.int64)])
+#: A rule's condition, as far as is known, holds in [from, until), and explains this share of what accrues meanwhile.
+FACT = np.dtype(
+    [("rule", np.int64), ("from_ms", np.int64), ("until_ms", np.int64), ("explained_ratio", np.float64)]
+)
 CURVE = np.dtype(
     [
         ("first_paid_ms", np.int64),  # -1: none
@@ -153,6 +155,22 @@ def _holding(curve: Records, facts: Records, t_ms: int) -> int:
     return int(found)
 
 
+@helper
+def _explained_cost(
+    curve: Records, facts: Records, steps: Records, now: int, edge_ms: int, t_ms: int
+) -> float:
+    """Return what facts explain of the cost that accrues in [edge, t); t is in step `now`."""
+    total = 0.0
+    for fact in range(curve["fact_at"], curve["fact_at"] + curve["facts"]):
+        from_ms = max(facts[fact]["from_ms"], edge_ms)
+        until_ms = min(facts[fact]["until_ms"], t_ms)
+        if facts[fact]["explained_ratio"] > 0.0 and from_ms < until_ms:
+            first = step_at(steps, int(curve["step_at"]), now, from_ms)
+            last = step_at(steps, first, now, until_ms)
+            total += facts[fact]["explained_ratio"] * _cost_between(steps, first, from_ms, last, until_ms)
+    return float(total)
+
+
 @kernel
 def find_facts(curves: Records, facts: Records, rule: int, first_ms: int, last_ms: int, slots: I64) -> int:
     """Fill `slots` with the jobs of which the fact holds at any instant of [first, last]; return how many."""
@@ -188,11 +206,12 @@ def fill_figures(
     paid_now: Bool,
     since_paid: I64,
     traffic: F64,
+    basis: F64,
     holding: I64,
 ) -> int:
     """Fill the figures, with rates per hour; return the first tick that does not ascend (-1: none).
 
-    `holding`: bit r says that fact r holds; `traffic`: the lumps by window.
+    `holding`: bit r says that fact r holds; `traffic`: the lumps by window; `basis`: what facts explain of the rest.
     """
     for tick in range(1, times_ms.size):
         if times_ms[tick] <= times_ms[tick - 1]:
@@ -249,6 +268,7 @@ def fill_figures(
                         expected_nano = _expected_between(steps, far, far_ms, after, next_ms) * share
                     cost_nano += _cost_between(steps, after, next_ms, now, t_ms)
                     expected_nano += _expected_between(steps, after, next_ms, now, t_ms)
+                basis[tick, job, window] = _explained_cost(curves[job], facts, steps, now, edge_ms, t_ms)
                 traffic[tick, job, window] = 0.0
                 if known > lump_begin:
                     share = (next_ms - edge_ms) / MINUTE_MS

@@ -91,6 +91,7 @@ class EpisodeArrays(NamedTuple):
     cost_nano: F64
     expected_nano: F64
     traffic_nano: F64  # the part of the cost that does not accrue with time
+    basis_nano: F64  # the part that another purchase than before adds
     elapsed_ms: I64
     paid_whole: Flags
     ended: Flags
@@ -102,11 +103,11 @@ class EpisodeArrays(NamedTuple):
     profile: I64
 
 
-_BY_WINDOW = ("cost_nano", "expected_nano", "traffic_nano", "elapsed_ms", "paid_whole")
+_BY_WINDOW = ("cost_nano", "expected_nano", "traffic_nano", "basis_nano", "elapsed_ms", "paid_whole")
 _BY_JOB = ("deadline_ms", "profile")
-_DTYPES = dict.fromkeys(("cost_nano", "expected_nano", "traffic_nano"), np.float64) | dict.fromkeys(
-    ("paid_whole", "ended", "undecided", "paid_now"), np.bool_
-)
+_DTYPES = dict.fromkeys(
+    ("cost_nano", "expected_nano", "traffic_nano", "basis_nano"), np.float64
+) | dict.fromkeys(("paid_whole", "ended", "undecided", "paid_now"), np.bool_)
 
 
 def as_arrays(

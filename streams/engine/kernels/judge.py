@@ -21,6 +21,7 @@ from streams.engine.kernels.episode import (
     HELD,
     OPENED,
     OUTRANKED,
+    PRICE_BASIS,
     RECOVERED,
     RULES,
     RUNAWAY,
@@ -56,15 +57,24 @@ def _reaches(cost: float, expected: float, ratio: float) -> bool:
 
 @helper
 def _reaches_ratios(
-    tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays, timed: bool = False
+    tick: int,
+    job: int,
+    rule: int,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    traffic: bool = True,
+    basis: bool = True,
 ) -> bool:
-    """Return whether both windows reach their ratios; `timed`: by what accrues with time alone."""
+    """Return whether both windows reach their ratios; `traffic`, `basis`: with that part of the cost."""
     long, short = limits.long_window[rule], limits.short_window[rule]
     profile = figures.profile[job]
     long_cost, short_cost = figures.cost_nano[tick, job, long], figures.cost_nano[tick, job, short]
-    if timed:
+    if not traffic:
         long_cost -= figures.traffic_nano[tick, job, long]
         short_cost -= figures.traffic_nano[tick, job, short]
+    if not basis:
+        long_cost -= figures.basis_nano[tick, job, long]
+        short_cost -= figures.basis_nano[tick, job, short]
     # The shorter window first: most jobs fail it.
     return _reaches(
         short_cost,
@@ -107,6 +117,44 @@ def _overtakes(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) 
 
 
 @helper
+def _makes_page(
+    tick: int, job: int, rule: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays
+) -> bool:
+    """Return whether traffic alone makes a burn rule page, and is most of the extra cost; `is_open`: until that clears."""
+    long, short = limits.long_window[rule], limits.short_window[rule]
+    profile = figures.profile[job]
+    traffic_nano = figures.traffic_nano[tick, job, long]
+    if traffic_nano <= 0.0 or not (limits.enabled[profile] & limits.pages[profile]) >> rule & 1:
+        return False
+    extra_nano = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
+    if 2.0 * traffic_nano < extra_nano * (1.0 - NOISE_RATIO):
+        return False
+    if is_open:
+        cost_nano, expected_nano = (
+            figures.cost_nano[tick, job, short],
+            figures.expected_nano[tick, job, short],
+        )
+        pages = not _is_over(tick, job, figures) and _reaches(
+            cost_nano, expected_nano, limits.clear_ratio[profile, rule]
+        )
+    else:
+        pages = _reaches_ratios(tick, job, rule, limits, figures) and _may_open(
+            tick, job, rule, limits, figures
+        )
+    return pages and not _reaches_ratios(tick, job, rule, limits, figures, False)
+
+
+@helper
+def _moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Return whether traffic overtakes the rest, or alone makes a burn rule page: that is the page about traffic."""
+    return (
+        _overtakes(tick, job, limits, figures)
+        or _makes_page(tick, job, FAST, is_open, limits, figures)
+        or _makes_page(tick, job, SUSTAINED, is_open, limits, figures)
+    )
+
+
+@helper
 def _runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Return whether the job is still billed after its deadline, or for too long."""
     if not figures.paid_now[tick, job]:
@@ -119,12 +167,16 @@ def _runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: 
 
 
 @helper
-def _holds(rule: int, tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+def _holds(
+    rule: int, tick: int, job: int, is_open: bool, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays
+) -> bool:
     """Return whether a fact holds, whether or not its rule applies."""
+    if figures.facts[tick, job] >> (rule + UNSEEN) & 1:
+        return is_open
     if rule == RUNAWAY:
         return _runs_away(tick, job, times_ms, limits, figures)
     if rule == TRAFFIC:
-        return _overtakes(tick, job, limits, figures)
+        return _moves(tick, job, is_open, limits, figures)
     return bool(figures.facts[tick, job] >> rule & 1)
 
 
@@ -291,27 +343,52 @@ def _judge_fact(
 
 
 @helper
-def _is_explained(
+def _tells(
+    cause: int,
     rule: int,
-    moving: bool,
-    at_ms: int,
+    times_ms: I64,
     tick: int,
     job: int,
     limits: RuleLimits,
     figures: EpisodeArrays,
     episodes: Records,
 ) -> bool:
-    """Return whether `traffic` fires, or the shorter window remembers it, and explains the burn.
+    """Return whether the rule `cause` fires, or the shorter window of a burn rule remembers it; no ticket hides a burn_fast page."""
+    pages, enabled = limits.pages[figures.profile[job]], limits.enabled[figures.profile[job]]
+    if rule == FAST and pages >> FAST & 1 and not pages >> cause & 1:
+        return False
+    if episodes[cause]["open"] != 0:  # it may clear at this tick
+        return True
+    if times_ms[tick] < episodes[cause]["cleared_ms"] + WINDOWS_MS[limits.short_window[rule]]:
+        return True
+    return enabled >> cause & 1 != 0 and _holds(cause, tick, job, False, times_ms, limits, figures)
 
-    A ticket explains no page.
-    """
-    fires = moving or episodes[TRAFFIC]["open"] != 0  # it may clear at this tick
-    if not fires and at_ms >= episodes[TRAFFIC]["cleared_ms"] + WINDOWS_MS[limits.short_window[rule]]:
+
+@helper
+def _is_explained(
+    rule: int,
+    times_ms: I64,
+    tick: int,
+    job: int,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episodes: Records,
+) -> bool:
+    """Return whether rules about causes tell of so much of the burn that the rest neither opens nor keeps an alert."""
+    traffic = _tells(TRAFFIC, rule, times_ms, tick, job, limits, figures, episodes)
+    basis = _tells(PRICE_BASIS, rule, times_ms, tick, job, limits, figures, episodes)
+    if not (traffic or basis):
         return False
-    pages = limits.pages[figures.profile[job]]
-    if pages >> rule & 1 and not pages >> TRAFFIC & 1:
-        return False
-    return not _reaches_ratios(tick, job, rule, limits, figures, True)
+    if episodes[rule]["open"] == 0:
+        return not _reaches_ratios(tick, job, rule, limits, figures, not traffic, not basis)
+    short = limits.short_window[rule]
+    rest_nano = figures.cost_nano[tick, job, short]
+    if traffic:
+        rest_nano -= figures.traffic_nano[tick, job, short]
+    if basis:
+        rest_nano -= figures.basis_nano[tick, job, short]
+    expected_nano = figures.expected_nano[tick, job, short]
+    return not _reaches(rest_nano, expected_nano, limits.clear_ratio[figures.profile[job], rule])
 
 
 @helper
@@ -331,14 +408,10 @@ def _judge_job(
         episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     for tick in range(times_ms.size):
         at_ms = times_ms[tick]
-        moving = enabled >> TRAFFIC & 1 != 0 and _overtakes(tick, job, limits, figures)
         for rule in range(RULES):
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
-                if figures.facts[tick, job] >> (rule + UNSEEN) & 1:
-                    holds = episodes[rule]["open"] != 0
-                else:
-                    holds = _holds(rule, tick, job, times_ms, limits, figures)
+                holds = _holds(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0
@@ -348,7 +421,7 @@ def _judge_job(
                 if rule == DRIFT:
                     last_ms = max(episodes[FAST]["cleared_ms"], episodes[SUSTAINED]["cleared_ms"])
                     silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS
-                silent = silent or _is_explained(rule, moving, at_ms, tick, job, limits, figures, episodes)
+                silent = silent or _is_explained(rule, times_ms, tick, job, limits, figures, episodes)
                 kind = _judge_burn(rule, silent, off, at_ms, tick, job, limits, figures, episodes)
             if kind != 0:
                 count = _add_change(rule, kind, at_ms, job, episodes, out, shown, count)

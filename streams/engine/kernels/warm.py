@@ -102,7 +102,7 @@ def _warm_ticks() -> None:
     curve["steps"] = 1
     steps, lumps, facts = np.zeros(1, STEP), np.zeros(1, LUMP), np.zeros(1, FACT)
     whole = flat.astype(np.int64)
-    flags = deep > 0, no, no.copy(), no.copy(), whole, deep.copy(), whole.copy()
+    flags = deep > 0, no, no.copy(), no.copy(), whole, deep.copy(), deep.copy(), whole.copy()
     fill_figures(tick, curve, steps, lumps, facts, flat, flat.copy(), deep, deep.copy(), longs, *flags)
     find_facts(curve, facts, 0, 0, 0, tick.copy())
     choose_rows(tick, flat, flat, no, deep, longs, tick, tick, np.zeros(1, LAST_ROW), no.copy())
@@ -114,7 +114,7 @@ def _warm_ticks() -> None:
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
-    given = EpisodeArrays(deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, tick, tick)
+    given = EpisodeArrays(deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, tick, tick)
     arrays = as_arrays(given, 1, 1, len(WINDOWS_MS))
     ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((3, 1))
     windows = np.array([1, 2, 3]), np.array([0, 1, 2])

@@ -6,7 +6,7 @@ It must not interpret a figure. Returned arrays belong to the caller; internal o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,15 @@ from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.windows.curve import Curve, CurveStep
 from streams.engine.windows.figures import WindowFigures
 
-#: (rule, from_ms, until_ms): the condition of a rule holds in [from, until).
-Fact = tuple[int, int, int]
+
+class Fact(NamedTuple):
+    """The condition of a rule holds in [from, until), and explains this share of what accrues meanwhile."""
+
+    rule: int
+    from_ms: int
+    until_ms: int
+    explained_ratio: float = 0.0
+
 
 _SMALLEST: Final = 16
 #: Up to this many steps are written row by row, which is faster than a numpy call.
@@ -207,7 +214,7 @@ class CurveBook:
         """
         entry = self._curves[self._slots[job_id]]
         rows = self._facts.rows[entry["fact_at"] : entry["fact_at"] + entry["facts"]]
-        return max((until_ms for _, _, until_ms in rows.tolist() if until_ms < OPEN_MS), default=0)
+        return max((each[2] for each in rows.tolist() if each[2] < OPEN_MS), default=0)
 
     def is_steady(self, first_ms: int, last_ms: int, longest_ms: I64) -> bool:
         """Return whether in [first, last] no job costs more than expected, all keep their rates, and no fact may hold.
@@ -268,6 +275,7 @@ class CurveBook:
             found.paid_now,
             found.since_paid_ms,
             found.traffic_nano,
+            found.basis_nano,
             found.facts,
         )
         if bad >= 0:

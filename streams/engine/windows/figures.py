@@ -26,6 +26,7 @@ class WindowFigures(NamedTuple):
     cost_nano: F64  #: [tick, job, window]
     expected_nano: F64  #: [tick, job, window]
     traffic_nano: F64  # [tick, job, window] the part of the cost that does not accrue with time
+    basis_nano: F64  # [tick, job, window] the part that another purchase than before adds
     elapsed_ms: I64  # [tick, job, window] the part of the window since the first billed instant, 0 before it
     paid_whole: Bool  # [tick, job, window] billed at every instant of the window
     ended_ms: I64  #: [job]
@@ -53,6 +54,7 @@ class WindowFigures(NamedTuple):
             cost_nano=np.empty(deep),
             expected_nano=np.empty(deep),
             traffic_nano=np.empty(deep),
+            basis_nano=np.empty(deep),
             elapsed_ms=np.empty(deep, np.int64),
             paid_whole=np.empty(deep, np.bool_),
             ended_ms=np.empty(jobs, np.int64),

@@ -14,9 +14,9 @@ from streams.explain.why.distances import Distance, holding
 
 #: The rules whose firing keeps another one from opening.
 _BEFORE: Final = {
-    "burn_fast": ("traffic",),
-    "burn_sustained": ("burn_fast", "traffic"),
-    "burn_drift": ("burn_fast", "burn_sustained", "traffic"),
+    "burn_fast": ("traffic", "price_basis"),
+    "burn_sustained": ("burn_fast", "traffic", "price_basis"),
+    "burn_drift": ("burn_fast", "burn_sustained", "traffic", "price_basis"),
 }
 #: How long a rule stays silent after one of those cleared: the length of its shorter window.
 _RESTS_MS: Final = {rule.name: rule.short_ms for rule in BURN_RULES}

@@ -10,6 +10,7 @@ from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
 from schemas.units import COMPONENTS
+from streams.engine.kernels.arrays import NEVER_MS
 
 _USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
@@ -45,6 +46,13 @@ LEFT ANY JOIN
     SELECT job_id, attempt, state, ended, attempt > min(attempt) OVER (PARTITION BY job_id) AS is_retry FROM attempts FINAL
 ) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt"""
 
+#: Retry loops by job that stood in the span or the hour before it: they have told of the same attempts.
+_LOOPS: Final = f"""
+SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
+    if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS loops
+FROM alerts FINAL WHERE rule = 'retry_loop' AND started < {_TO} AND (resolved IS NULL OR resolved >= {_FROM})
+GROUP BY subject_name"""
+
 #: What an attempt lost counts from the hour on in which it broke off, the start-up of a retry in its own hour.
 RETRY_OVERHEAD: Final = f"""
 SELECT {_END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project,
@@ -70,26 +78,31 @@ FROM
     WINDOW w AS (PARTITION BY job_id ORDER BY hour ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ) AS c
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = c.job_id
-WHERE c.{_IN} AND c.cost > 0 AND c.broken >= {{attempts:UInt32}} AND toFloat64(c.lost_usd) >= {{least_usd:Float64}}
+LEFT ANY JOIN ({_LOOPS}) AS r ON r.subject_name = c.job_id
+WHERE c.{_IN} AND NOT arrayExists(loop -> loop.1 < at_ms AND loop.2 > at_ms - 3600000, r.loops) AND c.cost > 0 AND c.broken >= {{attempts:UInt32}} AND toFloat64(c.lost_usd) >= {{least_usd:Float64}}
     AND toFloat64(c.lost_usd) > {{lost_ratio:Float64}} * toFloat64(c.usd)"""
 
-#: GPU nodes by hour: what they cost, and what jobs used of it, priced or not.
+#: GPU nodes by hour: what they cost, and what jobs used of it; GPU-time without a price at that of the node.
 _NODES: Final = """
-SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cost AS node_usd, u.cost AS job_usd, u.is_used AS is_used
+SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cost AS node_usd, n.gpu_ms AS gpu_ms,
+    u.cost AS job_usd, u.is_used AS is_used, u.unpriced_ms AS unpriced_ms
 FROM
 (
-    SELECT hour, node, team, cost_usd AS cost FROM node_hours FINAL
+    SELECT hour, node, team, cost_usd AS cost, gpu_milli_ms AS gpu_ms FROM node_hours FINAL
     WHERE hour >= {since} AND hour < {to} AND gpu_milli_ms > 0
 ) AS n
 LEFT ANY JOIN
 (
-    SELECT toStartOfHour(minute) AS hour, node, sum(cost_usd) AS cost, 1 AS is_used FROM job_minutes FINAL
+    SELECT toStartOfHour(minute) AS hour, node, sum(cost_usd) AS cost, 1 AS is_used,
+        sumIf(quantity, sku = '' AND unit = 'gpu_milli_ms') AS unpriced_ms
+    FROM job_minutes FINAL
     PREWHERE minute >= {since} AND minute < {to} WHERE component = 'gpu' AND quantity != 0
     GROUP BY hour, node
 ) AS u ON u.hour = n.hour AND u.node = n.node"""
 
 UNALLOCATED: Final = f"""
-SELECT {_END}, sum(node_usd) AS usd, sum(greatest(toDecimal128(node_usd, 9) - toDecimal128(job_usd, 9), toDecimal128(0, 9))) AS idle_usd
+SELECT {_END}, sum(node_usd) AS usd, sum(greatest(toDecimal128(node_usd, 9) - toDecimal128(job_usd, 9)
+    - toDecimal128(toFloat64(node_usd) * least(unpriced_ms / gpu_ms, 1), 9), toDecimal128(0, 9))) AS idle_usd
 FROM ({_NODES.format(since=_FROM, to=_TO)}) GROUP BY hour
 HAVING toFloat64(idle_usd) > {{idle_ratio:Float64}} * toFloat64(usd) AND toFloat64(idle_usd) >= {{least_usd:Float64}}"""
 

@@ -38,6 +38,7 @@ class At:
     undecided: bool = False
     facts: tuple[int, ...] = ()
     traffic_usd: float = 0.0
+    basis_usd: float = 0.0
     paid_now: bool = True
     since_paid_ms: int = HOUR_MS
 
@@ -67,6 +68,7 @@ def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
             made.undecided[tick, job] = at.undecided
             made.facts[tick, job] = sum(1 << fact for fact in at.facts)
             made.traffic_nano[tick, job] = at.traffic_usd * USD  # in each window
+            made.basis_nano[tick, job] = at.basis_usd * USD
             made.paid_now[tick, job] = at.paid_now
             made.since_paid_ms[tick, job] = at.since_paid_ms
     return made

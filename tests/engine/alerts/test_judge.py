@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
@@ -18,7 +19,8 @@ from streams.engine.alerts.episodes import Memory, Remembered
 from streams.engine.alerts.from_episode import EpisodeFigures
 from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.profiles import DEFAULT, Profile, Profiles
-from streams.engine.kernels.episode import EPISODE, TRAFFIC
+from streams.engine.alerts.rules import NAMES
+from streams.engine.kernels.episode import EPISODE, PRICE_BASIS
 from tests.counted_work import instructions
 from tests.engine.alerts.scene import (
     ALL,
@@ -234,8 +236,12 @@ def test_many_jobs_a_tick_are_no_work_for_python() -> None:
 
 
 MOVES = At(m5=6, m15=2.5, h1=6, traffic_usd=50)
-#: Traffic is no longer the greater part of the hour, but the shorter windows contain it.
-MOVED = At(m5=6, m15=2.5, h1=20, traffic_usd=50)
+#: Traffic is the lesser part of everything, but the shorter windows contain it.
+MOVED = At(m5=6, m15=2.5, h1=20, traffic_usd=6)
+#: It cost less than the GPUs in the hour, and brings the shorter windows to the ratios of a page.
+BEGINS = At(m5=6, m15=2.5, h1=1.9, traffic_usd=9)
+#: At 2.2 times the price, from a preemption on.
+DEARER = At(m5=2.2, m15=2.2, h1=2.2, h6=2.2, basis_usd=12, facts=(PRICE_BASIS,))
 
 
 def test_traffic_that_explains_a_burn_is_the_only_page() -> None:
@@ -262,14 +268,60 @@ def test_an_open_burn_gives_way_to_the_traffic_that_explains_it() -> None:
     ]
 
 
-def test_a_ticket_about_traffic_silences_no_page() -> None:
+def test_a_burn_page_that_only_traffic_causes_is_the_page_about_traffic() -> None:
+    falls = replace(BEGINS, m5=4.8)
+    assert Scene().changes((0, BEGINS), (HOUR_MS, falls), (0, replace(falls, m5=4.7, m15=1.6))) == [
+        ("traffic", "firing", 0),
+        ("traffic", "resolved", 3610),
+    ]
+    # Not where it is the lesser part of what is too much.
+    assert Scene().changes((0, replace(BEGINS, traffic_usd=7))) == [("burn_fast", "firing", 0)]
+    # A burn rule that is a ticket, or off, makes no page.
+    for change in ({"severity": "ticket"}, {"enabled": False}):
+        assert "traffic" not in [rule for rule, _ in severities(BEGINS, burn_fast=change)]
+
+
+def test_a_higher_price_is_told_by_price_basis_alone() -> None:
+    moved = replace(DEARER, facts=(), m5=1, m15=2.1)
+    assert Scene().changes((2 * HOUR_MS, DEARER), (14 * MINUTE_MS, moved)) == [
+        ("price_basis", "firing", 0),
+        ("price_basis", "resolved", 7200),
+    ]
+    # What it does not explain is told beside it, and so is what comes once the window has forgotten it.
+    more = replace(DEARER, m15=3.3, h1=3.3)
+    assert Scene().changes((0, DEARER), (0, more))[1:] == [("burn_sustained", "firing", 10)]
+    later = Scene().changes((0, DEARER), (15 * MINUTE_MS + TICK_MS, replace(DEARER, facts=())))
+    assert later[2:] == [("burn_sustained", "firing", 910)]
+
+
+def test_an_open_burn_stays_open_beside_a_cause_that_explains_a_part_of_it() -> None:
+    own = At(m15=2.1, h1=2.1, h6=2.1)
+    dearer = replace(own, m15=3, basis_usd=13, facts=(PRICE_BASIS,))
+    assert [rule for rule, *_ in Scene().changes((0, own), (0, dearer))] == ["burn_sustained", "price_basis"]
+
+
+def severities(at: At, **changes: Mapping[str, object]) -> list[tuple[str, str]]:
+    """(rule, severity) of each alert at a tick, with other settings of these rules."""
     rules = list(DEFAULT.rules)
-    rules[TRAFFIC] = rules[TRAFFIC]._replace(severity="ticket")
+    for name, change in changes.items():
+        place = NAMES.index(name)
+        rules[place] = rules[place]._replace(**change)  # type: ignore[arg-type]  # by name
     profiles = Profiles()
-    seen = figures([[MOVES]])
+    seen = figures([[at]])
     seen.profile[:] = profiles.number(Profile(tuple(rules)))
     told = Judge().judge([START_MS], ("j",), seen, AlertDimensions, profiles=profiles)
-    assert [(alert.rule, alert.severity) for alert in told] == [("burn_fast", "page"), ("traffic", "ticket")]
+    return [(alert.rule, alert.severity) for alert in told]
+
+
+def test_a_ticket_suppresses_no_burn_fast_page() -> None:
+    ticket = {"severity": "ticket"}
+    assert severities(MOVES, traffic=ticket) == [("burn_fast", "page"), ("traffic", "ticket")]
+    assert severities(MOVES, traffic=ticket, burn_fast=ticket) == [("traffic", "ticket")]
+    sixfold = replace(DEARER, m5=6, m15=6, h1=6, basis_usd=52)
+    assert severities(sixfold) == [("burn_fast", "page"), ("price_basis", "ticket")]
+    assert severities(sixfold, price_basis={"severity": "page"}) == [("price_basis", "page")]
+    off = severities(DEARER, price_basis={"enabled": False})
+    assert off == [("burn_sustained", "page")]
 
 
 def test_what_is_reported_and_remembered_follows_the_kernels_layout() -> None:

@@ -55,6 +55,7 @@ class At:
     paid_now: bool = True
     since_paid: int = HOUR
     traffic: tuple[int, ...] = (0, 0, 0, 0)
+    basis: tuple[int, ...] = (0, 0, 0, 0)
     unseen: frozenset[int] = frozenset()
 
     @property
@@ -66,10 +67,11 @@ class At:
         """Zero where it is not judged."""
         return Fraction(self.cost[window], self.expected[window]) if self.expected[window] else Fraction(0)
 
-    def timed_ratio(self, window: int) -> Fraction:
-        """The ratio without traffic."""
-        timed = self.cost[window] - self.traffic[window]
-        return Fraction(timed, self.expected[window]) if self.expected[window] else Fraction(0)
+    def ratio_without(self, window: int, told: set[str]) -> Fraction:
+        """The ratio of what is left without what rules tell of."""
+        parts = {"traffic": self.traffic[window], "price_basis": self.basis[window]}
+        rest = self.cost[window] - sum(parts[name] for name in told)
+        return Fraction(rest, self.expected[window]) if self.expected[window] else Fraction(0)
 
 
 @dataclass
@@ -131,17 +133,44 @@ class Job:
         cleared = [self.episodes[other].cleared for other in outranked_by if other in self.episodes]
         return any(instant is not None and t < instant + HOUR for instant in cleared)
 
+    def _tells(self, cause: str, rule: str, t: int, at: At) -> bool:
+        """Whether the rule of a cause fires at this tick, or fired within the shorter window."""
+        pages = self.settings.pages
+        if rule == "burn_fast" and rule in pages and cause not in pages:
+            return False
+        last = self.episodes[cause].cleared if cause in self.episodes else None
+        recent = last is not None and t < last + LENGTHS[BURN[rule][2]]
+        holds = cause not in self.settings.off and self._holds(cause, t, at)
+        return self._firing(cause) or recent or holds
+
     def _explained(self, rule: str, t: int, at: At) -> bool:
-        fires = "traffic" not in self.settings.off and self._holds("traffic", t, at)
-        if not fires and not self._firing("traffic"):
-            last = self.episodes["traffic"].cleared if "traffic" in self.episodes else None
-            if last is None or t >= last + LENGTHS[BURN[rule][2]]:
-                return False
-        if rule in self.settings.pages and "traffic" not in self.settings.pages:
+        told = {cause for cause in ("traffic", "price_basis") if self._tells(cause, rule, t, at)}
+        if not told:
             return False
         long, _, short, _ = BURN[rule]
         long_ratio, short_ratio, _ = self.settings.burn[rule]
-        return not (at.timed_ratio(long) >= long_ratio and at.timed_ratio(short) >= short_ratio)
+        if self._firing(rule):
+            return at.ratio_without(short, told) < Fraction(8, 10) * short_ratio
+        return not (
+            at.ratio_without(long, told) >= long_ratio and at.ratio_without(short, told) >= short_ratio
+        )
+
+    def _would_page(self, rule: str, at: At) -> bool:
+        """Whether traffic, which is most of the extra cost, makes this burn rule page."""
+        long, _, short, _ = BURN[rule]
+        long_ratio, short_ratio, least = self.settings.burn[rule]
+        extra = at.cost[long] - at.expected[long]
+        if rule in self.settings.off or rule not in self.settings.pages or not at.traffic[long]:
+            return False
+        rest = {"traffic"}
+        if at.ratio_without(long, rest) >= long_ratio and at.ratio_without(short, rest) >= short_ratio:
+            return False
+        if self._firing("traffic"):
+            holds = bool(at.expected[short]) and at.ratio(short) >= Fraction(8, 10) * short_ratio
+        else:
+            holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
+            holds = holds and extra >= least and at.paid_whole[short]
+        return holds and not at.over and 2 * at.traffic[long] >= extra
 
     def _burn(self, rule: str, t: int, at: At) -> str:
         long, _, short, _ = BURN[rule]
@@ -184,7 +213,9 @@ class Job:
         if rule == "traffic":
             traffic = at.traffic[2]
             rest = max(at.cost[2] - traffic, 0)
-            return not at.over and traffic >= settings.traffic and traffic >= settings.traffic_ratio * rest
+            overtakes = traffic >= settings.traffic and traffic >= settings.traffic_ratio * rest
+            pages = any(self._would_page(rule, at) for rule in ("burn_fast", "burn_sustained"))
+            return not at.over and (overtakes or pages)
         return FACTS[rule] in at.facts
 
     def _fact(self, rule: str, t: int, at: At) -> str:

@@ -32,7 +32,7 @@ class Job(NamedTuple):
     first_paid_ms: int
     ended_ms: int
     undecided_until_ms: int = 0
-    facts: Sequence[tuple[int, int, int]] = ()
+    facts: Sequence[tuple[int, int, int, float]] = ()
 
 
 @st.composite
@@ -46,7 +46,12 @@ def jobs(draw: st.DrawFn) -> Job:
         next((step[0] for step in steps if step[3]), -1),
         draw(st.one_of(near, st.just(2**62))),
         draw(st.one_of(near, st.just(0))),
-        draw(st.lists(st.tuples(st.sampled_from((3, 4, 9)), near, near), max_size=4)),
+        draw(
+            st.lists(
+                st.tuples(st.sampled_from((3, 4, 9)), near, near, st.sampled_from((0.0, 0.0, 0.55))),
+                max_size=4,
+            )
+        ),
     )
 
 
@@ -67,6 +72,7 @@ class Filled(NamedTuple):
     paid_now: np.ndarray
     since_paid: np.ndarray
     traffic: np.ndarray
+    basis: np.ndarray
     facts: np.ndarray
 
 
@@ -128,6 +134,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
         paid_now=np.empty(flat, np.bool_),
         since_paid=np.empty(flat, np.int64),
         traffic=np.empty(deep),
+        basis=np.empty(deep),
         facts=np.empty(flat, np.int64),
     )
     rows = steps, lumps, facts_of(given_jobs)
@@ -148,7 +155,7 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
             assert filled.now[i, j] == pytest.approx(in_force[1] * HOUR_MS, rel=1e-12)
             assert filled.expected_rate[i, j] == pytest.approx(in_force[2] * HOUR_MS, rel=1e-12)
             assert filled.ended[i, j] == (t_ms >= job.ended_ms)
-            held = {rule for rule, from_ms, until_ms in job.facts if from_ms <= t_ms < until_ms}
+            held = {rule for rule, from_ms, until_ms, _ in job.facts if from_ms <= t_ms < until_ms}
             assert filled.facts[i, j] == sum(1 << rule for rule in held)
             assert filled.paid_now[i, j] == in_force[3]
             since_ms = t_ms - job.first_paid_ms if job.first_paid_ms >= 0 else 0
@@ -162,6 +169,14 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
                 assert filled.cost[i, j, w] == pytest.approx(float(want.cost), rel=1e-12, abs=noise + 1e-3)
                 amounts = naive_burn.window(t_ms, window_ms, [], [], [], lumps).cost
                 assert filled.traffic[i, j, w] == pytest.approx(float(amounts), rel=1e-9, abs=1e-3)
+                explained = sum(
+                    share * rate * max(0, min(end, until_ms, t_ms) - max(begin, from_ms, t_ms - window_ms))
+                    for _, from_ms, until_ms, share in job.facts
+                    for begin, end, rate in cost
+                    if from_ms < until_ms
+                )
+                few = 4 * noise + 1e-3
+                assert filled.basis[i, j, w] == pytest.approx(float(explained), rel=1e-12, abs=few)
                 noise = 1e-13 * sum(float(rate) for _, _, rate, _ in job.steps) * 9 * HOUR_MS
                 assert filled.expected[i, j, w] == pytest.approx(float(want.expected), rel=1e-12, abs=noise)
                 assert filled.elapsed[i, j, w] == want.elapsed_ms
@@ -180,7 +195,7 @@ def test_jobs_of_which_a_fact_holds_are_found(given_jobs: list[Job], one: int, o
     assert slots[:count].tolist() == [
         place
         for place, job in enumerate(given_jobs)
-        if any(rule == 4 and a <= last_ms and first_ms < b for rule, a, b in job.facts)
+        if any(rule == 4 and a <= last_ms and first_ms < b for rule, a, b, _ in job.facts)
     ]
 
 

@@ -72,12 +72,12 @@ STRICT = Settings(
         "burn_sustained": (Fraction("1.2"), Fraction("1.19"), 2 * USD),
         "burn_drift": (Fraction("1.2"), Fraction("1.2"), USD),
     },
-    off=frozenset({"burn_sustained", "price_basis", "unpriced", "idle_gpus"}),
+    off=frozenset({"burn_sustained", "unpriced", "idle_gpus"}),
     longest=2 * HOUR,
     grace=300_000,
     traffic=USD,
     traffic_ratio=Fraction("0.5"),
-    pages=frozenset({"burn_fast"}),
+    pages=frozenset({"burn_fast", "price_basis"}),
 )
 PROFILES = (DEFAULT, STRICT)
 STEPS_MS = (10_000, 10_000, 10_000, 300_000, 590_000, 600_000, 610_000, 3_590_000, 3_600_000)
@@ -101,6 +101,7 @@ def facts(draw: st.DrawFn) -> At:
         draw(usually),
         draw(st.sampled_from((0, HOUR, 2 * HOUR - 1, 2 * HOUR, 168 * HOUR - 1, 168 * HOUR))),
         tuple(draw(st.sampled_from((0, 0, USD, 5 * USD - 1000, 5 * USD, 10 * USD))) for _ in range(WINDOWS)),
+        tuple(draw(st.sampled_from((0, 0, USD // 2, USD, 10 * USD))) for _ in range(WINDOWS)),
         frozenset(draw(st.sets(st.just(6)))),
     )
 
@@ -164,6 +165,7 @@ def arrays(jobs: list[list[At]], kinds: Sequence[Job] = ()) -> EpisodeArrays:
         of("cost", np.float64),
         of("expected", np.float64),
         of("traffic", np.float64),
+        of("basis", np.float64),
         of("elapsed", np.int64),
         of("paid_whole", np.bool_),
         of("ended", np.bool_),
@@ -316,7 +318,7 @@ def test_jobs_far_from_every_threshold_cost_next_to_nothing(
     flat = np.zeros((ticks, jobs), np.bool_)
     none, of_job = np.zeros(flat.shape, np.int64), np.zeros(jobs, np.int64)
     given = EpisodeArrays(
-        cost, cost, 0 * cost, cost.astype(np.int64), whole, flat, flat, flat, none, none, of_job + 2**62, of_job
+        cost, cost, 0 * cost, 0 * cost, cost.astype(np.int64), whole, flat, flat, flat, none, none, of_job + 2**62, of_job
     )  # fmt: skip
     figures = as_arrays(given, ticks, jobs, WINDOWS)
     row = np.full(jobs, -1, np.int32)

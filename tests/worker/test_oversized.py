@@ -59,8 +59,8 @@ def test_a_job_that_begins_large_is_told_within_eleven_minutes(world: World) -> 
     alert = next(each for each in changes if each.subject_name == "test-72")
     assert alert.ratio == pytest.approx(6)
     assert alert.summary == (
-        "test-72 began at $60.00/h, 6.0 times the $10.00/h with which jobs named test usually begin; is it that large on"
-        " purpose? If not, stop it and ask for fewer GPUs"
+        "test-72 began at $60/h, 6.0x the $10/h usual for jobs named test; if unintended, stop it and ask for fewer GPUs,"
+        " else $388 more by 19:00 UTC"
     )
     works(world, alert)
 

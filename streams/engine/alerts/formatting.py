@@ -5,6 +5,7 @@ Nothing may parse them: exact values are in the columns beside the text.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,6 +14,13 @@ from schemas.escaping import visible
 _NANO: Final = 10**9
 _CENT_NANO: Final = 10**7
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: A sentence about an alert is read on a phone.
+SENTENCE_AT_MOST: Final = 200
+#: How long names in it may be, shorter ones where it would be too long.
+NAMES_AT_MOST: Final = 40
+_LENGTHS: Final = (NAMES_AT_MOST, 24, 16, 12)
+_UNHEEDED_HOURS: Final = 8
+_HOUR_MS: Final = 3_600_000
 _UNITS_MS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
@@ -58,6 +66,37 @@ def short_instant(ms: int, today_ms: int) -> str:
 def one_line(name: str) -> str:
     """Return a name without characters that break, reverse or colour a line."""
     return visible(name)
+
+
+def short(name: str, at_most: int = 24) -> str:
+    """Return a name on one line, shortened in its middle to so many characters."""
+    shown = one_line(name)
+    if len(shown) <= at_most:
+        return shown
+    tail = (at_most - 1) // 2
+    return f"{shown[: at_most - 1 - tail]}\u2026{shown[len(shown) - tail :]}"
+
+
+def sentence(build: Callable[[int], str], *more: str) -> str:
+    """Return a text of at most SENTENCE_AT_MOST characters, and as many further parts as fit.
+
+    `build` gets how long names may be; its text is cut only if it is too long with the shortest names.
+    """
+    text = next(
+        (found for at_most in _LENGTHS if len(found := build(at_most)) <= SENTENCE_AT_MOST),
+        f"{build(_LENGTHS[-1])[: SENTENCE_AT_MOST - 1]}\u2026",
+    )
+    for part in more:
+        if part and len(text) + len(part) + 2 <= SENTENCE_AT_MOST:
+            text = f"{text}; {part}"
+    return text
+
+
+def unheeded(nano_per_hour: int, at_ms: int) -> str:
+    """Return what it costs if nothing is done for 8 h: for a night, or a working day."""
+    until_ms = (at_ms // _HOUR_MS + _UNHEEDED_HOURS) * _HOUR_MS
+    more = rounded_usd(nano_per_hour * (until_ms - at_ms) // _HOUR_MS)
+    return f"{more} more by {short_instant(until_ms, at_ms)} UTC"
 
 
 def gpus(milli: int) -> str:

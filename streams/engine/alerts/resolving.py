@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from streams.engine.alerts.alert import RESOLVED, Alert
-from streams.engine.alerts.formatting import span
+from streams.engine.alerts.formatting import sentence, span
 
 
 def resolved(last: Alert, at_ms: int) -> Alert:
@@ -19,6 +19,9 @@ def resolved(last: Alert, at_ms: int) -> Alert:
         status=RESOLVED,
         resolved_ms=at_ms,
         changed_ms=at_ms,
-        summary=f"over after {length}: {last.summary}",
+        # What to do, at the end of the sentence, is over.
+        summary=sentence(
+            lambda _: f"over after {length}: {last.summary.rpartition('; ')[0] or last.summary}"
+        ),
         exhausted_in_ms=None,
     )

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS
-from streams.engine.alerts.formatting import count, one_line, short_instant, span, usd
+from streams.engine.alerts.formatting import count, rounded_usd, short, short_instant, span, usd
 from streams.engine.job_rules.stretches import Stretch, stretches
 from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.timeline.attempts import Timeline
@@ -59,7 +59,7 @@ def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
     traffic_nano = sum(paid.traffic.values())
     if traffic_nano > nano.get(largest, 0):
         flow, flow_nano = min(paid.traffic.items(), key=lambda item: (-item[1], item[0]))
-        return f"{flow} cost {usd(flow_nano)} in {span(at_ms - from_ms)}; keep the data where the job runs"
+        return f"{flow} cost {rounded_usd(flow_nano)} in {span(at_ms - from_ms)}; keep the data where the job runs"
     if expected is None or not nano:
         return ""
     # Of several changes of the kind, the one that cost most; of equal ones the last.
@@ -146,9 +146,9 @@ def _price(kind: int, before: Stretch, after: Stretch, when: str) -> str:
     if kind == PRICE:
         return _revision(before, after, when)
     if kind == PURCHASE:
-        names = [one_line(each.fields[_PURCHASE] or "no purchase") for each in (after, before)]
+        names = [short(each.fields[_PURCHASE] or "no purchase") for each in (after, before)]
     else:
-        names = [one_line(_hardware(each)) or "other hardware" for each in (after, before)]
+        names = [short(_hardware(each)) or "other hardware" for each in (after, before)]
     rates = [usd(round(each.rate * HOUR_MS * 1000 / each.units)) for each in (after, before)]
     return (
         f"{names[0]} at {rates[0]} per {after.noun}-h {when}, {names[1]} at {rates[1]} before; move it back"
@@ -163,11 +163,11 @@ def _revision(before: Stretch, after: Stretch, when: str) -> str:
         if sku in before.prices and before.prices[sku].usd_nano != price.usd_nano
     }
     if not rises:
-        skus = ", ".join(map(one_line, sorted(after.prices.keys() - before.prices.keys()))) or "another SKU"
+        skus = ", ".join(map(short, sorted(after.prices.keys() - before.prices.keys()))) or "another SKU"
         return f"priced by {skus} {when}; check the price"
     sku = min(rises, key=lambda name: (-rises[name], name))
     prices = usd(after.prices[sku].usd_nano), usd(before.prices[sku].usd_nano)
-    return f"price of {one_line(sku)} {prices[0]} {when}, {prices[1]} before; check the price"
+    return f"price of {short(sku)} {prices[0]} {when}, {prices[1]} before; check the price"
 
 
 def _rest(paid: JobRates, extra: _Extra, since_ms: int, expected: Expected, at_ms: int) -> str:
@@ -176,7 +176,7 @@ def _rest(paid: JobRates, extra: _Extra, since_ms: int, expected: Expected, at_m
         source = "planned"
     else:
         source = "declared" if any(from_ms <= last_ms for from_ms, _ in paid.declared) else "quoted"
-    pays, expects = usd(round(extra.after.rate * HOUR_MS)), usd(round(expected.at(last_ms)))
+    pays, expects = rounded_usd(round(extra.after.rate * HOUR_MS)), rounded_usd(round(expected.at(last_ms)))
     when = _when(since_ms, extra.until_ms, at_ms)
     return f"{pays}/h {when} is above the {source} {expects}/h; stop it or declare it"
 
@@ -197,8 +197,8 @@ def _retry(timelines: Mapping[int, Timeline], before: Stretch, after: Stretch) -
     if not earlier:
         return ""
     last = timelines[max(earlier)]
-    reason = last.state if last.reason in ("", "unknown") else one_line(last.reason)
-    return f" (attempt {number} after {reason})"
+    reason = last.state if last.reason in ("", "unknown") else short(last.reason)
+    return f" (after {reason})"
 
 
 def _hardware(stretch: Stretch) -> str:

@@ -6,16 +6,16 @@ It must not judge, and it reads the state only when an alert changes. Names stay
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
 from schemas.events import FLOW_FIELDS
-from streams.engine.alerts.formatting import instant, one_line, span, times, usd
+from streams.engine.alerts.formatting import short, short_instant, span, times, unheeded, usd
 from streams.engine.alerts.profiles import Profile
 from streams.engine.job_rules.facts import JobFacts, rate_at
 from streams.engine.job_rules.idle_gpus import WINDOW_MINUTES, IdleShare
-from streams.engine.job_rules.retry_loop import BrokenAttempt, within_an_hour
+from streams.engine.job_rules.retry_loop import within_an_hour
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.bill import cost_of
 from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS
@@ -77,35 +77,29 @@ def retry_cause(facts: JobFacts, at_ms: int) -> str:
         return ""
     last = ended[-1]
     alike = within_an_hour(ended, last)
-    verb = "failed" if last.failed else "were preempted"
-    reasons = Counter(one_line(each.reason) or _UNKNOWN for each in alike).most_common(_REASONS_AT_MOST)
+    verb = "failed" if last.failed else "was preempted"
+    reasons = Counter(short(each.reason) or _UNKNOWN for each in alike).most_common(_REASONS_AT_MOST)
     named = ", ".join(reason if count == 1 else f"{reason} x{count}" for reason, count in reasons)
-    words = f"{_attempts(alike)} {verb} within {_hour(alike)} ({named}), the last at {instant(last.ended_ms)}"
+    within = span(max(last.ended_ms - alike[0].ended_ms, 1000))
+    words = f"{verb} {len(alike)} times in {within} ({named}), last attempt {last.attempt}"
     lost = sum(facts.lost_nano.get(each.attempt, 0) for each in alike)
     return f"{words}, {usd(round(lost))} of work lost" if lost else words
 
 
-def _attempts(alike: Sequence[BrokenAttempt]) -> str:
-    return f"{len(alike)} attempts (up to number {alike[-1].attempt})"
-
-
-def _hour(alike: Sequence[BrokenAttempt]) -> str:
-    return span(max(alike[-1].ended_ms - alike[0].ended_ms, 1000))
-
-
 def basis_cause(facts: JobFacts, lines: Mapping[int, Lines], at_ms: int) -> str:
-    """Return which attempt pays which purchase at which rate, instead of which, and what it costs now."""
+    """Return which attempt pays which purchase at which rate, instead of which, and how much more that is."""
     for change in reversed(facts.basis):
         if any(from_ms <= at_ms < until_ms for from_ms, until_ms in change.spans):
             before, after = change.before, change.after
             # The rate of 5 min says little yet: the rule opens at the first tick of the attempt.
             now = rate_at(lines.get(change.attempt, {}), at_ms)
+            extra_nano = round(now * (1 - before.rate / after.rate) * HOUR_MS)
             return (
-                f"attempt {change.attempt} pays {one_line(after.purchase)} instead of {one_line(before.purchase)},"
-                f" {_hourly(after.rate)} per GPU-hour instead of {_hourly(before.rate)}"
-                f" ({times(float(after.rate / before.rate))}); it costs {_hourly(now)}/h now"
+                f"{short(after.purchase)} {_hourly(after.rate)} per GPU-h instead of {short(before.purchase)}"
+                f" {_hourly(before.rate)} ({times(float(after.rate / before.rate))}) since attempt {change.attempt},"
+                f" {unheeded(extra_nano, at_ms)}"
             )
-    return ""
+    return "another purchase than before"
 
 
 def _hourly(rate: Fraction) -> str:
@@ -113,22 +107,22 @@ def _hourly(rate: Fraction) -> str:
 
 
 def runaway_cause(facts: JobFacts, first_paid_ms: int, at_ms: int) -> str:
-    """Return how long after its deadline, or since when, the job is billed."""
-    since = f"billed since {instant(first_paid_ms)}, for {span(at_ms - first_paid_ms)}"
+    """Return how long after its deadline, or after its first billed instant, the job is billed."""
     if facts.deadline_ms < NEVER_MS and facts.deadline_ms <= at_ms:
         late = f"{span(at_ms - facts.deadline_ms)} after" if facts.deadline_ms < at_ms else "at"
-        return f"{late} its deadline, {instant(facts.deadline_ms)}; {since}"
-    return since
+        return f"{late} its deadline, {short_instant(facts.deadline_ms, at_ms)} UTC"
+    return f"after {span(at_ms - first_paid_ms)}, since {short_instant(first_paid_ms, at_ms)} UTC"
 
 
 def idle_cause(share: IdleShare | None) -> str:
     """Return how much of the sampled GPU-time was productive."""
     if share is None:
-        return ""
+        return "its GPUs idle"
     percent = 100 * share.productive_ms / share.sampled_ms
     gpus = share.sampled_ms / (WINDOW_MINUTES * MINUTE_MS)
-    said = "shows no work" if not share.productive_ms else f"was {percent:.1f} % productive"
-    return f"the sampled time of {gpus:.3g} GPUs {said} in {WINDOW_MINUTES} min"
+    held = "1 GPU" if gpus == 1 else f"{gpus:.3g} GPUs"
+    did = f"{percent:.1f} % productive" if share.productive_ms else "no work"
+    return f"{held} idle: {did} in {WINDOW_MINUTES} min"
 
 
 def unpriced_cause(facts: JobFacts, at_ms: int, traffic_counts: bool) -> str:
@@ -143,8 +137,7 @@ def traffic_cause(job: JobState, book: PriceBook, at_ms: int) -> str:
     if not costs:
         return ""
     # Of equal ones the first by name: the order of amounts must not matter.
-    flow, nano = min(costs.items(), key=lambda item: (-item[1], item[0]))
-    return f"{flow} alone {usd(nano)}"
+    return f": {min(costs, key=lambda flow: (-costs[flow], flow))}"
 
 
 def flow_costs(job: JobState, book: PriceBook, from_ms: int, at_ms: int) -> Counter[str]:
@@ -156,15 +149,15 @@ def flow_costs(job: JobState, book: PriceBook, from_ms: int, at_ms: int) -> Coun
             for rows in attempt.traffic.rows(minutes, book, *payer_of(job), ()).values():
                 for line, (quantity, _) in rows.items():
                     nano = cost_of(quantity, line.price.usd_nano, line.price.divisor)
-                    costs[f"{line.price.component} {flow_words(line.flow)}"] += nano
+                    costs[flow_words(line.price.component, line.flow)] += nano
     return costs
 
 
-def flow_words(flow: Flow) -> str:
-    """Return a flow in words: its path and regions, or its operation and storage class."""
-    said = {name: one_line(value) for name, value in zip(FLOW_FIELDS, flow, strict=True)}
-    words = [said["path"], said["op"], said["storage_class"]]
+def flow_words(component: str, flow: Flow) -> str:
+    """Return a flow in words: its path and regions, or its component, operation and storage class."""
+    said = {name: short(value) for name, value in zip(FLOW_FIELDS, flow, strict=True)}
+    words = [said["path"] or component, said["op"], said["storage_class"]]
     if said["region"] or said["dst_region"]:
         ends = said["region"] or "?", said["dst_region"]
         words.append(" -> ".join(end for end in ends if end))
-    return " ".join(word for word in words if word) or "traffic"
+    return " ".join(word for word in words if word)

@@ -11,6 +11,16 @@ from numpy.typing import ArrayLike
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import I32, I64, Records, equal_lengths, exact
 from streams.engine.kernels.burn import HOUR_MS, TRAFFIC_WINDOW, WINDOWS_MS
+from streams.engine.kernels.conditions import (
+    LEAST_EXPECTED_NANO,
+    holds_at,
+    is_over,
+    may_open,
+    overtakes,
+    reaches,
+    reaches_ratios,
+    runs_away,
+)
 from streams.engine.kernels.episode import (
     BURN_RULES,
     CHANGE,
@@ -30,7 +40,6 @@ from streams.engine.kernels.episode import (
     SWITCHED_OFF,
     TICK_MS,
     TRAFFIC,
-    UNSEEN,
     EpisodeArrays,
     RuleLimits,
 )
@@ -41,143 +50,7 @@ DRIFT_SILENT_MS = 3_600_000
 SUSTAINED_SILENT_MS = 900_000
 #: The window of the figures of facts other than traffic.
 FACT_WINDOW = 0
-# Costs are sums of doubles: a value below a threshold by less than their rounding error has reached it. An expected
-# cost below half a nano-dollar is the remainder of a difference, not an expectation.
-NOISE_RATIO = 1e-9
-NOISE_NANO = 1.0
-LEAST_EXPECTED_NANO = 0.5
 _ROOM = 65_536  # changes that one kernel call may return
-
-
-@helper
-def _reaches(cost: float, expected: float, ratio: float) -> bool:
-    """Return whether cost / expected >= ratio; false where nothing is expected."""
-    return expected >= LEAST_EXPECTED_NANO and cost >= ratio * expected * (1.0 - NOISE_RATIO)
-
-
-@helper
-def _reaches_ratios(
-    tick: int,
-    job: int,
-    rule: int,
-    limits: RuleLimits,
-    figures: EpisodeArrays,
-    traffic: bool = True,
-    basis: bool = True,
-) -> bool:
-    """Return whether both windows reach their ratios; `traffic`, `basis`: with that part of the cost."""
-    long, short = limits.long_window[rule], limits.short_window[rule]
-    profile = figures.profile[job]
-    long_cost, short_cost = figures.cost_nano[tick, job, long], figures.cost_nano[tick, job, short]
-    if not traffic:
-        long_cost -= figures.traffic_nano[tick, job, long]
-        short_cost -= figures.traffic_nano[tick, job, short]
-    if not basis:
-        long_cost -= figures.basis_nano[tick, job, long]
-        short_cost -= figures.basis_nano[tick, job, short]
-    # The shorter window first: most jobs fail it.
-    return _reaches(
-        short_cost,
-        figures.expected_nano[tick, job, short],
-        limits.short_ratio[profile, rule],
-    ) and _reaches(
-        long_cost,
-        figures.expected_nano[tick, job, long],
-        limits.long_ratio[profile, rule],
-    )
-
-
-@helper
-def _is_over(tick: int, job: int, figures: EpisodeArrays) -> bool:
-    """Return whether the job has ended for good: for 10 min after a failure or preemption, a next attempt may follow."""
-    return bool(figures.ended[tick, job] and not figures.undecided[tick, job])
-
-
-@helper
-def _may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether a rule that holds opens, unless another rule takes precedence."""
-    long = limits.long_window[rule]
-    extra = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
-    return (
-        extra >= limits.extra_nano[figures.profile[job], rule] - NOISE_NANO
-        and figures.paid_whole[tick, job, limits.short_window[rule]]
-        and not _is_over(tick, job, figures)
-    )
-
-
-@helper
-def _overtakes(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether traffic costs more than what accrues with time, and enough to matter."""
-    traffic_nano = figures.traffic_nano[tick, job, TRAFFIC_WINDOW]
-    profile = figures.profile[job]
-    if traffic_nano < limits.traffic_nano[profile] - NOISE_NANO or _is_over(tick, job, figures):
-        return False
-    rest_nano = max(figures.cost_nano[tick, job, TRAFFIC_WINDOW] - traffic_nano, 0.0)
-    return bool(traffic_nano >= limits.traffic_ratio[profile] * rest_nano * (1.0 - NOISE_RATIO))
-
-
-@helper
-def _makes_page(
-    tick: int, job: int, rule: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays
-) -> bool:
-    """Return whether traffic alone makes a burn rule page, and is most of the extra cost; `is_open`: until that clears."""
-    long, short = limits.long_window[rule], limits.short_window[rule]
-    profile = figures.profile[job]
-    traffic_nano = figures.traffic_nano[tick, job, long]
-    if traffic_nano <= 0.0 or not (limits.enabled[profile] & limits.pages[profile]) >> rule & 1:
-        return False
-    extra_nano = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
-    if 2.0 * traffic_nano < extra_nano * (1.0 - NOISE_RATIO):
-        return False
-    if is_open:
-        cost_nano, expected_nano = (
-            figures.cost_nano[tick, job, short],
-            figures.expected_nano[tick, job, short],
-        )
-        pages = not _is_over(tick, job, figures) and _reaches(
-            cost_nano, expected_nano, limits.clear_ratio[profile, rule]
-        )
-    else:
-        pages = _reaches_ratios(tick, job, rule, limits, figures) and _may_open(
-            tick, job, rule, limits, figures
-        )
-    return pages and not _reaches_ratios(tick, job, rule, limits, figures, False)
-
-
-@helper
-def _moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether traffic overtakes the rest, or alone makes a burn rule page: that is the page about traffic."""
-    return (
-        _overtakes(tick, job, limits, figures)
-        or _makes_page(tick, job, FAST, is_open, limits, figures)
-        or _makes_page(tick, job, SUSTAINED, is_open, limits, figures)
-    )
-
-
-@helper
-def _runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether the job is still billed after its deadline, or for too long."""
-    if not figures.paid_now[tick, job]:
-        return False
-    profile = figures.profile[job]
-    return bool(
-        times_ms[tick] >= figures.deadline_ms[job] + limits.grace_ms[profile]
-        or figures.since_paid_ms[tick, job] >= limits.longest_ms[profile]
-    )
-
-
-@helper
-def _holds(
-    rule: int, tick: int, job: int, is_open: bool, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays
-) -> bool:
-    """Return whether a fact holds, whether or not its rule applies."""
-    if figures.facts[tick, job] >> (rule + UNSEEN) & 1:
-        return is_open
-    if rule == RUNAWAY:
-        return _runs_away(tick, job, times_ms, limits, figures)
-    if rule == TRAFFIC:
-        return _moves(tick, job, is_open, limits, figures)
-    return bool(figures.facts[tick, job] >> rule & 1)
 
 
 @helper
@@ -186,16 +59,16 @@ def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures:
     enabled = limits.enabled[figures.profile[job]]
     for rule in range(BURN_RULES):
         if (
-            _reaches_ratios(tick, job, rule, limits, figures)
+            reaches_ratios(tick, job, rule, limits, figures)
             and enabled >> rule & 1
-            and _may_open(tick, job, rule, limits, figures)
+            and may_open(tick, job, rule, limits, figures)
         ):
             return True
     if figures.facts[tick, job] & enabled:
         return True
-    if enabled >> RUNAWAY & 1 and _runs_away(tick, job, times_ms, limits, figures):
+    if enabled >> RUNAWAY & 1 and runs_away(tick, job, times_ms, limits, figures):
         return True
-    return bool(enabled >> TRAFFIC & 1 and _overtakes(tick, job, limits, figures))
+    return bool(enabled >> TRAFFIC & 1 and overtakes(tick, job, limits, figures))
 
 
 @kernel
@@ -263,15 +136,15 @@ def _judge_burn(
     """Step one burn rule; return the kind of change, 0 for none."""
     episode = episodes[rule]
     is_open = episode["open"] != 0
-    ended = _is_over(tick, job, figures)
+    ended = is_over(tick, job, figures)
     if not is_open and (silent or ended or off):
         return 0
     long, short = limits.long_window[rule], limits.short_window[rule]
     short_cost, short_expected = figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short]
-    holds = _reaches_ratios(tick, job, rule, limits, figures)
+    holds = reaches_ratios(tick, job, rule, limits, figures)
     kind = 0
     if not is_open:
-        if not (holds and _may_open(tick, job, rule, limits, figures)):
+        if not (holds and may_open(tick, job, rule, limits, figures)):
             return 0
         _open(rule, at_ms, episodes)
         kind = OPENED
@@ -283,7 +156,7 @@ def _judge_burn(
         kind = OUTRANKED
     elif figures.undecided[tick, job] and short_expected < LEAST_EXPECTED_NANO:
         kind = 0  # a next attempt may follow
-    elif not _reaches(short_cost, short_expected, limits.clear_ratio[figures.profile[job], rule]):
+    elif not reaches(short_cost, short_expected, limits.clear_ratio[figures.profile[job], rule]):
         kind = RECOVERED
     if holds:
         episode["held_ms"] = at_ms
@@ -361,7 +234,7 @@ def _tells(
         return True
     if times_ms[tick] < episodes[cause]["cleared_ms"] + WINDOWS_MS[limits.short_window[rule]]:
         return True
-    return enabled >> cause & 1 != 0 and _holds(cause, tick, job, False, times_ms, limits, figures)
+    return enabled >> cause & 1 != 0 and holds_at(cause, tick, job, False, times_ms, limits, figures)
 
 
 @helper
@@ -380,7 +253,7 @@ def _is_explained(
     if not (traffic or basis):
         return False
     if episodes[rule]["open"] == 0:
-        return not _reaches_ratios(tick, job, rule, limits, figures, not traffic, not basis)
+        return not reaches_ratios(tick, job, rule, limits, figures, not traffic, not basis)
     short = limits.short_window[rule]
     rest_nano = figures.cost_nano[tick, job, short]
     if traffic:
@@ -388,7 +261,7 @@ def _is_explained(
     if basis:
         rest_nano -= figures.basis_nano[tick, job, short]
     expected_nano = figures.expected_nano[tick, job, short]
-    return not _reaches(rest_nano, expected_nano, limits.clear_ratio[figures.profile[job], rule])
+    return not reaches(rest_nano, expected_nano, limits.clear_ratio[figures.profile[job], rule])
 
 
 @helper
@@ -411,7 +284,7 @@ def _judge_job(
         for rule in range(RULES):
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
-                holds = _holds(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
+                holds = holds_at(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0

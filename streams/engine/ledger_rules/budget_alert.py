@@ -11,7 +11,15 @@ import msgspec
 
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import instant, one_line, usd
+from streams.engine.alerts.formatting import (
+    NAMES_AT_MOST,
+    rounded_usd,
+    sentence,
+    short,
+    short_instant,
+    span,
+    unheeded,
+)
 from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import TICKET
 from streams.engine.kernels.bill import MAX_COST_NANO
@@ -72,57 +80,55 @@ def _stored(nano: int) -> int:
     return min(max(nano, 0), MAX_COST_NANO)
 
 
-def whose(subject: BudgetSubject) -> str:
-    """Return the subject and its budget, to begin a sentence with."""
-    who = f"{subject.kind} {one_line(subject.name)}".strip() if subject.name else "the fleet"
+def whose(subject: BudgetSubject, at_most: int = NAMES_AT_MOST) -> str:
+    """Return the subject, to begin a sentence with."""
+    return f"{subject.kind} {short(subject.name, at_most)}" if subject.name else "the fleet"
+
+
+def _within(subject: BudgetSubject) -> str:
+    """Return what else its jobs match; '' if nothing."""
     others = [
-        f"{name} {one_line(value)}"
+        f"{name} {short(value)}"
         for name, value in subject.budget.match.items()
         if subject.run is None and value != subject.name
     ]
-    return ", ".join([who, *others])
-
-
-def _budget(found: BudgetFinding) -> str:
-    name = one_line(found.subject.budget.name)
-    return f"its budget {name}" if name else "its own budget"
+    return f"of {', '.join(others)}" if others else ""
 
 
 def _summary(found: BudgetFinding, top: TopJob) -> str:
     subject, budget = found.subject, found.subject.budget
     at, used, limit = _binding(found)
-    for_what = f"for {named(budget.per, found.period)}"
+    spent = f"{rounded_usd(found.used.usd_nano)} spent" if at and found.used.usd_nano else ""
+    rate = f"{rounded_usd(found.per_hour.usd_nano)}/h"
     left_ms = exhausted_in_ms(found.used, found.per_hour, subject)
-    parts: list[str] = []
-    when = "" if left_ms is None else instant(found.at_ms + left_ms)
-    if found.percent == 0:
-        parts.append(
-            f"{whose(subject)} will have used up {_budget(found)} {for_what} at {when} at this rate,"
-            f" before {instant(found.ends_ms or 0)}: {used} of {limit} used"
-        )
-    elif found.percent >= 100:
-        parts.append(f"{whose(subject)} has used up {_budget(found)} {for_what}: {used} of {limit}")
-    else:
-        share = 100 * used_ratio(found.used, budget.limits)
-        parts.append(
-            f"{whose(subject)} has used {share:.1f} % of {_budget(found)} {for_what}: {used} of {limit}"
-        )
-    if at and found.used.usd_nano:
-        parts.append(f"{usd(found.used.usd_nano)} spent")
-    rate = f"{usd(found.per_hour.usd_nano)}/h in the last hour"
-    if top.job_id and subject.kind != "job":
-        rate += f", most of it {one_line(top.job_id)} ({usd(top.nano_per_hour)}/h)"
-    parts.append(rate)
-    if when and 0 < found.percent < 100:
-        parts.append(f"at this rate used up at {when}")
-    parts.append(_advice(found, top))
-    return "; ".join(parts)
+    when = "" if left_ms is None else f"{short_instant(found.at_ms + left_ms, found.at_ms)} UTC"
+
+    def build(at_most: int) -> str:
+        which = f"budget {short(budget.name, at_most)}" if budget.name else "its own budget"
+        which += f" for {named(budget.per, found.period)}"
+        if found.percent == 0:
+            early = span((found.ends_ms or 0) - found.at_ms - (left_ms or 0))
+            is_so = f"will use up {which} at {when}, {early} early: {used} of {limit}, {rate}"
+        elif found.percent >= 100:
+            is_so = f"has used up {which}: {used} of {limit}"
+        else:
+            soon = f", used up at {when}" if when else ""
+            share = 100 * used_ratio(found.used, budget.limits)
+            is_so = f"has used {share:.1f} % of {which}: {used} of {limit}, {rate}{soon}"
+        goes_on = found.percent >= 100 and found.per_hour.usd_nano > 0
+        cost = f", else {unheeded(found.per_hour.usd_nano, found.at_ms)}" if goes_on else ""
+        return f"{whose(subject, at_most)} {is_so}; {_advice(found, top, at_most)}{cost}"
+
+    return sentence(build, spent, _within(subject))
 
 
-def _advice(found: BudgetFinding, top: TopJob) -> str:
-    job = one_line(found.subject.name if found.subject.kind == "job" else top.job_id)
-    raise_it = "raise the budget" if found.subject.budget.name else "give the job a larger budget"
-    return f"stop or shrink {job}, or {raise_it}" if job else raise_it
+def _advice(found: BudgetFinding, top: TopJob, at_most: int) -> str:
+    is_job = found.subject.kind == "job"
+    job = short(found.subject.name if is_job else top.job_id, at_most)
+    if not job:
+        return "raise it"
+    costs = "" if is_job else f" ({rounded_usd(top.nano_per_hour)}/h)"
+    return f"stop or shrink {job}{costs}, or raise it"
 
 
 def _binding(found: BudgetFinding) -> tuple[int, str, str]:
@@ -132,7 +138,7 @@ def _binding(found: BudgetFinding) -> tuple[int, str, str]:
     at = max(shares)[1]
     used, limit = found.used[at], limits_of(found.subject.budget.limits)[at] or 0
     if at == 0:
-        return at, usd(used), usd(limit)
+        return at, rounded_usd(used), rounded_usd(limit)
     unit = _UNITS[at]
     return at, f"{used / unit:,.1f}", f"{limit / unit:,.1f} {_NAMES[at]}"
 

@@ -15,7 +15,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import one_line, usd
+from streams.engine.alerts.formatting import NAMES_AT_MOST, rounded_usd, sentence, short, unheeded, usd
 from streams.engine.ledger_rules import fleet_rules as rules
 from streams.engine.ledger_rules.fleet_rules import (
     FLEET_RULES,
@@ -97,15 +97,12 @@ class FleetJudge:
             for row in self._rows(fleet_sql.team_burn_sql(fields), bound, **record.match):
                 spent, fleet = float(row["usd"]), float(row["fleet_usd"])
                 part = spent / fleet if fleet else 0.0
-                limit = (
-                    f"{usd(_nano(most))}/h" if most and spent > most else f"{100 * share:g} % of the fleet"
-                )
+                limit = f"{rounded_usd(_nano(most))}/h" if most and spent > most else f"{100 * share:g} %"
                 if (most and spent > most) or (share and part > share):
-                    who = f"{kind} {one_line(name)}".strip()
                     yield HourFinding(
                         rules.TEAM_BURN, settings.severity, kind, name, row["at_ms"],
-                        f"{who} spent {usd(_nano(spent))} in an hour, {100 * part:.0f} % of the fleet: more than the limit"
-                        f" of {limit} (rule {one_line(record.name)}); shrink or move jobs, or raise the limit",
+                        _named(f"{kind} ", name, f" spent {rounded_usd(_nano(spent))} in an hour, {100 * part:.0f} % of the fleet; its limit is"
+                            f" {limit} (rule {short(record.name)}); shrink or move jobs, or raise it, else {unheeded(_nano(spent), row['at_ms'])}"),
                         _hours(" AND ".join(f"h.{each} = {quoted(value)}" for each, value in record.match.items()) or "1", row),
                         part, _nano(spent), _nano(spent),
                         record.match.get("owner", ""), record.match.get("team", ""), record.match.get("project", ""),
@@ -117,8 +114,8 @@ class FleetJudge:
             job, spent, lost = row["job_id"], float(row["usd"]), float(row["lost_usd"])
             yield HourFinding(
                 rules.RETRY_OVERHEAD, of.severity, "job", job, row["at_ms"],
-                f"{one_line(job)} has lost {usd(_nano(lost))} of {usd(_nano(spent))} ({100 * lost / spent:.0f} %) to {row['broken']} attempts"
-                " that failed or were preempted; checkpoint more often, or find out why they end",
+                _named("", job, f" has lost {usd(_nano(lost))} of {usd(_nano(spent))} ({100 * lost / spent:.0f} %) to {row['broken']} attempts"
+                " that failed or were preempted; checkpoint more often, or find out why they end"),
                 f"SELECT * FROM lost_work WHERE job_id = {quoted(job)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
                 lost / spent, 0, _nano(lost), row["owner"], row["team"], row["project"],
             )  # fmt: skip
@@ -128,8 +125,8 @@ class FleetJudge:
             spent, idle = float(row["usd"]), float(row["idle_usd"])
             yield HourFinding(
                 rules.UNALLOCATED, of.severity, _FLEET, "nodes", row["at_ms"],
-                f"{usd(_nano(idle))} of the {usd(_nano(spent))} that GPU nodes cost in an hour ({100 * idle / spent:.0f} %) was used"
-                " by no job; `trainfare idle --by cluster,node` says where; give nodes back, or let jobs in",
+                f"{rounded_usd(_nano(idle))} of the {rounded_usd(_nano(spent))} that GPU nodes cost in an hour ({100 * idle / spent:.0f} %) was used"
+                f" by no job (`trainfare idle --by cluster,node`); give nodes back or let jobs in, else {unheeded(_nano(idle), row['at_ms'])}",
                 "SELECT * FROM idle_hours ORDER BY hour DESC LIMIT 24",
                 idle / spent, _nano(idle), _nano(idle),
             )  # fmt: skip
@@ -139,7 +136,7 @@ class FleetJudge:
             spent, unowned = float(row["usd"]), float(row["unowned_usd"])
             yield HourFinding(
                 rules.OWNER_COVERAGE, of.severity, _FLEET, "owners", row["at_ms"],
-                f"{usd(_nano(unowned))} of {usd(_nano(spent))} in an hour ({100 * unowned / spent:.0f} %) is of jobs without an owner:"
+                f"{rounded_usd(_nano(unowned))} of {rounded_usd(_nano(spent))} in an hour ({100 * unowned / spent:.0f} %) is of jobs without an owner:"
                 " nobody gets their alerts; let the scheduler's events name `owner`",
                 _hours("h.owner = ''", row),
                 1 - unowned / spent, _nano(unowned), _nano(unowned),
@@ -153,14 +150,15 @@ class FleetJudge:
             node, spent = row["node"], float(row["usd"])
             yield HourFinding(
                 rules.FORGOTTEN_NODE, of.severity, "node", node, row["at_ms"],
-                f"node {one_line(node)} has been paid for {hours} h and had no job, {usd(_nano(spent))}/h; terminate it, or let jobs on it",
+                _named("node ", node, f" has been paid for {hours} h and had no job, {usd(_nano(spent))}/h; terminate it"
+                f" or let jobs on it, else {unheeded(_nano(spent), row['at_ms'])}"),
                 f"SELECT * FROM node_hours FINAL WHERE node = {quoted(node)} ORDER BY hour DESC LIMIT 24",  # noqa: S608 - quoted() escapes the name
                 0.0, _nano(spent), _nano(spent * hours), "", row["team"],
             )  # fmt: skip
 
     def _provisioning_burst(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
         for row in self._rows(fleet_sql.PROVISIONING_BURST, bound):
-            what = f"{one_line(row['instance_type'])} in {one_line(row['cluster'])}"
+            what = f"{short(row['instance_type'])} in {short(row['cluster'])}"
             yield HourFinding(
                 rules.PROVISIONING_BURST, of.severity, _FLEET, f"{row['cluster']}/{row['instance_type']}", row["at_ms"],
                 f"{row['nodes']} nodes {what} were new in an hour, usual are {row['usual_nodes']:.1f}; look at the autoscaler and its limits",
@@ -176,7 +174,7 @@ class FleetJudge:
             sku, price, before = row["sku"], float(row["usd"]), float(row["before_usd"])
             yield HourFinding(
                 rules.PRICE_JUMP, of.severity, "sku", sku, row["at_ms"],
-                f"price {one_line(sku)} went from {usd(_nano(before))} to {usd(_nano(price))} a {row['per']}, {price / before:.2g} times;"
+                f"price {short(sku, NAMES_AT_MOST)} went from {usd(_nano(before))} to {usd(_nano(price))} a {row['per']}, {price / before:.2g} times;"
                 " is it the right currency and unit? A revision with the same `effective_ms` corrects it",
                 f"SELECT * FROM prices FINAL WHERE sku = {quoted(sku)} ORDER BY effective",  # noqa: S608 - quoted() escapes the name
                 price / before,
@@ -200,6 +198,10 @@ def _hours(where: str, row: Mapping[str, Any]) -> str:
         "SELECT h.job_id AS job_id, any(h.owner) AS owner, any(h.team) AS team, sum(h.cost_usd) AS cost_usd"  # noqa: S608 - quoted() escapes the names
         f" FROM cost_hours AS h WHERE h.hour = {hour} AND {where} GROUP BY job_id ORDER BY cost_usd DESC LIMIT 20"
     )
+
+
+def _named(before: str, name: str, after: str) -> str:
+    return sentence(lambda at_most: f"{before}{short(name, at_most)}{after}".strip())
 
 
 def _nano(value: float | Decimal) -> int:

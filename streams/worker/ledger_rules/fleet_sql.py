@@ -46,7 +46,7 @@ LEFT ANY JOIN
     SELECT job_id, attempt, state, ended, attempt > min(attempt) OVER (PARTITION BY job_id) AS is_retry FROM attempts FINAL
 ) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt"""
 
-#: Retry loops by job that stood in the span or the hour before it: they have told of the same attempts.
+#: Retry loops by job that stood in the span or the hour before it: they name the same attempts.
 _LOOPS: Final = f"""
 SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
     if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS loops

@@ -10,7 +10,7 @@ from typing import Final
 
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import one_line, usd
+from streams.engine.alerts.formatting import rounded_usd, sentence, short, times, unheeded
 from streams.engine.ledger_rules.fleet_rules import HOUR_MS, OVERSIZED, FleetSettings, HourFinding
 from streams.engine.ledger_rules.oversized import (
     EVERY_MS,
@@ -81,8 +81,9 @@ def _finding(job: FirstRate, usual: Usual, of: FleetSettings, owner: str, projec
     rate, ratio = job.nano_per_hour, job.nano_per_hour / usual.median
     return HourFinding(
         OVERSIZED, of.severity, "job", job.job_id, judged_ms(job.started_ms),
-        f"{one_line(job.job_id)} began at {usd(rate)}/h, {ratio:.1f} times the {usd(usual.median)}/h with which"
-        f" {jobs_of(usual.kind)} usually begin; is it that large on purpose? If not, stop it and ask for fewer GPUs",
+        sentence(lambda at_most: f"{short(job.job_id, at_most)} began at {rounded_usd(rate)}/h, {times(ratio)} the"
+            f" {rounded_usd(usual.median)}/h usual for {jobs_of(usual.kind, at_most)}; if unintended, stop it and ask"
+            f" for fewer GPUs, else {unheeded(rate - usual.median, judged_ms(job.started_ms))}"),
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
         ratio, rate, rate, owner, job.team, project,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import one_line, usd
+from streams.engine.alerts.formatting import rounded_usd, sentence, short, span
 from streams.engine.ledger_rules.fleet_rules import HOUR_MS, UNUSUAL_LENGTH, FleetSettings, HourFinding
 from streams.engine.ledger_rules.unusual_length import Lengths, RunTime, UsualLength
 from streams.worker.ledger_rules import unusual_length_sql
@@ -54,8 +54,8 @@ def _finding(
     cost_nano, ratio = int(row["usd"].scaleb(9)), row["wall_ms"] / usual.p99_ms
     return HourFinding(
         UNUSUAL_LENGTH, of.severity, "job", job.job_id, row["at_ms"],
-        f"{one_line(job.job_id)} has run for {row['wall_ms'] / HOUR_MS:.1f} h, {ratio:.1f} times as long as 99 % of the completed"
-        f" {jobs_of(usual.kind)} did ({usual.p99_ms / HOUR_MS:.1f} h), for {usd(cost_nano)}; does it still get ahead? If not, stop it",
+        sentence(lambda at_most: f"{short(job.job_id, at_most)} has run for {span(row['wall_ms'])} and {rounded_usd(cost_nano)},"
+            f" 99 % of {jobs_of(usual.kind, at_most)} took {span(usual.p99_ms)} at most; stop it if it no longer makes progress"),
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
         ratio, 0, cost_nano, owner, job.team, project,
     )  # fmt: skip

@@ -37,8 +37,8 @@ def test_more_gpus() -> None:
 def test_what_it_costs_by_a_whole_hour_a_night_later() -> None:
     told = sentences(START, scaled(), job("run-1", "heartbeat", HALF + 12 * M))["burn_fast", "firing"]
     # 8 GPUs cost $14.40/h, 80 of them 3 and then 12 min of 15: $118.08/h; $103.68 more for the 7 h 18 min from 00:42 on.
-    assert told.startswith("run-1 burns $118.08/h, 8.2x the $14.40/h expected: 80 GPUs")
-    assert told.endswith(", else $757 more by 08:00 UTC at this rate")
+    assert told.startswith("run-1 burns $118/h, 8.2x the $14/h expected: 80 GPUs")
+    assert told.endswith(", else $757 more by 08:00 UTC")
 
 
 def test_a_retry_that_is_larger() -> None:
@@ -47,7 +47,7 @@ def test_a_retry_that_is_larger() -> None:
         job("run-1", "failed", HALF, reason="node_failure"),
         job("run-1", "started", HALF + M, attempt=2, gpu_count=80),
     )
-    assert cause(*lines).startswith("80 GPUs since 00:31 (attempt 2 after node_failure), 8 before; ")
+    assert cause(*lines).startswith("80 GPUs since 00:31 (after node_failure), 8 before; ")
 
 
 def test_attempts_at_once() -> None:
@@ -57,7 +57,7 @@ def test_attempts_at_once() -> None:
     # Until its end is told, the first attempt counts as superseded by the second.
     heard = job("run-1", "heartbeat", T0 + 45 * M, attempt=2)
     assert cause(START, started, heard, later=T0 + 45 * M).startswith(
-        "72 GPUs since 00:30 (attempt 2 after superseded)"
+        "72 GPUs since 00:30 (after superseded)"
     )
     words = cause(START, started, done, later, later=T0 + 51 * M)
     assert words.startswith("80 GPUs from 00:30 to 00:50 (attempts 1 and 2 at once), 8 before; ")
@@ -71,7 +71,7 @@ def test_another_purchase_and_the_attempt_before() -> None:
         job("run-1", "started", HALF, attempt=2, purchase="reserved"),
     )
     assert cause(*lines).startswith(
-        "reserved at $41.00 per GPU-h since 00:30 (attempt 2 after spot_reclaim), spot at $1.80 before; move it back or"
+        "reserved at $41.00 per GPU-h since 00:30 (after spot_reclaim), spot at $1.80 before; move it back or"
     )
 
 
@@ -100,19 +100,19 @@ def test_traffic_names_the_component_and_the_regions() -> None:
     rule = {"kind": "rule", "name": "r", "rule": "traffic", "severity": "ticket"}
     record = Line("controls", rule | {"time_ms": T0, "source": "s", "id": "1"})
     words = cause(START, record, *moved, job("run-1", "heartbeat", HALF + 12 * M))
-    assert words.startswith("network cross_region eu -> us cost $")
+    assert words.startswith("cross_region eu -> us cost $")
     assert " in 15 min; keep the data where the job runs, else $" in words
 
 
 def test_what_nothing_explains_is_above_the_declared_rate() -> None:
     start = job("run-1", "started", T0, gpu_count=8, purchase="spot", expected_usd_per_hour="1.5")
-    assert cause(start).startswith("$14.40/h since 00:00 is above the declared $1.50/h; stop it or declare")
+    assert cause(start).startswith("$14/h since 00:00 is above the declared $1.50/h; stop it or declare")
 
 
 def test_what_lies_above_a_planned_rate() -> None:
     plan = {"kind": "planned", "name": "p", "job_id": "run-1", "usd_per_hour": "1", "from_ms": HALF}
     record = Line("controls", plan | {"time_ms": T0, "source": "s", "id": "1"})
-    assert cause(START, record).startswith("$14.40/h since 00:30 is above the planned $1.00/h; ")
+    assert cause(START, record).startswith("$14/h since 00:30 is above the planned $1.00/h; ")
 
 
 def test_the_largest_share_wins() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streams.engine.alerts.profiles import DEFAULT as DEFAULT_PROFILE
 from streams.engine.alerts.profiles import limits_of
 from streams.engine.alerts.rules import NAMES
+from streams.engine.kernels import conditions
 from streams.engine.kernels import judge as kernels
 from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.episode import (
@@ -305,14 +306,14 @@ def test_jobs_far_from_every_threshold_cost_next_to_nothing(
     monkeypatch: pytest.MonkeyPatch, ticks: int, jobs: int
 ) -> None:
     """Of each rule the window that most jobs miss is looked at, and no other."""
-    plain(monkeypatch, kernels)
-    reaches, looks = kernels._reaches, []
+    plain(monkeypatch, kernels, conditions)
+    reaches, looks = conditions.reaches, []
 
     def counted(cost: float, expected: float, ratio: float) -> bool:
         looks.append(ratio)
         return reaches(cost, expected, ratio)
 
-    monkeypatch.setattr(kernels, "_reaches", counted)
+    monkeypatch.setattr(conditions, "reaches", counted)
     cost = np.full((ticks, jobs, WINDOWS), 5e9)
     whole = np.ones(cost.shape, np.bool_)
     flat = np.zeros((ticks, jobs), np.bool_)

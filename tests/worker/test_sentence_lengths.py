@@ -1,0 +1,145 @@
+"""Every rule's sentence fits a phone, whatever realistic names it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from schemas.tables import NODE_HOURS, PRICES
+from streams.engine.alerts.budgets import Budget, Limits
+from streams.engine.alerts.formatting import SENTENCE_AT_MOST
+from streams.engine.alerts.resolving import resolved
+from streams.engine.alerts.rules import NAMES
+from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
+from streams.engine.ledger_rules.findings import BudgetFinding
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.ledger_rules.periods import period_at
+from streams.engine.ledger_rules.subject import BudgetSubject
+from streams.engine.ledger_rules.usage import Amounts
+from tests.engine.job_rules.told import M, sentences
+from tests.oracle.cases import T0 as BEGIN_MS
+from tests.oracle.cases import gpu, job, network
+from tests.oracle.model import Line
+from tests.worker.ledger_lab import HOUR_MS, T0, at
+from tests.worker.test_fleet_rules import World, broken, shared, world
+from tests.worker.test_oversized import begin
+from tests.worker.test_unusual_length import completed, running
+
+__all__ = ["shared", "world"]
+
+#: As long as names of jobs are; other names as clouds and schedulers have them.
+JOB = "megatron-pretraining-175b-lr3e-4-run-042"
+TEAM = "foundation-models-alignment"
+REGIONS = "northamerica-northeast1", "australia-southeast2"
+SKU = "gcp-a3-megagpu-8g-spot-us-central1-h100-80gb"
+CLUSTER = "prod-northamerica-northeast1-gpu-a"
+USD = 10**9
+
+
+def fits(summary: str) -> None:
+    assert len(summary) <= SENTENCE_AT_MOST, summary
+    assert "\n" not in summary
+    assert not summary.endswith("\u2026"), summary
+
+
+def histories() -> Iterator[list[Line]]:
+    """Jobs with one fault each."""
+    about: dict[str, Any] = {"gpu_count": 512, "purchase": "spot", "region": REGIONS[0], "cluster": CLUSTER}
+    about |= {"gpu_type": "NVIDIA-H100-80GB-HBM3", "team": TEAM, "owner": "ada.lovelace@research.example.com"}
+    start = job(JOB, "started", BEGIN_MS, **about)
+    end = job("other", "queued", BEGIN_MS + 4 * HOUR_MS)
+    yield [
+        line
+        for attempt in range(1, 13)
+        for line in (
+            job(JOB, "started", BEGIN_MS + 5 * M * attempt, attempt=attempt, **about),
+            job(JOB, "failed", BEGIN_MS + 5 * M * attempt + 4 * M, attempt=attempt,
+                reason=("out_of_memory", "communication_timeout", "node_failure")[attempt % 3]),
+        )
+    ] + [end]  # fmt: skip
+    yield [
+        start,
+        job(JOB, "preempted", BEGIN_MS + 20 * M, reason="capacity_reclaimed"),
+        job(JOB, "started", BEGIN_MS + 21 * M, attempt=12, purchase="on_demand"),
+        job(JOB, "scaled", BEGIN_MS + 30 * M, attempt=12, gpu_count=4096),
+        job(JOB, "completed", BEGIN_MS + 90 * M, attempt=12),
+        end,
+    ]
+    ways = {"path": "cross_region", "region": REGIONS[0], "dst_region": REGIONS[1]}
+    yield [start, network(JOB, BEGIN_MS + 30 * M, M, bytes=10**14, **ways), end]
+    yield [
+        job(JOB, "started", BEGIN_MS, **about, deadline_ms=BEGIN_MS + M),
+        job(JOB, "heartbeat", BEGIN_MS + M),
+        end,
+    ]
+    yield [job(JOB, "started", BEGIN_MS, **about | {"purchase": "reserved"}), end]
+    yield [start, job(JOB, "scaled", BEGIN_MS + HOUR_MS, gpu_count=800), end]
+    samples = [gpu(JOB, BEGIN_MS + minute * M, M, {"0": 0.01}, id=f"s{minute}") for minute in range(1, 45)]
+    yield [job(JOB, "started", BEGIN_MS, **about | {"gpu_count": 1}), *samples, end]
+    yield [start, job(JOB, "scaled", BEGIN_MS + 60 * M, gpu_count=2048), end]
+
+
+def test_rules_about_one_job() -> None:
+    seen: set[str] = set()
+    for lines in histories():
+        found = sentences(*lines)
+        for summary in found.values():
+            fits(summary)
+        seen |= {rule for rule, status in found if status == "firing"}
+    assert seen == set(NAMES)
+
+
+def test_rules_across_jobs(world: World) -> None:
+    for hour in range(8):
+        world.job(JOB, hour, 120_000, owner="", team=TEAM)
+        world.node(f"gke-{CLUSTER}-pool-8c1f", hour, 98.32)
+    for attempt in (1, 2, 3):
+        broken(world, f"{JOB}-retried", attempt, 0, 20_000, 9_000)
+    for number in range(12):
+        instance = {"cluster": CLUSTER, "instance_type": "a3-megagpu-8g-nolssd-reserved"}
+        world.put(NODE_HOURS, node=f"n{number}", hour=at(T0), paid_ms=HOUR_MS, gpu_milli_ms=0, **instance)
+    for minute, usd in enumerate((2, 6.5)):
+        world.put(
+            PRICES, sku=SKU, usd=Decimal(str(usd)), per="gpu_hour", effective=at(T0 + minute), time=at(T0)
+        )
+    for number in range(20):
+        begin(world, f"{JOB[:-4]}-{number}", number, 10, minutes=30, team="t")
+        completed(world, f"{JOB[:-8]}-done-{number}", 61)
+    begin(world, f"{JOB[:-4]}-99", 64, 60_000, minutes=100, team="t")
+    running(world, f"{JOB[:-8]}-done-99", 8, 12_345)
+    limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
+    changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit))
+    for alert in changes:
+        fits(alert.summary)
+        fits(resolved(alert, alert.changed_ms + HOUR_MS).summary)
+    assert {alert.rule for alert in changes} == set(FLEET_RULES)
+
+
+@pytest.mark.parametrize("rule", ["budget_used", "budget_forecast"])
+@pytest.mark.parametrize("percent", [50, 100])
+@pytest.mark.parametrize("per", ["day", "week", "month", "total"])
+def test_budgets(rule: str, percent: int, per: str) -> None:
+    budget = Budget(
+        name=f"{TEAM}-quarter-3-gpu-spend",
+        match={"experiment": JOB, "team": TEAM, "owner": "ada.lovelace@research.example.com"},
+        limits=Limits(usd_nano=120_000 * USD, gpu_milli_ms=10**15, wall_clock_ms=None),
+        per=per,
+    )
+    period = period_at(per, T0)
+    found = BudgetFinding(
+        rule,
+        0 if rule == "budget_forecast" else percent,
+        BudgetSubject(budget),
+        period,
+        T0,
+        True,
+        Amounts(12_345 * USD * percent, 10**14 * percent, 0),
+        Amounts(4_108 * USD, 10**12, 0),
+        T0 + 600 * HOUR_MS,
+    )
+    alert = budget_alert(None, found, TopJob(JOB, 3_159 * USD), silenced=False)
+    fits(alert.summary)
+    fits(resolved(alert, T0 + HOUR_MS).summary)

@@ -67,7 +67,8 @@ def test_an_hour_waits_for_a_late_shard_and_is_judged_when_it_comes(store: Click
         life = Life(store, ManualClock(T0))
         for minute in (50, 61, 70, 121, 130):
             await look(life, ledger, minute, minute, 50)
-        assert life.rules.lag_ms() == 5 * MINUTE_MS  # budgets do not wait
+            assert life.rules.lag_ms() == (minute - 50) * MINUTE_MS  # of the hours: budgets do not wait
+        assert life.rules.judged_ms == T0 + 125 * MINUTE_MS
         assert told(store, "owner_coverage") == []
         ledger.minutes("owned", T0 + 50 * MINUTE_MS, [900] * 10, shard=1)
         ledger.job("owned", shard=1, team="vision", owner="ada", state="completed", ended=at(T0 + HOUR_MS))

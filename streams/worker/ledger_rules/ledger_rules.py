@@ -105,11 +105,15 @@ class LedgerRules:
         self.judged_ms: int | None = None  # the last whole minute that was judged here
 
     def lag_ms(self) -> int:
-        """Return the log time since the last minute that was judged, or since this worker has to judge; 0: it has not."""
+        """Return the log time since the last minute that was judged, or since this worker has to judge; 0: it has not.
+
+        Of budgets and rules by the hour, those that are further behind: a late shard holds the hours up alone.
+        """
         duty = self._duty
         if duty is None:
             return 0
-        since_ms = duty.began_ms if duty.judged_ms is None else duty.judged_ms
+        judged_ms = (duty.judged_ms, duty.hours.judged_ms)
+        since_ms = min(duty.began_ms if each is None else each for each in judged_ms)
         return max(self._clock.now_ms() - since_ms, 0)
 
     async def run(self) -> None:

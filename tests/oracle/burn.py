@@ -117,11 +117,8 @@ class Burn:
 
     def expected_rate(self, at_ms: int) -> int:
         """The rate in force: planned, else the last declared, else the quoted one."""
-        plans = [(name, rate) for name, a_ms, b_ms, rate in self.planned if a_ms <= at_ms < b_ms]
-        if plans:
-            return min(plans)[1]
-        earlier = [rate for from_ms, rate in self.declared if from_ms <= at_ms]
-        return earlier[-1] if earlier else self.quoted
+        said = said_rate(self.declared, self.planned, at_ms)
+        return self.quoted if said is None else said
 
     def _expected_changes(self) -> dict[int, int]:
         """Where the expected cost of paid time changes its rate."""
@@ -251,6 +248,17 @@ class Burn:
         return is_silent(self.running, self.heard_ms, at_ms, limits["minutes"] * MINUTE_MS)
 
 
+def said_rate(
+    declared: Sequence[tuple[int, int]], planned: Sequence[tuple[str, int, int, int]], at_ms: int
+) -> int | None:
+    """The rate that is planned, else the last declared; None: neither."""
+    plans = [(name, rate) for name, a_ms, b_ms, rate in planned if a_ms <= at_ms < b_ms]
+    if plans:
+        return min(plans)[1]
+    earlier = [rate for from_ms, rate in declared if from_ms <= at_ms]
+    return earlier[-1] if earlier else None
+
+
 def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = ()) -> Burn:
     """The burn of a job from all that is known of it; attempts without an end go on."""
     attempts = attempts_of(log)
@@ -291,6 +299,13 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
     plans = sorted(c["name"] for c in controls if c["kind"] == "planned")
     named = {c["name"]: c for c in controls if c["kind"] == "planned"}
     in_plan = [named[name] for name in plans if matches(named[name], dimensions)]
+    plan = [
+        (c["name"], *period(c), nano(c["usd_per_hour"]) * PER_HOUR)
+        for c in in_plan
+        if c.get("usd_per_hour") is not None
+    ]
+    rates = declared(log.events)
+    anew_ms = [*(at_ms for at_ms, _ in rates), *(x for _, a_ms, b_ms, _ in plan for x in (a_ms, b_ms))]
     changes: Counter[int] = Counter()
     for piece in pieces:
         changes[piece.start_ms] += piece.rate
@@ -303,19 +318,23 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         cost=Steps(changes),
         lumps=Lumps(lumps),
         quoted=quoted(pieces),
-        declared=declared(log.events),
-        planned=[
-            (c["name"], *period(c), nano(c["usd_per_hour"]) * PER_HOUR)
-            for c in in_plan
-            if c.get("usd_per_hour") is not None
-        ],
+        declared=rates,
+        planned=plan,
         ended=has_ended(attempts),
         undecided_until_ms=undecided_until_ms(attempts),
         unpriced_from_ms=min(unpriced_ms, default=None),
         running=running(attempts),
         running_on_gpus=running(attempts, on_gpus=True),
         heard_ms=heard_ms(log),
-        attempts=attempt_rules(attempts, rated, SCALE, deadline_ms(log.events), settings),
+        attempts=attempt_rules(
+            attempts,
+            rated,
+            SCALE,
+            deadline_ms(log.events),
+            settings,
+            lambda at_ms: said_rate(rates, plan, at_ms) or 0,
+            anew_ms,
+        ),
         settings=settings,
         held=[(s.start_ms, s.end_ms, s.values.gpu_milli) for a in attempts for s in a.segments(ENDLESS_MS)],
         used=_used(log.samples),

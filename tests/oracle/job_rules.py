@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tests.oracle.model import HOUR_MS
@@ -74,11 +75,12 @@ class Broken(NamedTuple):
 
 
 class Risen(NamedTuple):
-    """When an attempt pays more by its purchase, and which share of what it pays that is."""
+    """When an attempt pays more by its purchase, which share of what it pays that is, and its paid time."""
 
     start_ms: int
     end_ms: int
     share: Fraction
+    pieces: Sequence[Rated] = ()
 
 
 class Rated(NamedTuple):
@@ -129,15 +131,21 @@ def attempt_rules(
     scale: int,
     deadline_ms: int | None,
     settings: Settings,
+    said: Callable[[int], int],
+    said_anew_ms: Sequence[int],
 ) -> AttemptRules:
-    """`pieces`: the paid time of each attempt."""
+    """`pieces`: the paid time of each attempt. `said(at_ms)`: the rate that was declared or planned, 0 without one."""
     known = [a for a in attempts if a.events or a.has_samples]
     end = known[-1].own_end if known else None
     done = end is not None and end["type"] in ("completed", "cancelled")
     return AttemptRules(
         sorted(_broken(attempts, pieces, scale)),
         end["time_ms"] if done and end is not None else ENDLESS_MS,
-        _risen(attempts, pieces, settings["price_basis"].thresholds["rise_ratio"]),
+        [
+            part
+            for each in _risen(attempts, pieces, settings["price_basis"].thresholds["rise_ratio"])
+            for part in _unknown(each, said, said_anew_ms)
+        ],
         deadline_ms,
         settings["retry_loop"].thresholds,
     )
@@ -157,6 +165,17 @@ def _broken(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], 
                 for a_ms, b_ms in attempt.lost(has_lower=place > 0)
             )
             found.append(Broken(ended_ms, state != "preempted", Fraction(lost, scale)))
+    return found
+
+
+def _unknown(each: Risen, said: Callable[[int], int], said_anew_ms: Sequence[int]) -> list[Risen]:
+    """What is left without the time in which as much was declared or planned as is paid, when that begins."""
+    cuts = [each.start_ms, *sorted({x for x in said_anew_ms if each.start_ms < x < each.end_ms}), each.end_ms]
+    found = []
+    for a_ms, b_ms in pairwise(cuts):
+        paid = sum(p.rate for p in each.pieces if p.start_ms <= a_ms < p.end_ms)
+        if said(a_ms) < paid:
+            found.append(Risen(a_ms, b_ms, each.share))
     return found
 
 
@@ -181,6 +200,7 @@ def _risen(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], r
         others = [one for one in history if one[0] != purchase]
         if others and others[-1][1] > 0 and per_gpu(0) > rise * others[-1][1]:
             share = 1 - others[-1][1] / per_gpu(0)
-            found += [Risen(segment.start_ms, segment.end_ms, share) for segment in paid]
+            mine = pieces.get(attempt.number, ())
+            found += [Risen(segment.start_ms, segment.end_ms, share, mine) for segment in paid]
         history.append((paid[-1].values.fields.get("purchase") or purchase, per_gpu(-1)))
     return found

@@ -276,6 +276,11 @@ def take_figures(alert: Alert, now: Burn, at_ms: int, window_ms: int) -> None:
     if alert.rule == "traffic":  # its figures are what moves against what accrues with time
         traffic = now.traffic(at_ms)
         cost, expected, elapsed_ms = traffic, cost - traffic, HOUR_MS
+    if alert.rule == "price_basis":  # what five minutes cost and are expected to cost, as it is now
+        shown_ms = now.burning_ms(at_ms)
+        rates = now.cost.rate(shown_ms), now.expected.rate(shown_ms)
+        cost, expected = (rate * window_ms * MINUTE_MS for rate in rates)
+        elapsed_ms = window_ms
     alert.ratio = Fraction(cost, expected) if alert.rule not in FACTS else Fraction(0)
     alert.cost_nano = Fraction(cost, MINUTE_MS * SCALE)
     if elapsed_ms:

@@ -48,6 +48,10 @@ def retries(rng: random.Random) -> list[Line]:
         purchase = rng.choice(("spot", "spot", "on_demand", "reserved"))
         gpus = {"gpu_count": rng.choice((1, 8, 8, 64))} if attempt == 1 or rng.random() < 0.3 else {}
         lines.append(job("j", kind, at_ms, attempt=attempt, purchase=purchase, **first, **gpus))
+        apart = random.Random(at_ms)  # the other draws stay as they are
+        if apart.random() < 0.15:
+            said = {"expected_usd_per_hour": apart.choice(("1.8", "14.4", "32.8", "262.4"))}
+            lines.append(job("j", "updated", at_ms + apart.choice((0, M)), attempt=attempt, **said))
         if rng.random() < 0.3:
             lines.append(job("j", "checkpointed", at_ms + rng.randrange(5 * M), attempt=attempt))
         if rng.random() < 0.2:

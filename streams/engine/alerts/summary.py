@@ -97,7 +97,7 @@ _WORDS: Final = {
     BASIS_RULE: _Words(
         "pays {cause}",
         "move it back or declare it",
-        "no longer pays a higher price than its attempt before",
+        "pays no more than its attempt before, or what is declared",
         "",
     ),
 }

@@ -305,7 +305,8 @@ class BurnTracker:
         unpriced_traffic_ms = min(known.unpriced_traffic.values(), default=NEVER_MS)
         profile = controls.profile_for(dimensions, job.dimensions().labels)
         known.profile = self._profiles.number(profile)
-        known.facts = facts_of(job, known.lines, profile, known.unpriced_gpu_ms, unpriced_traffic_ms)
+        unpriced_ms = known.unpriced_gpu_ms, unpriced_traffic_ms
+        known.facts = facts_of(job, known.lines, profile, *unpriced_ms, planned)
         self._set_facts(job)
         if whole:
             self._expiry_queue.schedule(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))

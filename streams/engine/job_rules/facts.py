@@ -24,6 +24,7 @@ from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.windows.curves import Fact
+from streams.engine.windows.expected import Expected
 
 #: More spans of a rule say nothing new: the last ones count.
 _SPANS_AT_MOST: Final = 16
@@ -47,8 +48,12 @@ def facts_of(
     profile: Profile,
     unpriced_gpu_ms: int,
     unpriced_traffic_ms: int,
+    planned: Sequence[tuple[int, int, int]] = (),
 ) -> JobFacts:
-    """Return the facts; `lines` are what each billed attempt pays, the instants those from which on a price is missing."""
+    """Return the facts; `lines` are what each billed attempt pays, the instants those from which on a price is missing.
+
+    `planned` is that of Expected.
+    """
     timelines = job.timelines()
     unpriced_ms = unpriced_gpu_ms
     if job.id.startswith(CANARY_JOB_PREFIX):
@@ -72,7 +77,12 @@ def facts_of(
         spans = retry_spans(broken, _retry_limits(profile), lost_nano, done_ms(job, timelines))
         rows += [Fact(RETRY_LOOP, *span) for span in spans[-_SPANS_AT_MOST:]]
         rise = Fraction(str(profile.threshold(PRICE_BASIS, "rise_ratio")))
-        basis = basis_changes(timelines, rise, lambda attempt, at_ms: rate_at(lines.get(attempt, {}), at_ms))
+        basis = basis_changes(
+            timelines,
+            rise,
+            lambda attempt, at_ms: rate_at(lines.get(attempt, {}), at_ms),
+            Expected(job.declared(), planned, 0.0),
+        )
         risen = [Fact(PRICE_BASIS, *span, change.extra_ratio) for change in basis for span in change.spans]
         rows += risen[-_SPANS_AT_MOST:]
     return JobFacts(tuple(rows), deadline_ms(job), broken, lost, basis, unpriced_gpu_ms, unpriced_traffic_ms)

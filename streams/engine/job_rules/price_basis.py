@@ -5,13 +5,16 @@ A pure function of the attempts and of what they pay; samples say nothing of a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS
+from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.intervals import Span, union
+from streams.engine.windows.expected import Expected
 
 _PURCHASE: Final = PRICE_FIELDS.index("purchase")
 
@@ -38,12 +41,16 @@ class BasisChange(NamedTuple):
 
 
 def basis_changes(
-    timelines: Mapping[int, Timeline], rise_ratio: Fraction, rate_at: Callable[[int, int], Fraction]
+    timelines: Mapping[int, Timeline],
+    rise_ratio: Fraction,
+    rate_at: Callable[[int, int], Fraction],
+    expected: Expected,
 ) -> list[BasisChange]:
     """Return the attempts that pay another purchase at more than `rise_ratio` times the rate per GPU.
 
     An attempt is compared with the last one that had another purchase: the last stretch of that one with the first of
-    its own. `rate_at(attempt, at_ms)` is what the attempt pays, in nano-dollars per ms.
+    its own. `rate_at(attempt, at_ms)` is what the attempt pays, in nano-dollars per ms. Time in which `expected`, what was
+    declared or planned (0 where nothing was), is as high as that does not count: somebody knows.
     """
     last: Basis | None = None
     before: Basis | None = None
@@ -58,13 +65,26 @@ def basis_changes(
         if before is not None:
             after = Basis(purchase, _per_gpu(paid[0], rate_at(number, paid[0].start_ms)))
             if before.rate > 0 and after.rate > rise_ratio * before.rate:
-                spans = union((segment.start_ms, segment.end_ms) for segment in paid)
+                spans = union(
+                    piece
+                    for segment in paid
+                    for piece in _undeclared(segment, partial(rate_at, number), expected)
+                )
                 found.append(BasisChange(number, before, after, spans))
         last = Basis(
             paid[-1].values.fields[_PURCHASE] or purchase,
             _per_gpu(paid[-1], rate_at(number, paid[-1].start_ms)),
         )
     return found
+
+
+def _undeclared(segment: Segment, rate_at: Callable[[int], Fraction], expected: Expected) -> Iterator[Span]:
+    """Yield the pieces of a segment in which less is declared or planned than what is paid at the piece's start."""
+    pieces = expected.between(segment.start_ms, segment.end_ms)
+    ends_ms = [*(from_ms for from_ms, _ in pieces[1:]), segment.end_ms]
+    for (from_ms, per_hour), end_ms in zip(pieces, ends_ms, strict=True):
+        if Fraction(per_hour) < rate_at(from_ms) * HOUR_MS:
+            yield from_ms, end_ms
 
 
 def _per_gpu(segment: Segment, rate: Fraction) -> Fraction:

@@ -88,6 +88,8 @@ class RuleLimits(NamedTuple):
 class EpisodeArrays(NamedTuple):
     """The figures as the kernels read them: [tick, job], by window [tick, job, window], of a job [job]."""
 
+    now_rate: F64  # nano-dollars per hour
+    expected_rate: F64
     cost_nano: F64
     expected_nano: F64
     traffic_nano: F64  # the part of the cost that does not accrue with time
@@ -105,9 +107,10 @@ class EpisodeArrays(NamedTuple):
 
 _BY_WINDOW = ("cost_nano", "expected_nano", "traffic_nano", "basis_nano", "elapsed_ms", "paid_whole")
 _BY_JOB = ("deadline_ms", "profile")
-_DTYPES = dict.fromkeys(
-    ("cost_nano", "expected_nano", "traffic_nano", "basis_nano"), np.float64
-) | dict.fromkeys(("paid_whole", "ended", "undecided", "paid_now"), np.bool_)
+_FLOATS = ("now_rate", "expected_rate", "cost_nano", "expected_nano", "traffic_nano", "basis_nano")
+_DTYPES = dict.fromkeys(_FLOATS, np.float64) | dict.fromkeys(
+    ("paid_whole", "ended", "undecided", "paid_now"), np.bool_
+)
 
 
 def as_arrays(

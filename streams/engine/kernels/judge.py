@@ -179,6 +179,11 @@ def _keep_figures(rule: int, tick: int, job: int, figures: EpisodeArrays, episod
     episode["elapsed_ms"] = figures.elapsed_ms[tick, job, window]
     episode["cost_nano"] = figures.cost_nano[tick, job, window]
     episode["expected_nano"] = figures.expected_nano[tick, job, window]
+    if rule == PRICE_BASIS:  # at its first ticks a window says little of the new price
+        share = WINDOWS_MS[FACT_WINDOW] / HOUR_MS
+        episode["elapsed_ms"] = WINDOWS_MS[FACT_WINDOW]
+        episode["cost_nano"] = figures.now_rate[tick, job] * share
+        episode["expected_nano"] = figures.expected_rate[tick, job] * share
     if rule == TRAFFIC:
         traffic_nano = figures.traffic_nano[tick, job, TRAFFIC_WINDOW]
         episode["elapsed_ms"] = HOUR_MS

@@ -114,7 +114,9 @@ def _warm_ticks() -> None:
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
-    given = EpisodeArrays(deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, tick, tick)
+    given = EpisodeArrays(
+        flat, flat, deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, tick, tick
+    )
     arrays = as_arrays(given, 1, 1, len(WINDOWS_MS))
     ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((3, 1))
     windows = np.array([1, 2, 3]), np.array([0, 1, 2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.job_rules.told import M, sentences
 from tests.oracle.cases import T0, gpu, job, network
 from tests.oracle.model import HOUR_MS, Line
@@ -45,8 +47,43 @@ def test_another_purchase_is_named_with_both_rates() -> None:
         " move it back or declare it; 8 GPUs"
     )
     assert told["price_basis", "resolved"].startswith(
-        "run-1 no longer pays a higher price than its attempt before; from "
+        "run-1 pays no more than its attempt before, or what is declared; from "
     )
+
+
+@pytest.mark.parametrize(
+    ("declared", "planned", "until"),
+    [
+        ("32.8", None, None),
+        ("14.4", None, "for 19 min"),  # as the attempt before had it
+        (None, "32.8", "for 9 min"),
+        (None, "32.7", "for 19 min"),
+    ],
+)
+def test_another_purchase_that_is_declared_or_planned_is_no_alert(
+    declared: str | None, planned: str | None, until: str | None
+) -> None:
+    said = {} if declared is None else {"expected_usd_per_hour": declared}
+    plan = {
+        "kind": "planned",
+        "name": "p",
+        "time_ms": T0 + 30 * M,
+        "source": "r",
+        "id": "1",
+        "job_id": "run-1",
+    }
+    plan |= {"from_ms": T0, "until_ms": T0 + HOUR_MS, "usd_per_hour": planned}
+    told = sentences(
+        job("run-1", "started", T0, gpu_count=8, purchase="spot"),
+        job("run-1", "preempted", T0 + 20 * M, reason="spot_reclaim"),
+        job("run-1", "started", T0 + 21 * M, attempt=2, purchase="on_demand", **said),
+        *([Line("controls", plan)] if planned else []),
+        job("run-1", "completed", T0 + 40 * M, attempt=2),
+        job("other", "queued", T0 + HOUR_MS),
+    )
+    assert ("price_basis" in {rule for rule, _ in told}) is (until is not None)
+    if until is not None:
+        assert told["price_basis", "resolved"].endswith(until)
 
 
 def test_traffic_names_the_flow_that_costs_most() -> None:

@@ -57,6 +57,8 @@ class At:
     traffic: tuple[int, ...] = (0, 0, 0, 0)
     basis: tuple[int, ...] = (0, 0, 0, 0)
     unseen: frozenset[int] = frozenset()
+    now_rate: int = 0
+    expected_rate: int = 0
 
     @property
     def over(self) -> bool:
@@ -229,6 +231,8 @@ class Job:
             last.held = t
             if FACTS[rule] > 4:
                 last.cost, last.expected, last.elapsed = at.cost[0], at.expected[0], at.elapsed[0]
+            if rule == "price_basis":
+                last.cost, last.expected, last.elapsed = at.now_rate // 12, at.expected_rate // 12, 5 * MINUTE
             if rule == "traffic":
                 last.cost, last.expected, last.elapsed = (
                     at.traffic[2],

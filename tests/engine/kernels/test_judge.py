@@ -104,6 +104,8 @@ def facts(draw: st.DrawFn) -> At:
         tuple(draw(st.sampled_from((0, 0, USD, 5 * USD - 1000, 5 * USD, 10 * USD))) for _ in range(WINDOWS)),
         tuple(draw(st.sampled_from((0, 0, USD // 2, USD, 10 * USD))) for _ in range(WINDOWS)),
         frozenset(draw(st.sets(st.just(6)))),
+        draw(st.sampled_from((0, 12 * USD, 120 * USD))),
+        draw(st.sampled_from((0, 12 * USD))),
     )
 
 
@@ -163,6 +165,8 @@ def arrays(jobs: list[list[At]], kinds: Sequence[Job] = ()) -> EpisodeArrays:
         for row in by_tick
     ]
     whole = EpisodeArrays(
+        of("now_rate", np.float64),
+        of("expected_rate", np.float64),
         of("cost", np.float64),
         of("expected", np.float64),
         of("traffic", np.float64),
@@ -319,7 +323,7 @@ def test_jobs_far_from_every_threshold_cost_next_to_nothing(
     flat = np.zeros((ticks, jobs), np.bool_)
     none, of_job = np.zeros(flat.shape, np.int64), np.zeros(jobs, np.int64)
     given = EpisodeArrays(
-        cost, cost, 0 * cost, 0 * cost, cost.astype(np.int64), whole, flat, flat, flat, none, none, of_job + 2**62, of_job
+        cost[:, :, 0], cost[:, :, 0], cost, cost, 0 * cost, 0 * cost, cost.astype(np.int64), whole, flat, flat, flat, none, none, of_job + 2**62, of_job
     )  # fmt: skip
     figures = as_arrays(given, ticks, jobs, WINDOWS)
     row = np.full(jobs, -1, np.int32)

@@ -33,6 +33,14 @@ def ended(
     **fields: Any,
 ) -> None:
     """Store a job that ended; each of its hours is an hour of the clock, the last one the hour of its end."""
+    with ledger.together():
+        _ended(ledger, job_id, hours, ended_ms=ended_ms, states=states, expected=expected, **fields)
+
+
+def _ended(
+    ledger: Ledger, job_id: str, hours: Sequence[Hour], *, ended_ms: int, states: Sequence[str], expected: Sequence[int],
+    **fields: Any,
+) -> None:  # fmt: skip
     state, wall_ms = states[-1], sum(hour.wall_ms for hour in hours)
     usual = {
         "owner": "ada",

@@ -66,13 +66,16 @@ class Fleet:
         self.sku = sku
         self.minute = 0
         self.spent = 0
-        for job_id in self.live:
-            self.ledger.job(job_id, experiment="lr", cluster="c1", **fields)
+        with self.ledger.together():
+            for job_id in self.live:
+                self.ledger.job(job_id, experiment="lr", cluster="c1", **fields)
 
     def spend(self, minutes: int = 1) -> int:
         """Spend so many minutes; return the instant at which they are stored."""
-        for job_id in self.live:
-            self.ledger.minutes(job_id, T0 + self.minute * MINUTE_MS, [self.cents] * minutes, sku=self.sku)
+        with self.ledger.together():
+            for job_id in self.live:
+                begin_ms = T0 + self.minute * MINUTE_MS
+                self.ledger.minutes(job_id, begin_ms, [self.cents] * minutes, sku=self.sku)
         self.minute += minutes
         self.spent += minutes * self.cents * len(self.live)
         now_ms = T0 + self.minute * MINUTE_MS

@@ -32,16 +32,23 @@ class World:
     """Hours written by hand, and a judge of them with one memory."""
 
     def __init__(self, store: ClickHouseStore) -> None:
-        self.store = store
+        self._store = store
+        self._waiting: dict[str, list[dict[str, Any]]] = {}
         self.memory = AlertMemory(store)
         self.version = 0
         self.since_ms = T0
 
     def put(self, table: str, **row: Any) -> None:
         self.version += 1
-        self.store.insert(
-            table, rows(table, {"attempt": 1, **row, "version": self.version}), f"w:{self.version}"
-        )
+        self._waiting.setdefault(table, []).append({"attempt": 1, **row, "version": self.version})
+
+    @property
+    def store(self) -> ClickHouseStore:
+        """With all that was put, in one insert of each table."""
+        for table, found in self._waiting.items():
+            self._store.insert(table, rows(table, *found), f"w:{table}:{found[-1]['version']}")
+        self._waiting = {}
+        return self._store
 
     def job(self, job_id: str, hour: int, usd: float, *, lost: float = 0, **fields: Any) -> None:
         """An hour of a job; its names are those of the last call."""

@@ -56,8 +56,9 @@ def test_the_figures_are_those_of_the_oracle_and_the_sentence_says_them(store: C
 
     async def scenario() -> None:
         ledger, life = Ledger(store), living(store)
-        for number, cost in enumerate(others):
-            ended(ledger, f"peer-{number}", [Hour(cost)], ended_ms=T0, owner="bob")
+        with ledger.together():
+            for number, cost in enumerate(others):
+                ended(ledger, f"peer-{number}", [Hour(cost)], ended_ms=T0, owner="bob")
         ended(ledger, "run-8", hours, ended_ms=END, states=states, expected=expected)
         await look(life, ledger, END + 1)
         (data,) = told(life)
@@ -274,8 +275,9 @@ def test_a_job_of_a_late_shard_waits_for_it(store: ClickHouseStore) -> None:
 def test_many_at_once_are_all_told(store: ClickHouseStore) -> None:
     async def scenario() -> None:
         ledger, life = Ledger(store), living(store)
-        for number in range(45):
-            ended(ledger, f"many-{number}", [])
+        with ledger.together():
+            for number in range(45):
+                ended(ledger, f"many-{number}", [])
         await look(life, ledger, END)
         assert len({each["job_id"] for each in told(life)}) == len(stored(store)) == 45
 

@@ -5,10 +5,9 @@ It must not fetch anything, nor read a clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
 
 from schemas.escaping import visible
 from streams.cli.output import usd
@@ -48,28 +47,23 @@ def burning(snapshot: MeterView) -> str:
 def delivered(message: Received) -> str:
     """Describe an alert as its receiver got it."""
     data = message.data
-    subject = data.get("subject") or {}
-    about = f"{visible(str(subject.get('kind', '')))} {visible(str(subject.get('name', '')))}"
     firing = data.get("status") == "firing"
     what = visible(str(data.get("severity") if firing else data.get("status")))
-    words = f"delivered  {what:<8}  {visible(str(data.get('rule')))}  {about}  owner {visible(str(data.get('owner') or '-'))}"
-    return f"{words}  {_figures(data) if firing else _over(message)}"
-
-
-def _figures(data: Mapping[str, Any]) -> str:
-    window_ms, ratio = int(data.get("window_ms") or 0), data.get("ratio")
-    if not window_ms or not ratio:
-        return visible(str(data.get("summary", "")).partition(";")[0])
-    return (
-        f"{dollars(data.get('usd_per_hour', 0))}/h ({float(ratio):.1f}x expected "
-        f"{dollars(data.get('expected_usd_per_hour', 0))}/h over {ago(window_ms)})"
-    )
+    rule, owner = visible(str(data.get("rule"))), visible(str(data.get("owner") or "-"))
+    said = visible(str(data.get("summary", ""))) if firing else _over(message)
+    return f"{clock(_at_ms(message))}  {what:<8}  {rule:<15}  to {owner:<9}  {said}"
 
 
 def _over(message: Received) -> str:
-    """Describe how long it lasted."""
-    ended_ms = round(datetime.fromisoformat(message.timestamp).timestamp() * 1_000)
-    return f"after {ago(ended_ms - int(message.data.get('started_ms', ended_ms)))}"
+    """Describe what is over, and how long it lasted."""
+    subject = message.data.get("subject") or {}
+    about = f"{visible(str(subject.get('kind', '')))} {visible(str(subject.get('name', '')))}"
+    ended_ms = _at_ms(message)
+    return f"{about}, after {ago(ended_ms - int(message.data.get('started_ms', ended_ms)))}"
+
+
+def _at_ms(message: Received) -> int:
+    return round(datetime.fromisoformat(message.timestamp).timestamp() * 1_000)
 
 
 def summary(found: Summary) -> Iterator[tuple[str, str]]:

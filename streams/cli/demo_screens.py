@@ -22,7 +22,7 @@ from streams.cli.top.view import TopApp
 from streams.demo.run import Stage
 from streams.notify.webhooks.receiver import Received
 
-_EVERY_S: Final = 2.0
+_EVERY_S: Final = 5.0
 _FIRST_EVERY_S: Final = 0.3
 _TOAST_S: Final = 20.0
 

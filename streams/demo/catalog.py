@@ -61,9 +61,10 @@ TEAMS: Final = {
     "margaret": "recsys",
     "donald": "research",
     "radia": "platform",
+    "tony": "tuning",
 }
 
-PRICES: Final[tuple[dict[str, object], ...]] = (
+_PRICES: Final[tuple[dict[str, object], ...]] = (
     {
         "sku": "aws.p5.48xlarge",
         "component": "gpu",
@@ -114,8 +115,18 @@ PRICES: Final[tuple[dict[str, object], ...]] = (
     {"sku": "s3.stored", "component": "storage", "usd": "0.023", "per": "gib_month", "op": "stored"},
 )
 
+#: For the fleet's jobs only: those of the stories have prices of their own.
+PRICES: Final = tuple({**price, "cloud": "aws"} for price in _PRICES)
+
+#: What its operator has set: nodes without jobs are spare ones.
+RULES: Final[tuple[dict[str, object], ...]] = (
+    {"name": "spare-nodes", "rule": "forgotten_node", "enabled": False},
+    {"name": "spare-share", "rule": "unallocated", "thresholds": {"idle_ratio": 0.25}},
+)
+
 #: Missing when the first B200 is rented; the price list adds it later, effective from the first minute.
 LATE_PRICE: Final[dict[str, object]] = {
+    "cloud": "aws",
     "sku": "b200.rented",
     "component": "gpu",
     "usd": "44",

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from streams.demo.catalog import GPUS_PER_NODE, LATE_PRICE, POOLS, PRICES, TEAMS
+from streams.demo.catalog import GPUS_PER_NODE, LATE_PRICE, POOLS, PRICES, RULES, TEAMS
 from streams.demo.exporters import report_samples, report_traffic
 from streams.demo.job import DemoJob, State
 from streams.demo.job_specs import HOUR_MS, MINUTE_MS, JobSpec
@@ -65,6 +65,8 @@ class Fleet:
         begin_ms = self.start_ms - HISTORY_MS
         for price in PRICES:
             self._out.price(begin_ms, {**price, "effective_ms": begin_ms})
+        for rule in RULES:
+            self._out.control(begin_ms, kind="rule", **rule)
         for owner, url in addresses.items():
             self._out.control(begin_ms, "owner", owner, webhook=url)
         for name, pool in POOLS.items():

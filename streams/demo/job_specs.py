@@ -52,7 +52,7 @@ RUNAWAYS: Final = ("llm-7b-pretrain", "distill-1b", "embed-multilingual", "code-
 """Jobs whose owner scales them out by mistake, in turn."""
 SPOT: Final = "asr-finetune-spot"
 FORGOTTEN: Final = "debug-big-batch"
-GROWING: Final = "diffusion-xl"
+GROWING: Final = "video-diffusion"
 CRASHING: Final = "reward-model"
 UNPRICED: Final = "b200-bringup"
 
@@ -69,7 +69,9 @@ CAST: Final[tuple[JobSpec, ...]] = (
         _since(7),
         traffic=TrafficProfile(writes_per_min=40, stored_bytes=6 * 2**40),
     ),
-    JobSpec("diffusion-xl", "edsger", "canvas", "h100", 32, 0.88, _since(8.2), checkpoint_ms=20 * MINUTE_MS),
+    JobSpec(
+        "video-diffusion", "edsger", "canvas", "h100", 32, 0.88, _since(8.2), checkpoint_ms=20 * MINUTE_MS
+    ),
     JobSpec("vlm-align", "frances", "canvas", "h100", 24, 0.84, _since(5.5)),
     JobSpec("reward-model", "alan", "judge", "h100", 16, 0.79, _since(3.1)),
     JobSpec("code-sft", "barbara", "code-models", "h100", 16, 0.86, _since(4.6)),
@@ -141,7 +143,7 @@ def trial(number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
     """Return one trial of the hyper-parameter sweep."""
     return JobSpec(
         f"sweep-lr-{number:03d}",
-        "alan",
+        "tony",
         "judge",
         "dev",
         1,

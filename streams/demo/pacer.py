@@ -14,13 +14,13 @@ from streams.demo.records import DemoRecord
 
 _ROUND_MS: Final = 100
 DAY_MS: Final = 86_400_000
-#: Event time starts in an afternoon, so that the day has a history.
-_AFTERNOON_MS: Final = 14 * 3_600_000
+#: Event time starts in a morning: the day has a history, and the stories' alerts are about to fire.
+_MORNING_MS: Final = 9 * 3_600_000 + 50 * 60_000
 #: Duration of a demo that nobody stops.
 LONGEST_S: Final = 12 * 3_600
 
 
-class FleetSource(Protocol):
+class RecordSource(Protocol):
     """Returns what happened up to an instant."""
 
     def advance(self, to_ms: int) -> list[DemoRecord]:
@@ -28,10 +28,10 @@ class FleetSource(Protocol):
 
 
 def start_before(now_ms: int, speed: float, seconds: float | None) -> int:
-    """Return an afternoon so long ago that event time does not reach `now_ms` before the demo ends."""
+    """Return a morning so long ago that event time does not reach `now_ms` before the demo ends."""
     longest_ms = (LONGEST_S if seconds is None else seconds) * 1_000 * speed
-    days = -(-int(longest_ms + _AFTERNOON_MS) // DAY_MS)
-    return (now_ms // DAY_MS - days) * DAY_MS + _AFTERNOON_MS
+    days = -(-int(longest_ms + _MORNING_MS) // DAY_MS)
+    return (now_ms // DAY_MS - days) * DAY_MS + _MORNING_MS
 
 
 class Pacer:
@@ -39,7 +39,7 @@ class Pacer:
 
     def __init__(
         self,
-        source: FleetSource,
+        source: RecordSource,
         feed: Callable[[list[DemoRecord], int], Awaitable[None]],
         start_ms: int,
         speed: float,

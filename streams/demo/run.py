@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import heapq
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,11 @@ from streams.config.settings import Settings
 from streams.demo.catalog import TEAMS
 from streams.demo.fleet import Fleet
 from streams.demo.log import FleetLog, until
-from streams.demo.pacer import Pacer, start_before
+from streams.demo.pacer import Pacer, RecordSource, start_before
 from streams.demo.records import DemoRecord
-from streams.demo.story import caption, scenes
+from streams.demo.rules import DemoRules
+from streams.demo.stories import Stories
+from streams.demo.story import captions
 from streams.demo.summary import Summary, summary_of
 from streams.engine.shard.books import Books
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
@@ -132,7 +135,7 @@ class _Demo:
         alerts = settings.alerts.model_copy(
             update={
                 "webhook_secret": SecretStr(secret),
-                "default_webhook": None,
+                "default_webhook": SecretStr(receiver.url),
                 "allow_hosts": receiver.host_port,
             }
         )
@@ -184,41 +187,58 @@ class _Demo:
             LogTime(self._clock),
         )
         log = FleetLog(broker, kafka.topic_prefix, _PARTITIONS, meter, watermarks)
-        await meter.run(lambda: self._play(meter, log, webhook, url))
+        rules = DemoRules(self._store, meter.shard_manager, self._now_ms, self._clock, self._options.speed)
+        await meter.run(lambda: self._play(meter, log, rules, webhook, url))
 
-    async def _play(self, meter: Meter, log: FleetLog, webhook: str, url: str) -> None:
+    async def _play(self, meter: Meter, log: FleetLog, rules: DemoRules, webhook: str, url: str) -> None:
         await until(lambda: self._stop.is_set() or set(meter.shard_manager.owned) == set(range(_PARTITIONS)))
-        fleet = Fleet(self._start_ms, self._options.seed, dict.fromkeys(TEAMS, webhook))
-        captions = _Captions(
-            self._options.seed, lambda at, what: self._screen.happens(self._start_ms + at, what)
+        start_ms, seed = self._start_ms, self._options.seed
+        stories = Stories(start_ms)
+        fleet = Fleet(start_ms, seed, dict.fromkeys(sorted({*TEAMS, *stories.owners}), webhook))
+        told = _Captions(
+            heapq.merge(captions(seed), stories.captions()),
+            lambda at, what: self._screen.happens(start_ms + at, what),
         )
 
         async def feed(records: list[DemoRecord], to_ms: int) -> None:
-            await log.add(records, self._start_ms, to_ms)
-            captions.show_until(to_ms - self._start_ms)
+            await log.add(records, start_ms, to_ms)
+            told.show_until(to_ms - start_ms)
 
-        pacer = Pacer(fleet, feed, self._start_ms, self._options.speed, self._clock, asyncio.sleep)
-        self._pacer = pacer
+        together = _Together(fleet, stories)
+        self._pacer = pacer = Pacer(together, feed, start_ms, self._options.speed, self._clock, asyncio.sleep)
         stage = Stage(url, pacer.now_ms, self._door.link(url), self._door.token_path)
         showing = asyncio.ensure_future(self._screen.show(stage))
         showing.add_done_callback(lambda _: self._stop.set())
-        began_ms = self._clock.monotonic_ms()
+        judging: asyncio.Future[None] | None = None
         try:
+            await log.add(together.advance(start_ms), start_ms, start_ms)
+            await self._stored(meter, log, start_ms)
+            judging = asyncio.ensure_future(rules.run())
+            judging.add_done_callback(lambda _: self._stop.set())
+            began_ms = self._clock.monotonic_ms()
             await pacer.play(self._stop, self._options.seconds)
             self._played_ms = self._clock.monotonic_ms() - began_ms
-            await self._finish(meter, log, pacer.now_ms())
+            await self._stored(meter, log, pacer.now_ms())
+            rules.end()
+            await judging
+            await self._finish(meter)
         finally:
             log.stop()
+            if judging is not None:
+                judging.cancel()
             showing.cancel()
             (shown,) = await asyncio.gather(showing, return_exceptions=True)
         if isinstance(shown, Exception):
             raise shown
 
-    async def _finish(self, meter: Meter, log: FleetLog, end_ms: int) -> None:
-        """Wait until every record is metered, judged, stored and delivered."""
-        await log.metered(end_ms)
+    async def _stored(self, meter: Meter, log: FleetLog, to_ms: int) -> None:
+        """Wait until every record up to an instant is metered, judged and stored."""
+        await log.metered(to_ms)
         await meter.shard_manager.settled()
         await meter.shard_manager.store_until_done()
+
+    async def _finish(self, meter: Meter) -> None:
+        """Wait until every message is delivered, and add up the books."""
         if meter.notifier is not None:
             await meter.notifier.drain(_DELIVERY_TIMEOUT_MS)
         self._books = meter.reader.books
@@ -226,20 +246,29 @@ class _Demo:
             self._books = self._books.plus(owned.shard.books)
 
 
-class _Captions:
-    """Captions of the scenes since the last call."""
+class _Together:
+    """The records of several sources, in order of time."""
 
-    def __init__(self, seed: int, print_line: Callable[[int, str], None]) -> None:
-        self._scenes = scenes(seed)
-        self._scene = next(self._scenes)
+    def __init__(self, *sources: RecordSource) -> None:
+        self._sources = sources
+
+    def advance(self, to_ms: int) -> list[DemoRecord]:
+        parts = [source.advance(to_ms) for source in self._sources]
+        return list(heapq.merge(*parts, key=lambda record: record.time_ms))
+
+
+class _Captions:
+    """Shows each caption once its time has come."""
+
+    def __init__(self, captions: Iterator[tuple[int, str]], print_line: Callable[[int, str], None]) -> None:
+        self._captions = captions
+        self._next = next(captions)
         self._print_line = print_line
 
     def show_until(self, to_ms: int) -> None:
-        while self._scene.at_ms <= to_ms:
-            said = caption(self._scene)
-            if said is not None:
-                self._print_line(self._scene.at_ms, said)
-            self._scene = next(self._scenes)
+        while self._next[0] <= to_ms:
+            self._print_line(*self._next)
+            self._next = next(self._captions)
 
 
 @asynccontextmanager

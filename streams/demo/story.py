@@ -114,6 +114,13 @@ def _sweep(seed: int) -> Iterator[Scene]:
         heapq.heappush(free, (begins_ms + runs_ms + MINUTE_MS, slot))
 
 
+def captions(seed: int) -> Iterator[tuple[int, str]]:
+    """Yield the captions of all scenes that have one, with their times, without end."""
+    for scene in scenes(seed):
+        if (said := caption(scene)) is not None:
+            yield scene.at_ms, said
+
+
 def caption(scene: Scene) -> str | None:
     """Return what a viewer should know of a scene; None if it is nothing special."""
     spec = _SPECS.get(scene.job_id) if scene.spec is None else scene.spec

@@ -204,4 +204,4 @@ def test_what_is_special_has_a_caption() -> None:
     assert [minute for minute, _ in said] == [9, 11, 15, 22, 23, 29, 33]
     assert said[2][1] == "ada scales llm-7b-pretrain from 16 to 128 GPUs by mistake"
     assert said[4][1] == "ada scales llm-7b-pretrain back to 16 GPUs"
-    assert said[6][1].startswith("edsger scales diffusion-xl from 32 to 48 GPUs and declares")
+    assert said[6][1].startswith("edsger scales video-diffusion from 32 to 48 GPUs and declares")

@@ -23,7 +23,7 @@ from streams.worker.ledger_rules.action_desk import ActionDesk
 from streams.worker.ledger_rules.hourly import HourlyJudge, stretches
 from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, LedgerVerdict
 from streams.worker.ledger_rules.memory import SHARD, AlertMemory
-from streams.worker.ledger_rules.reader import Accrued, LedgerReader
+from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
 from streams.worker.receipts.receipt_desk import ReceiptDesk
 from streams.worker.shards.owned_shard import OwnedShard
@@ -37,9 +37,11 @@ EVERY_S: Final = 10.0
 class _Duty:
     """What is known while shard 0 is ours; another owner begins anew, from the tables."""
 
-    def __init__(self, owner: OwnedShard, store: Store, view: ReferenceView, began_ms: int) -> None:
+    def __init__(
+        self, owner: OwnedShard, store: Store, view: ReferenceView, began_ms: int, late_ms: int
+    ) -> None:
         self.owner = ref(owner)  # a shard is megabytes
-        self.reader = LedgerReader(store)
+        self.reader = LedgerReader(store, late_ms)
         self.memory = AlertMemory(store)
         self.judge = BudgetJudge(self.reader, self.memory)
         self.hours = HourlyJudge(store, self.memory, view.again())
@@ -77,6 +79,7 @@ class LedgerRules:
         alert_sink: AlertSink,
         clock: Clock,
         desk: Callable[[VerdictWriter], ActionDesk] | None = None,
+        late_ms: int = LATE_MS,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -88,12 +91,14 @@ class LedgerRules:
             alert_sink: Sends alerts whose rows are stored.
             clock: Its `now_ms` is log time.
             desk: Makes what asks for the actions of budgets; None: nothing is asked for.
+            late_ms: How much log time a late shard is waited for.
         """
         self._store = store
         self._owner = owner
         self._reference = reference
         self._alert_sink = alert_sink
         self._clock = clock
+        self._late_ms = late_ms
         self._threads = Threads("ledger-rules")
         self._writer = VerdictWriter(store, is_member)
         self._duty: _Duty | None = None
@@ -154,7 +159,9 @@ class LedgerRules:
             return None
         duty = self._duty
         if duty is None or duty.owner() is not owner:
-            duty = self._duty = _Duty(owner, self._store, self._reference.view(), self._clock.now_ms())
+            duty = self._duty = _Duty(
+                owner, self._store, self._reference.view(), self._clock.now_ms(), self._late_ms
+            )
             if self.desk is not None:
                 self.desk.forget()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms())

@@ -52,8 +52,9 @@ class Accrued(NamedTuple):
 class LedgerReader:
     """Totals of the stored ledger."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: SqlStore, late_ms: int = LATE_MS) -> None:
         self._store = store
+        self._late_ms = late_ms
         self._late: dict[str, object] = {"late": [], "cut_ms": 0}
 
     def leave_out(self, accrued: Accrued) -> None:
@@ -73,7 +74,7 @@ class LedgerReader:
             is_open = {row["shard"] for row in self._store.query(usage_sql.OPEN_SHARDS).to_pylist()}
             waited = [at_ms for shard, at_ms in accrued.items() if shard in is_open]
             complete_ms = min([*waited, now_ms])
-            until_ms = max(complete_ms, now_ms - LATE_MS)
+            until_ms = max(complete_ms, now_ms - self._late_ms)
             late = tuple(sorted(shard for shard in is_open if accrued.get(shard, now_ms) < until_ms))
         cut_ms = min((accrued[shard] for shard in late), default=0)
         until_ms, complete_ms, cut_ms = (

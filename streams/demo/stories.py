@@ -1,0 +1,102 @@
+"""Plays the logs of the stories in the demo's time, beside its fleet.
+
+It must not make up events: the logs are those of `story_logs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from streams.demo.records import DemoRecord
+from streams.demo.story_logs import BEGIN_MS, STORIES
+from streams.topics import Topic
+
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 60 * _MINUTE_MS
+_DAY_MS: Final = 24 * _HOUR_MS
+#: Where their jobs run and what their prices are for, so that no price is both the fleet's and theirs.
+CLOUD: Final = "stories"
+_PRICED: Final = (Topic.JOBS, Topic.NETWORK, Topic.STORAGE, Topic.PRICES)
+#: The limit of this rule is a share of what all jobs cost, and the fleet beside costs several times what the story does.
+_CHANGED: Final[Mapping[str, Mapping[str, object]]] = {"nlp-share": {"thresholds": {"share_ratio": 0.1}}}
+
+
+class Part(NamedTuple):
+    """How a story is played: at its own time of day, or later, and what is told of it when."""
+
+    delay_ms: int  # whole hours: some rules are judged by the hour
+    told_minute: int  # of the log
+    caption: str
+
+
+PARTS: Final[Mapping[str, Part]] = {
+    "retry-loop": Part(
+        2 * _HOUR_MS, 7, "llama-sft runs out of memory; its launcher will start it again and again"
+    ),
+    "cross-region": Part(
+        0, 91, "the data set of vit-pretrain moves to us-west-2, and it reads a terabyte an hour"
+    ),
+    "spot-fallback": Part(
+        0, 132, "diffusion-xl loses its spot nodes; the autoscaler finds room on demand only"
+    ),
+    "idle-gpus": Part(_HOUR_MS, 61, "the kernel of notebook-7 dies; the notebook keeps its four GPUs"),
+    "oversized": Part(0, 185, "lin starts test-12 with the launcher's default, 64 GPUs, and goes to lunch"),
+    "team-takes-cluster": Part(0, 90, "team nlp starts more and larger trials of its sweep: 168 GPUs"),
+}
+
+
+class Stories:
+    """`advance` only moves forward; `captions` are in order of time, ms after the start."""
+
+    def __init__(self, start_ms: int) -> None:
+        self._start_ms = start_ms
+        self._days_ms = start_ms // _DAY_MS * _DAY_MS - BEGIN_MS // _DAY_MS * _DAY_MS
+        self._records = sorted(
+            (record for name in STORIES for record in self._played(name)), key=lambda each: each.time_ms
+        )
+        self._next = 0
+
+    @property
+    def owners(self) -> set[str]:
+        """Return who owns their jobs."""
+        values = (orjson.loads(record.value) for record in self._records)
+        return {value["owner"] for value in values if "owner" in value}
+
+    def advance(self, to_ms: int) -> list[DemoRecord]:
+        """Return the records since the last call, in order of time."""
+        begin = self._next
+        while self._next < len(self._records) and self._records[self._next].time_ms <= to_ms:
+            self._next += 1
+        return self._records[begin : self._next]
+
+    def captions(self) -> Iterator[tuple[int, str]]:
+        """Yield what happens in them, and when; what happened before the start is told at the start."""
+        told = []
+        for name, part in PARTS.items():
+            at_ms = BEGIN_MS + part.told_minute * _MINUTE_MS + self._days_ms + part.delay_ms
+            told.append((max(at_ms - self._start_ms, 0), f"story {name}: {part.caption}"))
+        yield from sorted(told)
+
+    def _played(self, name: str) -> Iterator[DemoRecord]:
+        for line in STORIES[name]().content().splitlines():
+            event = orjson.loads(line)
+            topic, value = Topic(event["topic"]), event["value"]
+            value |= self._changed(name, topic, value)
+            yield DemoRecord(topic, value["time_ms"], orjson.dumps(value))
+
+    def _changed(self, name: str, topic: Topic, value: Mapping[str, Any]) -> dict[str, object]:
+        changed: dict[str, object] = {
+            "source": f"story/{name}",  # ids are unique in one log only
+            "time_ms": value["time_ms"] + self._days_ms + PARTS[name].delay_ms,
+        }
+        if topic in _PRICED:
+            changed["cloud"] = CLOUD
+        if topic is Topic.PRICES:
+            # Logs share prices, so these are the same records in each.
+            changed["effective_ms"] = value["effective_ms"] + self._days_ms
+        if topic is Topic.CONTROLS:
+            changed |= _CHANGED.get(value["name"], {})
+        return changed

@@ -51,7 +51,7 @@ def delivered(message: Received) -> str:
     what = visible(str(data.get("severity") if firing else data.get("status")))
     rule, owner = visible(str(data.get("rule"))), visible(str(data.get("owner") or "-"))
     said = visible(str(data.get("summary", ""))) if firing else _over(message)
-    return f"{clock(_at_ms(message))}  {what:<8}  {rule:<15}  to {owner:<9}  {said}"
+    return f"{clock(_at_ms(message))}  {what:<8}  {rule:<18}  to {owner:<9}  {said}"
 
 
 def _over(message: Received) -> str:

@@ -1,4 +1,4 @@
-"""`trainfare demo` as a newcomer runs it: burn rates, a page that is delivered, a summary, and nothing left behind."""
+"""`trainfare demo` as a newcomer runs it: burn rates, the alerts of its stories, a summary, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ import signal
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from streams.demo.stories import PARTS
+from streams.demo.story_logs import STORIES
 from tests.cli.command import ROOT, Done, trainfare
+from tests.docs.shown_stories import shown_alerts
+from tests.docs.test_readme_demo import SHOWN as README_SHOWN
 
-#: The runaway is paged 18 min 40 s after the start of the fleet's time: 9.3 s.
-SPEED, SECONDS = 120, 14
+#: An hour and 50 minutes of the fleet's time: the last alert of a story fires 1 h 47 min after its start.
+SPEED, SECONDS = 600, 11
+ALERT = re.compile(r"(\d\d:\d\d:\d\d)  (page|ticket|resolved) +(\w+) +to (\S+) +(.*)")
+INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
 
 
 @pytest.fixture(scope="module")
@@ -35,44 +42,57 @@ def test_it_ends_by_itself(done: Done) -> None:
 
 
 def test_it_says_that_time_is_simulated(done: Done) -> None:
-    assert f"simulated fleet, {SPEED}x time (2 min a second) from 20" in done.out
+    assert f"simulated fleet, {SPEED}x time (10 min a second) from 20" in done.out
 
 
 def test_it_shows_burn_rates(done: Done) -> None:
     burning = re.findall(
-        r"^14:\d\d:\d\d  \$[\d,]+\.\d\d/h  (\d\d) jobs on (\d{3}) GPUs", done.out, re.MULTILINE
+        r"^\d\d:\d\d:\d\d  \$[\d,]+\.\d\d/h  (\d\d) jobs on (\d{3}) GPUs", done.out, re.MULTILINE
     )
-    assert len(burning) >= 3
-    assert all(30 <= int(jobs) <= 45 and 300 <= int(gpus) <= 480 for jobs, gpus in burning)
+    assert burning
+    assert all(40 <= int(jobs) <= 60 and 500 <= int(gpus) <= 800 for jobs, gpus in burning)
 
 
-def test_the_runaway_pages_its_owner_and_nobody_else_is_paged(done: Done) -> None:
-    pages = [line for line in done.out.splitlines() if line.startswith("delivered  page ")]
-    (page,) = pages
-    assert page.startswith("delivered  page      burn_fast  job llm-7b-pretrain  owner ada  ")
-    assert page.endswith("  $303.89/h (2.7x expected $112.05/h over 15 min)")
+def alerts_of(done: Done, rule: str) -> list[tuple[str, ...]]:
+    """Return (time, severity or `resolved`, owner, sentence) of a rule's messages, in order."""
+    found = (ALERT.fullmatch(line) for line in done.out.splitlines())
+    return [(line[1], line[2], line[4], line[5]) for line in found if line is not None and line[3] == rule]
 
 
-def test_it_resolves_once_the_owner_has_scaled_back(done: Done) -> None:
-    assert "delivered  resolved  burn_fast  job llm-7b-pretrain  owner ada  after 7 min 20 s" in done.out
+def test_runaways_page_their_owners_and_are_resolved_once_scaled_back(done: Done) -> None:
+    paged, resolved, next_paged, next_resolved = alerts_of(done, "burn_fast")
+    assert paged[:3] == ("10:08:40", "page", "ada")
+    assert paged[3].startswith(
+        "llm-7b-pretrain burns $303.89/h, 2.7x the $112.05/h expected: 128 GPUs since 10:05"
+    )
+    assert resolved == ("10:16:00", "resolved", "ada", "job llm-7b-pretrain, after 7 min 20 s")
+    assert [line[1:3] for line in (next_paged, next_resolved)] == [("page", "alan"), ("resolved", "alan")]
 
 
 def test_what_has_no_price_is_a_ticket(done: Done) -> None:
-    assert re.search(
-        r"^delivered  ticket    unpriced  job b200-bringup  owner radia  ", done.out, re.MULTILINE
-    )
+    opened, resolved = alerts_of(done, "unpriced")
+    assert opened[:3] == ("10:01:10", "ticket", "radia")
+    assert opened[3].startswith("b200-bringup ")
+    assert resolved[1] == "resolved"
 
 
 def test_the_summary_says_what_it_came_to(done: Done) -> None:
     found = dict(
         re.findall(r"^(\w[\w ]{1,12}?)\s{2,}(\S.*)$", done.out.partition("ran for")[2], re.MULTILINE)
     )
-    assert int(found["jobs metered"]) > 80
-    assert float(found["GPU hours"].replace(",", "")) > 2_000
+    assert int(found["jobs metered"]) > 200
+    assert float(found["GPU hours"].replace(",", "")) > 3_000
     assert re.match(r"\$[\d,]+\.\d\d, of it \$", found["dollars"])
-    assert found["alerts"] == "4; 5 messages delivered"
+    assert found["alerts"] == "18; 22 messages delivered"
     assert found["books balance"].startswith("yes: ")
     assert found["books balance"].endswith(" + 0 duplicate + 0 refused")
+
+
+def test_the_readme_shows_what_was_delivered(done: Done) -> None:
+    shown = [line for line in README_SHOWN if ALERT.fullmatch(line)]
+    assert {"burn_fast", "retry_loop"} <= {line.split()[2] for line in shown}
+    out = INSTANT.sub("-", done.out).splitlines()
+    assert [line for line in shown if INSTANT.sub("-", line) not in out] == []
 
 
 def test_its_secret_is_in_no_output(done: Done) -> None:
@@ -82,16 +102,53 @@ def test_its_secret_is_in_no_output(done: Done) -> None:
 def test_what_is_kept_can_be_asked(done: Done, kept: Path) -> None:
     assert f"in {kept}: trainfare jobs --data {kept}" in done.out
     question = (
-        "SELECT rule, alerts.status AS status, deliveries.status AS told, outcome, http_status, receiver "
-        "FROM alerts FINAL JOIN deliveries FINAL USING alert_id ORDER BY rule, told"
+        "SELECT outcome, http_status, count() AS messages, uniqExact(alert_id) AS alerts"
+        " FROM deliveries FINAL GROUP BY ALL"
     )
     rows = json.loads(trainfare("sql", question, "--data", kept, "--format", "json").out)
-    assert [(row["rule"], row["told"], row["outcome"], row["http_status"]) for row in rows] == [
-        ("burn_fast", "firing", "delivered", 204),
-        ("burn_fast", "resolved", "delivered", 204),
-        ("idle_gpus", "firing", "delivered", 204),  # a notebook and a debug session that nobody closed
-        ("idle_gpus", "firing", "delivered", 204),
-        ("unpriced", "firing", "delivered", 204),
+    assert rows == [{"outcome": "delivered", "http_status": 204, "messages": 22, "alerts": 18}]
+
+
+def told(done: Done) -> set[tuple[str, str, str, str]]:
+    """(time of day, severity, rule, sentence) of each alert that fired."""
+    found = (ALERT.fullmatch(line) for line in done.out.splitlines())
+    return {
+        (line[1], line[2], line[3], comparable(line[5]))
+        for line in found
+        if line is not None and line[2] != "resolved"
+    }
+
+
+def comparable(sentence: str) -> str:
+    """A sentence without its dates and times, and without shares of the fleet, which is larger here."""
+    undated = re.sub(r"\d\d:\d\d(:\d\d)?", "-", INSTANT.sub("-", sentence))
+    return re.sub(r"\d+ % of the fleet", "% of the fleet", undated)
+
+
+def of_page(name: str) -> set[tuple[str, str, str, str]]:
+    """The same of a story as its page has them, at the demo's time of day."""
+    moved = timedelta(milliseconds=PARTS[name].delay_ms)
+    return {
+        (f"{fired + moved:%H:%M:%S}", severity, rule, comparable(sentence))
+        for fired, severity, rule, sentence in shown_alerts(name)
+    }
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_story_has_the_alerts_of_its_page(name: str, done: Done) -> None:
+    assert of_page(name)
+    assert of_page(name) - told(done) == set()
+
+
+def test_the_fleet_beside_has_its_own_alerts_only(done: Done) -> None:
+    others = told(done).difference(*map(of_page, STORIES))
+    assert sorted((rule, sentence.split()[0]) for *_, rule, sentence in others) == [
+        ("burn_fast", "distill-1b"),
+        ("burn_fast", "llm-7b-pretrain"),
+        ("idle_gpus", "debug-big-batch"),
+        ("idle_gpus", "notebook-donald"),
+        ("provisioning_burst", "16"),  # nodes of the two runaways
+        ("unpriced", "b200-bringup"),
     ]
 
 

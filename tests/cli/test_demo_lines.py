@@ -61,35 +61,25 @@ def line_of(**changes: object) -> str:
     return lines.delivered(Received("msg_1", message["type"], message["timestamp"], message["data"]))
 
 
-def test_a_delivered_page_names_job_owner_and_dollars() -> None:
-    assert line_of() == (
-        "delivered  page      burn_fast  job llm-7b-pretrain  owner ada  "
-        "$1,303.77/h (2.7x expected $112.05/h over 15 min)"
+def test_a_delivered_page_has_its_time_rule_owner_and_sentence() -> None:
+    assert line_of() == "14:58:40  page      burn_fast           to ada        burns"
+
+
+def test_a_resolved_one_says_how_long_it_lasted() -> None:
+    line = line_of(status="resolved", resolved_ms=AT_MS + 440_000, changed_ms=AT_MS + 440_000)
+    assert (
+        line == "15:06:00  resolved  burn_fast           to ada        job llm-7b-pretrain, after 7 min 20 s"
     )
 
 
-def test_a_resolved_one_says_so() -> None:
-    assert line_of(status="resolved", resolved_ms=AT_MS).startswith(
-        "delivered  resolved  burn_fast  job llm-7b"
-    )
-
-
-def test_an_alert_without_a_rate_is_told_by_its_summary() -> None:
-    line = line_of(
-        rule="unpriced",
-        severity="ticket",
-        window_ms=0,
-        ratio=0.0,
-        summary="no price for B200; and so on",
-        owner="",
-    )
-    assert line == "delivered  ticket    unpriced  job llm-7b-pretrain  owner -  no price for B200"
+def test_an_alert_may_have_no_owner() -> None:
+    assert " to -         " in line_of(rule="team_burn", subject_kind="team", owner="")
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\rb"])
 def test_names_cannot_move_the_cursor(name: str) -> None:
-    line = line_of(subject_name=name, owner=name)
-    assert line.isprintable()
+    assert line_of(summary=name, owner=name).isprintable()
+    assert line_of(status="resolved", resolved_ms=AT_MS, subject_name=name).isprintable()
 
 
 def test_what_burns_is_one_line() -> None:

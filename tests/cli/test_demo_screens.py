@@ -32,16 +32,11 @@ MESSAGE = Received(
         "status": "firing",
         "subject": {"kind": "job", "name": "llm-7b"},
         "owner": "ada",
-        "usd_per_hour": "896.05",
-        "expected_usd_per_hour": "112.05",
-        "ratio": 8.0,
-        "window_ms": 900_000,
+        "summary": "llm-7b burns $896.05/h",
         "started_ms": AT_MS,
     },
 )
-DELIVERED = (
-    "delivered  page      burn_fast  job llm-7b  owner ada  $896.05/h (8.0x expected $112.05/h over 15 min)"
-)
+DELIVERED = "14:58:40  page      burn_fast           to ada        llm-7b burns $896.05/h"
 
 
 async def for_a_while(screen: PlainScreen | TerminalScreen, seconds: float) -> None:

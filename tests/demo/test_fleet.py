@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from schemas.decode import decode
+from schemas.events import ControlEvent
 from schemas.invalid import Invalid
 from streams.demo import job_specs
 from streams.demo.catalog import POOLS, Pool
@@ -17,6 +18,8 @@ from streams.demo.fleet import SAMPLE_MS, Fleet
 from streams.demo.nodes import PoolNodes
 from streams.demo.records import DemoRecord
 from streams.demo.story import RUNAWAY_EVERY_MS, RUNAWAY_LASTS_MS, RUNAWAY_MS, caption, scenes
+from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.fleet_rules import FORGOTTEN_NODE, UNALLOCATED, settings_of
 from streams.topics import Topic
 
 START_MS = 1_750_000_000_000
@@ -168,8 +171,16 @@ def test_the_sweep_is_many_short_trials(story: Story) -> None:
 
 
 def test_owners_have_their_addresses(story: Story) -> None:
-    (control,) = events(story, Topic.CONTROLS)
-    assert (control["kind"], control["name"], control["webhook"]) == ("owner", "ada", ADDRESSES["ada"])
+    (control,) = events(story, Topic.CONTROLS, kind="owner")
+    assert (control["name"], control["webhook"]) == ("ada", ADDRESSES["ada"])
+
+
+def test_rules_about_spare_nodes_are_set(story: Story) -> None:
+    events_of = [decode(Topic.CONTROLS, orjson.dumps(value), [], START_MS) for value in story[Topic.CONTROLS]]
+    controls = Controls.from_events([event for event in events_of if isinstance(event, ControlEvent)])
+    assert controls.faults == ()
+    assert not settings_of(FORGOTTEN_NODE, controls.fleet_rules).enabled
+    assert settings_of(UNALLOCATED, controls.fleet_rules).thresholds["idle_ratio"] == 0.25
 
 
 def test_the_fleet_goes_on_for_hours() -> None:

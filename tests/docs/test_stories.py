@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from loadtest.stories import DIRECTORY, STORIES
 from tests.cli.command import ROOT, trainfare
+from tests.docs.shown_stories import BLOCKS
 
-PAGE = (ROOT / "docs" / "stories.md").read_text()
-BLOCKS = re.findall(r"```\n\$ trainfare (.*?)\n(.*?)```", PAGE, re.DOTALL)
 LARGEST_BYTES = 200_000
 
 

@@ -14,6 +14,7 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.clock import ManualClock
 from streams.explain.why.sql import BUDGETS
+from streams.worker.ledger_rules.reader import LedgerReader
 from tests.logged import logged
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
@@ -125,6 +126,15 @@ def test_a_worker_that_lost_its_session_stores_nothing(store: ClickHouseStore) -
         assert len(alerts(store)) == 1
 
     run(scenario())
+
+
+def test_how_long_a_late_shard_is_waited_for_can_be_set(store: ClickHouseStore) -> None:
+    ledger = metered(store)
+    ledger.books(T0 + 30 * MINUTE_MS, T0 + 5 * MINUTE_MS)
+    for late_ms, until_ms in ((10 * MINUTE_MS, T0 + 20 * MINUTE_MS), (HOUR_MS, T0 + 5 * MINUTE_MS)):
+        accrued = LedgerReader(store, late_ms).accrued(T0 + 30 * MINUTE_MS)
+        assert accrued is not None
+        assert accrued.until_ms == until_ms
 
 
 def test_a_late_shard_delays_for_five_minutes_and_causes_nothing(

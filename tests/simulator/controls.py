@@ -78,6 +78,7 @@ def versions_without_owner(patch: Patch) -> None:
     patch.setattr(VersionClock, "__init__", begin)
     patch.setattr(VersionClock, "enter", lambda *_: None)
     patch.setattr(VersionClock, "next", following)
+    patch.setattr(VersionClock, "is_above", lambda *_: False)
     patch.setattr(restoring, "refuse_if_later", lambda *_: None)
 
 

@@ -93,6 +93,12 @@ class Allowed:
     static: bool | None = None  # whether members are static; None: drawn
 
 
+# Few faults, each a death with a request on its way: a later takeover would put right what it leaves behind.
+LATE = Allowed(
+    kinds=("kill sending at",), points=(JOB_MINUTES, NODE_MINUTES), counts=(2,), dropped=False, static=True
+)
+
+
 def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
     """Draw what goes wrong while the script is written."""
     workers = rng.choice((1, 2, 2, 3))

@@ -34,3 +34,11 @@ KNOWN: dict[int, str] = {
     66720: "an owner with an old snapshot opened an alert again that was over, and ended: its row stayed",
     66810: "a job without a price had left all windows: how long its alert held, and whether, was by chance",
 }
+
+#: The same where workers die in the middle of sending rows and come back under their static names.
+KNOWN_LATE: dict[int, str] = {
+    105: "a late shard was not waited for any longer, yet expected to be told of in time (a fault of the simulator)",
+    173: "the last records of a log were not believed, as older ones had come with them: time stood still",
+    330: "a shard had stored none of its jobs when it was judged, and was not judged again (a fault of the simulator)",
+    411: "a life that had tried to restore several times gave later versions than the next one: its last row stayed",
+}

@@ -77,16 +77,17 @@ def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
     yield from ({"shard": shard, "accrued_ms": at_ms} for shard, at_ms in first.items())
 
 
+def open_shards(shelf: Shelf) -> set[int]:
+    """The shards with a job that goes on."""
+    return {
+        job["shard"]
+        for job in _jobs(shelf).values()
+        if job["started"] is not None and job["ended"] is None and job["state"] in _OPEN
+    }
+
+
 def _open_shards(shelf: Shelf, _: Bound) -> Iterator[Row]:
-    jobs = _jobs(shelf).values()
-    yield from (
-        {"shard": shard}
-        for shard in {
-            j["shard"]
-            for j in jobs
-            if j["started"] is not None and j["ended"] is None and j["state"] in _OPEN
-        }
-    )
+    yield from ({"shard": shard} for shard in open_shards(shelf))
 
 
 def _runs(shelf: Shelf, bound: Bound) -> Iterator[Row]:

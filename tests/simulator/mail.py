@@ -21,6 +21,10 @@ from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.memory import SHARD
 
 if TYPE_CHECKING:
+    from streams.worker.ledger_rules.judging import LedgerVerdict
+    from streams.worker.ledger_rules.ledger_rules import _Duty
+    from streams.worker.ledger_rules.reader import Accrued
+    from streams.worker.shards.owned_shard import OwnedShard
     from tests.simulator.worker import Worker
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -40,6 +44,9 @@ class Mailbox:
     """All messages of a run, in the order of their arrival; one that came twice is there twice."""
 
     got: list[Message] = field(default_factory=list)
+    #: Whether a look lacks something that it need not wait for.
+    is_guess: Callable[[Accrued], bool] = lambda _: False
+    guessed_ms: int = -1  # the last minute of such a look
 
     @property
     def ids(self) -> set[str]:
@@ -86,18 +93,26 @@ def notifier_of(worker: Worker, mailbox: Mailbox, clock: Clock) -> Notifier:
 class Judge(LedgerRules):
     """Says up to which minute it is done: judged, stored, offered, and its actions planned."""
 
+    mailbox: Mailbox
+
     @property
     def done_ms(self) -> int:
         """0: it has judged nothing."""
         duty = self._duty
         return 0 if duty is None else min(duty.judged_ms or 0, duty.hours.judged_ms or 0)
 
+    async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerVerdict | None:
+        is_due = duty.judged_ms is None or accrued.until_ms > duty.judged_ms
+        if is_due and self.mailbox.is_guess(accrued):
+            self.mailbox.guessed_ms = max(self.mailbox.guessed_ms, accrued.until_ms)
+        return await super()._judge_minutes(duty, owner, accrued)
+
 
 def judge_of(worker: Worker, mailbox: Mailbox, clock: Clock, is_member: Callable[[], bool]) -> Judge:
     """The real one, as `streams.app` wires it."""
     manager = worker.shard_manager
     actions = ActionOptions("live", HOOK, (SECRET,), grace_ms=0)
-    return Judge(
+    judge = Judge(
         worker.store,
         lambda: manager.owned.get(SHARD),
         is_member,
@@ -108,3 +123,5 @@ def judge_of(worker: Worker, mailbox: Mailbox, clock: Clock, is_member: Callable
             worker.store, writer, SlowSender(worker, mailbox), actions, clock, lambda: 1.0
         ),
     )
+    judge.mailbox = mailbox
+    return judge

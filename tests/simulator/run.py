@@ -10,13 +10,14 @@ import gc
 import logging
 import random
 from dataclasses import dataclass, field
+from functools import partial
 
 from streams.worker.takeover import rehydrate
 from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, sums_differences, table_differences
 from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
 from tests.simulator.group import Group
-from tests.simulator.ledger_check import ledger_differences
+from tests.simulator.ledger_check import is_guess, ledger_differences
 from tests.simulator.lives import Lives, Slot
 from tests.simulator.log import Log, Part
 from tests.simulator.mail import Mailbox
@@ -63,6 +64,8 @@ class Run(Lives):
         self.shelf = Shelf()
         self.log = Log(self.script.writes)
         self.mailbox = Mailbox() if self.script.has_budgets else None
+        if self.mailbox is not None:
+            self.mailbox.is_guess = partial(is_guess, self.shelf, self.log)
         self.group = Group(self.world, self.script.partitions, self.plan.session_ms)
         self.slots = [Slot(number) for number in range(self.plan.workers)]
         self.triggers: list[Fault] = []
@@ -224,7 +227,6 @@ class Run(Lives):
                 self.mailbox,
                 self.judged_ms,
                 is_on_time=is_on_time,
-                shards=self.script.partitions,
             )
         if self.world.ahead_ms > _AHEAD_AT_MOST_MS:
             found.append(f"a worker took it to be {self.world.ahead_ms} ms later than it is")

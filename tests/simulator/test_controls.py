@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from tests.simulator import controls
 from tests.simulator.controls import Break
-from tests.simulator.faults import Allowed
+from tests.simulator.faults import LATE, Allowed
 from tests.simulator.run import run_seed
 
 # A process that is killed never begins what it was about to begin.
@@ -15,10 +14,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 
 DEATHS = ("kill", "kill at", "stop", "join")
 ORDERLY = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, pressure=False)
-# Few faults, each a death with a request on its way: a later takeover would put right what it leaves behind.
-LATE = Allowed(
-    kinds=("kill sending at",), points=(JOB_MINUTES, NODE_MINUTES), counts=(2,), dropped=False, static=True
-)
 COMMITTED = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, from_committed=True)
 
 

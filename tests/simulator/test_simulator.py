@@ -15,8 +15,8 @@ import pytest
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from streams.topics import REFERENCE_TOPICS
-from tests.simulator.faults import Allowed
-from tests.simulator.known import KNOWN
+from tests.simulator.faults import LATE, Allowed
+from tests.simulator.known import KNOWN, KNOWN_LATE
 from tests.simulator.run import Result, Run, run_seed
 
 # A process that is killed never begins what it was about to begin.
@@ -43,6 +43,12 @@ def told(result: Result) -> str:
 def test_what_once_failed(seed: int) -> None:
     result = run_seed(seed)
     assert not result.differences, f"{KNOWN[seed]}\n{told(result)}"
+
+
+@pytest.mark.parametrize("seed", KNOWN_LATE)
+def test_what_once_failed_of_workers_that_die_while_they_send(seed: int) -> None:
+    result = run_seed(seed, LATE)
+    assert not result.differences, f"{KNOWN_LATE[seed]}\n{told(result)}"
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, PART))

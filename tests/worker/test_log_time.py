@@ -137,6 +137,16 @@ def test_the_last_records_of_a_log_are_believed_without_one_after_them() -> None
     assert scene.log.now_ms() == NOW_MS + 10_000
 
 
+def test_the_last_records_of_a_log_are_believed_though_older_ones_came_with_them() -> None:
+    """A clock 300 s behind reads all of a log in one go: records of the time before an outage, and of after it."""
+    scene = Scene()
+    scene.clocks.wrong_ms = -300_000
+    for age_ms in (1_000_000, 20):
+        scene.log.observe(scene.clocks.true_ms - age_ms, scene.clocks.true_ms - age_ms, None)
+    scene.idle(30)
+    assert abs(scene.error_ms) <= 1_000
+
+
 def test_one_record_of_tomorrow_in_a_quiet_log_moves_nothing() -> None:
     scene = Scene()
     scene.live(5)

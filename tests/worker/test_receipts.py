@@ -14,7 +14,7 @@ from streams.clock import ManualClock
 from tests.notify.scripted_sender import run
 from tests.oracle.receipts import Hour, figures
 from tests.sinks.stores import empty
-from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, opened
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, at, opened
 from tests.worker.receipts import ON, ended, ids, living, look, stored, told
 
 DAY_MS = 24 * HOUR_MS
@@ -291,5 +291,27 @@ def test_the_canary_and_other_owners_get_none(store: ClickHouseStore) -> None:
         ended(ledger, "other", owner="bob")
         await look(life, ledger, END)
         assert told(life) == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_new_owner", [False, True])
+def test_a_job_that_ends_again_days_later_has_another_receipt(
+    store: ClickHouseStore, is_new_owner: bool
+) -> None:
+    async def scenario() -> None:
+        ledger, life = Ledger(store), living(store)
+        ended(ledger, "resumed")
+        await look(life, ledger, END)
+        ledger.job("resumed", owner="ada")
+        for hours in (10, 23, 25, 30):
+            await look(life, ledger, END + hours * HOUR_MS)
+        if is_new_owner:
+            life = Life(store, life.clock, ON, generation=2)
+        again_ms = END + 40 * HOUR_MS
+        ended(ledger, "resumed", ended_ms=again_ms, states=("completed", "completed"))
+        await look(life, ledger, again_ms)
+        assert [each["ended_ms"] for each in told(life)][-1:] == [again_ms]
+        assert [each["ended"] for each in stored(store)] == [at(END), at(again_ms)]
 
     run(scenario())

@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from schemas.tables import ARCHIVE, JOB_MINUTES
+from sinks.errors import SinkBusy
 from streams import fallbacks
 from streams.engine.batch import LogBatch
 from streams.engine.pricing.book import PriceBook
@@ -101,6 +102,27 @@ def test_a_row_on_its_way_to_the_store_is_waited_for(monkeypatch: pytest.MonkeyP
     assert lab.read(NEWS)
     assert tries == 3
     assert lab.shard.absent(["j"]) == {}
+
+
+def test_a_life_that_restored_in_many_attempts_shares_no_version_with_the_next_one() -> None:
+    """A static member comes back in its generation: what its former process sends last lands under the lower version."""
+
+    def version(now_ms: int, failures: int) -> int:
+        failing = iter([True] * failures)
+
+        def factory(*_: object) -> Shard:
+            if next(failing, False):
+                raise SinkBusy("not answered", 10)
+            return shard()
+
+        attempts = Attempts(3, 5, PriceBook.empty(), now_ms)
+        for _ in range(failures):
+            with pytest.raises(SinkBusy):
+                restore(store, factory, store.insert, attempts)
+        return restore(store, factory, store.insert, attempts).owned.versions.next()
+
+    store = MemoryStore()
+    assert version(T0, failures=20) < version(T0 + 3_000, failures=0)
 
 
 def test_what_was_booked_of_a_lost_job_stays_as_it_is() -> None:

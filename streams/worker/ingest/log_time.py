@@ -150,12 +150,13 @@ class LogTime:
         self._count_ms += min(max(monotonic_ms - self._seen_ms, 0), _STEP_MS)
         self._seen_ms = monotonic_ms
         leap, is_over = self._window.leap, self._count_ms - self._window.began_ms >= _WINDOW_MS
-        if leap is not None and is_over and not self._is_live:
-            # These records may have been the last of this log.
-            slow_ms = leap + self._count_ms - self._clock.now_ms()
-            if slow_ms <= _SLOW_MS:
-                self._close_window(self._count_ms)
+        if leap is not None and is_over and self._may_be_last(leap):
+            self._close_window(self._count_ms)
         return self._count_ms
+
+    def _may_be_last(self, leap: int) -> bool:
+        """Return whether records so far ahead may be the last of this log, read by a machine whose clock is slow."""
+        return not self._is_live and leap + self._count_ms - self._clock.now_ms() <= _SLOW_MS
 
     def _now_ms(self, count_ms: int) -> int:
         if self._offset is not None and self._is_live:
@@ -194,6 +195,9 @@ class LogTime:
             and self._offset > window.most + _TOLERANCE_MS
         ):
             self._offset = window.least
+        leap, offset = window.leap, self._offset
+        if leap is not None and offset is not None and leap > offset and self._may_be_last(leap):
+            self._window.leap = leap  # older records came with it
 
 
 def in_words(ahead_ms: int) -> str:

@@ -96,6 +96,10 @@ class VersionClock:
         else:
             self._last = Version(incarnation + 1, generation, begin)
 
+    def is_above(self, stored: int) -> bool:
+        """Return whether every version from now on is above this one."""
+        return self._last.pack() >= stored
+
     def next(self) -> int:
         """Return a version that was never issued before."""
         self._last = self._last._replace(counter=self._last.counter + 1)

@@ -60,7 +60,7 @@ class Attempts:
     generation: int
     book: PriceBook
     now_ms: int
-    given: int = 0  # the newest version that any attempt began with
+    versions: VersionClock | None = None  # a block for all attempts: one for each would outrun the seconds
     proven: int = 0  # the group confirmed our generation after this version was read
 
 
@@ -78,13 +78,15 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
     chain = store.snapshots.load(number)
     newest = store.readback.max_version(number)
     refuse_if_later(number, newest, generation, attempts.proven)
-    versions = VersionClock(max(newest, attempts.given), generation, attempts.now_ms)
-    attempts.given = versions.next()
+    versions = attempts.versions
+    if versions is None or not versions.is_above(newest):
+        versions = attempts.versions = VersionClock(newest, generation, attempts.now_ms)
+    first = versions.next()
     shard = factory(number, book, chain.blobs)
     if shard.snapshots.unswept_from is None:
         # Otherwise its owner had not yet fenced late rows of the owner before, so some may be older than the snapshot.
         shard.snapshots.unswept_from = chain.version
-    takeover = Takeover(shard.snapshots.unswept_from, attempts.given)
+    takeover = Takeover(shard.snapshots.unswept_from, first)
     put_right = _fence_rows(store, shard, put, attempts.number, shard.snapshots.unswept_from, versions)
     if shard.price_changes is not None:
         shard.adopt_repriced(repriced(store, shard, number, shard.price_changes), shard.price_changes)

@@ -16,6 +16,7 @@ from schemas.column_types import (
     MEASURES,
     MILLI,
     MONEY,
+    OFFSETS,
     SECOND,
     TEXT,
     schema_of,
@@ -86,6 +87,9 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         purchase=TEXT,
         # The time of this attempt that no lower-numbered attempt covers; with samples only, its sampled seconds.
         wall_clock_ms=pa.int64(),
+        # Its spans, in ms since the hour began; with samples only, of each minute from its beginning.
+        wall_clock_from_ms=OFFSETS,
+        wall_clock_until_ms=OFFSETS,
         queued_ms=pa.int64(),
         starting_ms=pa.int64(),  # part of the wall-clock time
         gpu_milli_ms=pa.int64(),

@@ -5,6 +5,7 @@ It must not compute, and must not forgive: quantities and costs are taken as the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from operator import add
 from typing import Any
@@ -104,6 +105,7 @@ _HOUR = (
     "lost_cost_usd",
     "starting_lost_cost_usd",
 )
+_SPANS = ("wall_clock_from_ms", "wall_clock_until_ms")
 _NODE_HOUR = (*PRICE_FIELDS, "team", "paid_ms", "gpu_milli_ms", "unpriced_gpu_milli_ms", "cost_usd")
 _JOB = (
     "state",
@@ -127,12 +129,13 @@ def tables_of(select: Select) -> Tables:
             job_id, attempt, minute_s, *rest = key
             where = LedgerKey(minute_s // 60, job_id, attempt, *rest)
             found.ledger[where] = LedgerRow(quantity, cost_nano, lost, lost_nano)
-    for key, *values in select(JOB_HOURS, _HOUR):
+    for key, begins, ends, *values in select(JOB_HOURS, (*_SPANS, *_HOUR)):
         if any(values):
             job_id, attempt, hour_s, *fields = key
             where_hour = HourKey(job_id, attempt, hour_s // 3600, tuple(fields))
             measures, costs = values[: -len(COMPONENTS) - 2], values[-len(COMPONENTS) - 2 :]
-            found.hours[where_hour] = HourRow._make((*measures, tuple(costs[:-2]), *costs[-2:]))
+            by_minute = _by_minute(hour_s * 1000, zip(begins, ends, strict=True))
+            found.hours[where_hour] = HourRow._make((*measures, tuple(costs[:-2]), *costs[-2:], by_minute))
     for key, *values in select(JOB_USAGE_MINUTES, _USAGE):
         job_id, attempt, minute_s, _ = key
         so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0, 0, 0))
@@ -148,6 +151,17 @@ def tables_of(select: Select) -> Tables:
     for key, state, wall_clock_ms in select(ATTEMPTS, ("state", "wall_clock_ms")):
         found.attempts[key] = AttemptRow(state, wall_clock_ms)
     return found
+
+
+def _by_minute(hour_ms: int, spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """How much of each minute spans of an hour cover."""
+    found: Counter[int] = Counter()
+    for from_ms, until_ms in spans:
+        assert 0 <= from_ms < until_ms <= 3_600_000
+        for start_ms in range(from_ms - from_ms % 60_000, until_ms, 60_000):
+            inside_ms = min(until_ms, start_ms + 60_000) - max(from_ms, start_ms)
+            found[(hour_ms + start_ms) // 60_000] += inside_ms
+    return tuple(sorted(found.items()))
 
 
 def _add_nodes(select: Select, found: Tables) -> None:

@@ -66,7 +66,7 @@ class Fleet:
         for price in PRICES:
             self._out.price(begin_ms, {**price, "effective_ms": begin_ms})
         for rule in RULES:
-            self._out.control(begin_ms, kind="rule", **rule)
+            self._out.rule(begin_ms, rule)
         for owner, url in addresses.items():
             self._out.control(begin_ms, "owner", owner, webhook=url)
         for name, pool in POOLS.items():

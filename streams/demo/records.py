@@ -78,6 +78,10 @@ class Writer:
         """Write a control, e.g. an owner's address."""
         self._write(Topic.CONTROLS, time_ms, {"kind": kind, "name": name, **fields})
 
+    def rule(self, time_ms: int, fields: Mapping[str, object]) -> None:
+        """Write settings of a rule."""
+        self._write(Topic.CONTROLS, time_ms, {"kind": "rule", **fields})
+
     def _write(self, topic: Topic, time_ms: int, fields: Mapping[str, object]) -> None:
         self._count += 1
         named = {name: value for name, value in fields.items() if value is not None}

@@ -24,7 +24,7 @@ _PRICED: Final = (Topic.JOBS, Topic.NETWORK, Topic.STORAGE, Topic.PRICES)
 _CHANGED: Final[Mapping[str, Mapping[str, object]]] = {"nlp-share": {"thresholds": {"share_ratio": 0.1}}}
 
 
-class Part(NamedTuple):
+class StoryPart(NamedTuple):
     """How a story is played: at its own time of day, or later, and what is told of it when."""
 
     delay_ms: int  # whole hours: some rules are judged by the hour
@@ -32,19 +32,21 @@ class Part(NamedTuple):
     caption: str
 
 
-PARTS: Final[Mapping[str, Part]] = {
-    "retry-loop": Part(
+PARTS: Final[Mapping[str, StoryPart]] = {
+    "retry-loop": StoryPart(
         2 * _HOUR_MS, 7, "llama-sft runs out of memory; its launcher will start it again and again"
     ),
-    "cross-region": Part(
+    "cross-region": StoryPart(
         0, 91, "the data set of vit-pretrain moves to us-west-2, and it reads a terabyte an hour"
     ),
-    "spot-fallback": Part(
+    "spot-fallback": StoryPart(
         0, 132, "diffusion-xl loses its spot nodes; the autoscaler finds room on demand only"
     ),
-    "idle-gpus": Part(_HOUR_MS, 61, "the kernel of notebook-7 dies; the notebook keeps its four GPUs"),
-    "oversized": Part(0, 185, "lin starts test-12 with the launcher's default, 64 GPUs, and goes to lunch"),
-    "team-takes-cluster": Part(0, 90, "team nlp starts more and larger trials of its sweep: 168 GPUs"),
+    "idle-gpus": StoryPart(_HOUR_MS, 61, "the kernel of notebook-7 dies; the notebook keeps its four GPUs"),
+    "oversized": StoryPart(
+        0, 185, "lin starts test-12 with the launcher's default, 64 GPUs, and goes to lunch"
+    ),
+    "team-takes-cluster": StoryPart(0, 90, "team nlp starts more and larger trials of its sweep: 168 GPUs"),
 }
 
 

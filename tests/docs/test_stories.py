@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.stories import DIRECTORY, STORIES
+from loadtest.stories import DIRECTORY
+from streams.demo.story_logs import STORIES
 from tests.cli.command import ROOT, trainfare
 from tests.docs.shown_stories import BLOCKS
 

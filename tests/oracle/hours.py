@@ -37,6 +37,14 @@ class HourSums:
         self.gpu_milli_ms = self.lost_gpu_milli_ms = self.unpriced_gpu_milli_ms = 0
         self.cost_nano = dict.fromkeys(COMPONENTS, 0)
         self.lost_cost_nano = self.starting_lost_cost_nano = 0
+        self.wall_clock_by_minute: dict[int, int] = {}
+
+    def add_time(self, start_ms: int, end_ms: int) -> None:
+        """Add time that was paid."""
+        self.wall_clock_ms += end_ms - start_ms
+        for minute in range(start_ms // MINUTE_MS, -(-end_ms // MINUTE_MS)):
+            inside_ms = min(end_ms, (minute + 1) * MINUTE_MS) - max(start_ms, minute * MINUTE_MS)
+            self.wall_clock_by_minute[minute] = self.wall_clock_by_minute.get(minute, 0) + inside_ms
 
     def add(self, key: LedgerKey, row: LedgerRow) -> None:
         """Add a row of one of its minutes."""
@@ -71,6 +79,7 @@ class HourSums:
             tuple(min(cost, LARGEST_COST_NANO) for cost in self.cost_nano.values()),
             min(self.lost_cost_nano, LARGEST_COST_NANO),
             min(self.starting_lost_cost_nano, LARGEST_COST_NANO),
+            tuple(sorted(self.wall_clock_by_minute.items())),
         )
 
 
@@ -96,12 +105,14 @@ def hour_rows(
         segments = attempt.segments(as_of_ms)
         for segment in segments:
             own = _without((segment.start_ms, segment.end_ms), covered)
-            for hour, fields, length_ms in _by_hour(own, fields_at):
-                at(number, hour, fields).wall_clock_ms += length_ms
-                at(number, hour, fields).starting_ms += length_ms if segment.phase == "starting" else 0
+            for hour, fields, start_ms, end_ms in _by_hour(own, fields_at):
+                at(number, hour, fields).add_time(start_ms, end_ms)
+                at(number, hour, fields).starting_ms += (
+                    end_ms - start_ms if segment.phase == "starting" else 0
+                )
         covered = union([*covered, *_spans(segments)])
-        for hour, fields, length_ms in _by_hour(_waits(attempt), fields_at):
-            at(number, hour, fields).queued_ms += length_ms
+        for hour, fields, start_ms, end_ms in _by_hour(_waits(attempt), fields_at):
+            at(number, hour, fields).queued_ms += end_ms - start_ms
         samples = [s for s in log.samples if s.attempt == number]
         for minute, usage_row in usage(samples).items():
             # "a minute of samples has the fields of its newest sample, else those that held when it ended"
@@ -109,7 +120,8 @@ def hour_rows(
             at(number, minute // 60, fields).add_usage(usage_row)
         if attempt.metered:
             for second in _seconds(samples):
-                at(number, second // 3600, fields_at.at(second * 1000)[1]).wall_clock_ms += 1000
+                paid = at(number, second // 3600, fields_at.at(second * 1000)[1])
+                paid.add_time(second * 1000, (second + 1) * 1000)
     rows = {key: found.row() for key, found in sums.items()}
     return {key: row for key, row in rows.items() if any(row[:10]) or any(row.cost_nano)}
 
@@ -148,10 +160,10 @@ def _without(span: Interval, covered: list[Interval]) -> list[Interval]:
     return [*left, (start_ms, end_ms)]
 
 
-def _by_hour(intervals: Iterable[Interval], held: Held) -> Iterator[tuple[int, Fields, int]]:
-    """Each hour of the intervals, the price fields in it, and the ms of both."""
+def _by_hour(intervals: Iterable[Interval], held: Held) -> Iterator[tuple[int, Fields, int, int]]:
+    """Each hour of the intervals, the price fields in it, and the time of both."""
     for start_ms, end_ms in intervals:
         for hour in range(start_ms // HOUR_MS, -(-end_ms // HOUR_MS)):
             inside = max(start_ms, hour * HOUR_MS), min(end_ms, (hour + 1) * HOUR_MS)
             for from_ms, until_ms in held.cut(*inside):
-                yield hour, held.at(from_ms, of_samples=False)[1], until_ms - from_ms
+                yield hour, held.at(from_ms, of_samples=False)[1], from_ms, until_ms

@@ -96,6 +96,9 @@ class HourRow(NamedTuple):
     cost_nano: tuple[int, ...]  # in the order of COMPONENTS
     lost_cost_nano: int
     starting_lost_cost_nano: int  # part of it: of rows with phase `starting`
+    wall_clock_by_minute: tuple[
+        tuple[int, int], ...
+    ] = ()  # (minute, ms) of `wall_clock_ms`, where there is any
 
 
 class UsageRow(NamedTuple):

@@ -43,6 +43,20 @@ class Job:
     end: str = ""  # how it ended; '': it goes on
     deadline: int | None = None
     budget: Mapping[str, str] = field(default_factory=dict)
+    pauses: tuple[
+        tuple[int, int], ...
+    ] = ()  # in order, (from, until) ms after its start: it is paid, but does not run
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """When it runs: (from_ms, until_ms)."""
+        start_ms = self.minutes.start
+        edges = [0, *(edge for pause in self.pauses for edge in pause), self.length * MINUTE_MS]
+        return [(start_ms + a, start_ms + b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
+
+    def ran_ms(self, from_ms: int, until_ms: int) -> int:
+        """For how long it ran between two instants."""
+        return sum(max(0, min(b, until_ms) - max(a, from_ms)) for a, b in self.spans)
 
     @property
     def minutes(self) -> range:
@@ -114,7 +128,7 @@ class Story:
                     used = found.setdefault(minute, [0, 0, 0])
                     used[0] += job.cents * CENT_NANO
                     used[1] += job.milli_gpus * MINUTE_MS
-                    used[2] += MINUTE_MS
+                    used[2] += job.ran_ms(minute, minute + MINUTE_MS)
         return found
 
     def store(self, store: ClickHouseStore) -> None:
@@ -169,8 +183,14 @@ def _hour_rows(job: Job) -> Iterator[dict[str, Any]]:
     for hour in sorted({minute // HOUR_MS * HOUR_MS for minute in job.minutes}):
         count = sum(hour <= minute < hour + HOUR_MS for minute in job.minutes)
         component = "gpu" if job.milli_gpus else "compute"
+        spans = [
+            (max(a - hour, 0), min(b - hour, HOUR_MS))
+            for a, b in job.spans
+            if a < hour + HOUR_MS and b > hour
+        ]
         yield {
-            "job_id": job.job_id, "hour": _at(hour), "wall_clock_ms": count * MINUTE_MS,
+            "job_id": job.job_id, "hour": _at(hour), "wall_clock_ms": sum(b - a for a, b in spans),
+            "wall_clock_from_ms": [a for a, _ in spans], "wall_clock_until_ms": [b for _, b in spans],
             "gpu_milli_ms": count * job.milli_gpus * MINUTE_MS,
             f"{component}_cost_usd": _usd(count * job.cents * CENT_NANO),
         }  # fmt: skip
@@ -197,10 +217,12 @@ def _jobs(draw: st.DrawFn, number: int) -> Job:
     end = draw(st.sampled_from(["", "completed", "failed"]))
     length = draw(st.integers(1, LENGTH - start)) if end else LENGTH - start
     limit = {"usd": f"{draw(st.integers(1, 60))}"} if draw(st.booleans()) else {}
+    edges = sorted(draw(st.sets(st.integers(0, length * MINUTE_MS), max_size=8)))
     return Job(
         f"j{number}", names, start, length,
         draw(st.integers(0, 60)), draw(st.sampled_from([0, 500, 8_000])), draw(st.sampled_from(["", *_NODES])),
         end, draw(st.sampled_from([None, start + 30, start + 180])), limit,
+        tuple(zip(edges[::2], edges[1::2], strict=False)),  # the last edge of an odd number is left out
     )  # fmt: skip
 
 

@@ -175,3 +175,28 @@ def test_a_control_that_comes_later_judges_what_comes_later(tmp_path: Path) -> N
     (found,) = rows(tmp_path / "data", ALERTS)
     assert (found["severity"], found["started_ms"] - T0) == ("page", 30 * MINUTE_MS)
     assert found["resolved_ms"] - T0 == 40 * MINUTE_MS
+
+
+def test_a_paused_job_uses_its_wall_clock_budget_only_while_it_runs(tmp_path: Path) -> None:
+    """It runs for 60,000 ms, 60,007 ms from 00:39 on, and from 00:50 on; its own budget is 120,001 ms, that of the team 6 min."""
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        budget("b", team="vision", wall_clock_hours=0.1, per="day"),
+        started("one", gpus=1, budget={"wall_clock_hours": 120_001 / 3_600_000}),
+        (T0 + MINUTE_MS, "jobs", {"job_id": "one", "type": "suspended"}),
+        (T0 + 39 * MINUTE_MS, "jobs", {"job_id": "one", "type": "resumed"}),
+        (T0 + 40 * MINUTE_MS + 7, "jobs", {"job_id": "one", "type": "suspended"}),
+        (T0 + 50 * MINUTE_MS, "jobs", {"job_id": "one", "type": "resumed"}),
+        ended("one", T0 + 62 * MINUTE_MS),
+    )
+    replay(tmp_path / "data", log)
+    found = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_used"]
+    minutes = [(each["name"], (each["started_ms"] - T0) / MINUTE_MS) for each in found]
+    assert minutes == [("one", 40), ("one", 41), ("vision", 51), ("vision", 53), ("vision", 54)]
+    assert found[2]["summary"].startswith(
+        "team vision has used 50.0 % of its budget b for 2023-12-09: 3 min of 6 min of run time; "
+    )
+    use = "SELECT budget, used_wall_clock_hours AS hours FROM budget_use FINAL WHERE subject_kind = 'team'"
+    (used,) = rows(tmp_path / "data", use)
+    assert round(used["hours"] * 3_600_000) == 14 * MINUTE_MS + 7

@@ -95,17 +95,24 @@ def _subjects(log: Log, tables: Tables) -> Iterator[BudgetSubject]:
 
 
 def used_by_minute(tables: Tables, match: dict[str, str], until_ms: int) -> dict[int, list[int]]:
-    """What matching jobs used: nano-dollars, thousandths of a GPU times ms; run time only of a job that runs on."""
+    """What matching jobs used: nano-dollars, thousandths of a GPU times ms, ms of run time."""
     found: dict[int, list[int]] = {}
+
+    def at(job_id: str, minute: int) -> list[int] | None:
+        job = tables.jobs[job_id]
+        fields = {"job_id": job_id, "team": job.team, "owner": job.owner}
+        if minute * MINUTE_MS >= until_ms or any((fields[n] or "") != value for n, value in match.items()):
+            return None
+        return found.setdefault(minute * MINUTE_MS, [0, 0, 0])
+
     for key, row in tables.ledger.items():
-        job = tables.jobs[key.job_id]
-        fields = {"job_id": key.job_id, "team": job.team, "owner": job.owner}
-        if key.minute * MINUTE_MS < until_ms and all(
-            (fields[n] or "") == value for n, value in match.items()
-        ):
-            used = found.setdefault(key.minute * MINUTE_MS, [0, 0, 0])
+        if (used := at(key.job_id, key.minute)) is not None:
             used[0] += row.cost_nano
             used[1] += row.quantity if key.component == "gpu" else 0
+    for hour_key, hour in tables.hours.items():
+        for minute, ran_ms in hour.wall_clock_by_minute:
+            if (used := at(hour_key.job_id, minute)) is not None:
+                used[2] += ran_ms
     return found
 
 
@@ -119,8 +126,6 @@ def _budget(
     guessed_ms: int,
 ) -> Iterator[str]:
     budget = subject.budget
-    if budget.limits.wall_clock_ms is not None:
-        return  # what each minute has of it is a figure of the hour, and moves with it
     limits = _limits(budget.limits)
     period = period_at(budget.per, judged_ms)
     spent = used_by_minute(tables, dict(subject.match), judged_ms)

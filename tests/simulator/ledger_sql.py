@@ -160,19 +160,19 @@ def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Ro
 
 
 def _wall_clock(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
-    jobs, walls = _jobs(shelf), dict[tuple[str, int], int]()
-    for job_id, hour_s, shard, wall in _read(shelf, JOB_HOURS, "job_id", "hour", "shard", "wall_clock_ms"):
-        hour_ms = hour_s * 1000
-        if bound["from_ms"] <= hour_ms < bound["to_ms"] and _is_certain(bound, shard, hour_ms):
-            walls[job_id, hour_ms] = walls.get((job_id, hour_ms), 0) + wall
-    sums: dict[tuple[tuple[str, ...], int], int] = {}
-    for (job_id, hour_ms), wall in walls.items():
+    jobs, sums = _jobs(shelf), dict[tuple[tuple[str, ...], int], int]()
+    names = ("job_id", "hour", "shard", "wall_clock_from_ms", "wall_clock_until_ms")
+    for job_id, hour_s, shard, begins, ends in _read(shelf, JOB_HOURS, *names):
         group = _group(fields, jobs, job_id)
-        begin_ms = min(max(hour_ms, jobs.get(job_id, {}).get("started") or 0), hour_ms + HOUR_MS - wall)
-        for minute_ms in range(hour_ms, min(hour_ms + HOUR_MS, bound["to_ms"]), MINUTE_MS):
-            ms = min(begin_ms + wall, minute_ms + MINUTE_MS) - max(begin_ms, minute_ms)
-            if ms > 0 and _is_wanted(fields, group, bound):
-                sums[group, minute_ms] = sums.get((group, minute_ms), 0) + ms
+        if not bound["from_ms"] <= hour_s * 1000 < bound["to_ms"] or not _is_wanted(fields, group, bound):
+            continue
+        for begin_ms, end_ms in (
+            (hour_s * 1000 + b, hour_s * 1000 + e) for b, e in zip(begins, ends, strict=True)
+        ):
+            for minute_ms in range(begin_ms // MINUTE_MS * MINUTE_MS, end_ms, MINUTE_MS):
+                if minute_ms < bound["to_ms"] and _is_certain(bound, shard, minute_ms):
+                    ms = min(end_ms, minute_ms + MINUTE_MS) - max(begin_ms, minute_ms)
+                    sums[group, minute_ms] = sums.get((group, minute_ms), 0) + ms
     for (group, minute_ms), ms in sums.items():
         yield {**dict(zip(fields, group, strict=True)), "minute_ms": minute_ms, "wall": ms}
 

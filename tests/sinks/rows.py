@@ -37,7 +37,7 @@ def _usual(field: pa.Field) -> Any:
         return MINUTE
     if pa.types.is_decimal(kind):
         return Decimal(0)
-    if pa.types.is_map(kind):
+    if pa.types.is_map(kind) or pa.types.is_list(kind):
         return []
     if pa.types.is_floating(kind):
         return 0.0

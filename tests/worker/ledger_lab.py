@@ -97,7 +97,13 @@ class Ledger:
                 if job == job_id and hour_ms <= minute_ms < hour_ms + HOUR_MS
             ]
             usd = Decimal(sum(spent for _, spent in inside)) / 100
-            measures = {"gpu_milli_ms": 60_000_000 * len(inside), "wall_clock_ms": MINUTE_MS * len(inside)}
+            begins = sorted(minute_ms - hour_ms for minute_ms, _ in inside)
+            measures = {
+                "gpu_milli_ms": 60_000_000 * len(inside),
+                "wall_clock_ms": MINUTE_MS * len(inside),
+                "wall_clock_from_ms": begins,
+                "wall_clock_until_ms": [begin + MINUTE_MS for begin in begins],
+            }
             row = {"job_id": job_id, "hour": at(hour_ms), "gpu_cost_usd": usd, "shard": shard, **measures}
             stored.append(row | ({} if sku else {"unpriced_gpu_milli_ms": 1}))
         self._put(JOB_HOURS, *stored)

@@ -147,8 +147,8 @@ def _limits(value: Mapping[str, object]) -> Limits:
         raise MalformedControlError(f"usd: got {shown(value['usd'])}, {error}") from None
     return Limits(
         nano,
-        None if gpu is None else int(gpu * HOUR_MS * MILLI),
-        None if wall is None else int(wall * HOUR_MS),
+        None if gpu is None else round(gpu * HOUR_MS * MILLI),
+        None if wall is None else round(wall * HOUR_MS),
     )
 
 

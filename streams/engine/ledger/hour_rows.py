@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.column_types import SECOND
+from schemas.column_types import OFFSETS, SECOND
 from schemas.columns import money, table_of, take_text
 from schemas.events import PRICE_FIELDS
 from schemas.tables import JOB_HOURS, SCHEMAS
@@ -23,6 +23,7 @@ from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.kernels.arrays import INT64_MAX
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.hours import sum_hours
+from streams.engine.kernels.overlaps import overlaps
 from streams.engine.ledger.rows import flat_intervals
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.hours import (
@@ -49,6 +50,9 @@ from streams.engine.timeline.lines import Lines
 _Columns = tuple[int, int, int, int, int, int]
 _BILLED: Final[_Columns] = (WALL_CLOCK, STARTING, -1, -1, -1, -1)
 _WAITED: Final[_Columns] = (QUEUED, -1, -1, -1, -1, -1)
+#: In place of a price, of time that has none: from the end of the list of prices.
+_BILLED_PRICE: Final = -1
+_WAITED_PRICE: Final = -2
 _MEASURE_COLUMNS: Final = (
     "wall_clock_ms", "queued_ms", "starting_ms", "gpu_milli_ms", "lost_gpu_milli_ms", "unpriced_gpu_milli_ms",
     "sampled_gpu_ms", "productive_gpu_ms", "tensor_gpu_ms", "tensor_sampled_gpu_ms",
@@ -70,6 +74,7 @@ class HourRows:
         self._field_index: dict[Fields, int] = {}
         self._keeps = array("b")  # whether it is written even if it is empty
         self._singles: list[tuple[int, list[int]]] = []  # (row, its sums of single rows)
+        self._sampled: list[tuple[int, int, int]] = []  # (row, from_ms, until_ms): paid by samples alone
         # By attempt, and by piece of its time.
         self._piece_ptr = array("q", [0])
         self._from_ms = array("q")
@@ -120,9 +125,9 @@ class HourRows:
             priced = (line.price, line.phase == "starting")
             self._add_curve(owner, index.setdefault(priced, len(index)), intervals)
         if billed:
-            self._add_curve(owner, -1, billed)
+            self._add_curve(owner, _BILLED_PRICE, billed)
         if waits:
-            self._add_curve(owner, -2, waits)
+            self._add_curve(owner, _WAITED_PRICE, waits)
 
     def _add_curve(self, owner: int, price: int, intervals: Sequence[Interval]) -> None:
         self._owners.append(owner)
@@ -133,13 +138,18 @@ class HourRows:
         """Add the sums of single rows to a row."""
         self._singles.append((row, sums))
 
+    def add_sampled(self, row: int, from_ms: int, until_ms: int) -> None:
+        """Add time that an attempt without events is paid for, in order."""
+        self._sampled.append((row, from_ms, until_ms))
+
     def add_usage(self, piece: UsagePiece) -> None:
         """Add the usage of minutes to a row."""
         self._usage.append(piece)
 
     def table(self, shard: int, version: int) -> pa.Table:
         """Return the rows as a `job_hours` table."""
-        sums = self._summed()
+        ptr, start, end, rate, lost = flat_intervals(self._curves)
+        sums = self._summed(ptr, start, end, rate, lost)
         kept = np.flatnonzero(sums.any(axis=1) | np.array(self._keeps, np.bool_))
         fields, sums = np.array(self._fields, np.int32)[kept], sums[kept]
         size = len(kept)
@@ -156,22 +166,56 @@ class HourRows:
         for place, name in enumerate(_MEASURE_COLUMNS):
             values = np.ascontiguousarray(sums[:, place])
             columns[name] = pa.array(values) if place < FIRST_COST else money(values)
+        columns |= self._spans(ptr, start, end, kept)
         return table_of(SCHEMAS[JOB_HOURS], columns)
 
-    def _summed(self) -> NDArray[np.int64]:
-        """Return the measures of each row ([n, MEASURES] int64)."""
+    def _spans(
+        self, ptr: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64], kept: NDArray[np.intp]
+    ) -> dict[str, pa.Array]:
+        """Return the columns of the spans in which the kept rows are paid; a row that is not kept has none."""
+        billed = np.flatnonzero(np.array(self._prices, np.int64) == _BILLED_PRICE)
+        owners = np.array(self._owners, np.int32)[billed]
+        found = overlaps(ptr, start, end, billed, owners, self._piece_ptr, self._from_ms, self._until_ms)
+        sampled = np.array(self._sampled, np.int64).reshape(-1, 3)
+        row = np.concatenate([np.array(self._rows, np.int64)[found.piece], sampled[:, 0]])
+        from_ms = np.concatenate([found.from_ms, sampled[:, 1]])
+        until_ms = np.concatenate([found.until_ms, sampled[:, 2]])
+        order = np.lexsort((from_ms, row))
+        row, from_ms, until_ms = row[order], from_ms[order], until_ms[order]
+        # One that goes on where the one before ends is no new span.
+        first = np.ones(row.size, np.bool_)
+        first[1:] = (row[1:] != row[:-1]) | (from_ms[1:] != until_ms[:-1])
+        last = np.append(first[1:], True)[: row.size]
+        begin_ms = HOUR_MS * np.array(self._hours, np.int64)[row[first]]
+        ends = np.cumsum(np.bincount(row[first], minlength=len(self._hours))[kept])
+        offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
+        values = {
+            "wall_clock_from_ms": from_ms[first] - begin_ms,
+            "wall_clock_until_ms": until_ms[last] - begin_ms,
+        }
+        return {
+            name: pa.ListArray.from_arrays(offsets, pa.array(each, pa.uint32()))
+            for name, each in values.items()
+        }
+
+    def _summed(
+        self,
+        ptr: NDArray[np.int64],
+        start: NDArray[np.int64],
+        end: NDArray[np.int64],
+        rate: NDArray[np.int64],
+        lost: NDArray[np.uint8],
+    ) -> NDArray[np.int64]:
+        """Return the measures of each row ([n, MEASURES] int64) of the curves' intervals."""
         sums = np.zeros((len(self._hours), MEASURES), np.int64)
         for row, singles in self._singles:
             sums[row] += [min(value, INT64_MAX) for value in singles]
         self._coverage.add_usage(self._usage, sums, SAMPLED_GPU)
-        price = np.array(
-            self._prices, np.int64
-        )  # -1 and -2, the time without a price, are the last of each list
+        price = np.array(self._prices, np.int64)
         prices = [price for price, _ in self._price_index]
         usd_nano = np.array([*(each.usd_nano for each in prices), 0, 0], np.int64)[price]
         divisor = np.array([*(each.divisor for each in prices), 1, 1], np.int64)[price]
         into = np.array([*starmap(_columns_of, self._price_index), _WAITED, _BILLED], np.int32)[price]
-        ptr, start, end, rate, lost = flat_intervals(self._curves)
         pieces = self._piece_ptr, self._from_ms, self._until_ms, self._rows
         sum_hours(ptr, start, end, rate, lost, self._owners, usd_nano, divisor, into, *pieces, sums)
         np.minimum(sums[:, FIRST_COST:], MAX_COST_NANO, out=sums[:, FIRST_COST:])
@@ -194,6 +238,8 @@ def emptied_hours(rows: pa.Table, shard: int, version: int) -> pa.Table:
     columns = {name: rows[name].combine_chunks() for name in rows.column_names}
     for place, name in enumerate(_MEASURE_COLUMNS):
         columns[name] = pa.array(zeros) if place < FIRST_COST else money(zeros)
+    for name in ("wall_clock_from_ms", "wall_clock_until_ms"):
+        columns[name] = pa.array([[]] * len(rows), OFFSETS)
     columns["shard"] = pa.array(np.full(len(rows), shard, np.uint16))
     columns["version"] = pa.array(np.full(len(rows), version, np.uint64))
     return table_of(SCHEMAS[JOB_HOURS], columns)

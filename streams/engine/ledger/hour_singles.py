@@ -5,7 +5,7 @@ The sums of an hour are kept while its price fields stay; where they change with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
@@ -68,10 +68,31 @@ class SingleSums:
                 attempt.row_sums.put(hour, known)
         return known
 
+    def sampled_spans(self, hour: int) -> Iterator[tuple[Fields, int, int]]:
+        """Yield price fields and the time that samples alone pay for, by minute (from_ms, until_ms), once the hour is summed.
+
+        The seconds of a minute are put at its beginning.
+        """
+        attempt = self._attempt
+        for minute in self._metered(hour):
+            if seconds := attempt.sampled_s[minute]:
+                from_ms = minute * MINUTE_MS
+                yield minute_fields(attempt, self._line, minute), from_ms, from_ms + 1000 * seconds
+
+    def _metered(self, hour: int) -> list[int]:
+        booked = self._attempt.booked_metered
+        if not booked:
+            return []
+        return [
+            minute
+            for minute in range(hour * MINUTES_PER_HOUR, (hour + 1) * MINUTES_PER_HOUR)
+            if minute in booked
+        ]
+
     def _sum(self, hour: int) -> Sums:
         attempt, sums = self._attempt, Sums()
         minutes = range(hour * MINUTES_PER_HOUR, (hour + 1) * MINUTES_PER_HOUR)
-        metered = [minute for minute in minutes if minute in attempt.booked_metered]
+        metered = self._metered(hour)
         missing = [minute for minute in metered if minute not in attempt.sampled_s]
         if missing:
             found = self._sampled.by_node(self._job.id, attempt.number, missing)

@@ -114,7 +114,10 @@ def write_hours(
             for hour in hours:
                 stretches = _stretches(line, hour) if has_time else []
                 sums = singles.of(hour)
-                _add_hour(job.id, attempt, hour, stretches, sums, _usage(attempt, line, hour, sums), rows)
+                usage = _usage(attempt, line, hour, sums)
+                places = _add_hour(job.id, attempt, hour, stretches, sums, usage, rows)
+                for fields, from_ms, until_ms in singles.sampled_spans(hour):
+                    rows.add_sampled(places[fields], from_ms, until_ms)
         rows.add_curves(attempt.booked_lines, billed[number], [(*wait, 1, 0) for wait in line.waits])
         attempt.changed_hours.clear()
         attempt.owed_hours.clear()
@@ -149,8 +152,8 @@ def _add_hour(
     singles: Sums,
     usage: Sequence[tuple[int, int, Fields]],
     rows: HourRows,
-) -> None:
-    """Add the rows of one hour, and an empty one for all price fields that it no longer has."""
+) -> dict[Fields, int]:
+    """Add the rows of one hour, and an empty one for all price fields that it no longer has; return their positions."""
     written = attempt.written
     places: dict[Fields, int] = {}
     now = [*(fields for _, _, fields in stretches), *singles, *(fields for _, _, fields in usage)]
@@ -166,6 +169,7 @@ def _add_hour(
         rows.add_singles(places[fields], sums)
     for lo, hi, fields in usage:
         _add_usage(job_id, attempt, lo, hi, places[fields], rows)
+    return places
 
 
 def _stretches(line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:

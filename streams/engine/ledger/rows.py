@@ -262,11 +262,14 @@ def _changed_minutes(before: list[Interval], after: list[Interval]) -> int:
     return (end_ms - start_ms) // MINUTE_MS + 2
 
 
-def flat_intervals(lists: Sequence[Sequence[Interval]]) -> tuple[NDArray[np.int64], ...]:
+def flat_intervals(
+    lists: Sequence[Sequence[Interval]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
     """Return interval lists as (ptr, start, end, rate, lost) arrays."""
     ptr = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(intervals) for intervals in lists], out=ptr[1:])
     # One number at a time: numpy converts tuples at three times the cost.
     numbers = chain.from_iterable(chain.from_iterable(lists))
     flat = np.fromiter(numbers, np.int64, 4 * int(ptr[-1])).reshape(-1, 4)
-    return (ptr, *(np.ascontiguousarray(flat[:, column]) for column in range(3)), flat[:, 3].astype(np.uint8))
+    start, end, rate = (np.ascontiguousarray(flat[:, column]) for column in range(3))
+    return ptr, start, end, rate, flat[:, 3].astype(np.uint8)

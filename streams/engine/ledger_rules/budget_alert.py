@@ -31,8 +31,7 @@ from streams.engine.ledger_rules.periods import named
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import limits_of, used_ratio
 
-_UNITS: Final = (1, HOUR_MS * 1_000, HOUR_MS)
-_NAMES: Final = ("", "GPU-hours", "hours of run time")
+_GPU_HOUR: Final = HOUR_MS * 1_000
 
 
 class TopJob(NamedTuple):
@@ -139,8 +138,9 @@ def _binding(found: BudgetFinding) -> tuple[int, str, str]:
     used, limit = found.used[at], limits_of(found.subject.budget.limits)[at] or 0
     if at == 0:
         return at, rounded_usd(used), rounded_usd(limit)
-    unit = _UNITS[at]
-    return at, f"{used / unit:,.1f}", f"{limit / unit:,.1f} {_NAMES[at]}"
+    if at == 1:
+        return at, f"{used / _GPU_HOUR:,.2f}", f"{limit / _GPU_HOUR:,.2f} GPU-hours"
+    return at, span(used), f"{span(limit)} of run time"
 
 
 def _evidence(found: BudgetFinding) -> str:

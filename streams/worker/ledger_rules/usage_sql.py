@@ -15,7 +15,7 @@ from streams.engine.alerts.budgets import MATCHED
 _USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 #: Jobs with what budgets match, ids apart.
-_JOBS: Final = "SELECT job_id, owner, team, project, experiment, started FROM jobs FINAL"
+_JOBS: Final = "SELECT job_id, owner, team, project, experiment FROM jobs FINAL"
 FROM_HOUR: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _OPEN_STATES: Final = "('starting', 'running', 'suspended')"
@@ -111,27 +111,23 @@ WHERE 1{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
 
 
 def wall_clock_sql(fields: Sequence[str]) -> str:
-    """Return each group's run time in each minute of [from_ms, to_ms): in each hour one piece, from its job's start on."""
-    return f"""{_select(fields, "x.minute_ms AS minute_ms, sum(x.ms) AS wall")}
+    """Return each group's run time in each minute of [from_ms, to_ms)."""
+    return f"""{_select(fields, "toInt64(toUnixTimestamp(x.minute)) * 1000 AS minute_ms, sum(x.ms) AS wall")}
 FROM
 (
-    SELECT s.job_id AS job_id, s.hour_ms + 60000 * k AS minute_ms,
-        greatest(0, least(s.begin_ms + s.wall, minute_ms + 60000) - greatest(s.begin_ms, minute_ms)) AS ms
+    SELECT job_id, shard, toDateTime(hour + 60 * k, 'UTC') AS minute,
+        toInt64(least(until_ms, 60000 * (k + 1))) - toInt64(greatest(from_ms, 60000 * k)) AS ms
     FROM
     (
-        SELECT h.job_id AS job_id, h.hour_ms AS hour_ms, h.wall AS wall,
-            least(greatest(h.hour_ms, ifNull(toUnixTimestamp64Milli(b.started), 0)), h.hour_ms + 3600000 - h.wall) AS begin_ms
-        FROM
-        (
-            SELECT job_id, toInt64(toUnixTimestamp(hour)) * 1000 AS hour_ms, sum(wall_clock_ms) AS wall FROM job_hours FINAL
-            WHERE hour >= {FROM_HOUR} AND hour < {_TO} AND {_USERS} AND {_certain("hour")} GROUP BY job_id, hour_ms HAVING wall > 0
-        ) AS h
-        LEFT ANY JOIN ({_JOBS}) AS b ON b.job_id = h.job_id
-    ) AS s
-    ARRAY JOIN range(60) AS k
+        SELECT job_id, shard, hour, from_ms, until_ms FROM job_hours FINAL
+        ARRAY JOIN wall_clock_from_ms AS from_ms, wall_clock_until_ms AS until_ms
+        WHERE hour >= {FROM_HOUR} AND hour < {_TO} AND {_USERS}
+    )
+    ARRAY JOIN range(intDiv(from_ms, 60000), intDiv(until_ms + 59999, 60000)) AS k
+    WHERE minute < {_TO} AND {_certain("minute")}
 ) AS x
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
-WHERE x.ms > 0 AND x.minute_ms < {{to_ms:Int64}}{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
+WHERE 1{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
 
 
 def live_sql(fields: Sequence[str]) -> str:

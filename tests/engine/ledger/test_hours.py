@@ -78,6 +78,36 @@ def test_of_attempts_that_overlap_the_lower_has_the_time() -> None:
     assert [found[attempt, 0, ""].wall_clock_ms for attempt in (1, 2)] == [3000, 1000]
 
 
+def test_spans_are_those_in_which_an_hour_was_paid() -> None:
+    """Starting and running are one span; a pause parts two, and a change of purchase within the hour makes two rows."""
+    machine = Meter(ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS))
+    lines = [
+        job("j", "allocated", T0 + 1, gpu_count=1, purchase="spot"),
+        job("j", "started", T0 + 500),
+        job("j", "suspended", T0 + 1_000),
+        job("j", "resumed", T0 + 61_007),
+        job("j", "updated", T0 + 62_000, purchase="on_demand"),
+        job("j", "completed", T0 + HOUR + 5),
+    ]
+    machine.feed(list(enumerate(lines)))
+    machine.tables()
+    assert spans_of(machine) == {
+        (0, "spot"): [(1, 1_000), (61_007, 62_000)],
+        (0, "on_demand"): [(62_000, HOUR)],
+        (1, "on_demand"): [(0, 5)],
+    }
+
+
+def spans_of(machine: Meter) -> dict[tuple[int, str], list[tuple[int, int]]]:
+    """By hours after T0 and purchase, as they are stored."""
+    found = {}
+    for row in machine.store.tables[JOB_HOURS].values():
+        begins, ends = row["wall_clock_from_ms"], row["wall_clock_until_ms"]
+        hour = int(row["hour"].timestamp()) // 3600 - H0
+        found[hour, row["purchase"]] = list(zip(begins, ends, strict=True))
+    return found
+
+
 def test_time_in_the_queue_counts_once_the_wait_has_ended() -> None:
     waiting = (job("j", "queued", T0 - 1_800_000), job("j", "heartbeat", T0 + 60_000))
     assert hours(*waiting) == {}

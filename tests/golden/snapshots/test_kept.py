@@ -56,7 +56,7 @@ def migrated(name: str, rows: pa.Table) -> pa.Table:
 def empty(kind: pa.DataType) -> object:
     if kind == pa.string():
         return ""
-    if pa.types.is_map(kind):
+    if pa.types.is_map(kind) or pa.types.is_list(kind):
         return []
     if pa.types.is_decimal(kind):
         return Decimal(0)

@@ -195,14 +195,14 @@ class _Demo:
         start_ms, seed = self._start_ms, self._options.seed
         stories = Stories(start_ms)
         fleet = Fleet(start_ms, seed, dict.fromkeys(sorted({*TEAMS, *stories.owners}), webhook))
-        told = _Captions(
+        captions_shown = _Captions(
             heapq.merge(captions(seed), stories.captions()),
             lambda at, what: self._screen.happens(start_ms + at, what),
         )
 
         async def feed(records: list[DemoRecord], to_ms: int) -> None:
             await log.add(records, start_ms, to_ms)
-            told.show_until(to_ms - start_ms)
+            captions_shown.show_until(to_ms - start_ms)
 
         together = _Together(fleet, stories)
         self._pacer = pacer = Pacer(together, feed, start_ms, self._options.speed, self._clock, asyncio.sleep)

@@ -25,10 +25,10 @@ _CHANGED: Final[Mapping[str, Mapping[str, object]]] = {"nlp-share": {"thresholds
 
 
 class StoryPart(NamedTuple):
-    """How a story is played: at its own time of day, or later, and what is told of it when."""
+    """How a story is played: at its own time of day, or later, and which caption it has when."""
 
     delay_ms: int  # whole hours: some rules are judged by the hour
-    told_minute: int  # of the log
+    caption_minute: int  # of the log
     caption: str
 
 
@@ -75,12 +75,12 @@ class Stories:
         return self._records[begin : self._next]
 
     def captions(self) -> Iterator[tuple[int, str]]:
-        """Yield what happens in them, and when; what happened before the start is told at the start."""
-        told = []
+        """Yield what happens in them, and when; what happened before the start comes at the start."""
+        captions = []
         for name, part in PARTS.items():
-            at_ms = BEGIN_MS + part.told_minute * _MINUTE_MS + self._days_ms + part.delay_ms
-            told.append((max(at_ms - self._start_ms, 0), f"story {name}: {part.caption}"))
-        yield from sorted(told)
+            at_ms = BEGIN_MS + part.caption_minute * _MINUTE_MS + self._days_ms + part.delay_ms
+            captions.append((max(at_ms - self._start_ms, 0), f"story {name}: {part.caption}"))
+        yield from sorted(captions)
 
     def _played(self, name: str) -> Iterator[DemoRecord]:
         for line in STORIES[name]().content().splitlines():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import threading
 from collections.abc import Mapping
@@ -24,8 +25,9 @@ from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.segmented_log.directory import LogDirectory
 from streams.segmented_log.errors import LogError
+from streams.segmented_log.frames import Place
 from streams.segmented_log.log import LogOptions
-from streams.topics import REFERENCE_TOPICS, Topic, partition_count
+from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, partition_count
 from streams.transport.admin import DEAD_LETTER_TOPIC
 
 logger = logging.getLogger(__name__)
@@ -97,6 +99,10 @@ class LocalBroker:
             }
         )
 
+    def needed(self, place: Place) -> int | float:
+        """Return the first offset of a partition that the store lacks; dead letters are in the store before they are here."""
+        return (self.group.committed(place) or 0) if place[0] in SHARD_TOPICS else math.inf
+
     def close(self) -> None:
         """Append what waits, and end."""
         if self._loop.is_closed():
@@ -141,7 +147,7 @@ class LocalBroker:
         while True:
             await asyncio.sleep(_DROP_EVERY_S)
             try:
-                await asyncio.to_thread(self.log.drop, lambda place: self.group.committed(place) or 0)
+                await asyncio.to_thread(self.log.drop, self.needed)
             except LogError as fault:
                 logger.warning(
                     "old segments cannot be dropped",

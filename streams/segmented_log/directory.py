@@ -116,7 +116,7 @@ class LogDirectory:
         """Return the log that holds a topic."""
         return self.reference if topic in self._reference_topics else self.events
 
-    def drop(self, needed: Callable[[Place], int]) -> int:
+    def drop(self, needed: Callable[[Place], float]) -> int:
         """Drop old segments of events; see `SegmentedLog.drop`."""
         return self.events.drop(self.now_ms(), needed)
 

@@ -147,7 +147,7 @@ class SegmentedLog:
         with self._lock:
             return self._segments[-1].end - self._segments[0].base
 
-    def drop(self, now_ms: int, needed: Callable[[Place], int]) -> int:
+    def drop(self, now_ms: int, needed: Callable[[Place], float]) -> int:
         """Drop the oldest segments that are too old or too many; return how many.
 
         Args:

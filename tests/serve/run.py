@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import resource
 import tempfile
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import Any, Final
 from aiokafka.record.default_records import DefaultRecordBatch
 from confluent_kafka import KafkaError, Message, Producer
 
+from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from streams.config.load import load_settings
 from streams.config.settings import KafkaSettings
@@ -33,18 +33,19 @@ from streams.transport.security import librdkafka_config
 from tests.chaos.fleet import PLANTED, Event, Fleet
 from tests.chaos.judged import judge
 from tests.chaos.log import Place
-from tests.chaos.stored import stored_books, stored_counts, stored_dead, stored_tables
+from tests.chaos.stored import money_of, stored_books, stored_counts, stored_dead, stored_tables
 from tests.chaos.workers import ROOT, Worker, Workers
 from tests.forked import FORKER, Forked
 from tests.kafka.broker import _free_ports
 from tests.oracle.model import Line
 from tests.property.compare import differences
+from tests.serve.full import MARK
 from tests.store_process import StoreProcess
 
 PARTITIONS: Final = 2
 _BATCH: Final = 60
 _PATIENCE_S: Final = 120.0
-_UNLIMITED: Final = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+_FULL_S: Final = 10.0
 
 
 class Serves(Workers):
@@ -52,7 +53,7 @@ class Serves(Workers):
 
     def _process(self, env: dict[str, str], log: Path) -> Forked:
         command = ("serve", "--data", str(self.directory / "data"))
-        return FORKER.start("streams.cli.main:main", *command, env=env, cwd=ROOT, out=log, err=log)
+        return FORKER.start("tests.serve.full:main", *command, env=env, cwd=ROOT, out=log, err=log)
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Feed(threading.Thread):
     def __init__(self, port: int, data: Path, events: Iterator[Event], rest_s: float, report: Report) -> None:
         super().__init__(daemon=True)
         self._port = port
-        self._token = data / "token"
+        self._data = data
         self._events = events
         self._report = report
         self.rest_s = rest_s
@@ -106,7 +107,7 @@ class Feed(threading.Thread):
         try:
             connection = HTTPConnection("127.0.0.1", self._port, timeout=20)
             headers = {
-                "Authorization": f"Bearer {self._token.read_text().strip()}",
+                "Authorization": f"Bearer {token_of(self._data)}",
                 "Content-Type": "application/json",
             }
             connection.request("POST", "/api/v1/events", body, headers)
@@ -169,7 +170,7 @@ class Chaos:
             assert feed.fault is None, feed.fault
             assert not feed.is_alive()
             life.wait_ready()
-            self._drained()
+            self._settled()
             assert life.terminate() == 0, life.text()[-3000:]
         self._compare(feed)
         return self.report
@@ -182,11 +183,12 @@ class Chaos:
 
     def _disturbed(self, life: Worker) -> Worker:
         assert life.alive, life.text()[-3000:]
-        if self._rng.random() < 0.2 and self._log_files():
+        if self.report.kills % 5 == 1:
+            life.wait_ready()
             self._fill_up(life)
         life.kill()
         self.report.kills += 1
-        if self._rng.random() < 0.5 and self._log_files():
+        if self.report.kills % 2 == 0:
             self._tear()
         self._say(
             f"killed {self.report.kills}, torn {self.report.torn}, full {self.report.full}: {self.report.answers}"
@@ -194,14 +196,16 @@ class Chaos:
         return self._serves.start()
 
     def _fill_up(self, life: Worker) -> None:
-        """No file may grow beyond what the log has now, as on a full disk, for a while."""
+        """Leave no room for the log until a request was refused; see `tests.serve.full`."""
         before = self.report.answers["503 log_full"]
-        last = max(self._log_files())
-        resource.prlimit(
-            life.process.pid, resource.RLIMIT_FSIZE, (last.stat().st_size + 700, resource.RLIM_INFINITY)
-        )
-        time.sleep(self._rng.uniform(0.5, 2))
-        resource.prlimit(life.process.pid, resource.RLIMIT_FSIZE, _UNLIMITED)
+        mark = self._data / "log" / MARK
+        mark.touch()
+        deadline_s = time.monotonic() + _FULL_S
+        while self.report.answers["503 log_full"] == before and time.monotonic() < deadline_s:
+            assert life.alive, life.text()[-3000:]
+            time.sleep(0.05)
+        time.sleep(self._rng.uniform(0, 0.5))
+        mark.unlink()
         self.report.full += self.report.answers["503 log_full"] > before
         time.sleep(self._rng.uniform(0, 1))
 
@@ -219,13 +223,29 @@ class Chaos:
     def _log_files(self) -> list[Path]:
         return list((self._data / "log" / "events").glob("*.log"))
 
-    def _drained(self) -> None:
-        kafka = client_of(self._data)
-        ends = {place: len(lines) for place, lines in logged(self._data).items() if place[0] in SHARD_TOPICS}
+    def _settled(self) -> None:
+        """Wait until everything is committed, and what goes on is paid for, which needs no record."""
+        log = logged(self._data)
+        ends = {place: len(lines) for place, lines in log.items() if lines and place[0] in SHARD_TOPICS}
+        wanted = [rows for rows, _, _ in money_of(judge(log, self._fleet.as_of_ms).tables)]
         deadline_s = time.monotonic() + _PATIENCE_S
-        while (found := committed(kafka, ends)) != {place: end for place, end in ends.items() if end}:
-            assert time.monotonic() < deadline_s, (found, ends)
-            time.sleep(0.3)
+        while committed(client_of(self._data), ends) != ends or self._rows() != wanted:
+            if time.monotonic() > deadline_s:
+                self.report.differences.append("not all was metered in time")
+                return
+            time.sleep(0.5)
+
+    def _rows(self) -> list[int]:
+        """Rows of both ledgers, as the API tells."""
+        return [self._count(table) for table in (JOB_MINUTES, NODE_MINUTES)]
+
+    def _count(self, table: str) -> int:
+        sql = f"SELECT count() AS n FROM {table} FINAL WHERE quantity != 0"
+        headers = {"Authorization": f"Bearer {token_of(self._data)}", "Content-Type": "application/json"}
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
+        connection.request("POST", "/api/v1/query", json.dumps({"sql": sql}), headers)
+        found = json.loads(connection.getresponse().read())
+        return int(str(found["rows"][0][0]))
 
     def _compare(self, feed: Feed) -> None:
         log = logged(self._data)
@@ -254,6 +274,11 @@ class Chaos:
                 if got != wanted:
                     self.report.differences.append(f"{what}: got {got}, want {wanted}")
             store.close()
+
+
+def token_of(data: Path) -> str:
+    """The token of the data directory."""
+    return (data / "token").read_text().strip()
 
 
 def client_of(data: Path) -> KafkaSettings:

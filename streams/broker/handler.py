@@ -10,6 +10,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final
 
 from sinks.errors import SinkError
@@ -133,7 +134,8 @@ class RequestHandler:
         An answer without it would say that the log had ended at a later time (docs/decisions/0015).
         """
         for future in self._log.settled():
-            await asyncio.wrap_future(future)
+            with suppress(LogError):  # it was not written, so there is nothing to wait for
+                await asyncio.wrap_future(future)
 
     def _collected(self, body: Any) -> tuple[int | None, list[Any]]:
         """Return the bytes found and the answer; None instead of bytes: an error, which must not wait."""

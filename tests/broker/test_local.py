@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
+import os
 import socket
 import stat
 import struct
@@ -257,6 +259,29 @@ def test_no_fetch_says_that_the_log_has_ended_while_a_record_of_before_is_synced
         assert answered.is_set()
 
 
+def test_a_fetch_that_waits_for_a_write_outlives_its_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FailingWrite()
+    with local(tmp_path, disk=disk) as broker, caplog.at_level(logging.ERROR, "streams.broker"):
+
+        async def work() -> None:
+            handler = broker._handler
+            writing = broker.log.append([(("jobs", 0), batches_of([event(1)], 1)[0][1])])
+            await asyncio.to_thread(disk.waits.wait, PATIENCE_S)
+            fetching = asyncio.run_coroutine_threadsafe(handler._settled(), broker._loop)
+            await asyncio.sleep(0.1)
+            assert not fetching.done()
+            disk.go.set()
+            await asyncio.wrap_future(fetching)
+            with pytest.raises(LogError):
+                writing[0].result(PATIENCE_S)
+
+        asyncio.run(work())
+        assert send(broker, b"b") == [None]
+    assert caplog.records == []
+
+
 def test_only_what_was_committed_is_dropped(tmp_path: Path) -> None:
     options = LogOptions(segment_bytes=1, retention_bytes=1)
     with local(tmp_path, options) as broker:
@@ -310,6 +335,17 @@ class SlowDisk(Unsynced):
     def sync(self, descriptor: int) -> None:
         self.waits.set()
         assert self.go.wait(PATIENCE_S)
+
+
+class FailingWrite(SlowDisk):
+    """Its first write ends, once it is told to, without room."""
+
+    def write(self, descriptor: int, data: bytes, at: int) -> None:
+        if not self.go.is_set():
+            self.waits.set()
+            assert self.go.wait(PATIENCE_S)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().write(descriptor, data, at)
 
 
 # -- the group -----------------------------------------------------------------------------------------------

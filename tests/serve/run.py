@@ -22,7 +22,7 @@ from typing import Any, Final
 from aiokafka.record.default_records import DefaultRecordBatch
 from confluent_kafka import KafkaError, Message, Producer
 
-from schemas.tables import JOB_MINUTES, NODE_MINUTES
+from schemas.tables import JOB_HOURS, JOB_MINUTES, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from streams.config.load import load_settings
 from streams.config.settings import KafkaSettings
@@ -33,7 +33,7 @@ from streams.transport.security import librdkafka_config
 from tests.chaos.fleet import PLANTED, Event, Fleet
 from tests.chaos.judged import judge
 from tests.chaos.log import Place
-from tests.chaos.stored import money_of, stored_books, stored_counts, stored_dead, stored_tables
+from tests.chaos.stored import stored_books, stored_counts, stored_dead, stored_tables
 from tests.chaos.workers import ROOT, Worker, Workers
 from tests.forked import FORKER, Forked
 from tests.kafka.broker import _free_ports
@@ -227,25 +227,29 @@ class Chaos:
         """Wait until everything is committed, and what goes on is paid for, which needs no record."""
         log = logged(self._data)
         ends = {place: len(lines) for place, lines in log.items() if lines and place[0] in SHARD_TOPICS}
-        wanted = [rows for rows, _, _ in money_of(judge(log, self._fleet.as_of_ms).tables)]
+        tables = judge(log, self._fleet.as_of_ms).tables
+        rows = len(tables.ledger), len(tables.nodes)
+        # Hours of jobs that go on are written with what goes on, every ten seconds, also after a stop.
+        sampled_ms = sum(row.sampled_gpu_ms for row in tables.hours.values())
         deadline_s = time.monotonic() + _PATIENCE_S
-        while committed(client_of(self._data), ends) != ends or self._rows() != wanted:
+        while committed(client_of(self._data), ends) != ends or self._stored() != (*rows, sampled_ms):
             if time.monotonic() > deadline_s:
-                self.report.differences.append("not all was metered in time")
+                self.report.differences.append(f"not all was metered in time: {self._stored()}")
                 return
             time.sleep(0.5)
 
-    def _rows(self) -> list[int]:
-        """Rows of both ledgers, as the API tells."""
-        return [self._count(table) for table in (JOB_MINUTES, NODE_MINUTES)]
-
-    def _count(self, table: str) -> int:
-        sql = f"SELECT count() AS n FROM {table} FINAL WHERE quantity != 0"
+    def _stored(self) -> tuple[int, ...]:
+        """Rows of both ledgers and sampled time of the hours, as the API tells."""
+        sql = (
+            f"SELECT (SELECT count() FROM {JOB_MINUTES} FINAL WHERE quantity != 0),"
+            f" (SELECT count() FROM {NODE_MINUTES} FINAL WHERE quantity != 0),"
+            f" (SELECT sum(sampled_gpu_ms) FROM {JOB_HOURS} FINAL)"
+        )
         headers = {"Authorization": f"Bearer {token_of(self._data)}", "Content-Type": "application/json"}
         connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
         connection.request("POST", "/api/v1/query", json.dumps({"sql": sql}), headers)
         found = json.loads(connection.getresponse().read())
-        return int(str(found["rows"][0][0]))
+        return tuple(int(str(each)) for each in found["rows"][0])
 
     def _compare(self, feed: Feed) -> None:
         log = logged(self._data)

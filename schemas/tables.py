@@ -76,8 +76,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         hour=SECOND,
         job_id=TEXT,
         attempt=pa.uint32(),
-        # The price fields as they held then.
-        cloud=TEXT,
+        cloud=TEXT,  # the price fields as they held then
         region=TEXT,
         zone=TEXT,
         cluster=TEXT,
@@ -87,8 +86,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         purchase=TEXT,
         # The time of this attempt that no lower-numbered attempt covers; with samples only, its sampled seconds.
         wall_clock_ms=pa.int64(),
-        # Its spans, in ms since the hour began; with samples only, of each minute from its beginning.
-        wall_clock_from_ms=OFFSETS,
+        wall_clock_from_ms=OFFSETS,  # its spans since the hour began; with samples only, from each minute's beginning
         wall_clock_until_ms=OFFSETS,
         queued_ms=pa.int64(),
         starting_ms=pa.int64(),  # part of the wall-clock time
@@ -200,8 +198,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     NODE_HOURS: schema_of(
         hour=SECOND,
         node=TEXT,
-        # What it had last in the hour.
-        cloud=TEXT,
+        cloud=TEXT,  # what it had last in the hour
         region=TEXT,
         zone=TEXT,
         cluster=TEXT,

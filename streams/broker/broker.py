@@ -27,6 +27,7 @@ from streams.segmented_log.directory import LogDirectory
 from streams.segmented_log.errors import LogError
 from streams.segmented_log.frames import Place
 from streams.segmented_log.log import LogOptions
+from streams.threads import Threads
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, partition_count
 from streams.transport.admin import DEAD_LETTER_TOPIC
 
@@ -59,6 +60,7 @@ class LocalBroker:
         self._kafka = kafka
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._connections: set[asyncio.Task[None]] = set()
+        self._dropping = Threads("log-retention")
         self._loop = asyncio.new_event_loop()
         self._port = 0
         self.log = LogDirectory(
@@ -147,7 +149,7 @@ class LocalBroker:
         while True:
             await asyncio.sleep(_DROP_EVERY_S)
             try:
-                await asyncio.to_thread(self.log.drop, self.needed)
+                await self._dropping.run(self.log.drop, self.needed)
             except LogError as fault:
                 logger.warning(
                     "old segments cannot be dropped",

@@ -60,7 +60,7 @@ class LocalBroker:
         self._kafka = kafka
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._connections: set[asyncio.Task[None]] = set()
-        self._dropping = Threads("log-retention")
+        self._drop_threads = Threads("log-retention")
         self._loop = asyncio.new_event_loop()
         self._port = 0
         self.log = LogDirectory(
@@ -149,7 +149,7 @@ class LocalBroker:
         while True:
             await asyncio.sleep(_DROP_EVERY_S)
             try:
-                await self._dropping.run(self.log.drop, self.needed)
+                await self._drop_threads.run(self.log.drop, self.needed)
             except LogError as fault:
                 logger.warning(
                     "old segments cannot be dropped",

@@ -54,7 +54,9 @@ def publish(
 ) -> None:
     """Publish events from JSONL files to Kafka: one {"topic": "jobs", "value": {...}} a line; or move the log of `trainfare serve` there."""
     settings = settings_for()
-    if len(files) == 1 and files[0].is_dir():
+    from streams.segmented_log.directory import DIRECTORY  # loads what only a log on disk needs
+
+    if len(files) == 1 and (files[0] / DIRECTORY).is_dir():
         _move(files[0], settings)
         return
     must_exist(files)

@@ -50,10 +50,12 @@ def extreme(table: str) -> dict[str, Any]:
             values[field.name] = bytes(range(256))
         elif pa.types.is_string(kind):
             values[field.name] = "ä'\\\n\t\"`;{}"
-        elif pa.types.is_map(kind) and pa.types.is_floating(kind.item_type):
-            values[field.name] = [("k'", 1.7976931348623157e308), ("", -5e-324)]
+        elif pa.types.is_list(kind):
+            values[field.name] = [0, 2 ** (kind.value_type.bit_width - 1) - 1]
         elif pa.types.is_map(kind):
-            values[field.name] = [("k'", "v\n"), ("", "ü")]
+            numbers, texts = (1.7976931348623157e308, -5e-324), ("v\n", "ü")
+            edges = numbers if pa.types.is_floating(kind.item_type) else texts
+            values[field.name] = list(zip(("k'", ""), edges, strict=True))
         elif kind.unit == "ms":
             values[field.name] = datetime.fromisoformat("2026-03-01T10:00:59.999+00:00")
     return values

@@ -195,7 +195,7 @@ def test_a_paused_job_uses_its_wall_clock_budget_only_while_it_runs(tmp_path: Pa
     minutes = [(each["name"], (each["started_ms"] - T0) / MINUTE_MS) for each in found]
     assert minutes == [("one", 40), ("one", 41), ("vision", 51), ("vision", 53), ("vision", 54)]
     assert found[2]["summary"].startswith(
-        "team vision has used 50.0 % of its budget b for 2023-12-09: 3 min of 6 min of run time; "
+        "team vision has used 50.0 % of budget b for 2023-12-09: 3 min of 6 min of run time, "
     )
     use = "SELECT budget, used_wall_clock_hours AS hours FROM budget_use FINAL WHERE subject_kind = 'team'"
     (used,) = rows(tmp_path / "data", use)

@@ -173,7 +173,7 @@ class JobJudge:
 
     def _explained(self, rule: Rule, now: Burn, at_ms: int) -> bool:
         """Whether the rules about causes that tell something leave too little for this one."""
-        told = [cause for cause in CAUSES if self._tells(cause, rule, now, at_ms)]
+        told = [cause for cause in CAUSES if self._explains(cause, rule, now, at_ms)]
         if not told:
             return False
         short = self._rest(rule.short_ms, told, now, at_ms)
@@ -189,7 +189,7 @@ class JobJudge:
         cost, expected = now.window(at_ms, window_ms)
         return cost - sum(CAUSES[cause](now, at_ms, window_ms) for cause in told), expected
 
-    def _tells(self, cause: str, rule: Rule, now: Burn, at_ms: int) -> bool:
+    def _explains(self, cause: str, rule: Rule, now: Burn, at_ms: int) -> bool:
         """Whether the cause fires, or the shorter window contains cost from when it did; no ticket hides burn_fast's page."""
         severity = {name: now.settings[name].severity or SEVERITY[name] for name in (rule.name, cause)}
         if severity == {"burn_fast": "page", cause: "ticket"}:

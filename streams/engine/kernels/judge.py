@@ -221,7 +221,7 @@ def _judge_fact(
 
 
 @helper
-def _tells(
+def _explains(
     cause: int,
     rule: int,
     times_ms: I64,
@@ -252,9 +252,9 @@ def _is_explained(
     figures: EpisodeArrays,
     episodes: Records,
 ) -> bool:
-    """Return whether rules about causes tell of so much of the burn that the rest neither opens nor keeps an alert."""
-    traffic = _tells(TRAFFIC, rule, times_ms, tick, job, limits, figures, episodes)
-    basis = _tells(PRICE_BASIS, rule, times_ms, tick, job, limits, figures, episodes)
+    """Return whether rules about causes explain so much of the burn that the rest neither opens nor keeps an alert."""
+    traffic = _explains(TRAFFIC, rule, times_ms, tick, job, limits, figures, episodes)
+    basis = _explains(PRICE_BASIS, rule, times_ms, tick, job, limits, figures, episodes)
     if not (traffic or basis):
         return False
     if episodes[rule]["open"] == 0:

@@ -135,7 +135,7 @@ class Job:
         cleared = [self.episodes[other].cleared for other in outranked_by if other in self.episodes]
         return any(instant is not None and t < instant + HOUR for instant in cleared)
 
-    def _tells(self, cause: str, rule: str, t: int, at: At) -> bool:
+    def _explains(self, cause: str, rule: str, t: int, at: At) -> bool:
         """Whether the rule of a cause fires at this tick, or fired within the shorter window."""
         pages = self.settings.pages
         if rule == "burn_fast" and rule in pages and cause not in pages:
@@ -146,7 +146,7 @@ class Job:
         return self._firing(cause) or recent or holds
 
     def _explained(self, rule: str, t: int, at: At) -> bool:
-        told = {cause for cause in ("traffic", "price_basis") if self._tells(cause, rule, t, at)}
+        told = {cause for cause in ("traffic", "price_basis") if self._explains(cause, rule, t, at)}
         if not told:
             return False
         long, _, short, _ = BURN[rule]

@@ -21,6 +21,12 @@ class JobHour(NamedTuple):
     job_id: str
     hour_ms: int
     cost_nano: int
+    cluster: str = ""
+    held_milli_ms: int = 0
+    sampled_ms: int = 0
+    wall_ms: int = 0
+    starting_ms: int = 0
+    gpu_nano: int = 0
 
 
 class NodeHour(NamedTuple):
@@ -62,6 +68,9 @@ class Held(NamedTuple):
     nano: int = 0
     of_nano: int = 0
     nodes: int = 0
+    cluster: str = ""
+    unsampled: Fraction = Fraction(0)  # share of what the job held
+    others: Fraction = Fraction(0)  # sampled share of what the other jobs of the cluster held
 
 
 @dataclass
@@ -169,12 +178,48 @@ def price_jump(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> li
     return found
 
 
+def unsampled_gpus(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
+    """A quarter of what it held in the hour has no samples, though 80 % of what the cluster's other jobs held has.
+
+    It ran the whole hour and did not start in it; the others held a GPU-hour or more.
+    """
+    least = exact(thresholds.get("unsampled_ratio", 0.25))
+    most = exact(thresholds.get("cluster_ratio", 0.8))
+    inside = [hour for hour in costs.hours if hour.hour_ms == end_ms - HOUR_MS and hour.held_milli_ms]
+    found = []
+    for job_id, cluster in sorted({(hour.job_id, hour.cluster) for hour in inside}):
+        of_cluster = [hour for hour in inside if hour.cluster == cluster]
+        own = [hour for hour in of_cluster if hour.job_id == job_id]
+        held, sampled = _held(own)
+        by_other = [
+            _held([hour for hour in of_cluster if hour.job_id == name])
+            for name in {hour.job_id for hour in of_cluster} - {job_id}
+        ]
+        others = sum(each for each, _ in by_other)
+        whole = sum(hour.wall_ms for hour in own) >= HOUR_MS and not any(hour.starting_ms for hour in own)
+        if not whole or others < 1000 * HOUR_MS:
+            continue
+        unsampled = Fraction(held - sampled, held)
+        coverage = Fraction(sum(each for _, each in by_other), others)
+        if unsampled >= least and coverage >= most:
+            cost = sum(hour.gpu_nano for hour in own)
+            found.append(Held(Subject("job", job_id), cost, held, 0, cluster, unsampled, coverage))
+    return found
+
+
+def _held(hours: Sequence[JobHour]) -> tuple[int, int]:
+    """What a job held, and what of it was sampled, at most all; in thousandths of a GPU times ms."""
+    held = sum(hour.held_milli_ms for hour in hours)
+    return held, min(1000 * sum(hour.sampled_ms for hour in hours), held)
+
+
 BY_HOUR: Mapping[str, Callable[[Costs, int, Mapping[str, float]], list[Held]]] = {
     "unallocated": unallocated,
     "owner_coverage": owner_coverage,
     "forgotten_node": forgotten_node,
     "provisioning_burst": provisioning_burst,
     "price_jump": price_jump,
+    "unsampled_gpus": unsampled_gpus,
 }
 
 

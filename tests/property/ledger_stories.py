@@ -46,6 +46,7 @@ class Job:
     pauses: tuple[
         tuple[int, int], ...
     ] = ()  # in order, (from, until) ms after its start: it is paid, but does not run
+    sampled: int = 0  # of four quarters of its GPU-time
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -61,6 +62,18 @@ class Job:
     @property
     def minutes(self) -> range:
         return range(T0 + self.start * MINUTE_MS, T0 + (self.start + self.length) * MINUTE_MS, MINUTE_MS)
+
+    @property
+    def hours(self) -> list[int]:
+        return sorted({minute // HOUR_MS * HOUR_MS for minute in self.minutes})
+
+    def held_milli_ms(self, hour: int) -> int:
+        """GPU-time of an hour."""
+        return sum(hour <= minute < hour + HOUR_MS for minute in self.minutes) * self.milli_gpus * MINUTE_MS
+
+    def sampled_ms(self, hour: int) -> int:
+        """What samples cover of it."""
+        return self.held_milli_ms(hour) * self.sampled // 4000
 
     @property
     def ended_ms(self) -> int | None:
@@ -112,7 +125,21 @@ class Story:
         ]
         return Costs(
             names,
-            [JobHour(*key, cost) for key, cost in hours.items()],
+            [
+                JobHour(
+                    job.job_id,
+                    hour,
+                    hours[job.job_id, hour],
+                    "",
+                    job.held_milli_ms(hour),
+                    job.sampled_ms(hour),
+                    job.ran_ms(hour, hour + HOUR_MS),
+                    0,
+                    hours[job.job_id, hour] if job.milli_gpus else 0,
+                )
+                for job in self.jobs
+                for hour in job.hours
+            ],
             nodes,
             [JobUse(*key, cost) for key, cost in uses.items()],
             revisions,
@@ -180,7 +207,7 @@ def _minute_rows(job: Job) -> Iterator[dict[str, Any]]:
 
 
 def _hour_rows(job: Job) -> Iterator[dict[str, Any]]:
-    for hour in sorted({minute // HOUR_MS * HOUR_MS for minute in job.minutes}):
+    for hour in job.hours:
         count = sum(hour <= minute < hour + HOUR_MS for minute in job.minutes)
         component = "gpu" if job.milli_gpus else "compute"
         spans = [
@@ -191,7 +218,7 @@ def _hour_rows(job: Job) -> Iterator[dict[str, Any]]:
         yield {
             "job_id": job.job_id, "hour": _at(hour), "wall_clock_ms": sum(b - a for a, b in spans),
             "wall_clock_from_ms": [a for a, _ in spans], "wall_clock_until_ms": [b for _, b in spans],
-            "gpu_milli_ms": count * job.milli_gpus * MINUTE_MS,
+            "gpu_milli_ms": job.held_milli_ms(hour), "sampled_gpu_ms": job.sampled_ms(hour),
             f"{component}_cost_usd": _usd(count * job.cents * CENT_NANO),
         }  # fmt: skip
 
@@ -217,12 +244,13 @@ def _jobs(draw: st.DrawFn, number: int) -> Job:
     end = draw(st.sampled_from(["", "completed", "failed"]))
     length = draw(st.integers(1, LENGTH - start)) if end else LENGTH - start
     limit = {"usd": f"{draw(st.integers(1, 60))}"} if draw(st.booleans()) else {}
-    edges = sorted(draw(st.sets(st.integers(0, length * MINUTE_MS), max_size=8)))
+    edges = sorted(draw(st.sets(st.integers(0, length * MINUTE_MS), max_size=draw(st.sampled_from([0, 8])))))
     return Job(
         f"j{number}", names, start, length,
         draw(st.integers(0, 60)), draw(st.sampled_from([0, 500, 8_000])), draw(st.sampled_from(["", *_NODES])),
         end, draw(st.sampled_from([None, start + 30, start + 180])), limit,
         tuple(zip(edges[::2], edges[1::2], strict=False)),  # the last edge of an odd number is left out
+        draw(st.sampled_from([0, 1, 2, 4, 5])),
     )  # fmt: skip
 
 
@@ -244,7 +272,15 @@ def _budget(draw: st.DrawFn, number: int) -> Json:
 def _rule(draw: st.DrawFn, number: int) -> Json:
     rule = draw(
         st.sampled_from(
-            ["team_burn", "team_burn", "unallocated", "owner_coverage", "forgotten_node", "price_jump"]
+            [
+                "team_burn",
+                "team_burn",
+                "unallocated",
+                "owner_coverage",
+                "forgotten_node",
+                "price_jump",
+                "unsampled_gpus",
+            ]
         )
     )
     given: dict[str, st.SearchStrategy[dict[str, float]]] = {
@@ -253,6 +289,7 @@ def _rule(draw: st.DrawFn, number: int) -> Json:
             "owner_coverage": st.sampled_from([{"owned_ratio": 0.5}, {"least_usd": 7}]),
             "forgotten_node": st.sampled_from([{"hours": 1}, {"hours": 2}]),
             "price_jump": st.sampled_from([{"factor": 2}, {"factor": 7}]),
+            "unsampled_gpus": st.sampled_from([{"unsampled_ratio": 0.5}, {"cluster_ratio": 0.3}, {"cluster_ratio": 1}]),
     }  # fmt: skip
     thresholds = draw(given[rule])
     match = draw(_match) if rule == "team_burn" else {}

@@ -199,9 +199,12 @@ def _live(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
 def costs_of(shelf: Shelf) -> Costs:
     """What the rules by the hour look at."""
     hours = [
-        JobHour(job_id, hour_s * 1000, sum(costs))
-        for job_id, hour_s, *costs in _read(shelf, JOB_HOURS, "job_id", "hour", *_COSTS)
-    ]
+        JobHour(job_id, hour_s * 1000, sum(costs), cluster, held, sampled, wall, starting, gpu)
+        for job_id, hour_s, cluster, held, sampled, wall, starting, gpu, *costs in _read(
+            shelf, JOB_HOURS, "job_id", "hour", "cluster", "gpu_milli_ms", "sampled_gpu_ms", "wall_clock_ms", "starting_ms",
+            "gpu_cost_usd", *_COSTS,
+        )
+    ]  # fmt: skip
     names = ("node", "hour", "cluster", "instance_type", "team", "paid_ms", "gpu_milli_ms", "cost_usd")
     nodes = [NodeHour(node, hour_s * 1000, *rest) for node, hour_s, *rest in _read(shelf, NODE_HOURS, *names)]
     uses: dict[tuple[str, int], int] = {}
@@ -218,7 +221,7 @@ def costs_of(shelf: Shelf) -> Costs:
 _HOURLY = {
     fleet_sql.UNALLOCATED: "unallocated", fleet_sql.OWNER_COVERAGE: "owner_coverage",
     fleet_sql.FORGOTTEN_NODE: "forgotten_node", fleet_sql.PROVISIONING_BURST: "provisioning_burst",
-    fleet_sql.PRICE_JUMP: "price_jump",
+    fleet_sql.PRICE_JUMP: "price_jump", fleet_sql.UNSAMPLED_GPUS: "unsampled_gpus",
 }  # fmt: skip
 
 
@@ -236,6 +239,12 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
                     "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0,
                 },
                 "price_jump": {"sku": held.subject.name, "usd": part, "before_usd": whole, "per": "gpu_hour"},
+                "unsampled_gpus": {
+                    "job_id": held.subject.name, "cluster": held.cluster, "gpus": held.of_nano / 1000 / HOUR_MS,
+                    "unsampled_ratio": float(held.unsampled), "others_ratio": float(held.others),
+                    "usd": float(part) * float(held.unsampled),
+                    **{name: costs.jobs.get(held.subject.name, {}).get(name, "") for name in ("owner", "team", "project")},
+                },
             }  # fmt: skip
             yield {"at_ms": at_ms, **rows[rule]}
 

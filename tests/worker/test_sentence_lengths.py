@@ -26,6 +26,7 @@ from tests.oracle.model import Line
 from tests.worker.ledger_lab import HOUR_MS, T0, at
 from tests.worker.test_fleet_rules import World, broken, shared, world
 from tests.worker.test_oversized import begin
+from tests.worker.test_unsampled_gpus import held
 from tests.worker.test_unusual_length import completed, running
 
 __all__ = ["shared", "world"]
@@ -110,6 +111,8 @@ def test_rules_across_jobs(world: World) -> None:
         completed(world, f"{JOB[:-8]}-done-{number}", 61)
     begin(world, f"{JOB[:-4]}-99", 64, 60_000, minutes=100, team="t")
     running(world, f"{JOB[:-8]}-done-99", 8, 12_345)
+    held(world, f"{JOB}-sampled", 1, cluster=CLUSTER)
+    held(world, f"{JOB}-not-sampled", 0.1234, gpus=16_384, cluster=CLUSTER)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
     changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit))
     for alert in changes:

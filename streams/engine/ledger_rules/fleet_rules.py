@@ -25,8 +25,9 @@ PROVISIONING_BURST: Final = "provisioning_burst"
 OVERSIZED: Final = "oversized"
 UNUSUAL_LENGTH: Final = "unusual_length"
 PRICE_JUMP: Final = "price_jump"
+UNSAMPLED_GPUS: Final = "unsampled_gpus"
 #: Those that judge each job by itself.
-JOB_SUBJECTS: Final = (RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH)
+JOB_SUBJECTS: Final = (RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH, UNSAMPLED_GPUS)
 
 #: By name; the figures are those of an hour.
 FLEET_RULES: Final[Mapping[str, JobRule]] = {
@@ -103,6 +104,20 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             PRICE_JUMP,
             TICKET,
             {"factor": Threshold(3, 1.01, 1e6, "a revision / the one before, or back")},
+            HOUR_MS,
+        ),
+        JobRule(
+            UNSAMPLED_GPUS,
+            TICKET,
+            {
+                # Samples of the last ten minutes of an hour may still come.
+                "unsampled_ratio": Threshold(
+                    0.25, 0.17, 1, "share of the GPU-time that it held in an hour without samples"
+                ),
+                "cluster_ratio": Threshold(
+                    0.8, 0.01, 1, "sampled share of the GPU-time of the other jobs of its cluster"
+                ),
+            },
             HOUR_MS,
         ),
     )

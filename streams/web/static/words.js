@@ -21,6 +21,7 @@ export const RULES = {
   traffic: "Traffic above computing",
   unallocated: "Unallocated spend",
   unpriced: "No price",
+  unsampled_gpus: "GPUs without samples",
   unusual_length: "Longer than usual",
 };
 

@@ -15,7 +15,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import NAMES_AT_MOST, rounded_usd, sentence, short, unheeded, usd
+from streams.engine.alerts.formatting import NAMES_AT_MOST, count, rounded_usd, sentence, short, unheeded, usd
 from streams.engine.ledger_rules import fleet_rules as rules
 from streams.engine.ledger_rules.fleet_rules import (
     FLEET_RULES,
@@ -74,6 +74,7 @@ class FleetJudge:
             (rules.PROVISIONING_BURST, self._provisioning_burst),
             (rules.UNUSUAL_LENGTH, self._unusual_length),
             (rules.PRICE_JUMP, self._price_jump),
+            (rules.UNSAMPLED_GPUS, self._unsampled_gpus),
         ):
             settings = settings_of(rule, controls.fleet_rules)
             if settings.enabled:
@@ -169,6 +170,10 @@ class FleetJudge:
         begin_ms, end_ms = (int(str(bound[name])) for name in ("from_ms", "to_ms"))
         return unusual_lengths(self._store, of, begin_ms, end_ms)
 
+    def _unsampled_gpus(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        for row in self._rows(fleet_sql.UNSAMPLED_GPUS, bound, **of.thresholds):
+            yield _unsampled(of.severity, row)
+
     def _price_jump(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
         for row in self._rows(fleet_sql.PRICE_JUMP, bound, **of.thresholds):
             sku, price, before = row["sku"], float(row["usd"]), float(row["before_usd"])
@@ -198,6 +203,20 @@ def _hours(where: str, row: Mapping[str, Any]) -> str:
         "SELECT h.job_id AS job_id, any(h.owner) AS owner, any(h.team) AS team, sum(h.cost_usd) AS cost_usd"  # noqa: S608 - quoted() escapes the names
         f" FROM cost_hours AS h WHERE h.hour = {hour} AND {where} GROUP BY job_id ORDER BY cost_usd DESC LIMIT 20"
     )
+
+
+def _unsampled(severity: str, row: Mapping[str, Any]) -> HourFinding:
+    job, cluster, share, spent = row["job_id"], row["cluster"], row["unsampled_ratio"], _nano(row["usd"])
+    digits = 1 if row["gpus"] < 10 else 0
+    held, without = (count(round(row["gpus"] * each, digits) * 1000) for each in (1, share))
+    return HourFinding(
+        rules.UNSAMPLED_GPUS, severity, "job", job, row["at_ms"],
+        sentence(lambda at_most: f"{short(job, at_most)}: {without} of {held} GPUs had no samples for an hour, of"
+            f" {f'cluster {short(cluster, at_most)}' if cluster else 'other jobs'} {100 * row['others_ratio']:.0f} % were sampled;"
+            f" find their process or give them back, else {unheeded(spent, row['at_ms'])}"),
+        f"SELECT * FROM usage WHERE job_id = {quoted(job)} ORDER BY minute DESC LIMIT 60",  # noqa: S608 - quoted() escapes the name
+        share, spent, spent, row["owner"], row["team"], row["project"],
+    )  # fmt: skip
 
 
 def _named(before: str, name: str, after: str) -> str:

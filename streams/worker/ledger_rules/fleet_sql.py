@@ -46,12 +46,17 @@ LEFT ANY JOIN
     SELECT job_id, attempt, state, ended, attempt > min(attempt) OVER (PARTITION BY job_id) AS is_retry FROM attempts FINAL
 ) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt"""
 
-#: Retry loops by job that stood in the span or the hour before it: they name the same attempts.
-_LOOPS: Final = f"""
+
+def _episodes(rule: str) -> str:
+    """Return SQL for the episodes of a rule that stood in the span or the hour before it, by job: they name the same cause."""
+    return f"""
 SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
-    if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS loops
-FROM alerts FINAL WHERE rule = 'retry_loop' AND started < {_TO} AND (resolved IS NULL OR resolved >= {_FROM})
+    if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS episodes
+FROM alerts FINAL WHERE rule = '{rule}' AND started < {_TO} AND (resolved IS NULL OR resolved >= {_FROM})
 GROUP BY subject_name"""
+
+
+_STOOD: Final = "arrayExists(each -> each.1 < at_ms AND each.2 > at_ms - 3600000, r.episodes)"
 
 #: What an attempt lost counts from the hour on in which it broke off, the start-up of a retry in its own hour.
 RETRY_OVERHEAD: Final = f"""
@@ -78,8 +83,8 @@ FROM
     WINDOW w AS (PARTITION BY job_id ORDER BY hour ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ) AS c
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = c.job_id
-LEFT ANY JOIN ({_LOOPS}) AS r ON r.subject_name = c.job_id
-WHERE c.{_IN} AND NOT arrayExists(loop -> loop.1 < at_ms AND loop.2 > at_ms - 3600000, r.loops) AND c.cost > 0 AND c.broken >= {{attempts:UInt32}} AND toFloat64(c.lost_usd) >= {{least_usd:Float64}}
+LEFT ANY JOIN ({_episodes("retry_loop")}) AS r ON r.subject_name = c.job_id
+WHERE c.{_IN} AND NOT {_STOOD} AND c.cost > 0 AND c.broken >= {{attempts:UInt32}} AND toFloat64(c.lost_usd) >= {{least_usd:Float64}}
     AND toFloat64(c.lost_usd) > {{lost_ratio:Float64}} * toFloat64(c.usd)"""
 
 #: GPU nodes by hour: what they cost, and what jobs used of it; GPU-time without a price at that of the node.
@@ -125,6 +130,30 @@ HAVING toFloat64(usd) >= {{least_usd:Float64}} AND toFloat64(unowned_usd) > (1 -
 
 PROVISIONING_BURST: Final = f"""
 SELECT {_END}, cluster, instance_type, nodes, usual_nodes FROM provisioning_bursts WHERE {_IN}"""
+
+#: Samples count up to what is held: two attempts may be sampled on the same GPU. A `silent_job` names the same cause.
+UNSAMPLED_GPUS: Final = f"""
+SELECT {_END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, c.cluster AS cluster,
+    c.held / 3600000000 AS gpus, (c.held - c.sampled) / c.held AS unsampled_ratio,
+    (c.all_sampled - c.sampled) / (c.all_held - c.held) AS others_ratio, toFloat64(c.cost) * unsampled_ratio AS usd
+FROM
+(
+    SELECT hour, job_id, cluster, held, sampled, wall_ms, starting_ms, cost,
+        sum(held) OVER w AS all_held, sum(sampled) OVER w AS all_sampled
+    FROM
+    (
+        SELECT hour, job_id, cluster, sum(gpu_milli_ms) AS held, least(sum(sampled_gpu_ms) * 1000, held) AS sampled,
+            sum(wall_clock_ms) AS wall_ms, sum(t.starting_ms) AS starting_ms, sum(toDecimal128(gpu_cost_usd, 9)) AS cost
+        FROM job_hours AS t FINAL WHERE {_IN} AND {_USERS}
+        GROUP BY hour, job_id, cluster HAVING held > 0
+    )
+    WINDOW w AS (PARTITION BY hour, cluster)
+) AS c
+LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = c.job_id
+LEFT ANY JOIN ({_episodes("silent_job")}) AS r ON r.subject_name = c.job_id
+WHERE c.wall_ms >= 3600000 AND c.starting_ms = 0 AND c.all_held - c.held >= 3600000000
+    AND unsampled_ratio >= {{unsampled_ratio:Float64}} AND others_ratio >= {{cluster_ratio:Float64}}
+    AND NOT {_STOOD}"""
 
 #: A price of exactly the factor is none too many, whatever doubles make of it.
 _OVER: Final = "1.000000000001"

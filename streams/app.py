@@ -25,7 +25,7 @@ from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSett
 from streams.engine.kernels.warm import compile_all
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
-from streams.notify.from_settings import notifier_options
+from streams.notify.from_settings import links_of, notifier_options
 from streams.notify.notifier import Notifier
 from streams.notify.options import DAY_MS
 from streams.notify.webhooks.guard import ReceiverGuard
@@ -284,6 +284,7 @@ class Worker:
             worker.shard_manager.checkpointer.alert_sink,
             self._clock,
             desk_of(self._settings, store, self._clock),
+            links=links_of(self._settings),
         )
         probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
         self._watch = StatusCollector(

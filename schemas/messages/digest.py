@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from schemas.messages.alert import AlertSubject, Rfc3339Text, UsdText
-from schemas.messages.receipt import InstantMs, ReceiptId, Sentence
+from schemas.messages.receipt import InstantMs, ReceiptId, ReceiptLinks, Sentence, ShowCommand
 
 
 class DigestDriver(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class DigestJob(Struct, frozen=True, kw_only=True):
     cost_usd: UsdText
 
 
-class DigestWeeklyData(Struct, frozen=True, kw_only=True):
+class DigestWeeklyData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the jobs of an owner or a team cost in a week, and why it is not what they cost in the week before."""
 
     receipt_id: ReceiptId
@@ -54,6 +54,8 @@ class DigestWeeklyData(Struct, frozen=True, kw_only=True):
     drivers: Annotated[list[DigestDriver], Meta(description="Largest changes first, 3 at most.")]
     largest: Annotated[list[DigestJob], Meta(description="Most expensive jobs first, 3 at most.")]
     summary: Sentence
+    command: ShowCommand | UnsetType = UNSET
+    links: ReceiptLinks | UnsetType = UNSET
 
 
 class DigestWeekly(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from schemas.messages.alert import Rfc3339Text, UsdText
+from schemas.messages.alert import LinkText, Rfc3339Text, UsdText
 
 RatioNumber: TypeAlias = Annotated[float, Meta(ge=0)]
 ReceiptId: TypeAlias = Annotated[
@@ -19,6 +19,21 @@ Sentence: TypeAlias = Annotated[
     str, Meta(description="The message in one sentence; characters that do not show are escaped.")
 ]
 InstantMs: TypeAlias = Annotated[int, Meta(ge=0, description="ms since 1970 UTC.")]
+
+
+class ReceiptLinks(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a person goes on from the message; what is not configured is absent."""
+
+    subject: Annotated[
+        LinkText | UnsetType, Meta(description="The page of the job when it ended, or of the fleet.")
+    ] = UNSET
+    runbook: Annotated[LinkText | UnsetType, Meta(description="What the figures mean.")] = UNSET
+
+
+ShowCommand: TypeAlias = Annotated[
+    str,
+    Meta(pattern="^trainfare receipts show rc_[0-9a-f]{24}$", description="Shows it again, from the store."),
+]
 
 
 class ReceiptExpected(Struct, frozen=True, kw_only=True):
@@ -45,7 +60,7 @@ class ReceiptCheaper(Struct, frozen=True, kw_only=True):
     saved_usd: UsdText
 
 
-class JobEndedData(Struct, frozen=True, kw_only=True):
+class JobEndedData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a job cost, what of it was lost, and what it is to be held against."""
 
     receipt_id: ReceiptId
@@ -75,6 +90,8 @@ class JobEndedData(Struct, frozen=True, kw_only=True):
     kind: Annotated[ReceiptKind | None, Meta(description="Null: too few others of its kind.")]
     cheaper: Annotated[ReceiptCheaper | None, Meta(description="Null: nothing, or it is not known.")]
     summary: Sentence
+    command: ShowCommand | UnsetType = UNSET
+    links: ReceiptLinks | UnsetType = UNSET
 
 
 class JobEnded(Struct, frozen=True, kw_only=True):

@@ -86,7 +86,7 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
     job = next(iter(store.records(sql.JOB, job=name)), None) if kind == "job" else None
     if job is None and alert is None:
         raise TrainfareError(
-            f"{visible(subject_id[:_SHOWN_CHARS])!r}: neither a job nor an alert of this store; `trainfare jobs` lists jobs"
+            f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
         )
     if at_ms is None:
         at_ms = _newest(store, name) if alert is None else int(str(alert["changed_ms"]))

@@ -100,6 +100,14 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "receipts",
+        "Receipts of jobs that ended, and weekly digests.",
+        (
+            ("show", "receipts:show", "trainfare receipts show train-7b --data ./meter"),
+            ("ask", "receipts:ask", "trainfare receipts ask ada"),
+        ),
+    ),
+    (
         "rules",
         "Settings of the alert rules: check a file, publish it, see what is in force.",
         (

@@ -15,9 +15,8 @@ from schemas.escaping import visible
 from schemas.messages.alert import AlertData, AlertFiring, AlertResolved, AlertSubject
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.alert import RESOLVED, Alert, Severity, Status
-from streams.notify.links import Links
+from streams.notify.links import NO_LINKS, Links
 
-NO_LINKS: Final = Links()
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

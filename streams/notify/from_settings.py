@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from streams.config.live import AlertSettings
 from streams.config.settings import Settings
+from streams.notify.links import Links
 from streams.notify.mail.mailer import SmtpOptions
 from streams.notify.options import NotifierOptions
 
@@ -25,6 +26,11 @@ def _smtp_options(alerts: AlertSettings) -> SmtpOptions | None:
         ca_file=alerts.smtp_ca_location,
         domains=frozenset(part.strip().lower() for part in alerts.email_domains.split(",") if part.strip()),
     )
+
+
+def links_of(settings: Settings) -> Links:
+    """Return what links begin with."""
+    return Links(settings.web.public_url, settings.alerts.docs_url)
 
 
 def notifier_options(settings: Settings) -> NotifierOptions:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from schemas.messages.alert import AlertLinks
+from schemas.messages.receipt import ReceiptLinks
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
@@ -31,6 +32,7 @@ RUNBOOKS: Final = {
     "budget_used": "budgets.md#alerts",
     "budget_forecast": "budgets.md#alerts",
     **dict.fromkeys(FLEET_RULES, "alerts.md#rules-across-jobs"),
+    "unsampled_gpus": "operations.md#gpus-without-samples",
     "canary_wrong": "operations.md#canary",
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",
@@ -55,16 +57,33 @@ class Links:
             return None
         acts = self.public_url and alert.status == FIRING and alert.subject_kind not in (METER, TEST)
         return AlertLinks(
-            subject=self._page(alert, f"at={alert.changed_ms}") if self.public_url else UNSET,
-            runbook=f"{self.docs_url}/{RUNBOOKS.get(alert.rule, RULES_PAGE)}" if self.docs_url else UNSET,
-            silence=self._page(alert, f"silence={alert.alert_id}") if acts else UNSET,
-            planned=self._page(alert, f"planned={alert.alert_id}")
+            subject=self._page(*_subject(alert), f"at={alert.changed_ms}") if self.public_url else UNSET,
+            runbook=self._runbook(alert.rule),
+            silence=self._page(*_subject(alert), f"silence={alert.alert_id}") if acts else UNSET,
+            planned=self._page(*_subject(alert), f"planned={alert.alert_id}")
             if acts and alert.expected_nano_per_hour
             else UNSET,
         )
 
-    def _page(self, alert: Alert, query: str) -> str:
+    def of_receipt(self, message_type: str, kind: str, name: str, at_ms: int) -> ReceiptLinks | None:
+        """Return the links of a receipt or digest about a subject; None: there are none."""
+        if not self.public_url and not self.docs_url:
+            return None
+        subject = self._page(kind, name, f"at={at_ms}") if self.public_url else UNSET
+        return ReceiptLinks(subject=subject, runbook=self._runbook(message_type))
+
+    def _runbook(self, rule: str) -> str | UnsetType:
+        return f"{self.docs_url}/{RUNBOOKS.get(rule, RULES_PAGE)}" if self.docs_url else UNSET
+
+    def _page(self, kind: str, name: str, query: str) -> str:
         """Return the address of the job's page, or of the board for another subject."""
-        if alert.subject_kind != "job":
+        if kind != "job":
             return f"{self.public_url}/?{query}#/"
-        return f"{self.public_url}/?{query}#/job/{quote(alert.subject_name, safe='', errors='surrogatepass')}"
+        return f"{self.public_url}/?{query}#/job/{quote(name, safe='', errors='surrogatepass')}"
+
+
+def _subject(alert: Alert) -> tuple[str, str]:
+    return alert.subject_kind, alert.subject_name
+
+
+NO_LINKS: Final = Links()

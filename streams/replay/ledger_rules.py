@@ -13,6 +13,7 @@ from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
+from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.hourly import stretches
@@ -30,10 +31,12 @@ JUDGED_KEY: Final = "ledger_rules_judged_ms"
 _STEP_MS: Final = 7 * 24 * HOUR_MS
 
 
-async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_ms: int) -> list[Alert]:
+async def judge_log(
+    store: Store, owner: OwnedShard, view: ReferenceView, last_ms: int, links: Links = NO_LINKS
+) -> list[Alert]:
     """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts and the receipts, which are stored.
 
-    `view`: prices and controls by log time, at the beginning of the log.
+    `view`: prices and controls by log time, at the beginning of the log; `links`: what those of receipts begin with.
     """
     threads = Threads("ledger-rules")
     reader = LedgerReader(store)
@@ -46,7 +49,7 @@ async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_m
     memory = AlertMemory(store)
     judge, fleet = BudgetJudge(reader, memory), FleetJudge(store, memory)
     writer = VerdictWriter(store, lambda: True)
-    desk = ReceiptDesk(store, writer, NoAlertSink())
+    desk = ReceiptDesk(store, writer, NoAlertSink(), links)
     found: list[Alert] = []
     begin_ms = first_ms if since_ms is None else since_ms
     for controls, span in stretches(view, begin_ms, end_ms, _STEP_MS):

@@ -22,6 +22,7 @@ from streams.engine.reference_log import ReferenceView
 from streams.engine.shard.books import Books
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError, WrongUseError
+from streams.notify.from_settings import links_of
 from streams.replay import segments
 from streams.replay.broker import EmbeddedBroker
 from streams.replay.feeder import FeedStopped, LogFeeder, Place
@@ -257,7 +258,11 @@ class _Replay:
         await meter.shard_manager.settled()
         await meter.shard_manager.store_until_done()
         changes = await judge_log(
-            self._store, meter.shard_manager.owned[0], view, max(self._lines.newest_ms, self._as_of())
+            self._store,
+            meter.shard_manager.owned[0],
+            view,
+            max(self._lines.newest_ms, self._as_of()),
+            links_of(self._settings),
         )
         meter.shard_manager.checkpointer.alert_sink.offer(changes, 0)
         if meter.notifier is not None:

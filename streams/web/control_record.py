@@ -1,4 +1,4 @@
-"""Makes a record of `controls` from what a client asks for: acknowledge, silence, planned rate, budget.
+"""Makes a record of `controls` from what a client asks for: acknowledge, silence, planned rate, budget, receipts.
 
 It must not write it, nor know HTTP. What a record means is the engine's to say: one that would have no effect is refused.
 """
@@ -17,9 +17,11 @@ from schemas.events import ControlEvent
 from schemas.invalid import Invalid
 from schemas.redaction import CONTROLS, field_name
 from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.receipt_records import receipt_request
 
 SOURCE: Final = "trainfare/web"
-KINDS: Final = ("ack", "silence", "planned", "budget")
+KINDS: Final = ("ack", "silence", "planned", "budget", "receipt")
+_WITHOUT_END: Final = ("budget", "receipt")
 #: A silence that is forgotten ends by itself.
 UNTIL_MAX_MS: Final = 366 * 86_400_000
 _OURS: Final = ("source", "id", "time_ms", "by", "specversion")
@@ -70,7 +72,7 @@ def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRec
             raise FieldError(field, "an address is set by a record of the topic alone (`trainfare publish`)")
     if kind == "ack":
         _check_ack(asked)
-    if kind != "budget":
+    if kind not in _WITHOUT_END:
         _check_until(asked, now_ms)
     name = asked.get("name") or _name(kind, asked)
     content = {**asked, "kind": kind, "name": name, "by": by}
@@ -113,6 +115,8 @@ def _name(kind: str, asked: Mapping[str, Any]) -> object:
         return asked.get("alert_id") or "none"  # the schema refuses the record then
     if kind == "budget":
         raise FieldError("name", "expected the name of the budget")
+    if kind == "receipt":
+        return _receipt_name(asked)
     matched = {field: wanted for field, wanted in asked.items() if field not in _NOT_MATCHED}
     inner = asked.get("match")
     matched.update(inner if isinstance(inner, dict) else {})
@@ -120,6 +124,14 @@ def _name(kind: str, asked: Mapping[str, Any]) -> object:
         # Without a field it would cover every alert there is.
         raise FieldError("match", "name what it is for: job_id, owner, team, project, rule...")
     return f"web_{_digest({'kind': kind, **matched})}"
+
+
+def _receipt_name(asked: Mapping[str, Any]) -> str:
+    """Return the name that `trainfare receipts ask` gives the same record."""
+    owner, team = asked.get("owner"), asked.get("team")
+    if not isinstance(owner, str) or not owner:
+        raise FieldError("owner", "expected the name of the owner who is sent it")
+    return receipt_request(owner, team if isinstance(team, str) else "", on=True)[0]
 
 
 def _digest(content: Mapping[str, object]) -> str:

@@ -27,6 +27,8 @@ COMMANDS = {
     "streams/cli/price_amortize.py:amortize",
     "streams/cli/price_show.py:show",
     "streams/cli/prices.py:load",
+    "streams/cli/receipts.py:ask",
+    "streams/cli/receipts.py:show",
     "streams/cli/replay.py:replay",
     "streams/cli/serve.py:serve",
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 from sinks.rows import Rows
 from streams.costs.drivers import CostCell
+from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import Notice, notice_of
 from streams.worker.receipts.digest import ChangedCell, DigestSubject, WeekFigures, digest_of
 from streams.worker.receipts.receipt import Cheaper, EndedJob, Figures, Receipt, UsualCost, receipt_of
@@ -38,8 +39,8 @@ FIGURES = Figures(
 CHEAPER = FIGURES._replace(cheaper=Cheaper("spot", 300 * 10**9), expected_nano_per_hour=66_462_903_226)
 
 
-def a_receipt(figures: Figures = FIGURES, **other: Any) -> Receipt:
-    return receipt_of(EndedJob(**(USUAL | other)), figures)
+def a_receipt(figures: Figures = FIGURES, links: Links = NO_LINKS, **other: Any) -> Receipt:
+    return receipt_of(EndedJob(**(USUAL | other)), figures, links)
 
 
 def a_notice(figures: Figures = FIGURES, **other: Any) -> Notice:

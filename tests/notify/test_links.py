@@ -14,6 +14,7 @@ from streams.engine.alerts.rules import NAMES
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 from streams.notify.body import webhook_body
 from streams.notify.links import RULES_PAGE, RUNBOOKS, Links
+from tests.notify.notices import a_receipt
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
 from tests.schemas.messages.test_json_schema import check
 
@@ -68,3 +69,22 @@ def test_every_rule_has_one() -> None:
         found = LINKS.of(an_alert(rule=rule))
         assert found is not None
         assert str(found.runbook).startswith("https://docs.example.com/")
+
+
+def test_a_receipt_leads_to_the_job_at_its_end_and_names_the_command_that_shows_it() -> None:
+    receipt = a_receipt(job_id="a/b", links=LINKS)
+    data = check(receipt.message)["data"]
+    assert data["links"] == {
+        "subject": f"https://fare.example.com/meter/?at={NOW_MS}#/job/a%2Fb",
+        "runbook": "https://docs.example.com/receipts.md#the-message",
+    }
+    assert data["command"] == f"trainfare receipts show {receipt.receipt_id}"
+    assert "links" not in check(a_receipt().message)["data"]
+
+
+def test_a_digest_leads_to_the_fleet_at_the_end_of_its_week() -> None:
+    found = LINKS.of_receipt("digest.weekly", "team", "vision", NOW_MS)
+    assert found is not None
+    assert found.subject == f"https://fare.example.com/meter/?at={NOW_MS}#/"
+    assert found.runbook == "https://docs.example.com/receipts.md#weekly-digest"
+    assert Links().of_receipt("digest.weekly", "team", "vision", NOW_MS) is None

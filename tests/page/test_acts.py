@@ -241,3 +241,18 @@ def test_nothing_runs_over_the_edge(
         "[...document.querySelectorAll('.act-line button')].map((each) => each.getBoundingClientRect().height)"
     )
     assert min(sizes) >= (40 if width == 360 else 24)
+
+
+def test_receipts_of_an_owner_are_asked_for_from_a_job(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    page = board(f"/#/job/{JOB}").page
+    page.get_by_role("button", name="Receipts…").click()
+    expect(page.locator("dialog")).to_contain_text("Receipts of jobs of grace")
+    page.get_by_label("When one ends, and weekly").select_option("no")
+    page.get_by_label("Why (optional)").fill("too many")
+    page.get_by_role("button", name="Set it").click()
+    give_token(page, script.write_token)
+    expect(page.locator(".toast")).to_contain_text("No more receipts to grace, by web.write_token.")
+    assert script.records == [{"kind": "receipt", "owner": "grace", "on": False, "comment": "too many"}]
+    page.evaluate("sessionStorage.clear()")

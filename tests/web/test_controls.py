@@ -43,6 +43,8 @@ PLANNED: dict[str, Any] = {
 }
 BUDGET: dict[str, Any] = {"kind": "budget", "name": "sweep", "experiment": "lr", "usd": "100", "per": "run"}
 
+RECEIPT: dict[str, Any] = {"kind": "receipt", "owner": "ada", "on": True, "comment": "monthly report"}
+
 
 @dataclass
 class Log:
@@ -85,7 +87,7 @@ def posted(
 # -- what is written -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [ACK, SILENCE, PLANNED, BUDGET])
+@pytest.mark.parametrize("body", [ACK, SILENCE, PLANNED, BUDGET, RECEIPT])
 def test_a_record_is_written_and_says_who(body: dict[str, Any]) -> None:
     log = Log()
     status, found = posted(body, log)
@@ -96,7 +98,10 @@ def test_a_record_is_written_and_says_who(body: dict[str, Any]) -> None:
     assert (event.kind, event.time_ms, event.value["by"]) == (body["kind"], WALL_MS, "web.write_token")
     assert key == f"{event.kind}/{event.name}".encode()
     assert found == {"kind": event.kind, "name": event.name, "id": event.id, "by": "web.write_token"}
-    assert {**event.value, "kind": event.kind} == {**body, "by": "web.write_token"} or body is BUDGET
+    assert {**event.value, "kind": event.kind} == {**body, "by": "web.write_token"} or body in (
+        BUDGET,
+        RECEIPT,
+    )
     assert Controls.from_events([event]).faults == ()
 
 
@@ -123,6 +128,19 @@ def test_a_retry_writes_the_same_record_and_another_act_on_the_same_replaces_it(
     assert first == again
     assert first[0] == other[0]
     assert first[1] != other[1]
+
+
+def test_receipts_are_asked_for_under_the_name_that_people_write_by_hand() -> None:
+    log = Log()
+    posted(RECEIPT, log)
+    posted({**RECEIPT, "on": False}, log)
+    posted({"kind": "receipt", "team": "vision", "owner": "ada", "on": True}, log)
+    assert [key for key, _ in log.records] == [b"receipt/ada", b"receipt/ada", b"receipt/vision/ada"]
+    events = {key: decode("controls", value, (), WALL_MS) for key, value in log.records}
+    controls = Controls.from_events(event for event in events.values() if isinstance(event, ControlEvent))
+    assert sorted((each.owner, each.team, each.on) for each in controls.receipts) == [
+        ("ada", "", False), ("ada", "vision", True),
+    ]  # fmt: skip
 
 
 def test_an_instant_that_has_passed_ends_the_control_that_is_named() -> None:
@@ -176,6 +194,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**BUDGET, "webhook": "http://169.254.169.254/"}, "webhook"),
     ({"kind": "owner", "name": "ada", "webhook": "https://evil.example"}, "kind"),
     ({"kind": "override", "name": "x"}, "kind"),
+    ({"kind": "receipt", "on": True}, "owner"),
+    ({**RECEIPT, "owner": ""}, "owner"),
+    ({**RECEIPT, "owner": 7}, "owner"),
+    ({**RECEIPT, "on": "yes"}, "on"),
+    ({"kind": "receipt", "owner": "ada"}, "on"),
+    ({**RECEIPT, "webhook": "https://evil.example"}, "webhook"),
+    ({**RECEIPT, "until_ms": WALL_MS + 1}, "until_ms"),
+    ({**RECEIPT, "job_id": "b"}, "job_id"),
     ({"kind": ["ack"]}, "kind"),
     ({}, "kind"),
 ]

@@ -50,3 +50,15 @@ def _name(value: Mapping[str, object], field: str) -> str:
     if not isinstance(given, str) or not given:
         raise MalformedControlError(f"{field}: expected a string that is not empty")
     return given
+
+
+def receipt_request(owner: str, team: str, *, on: bool, comment: str = "") -> tuple[str, dict[str, object]]:
+    """Return the name and the fields of a record; a later one for the same replaces it.
+
+    Without a team the name is the owner's, as people write it by hand.
+    """
+    named = {"owner": owner, "team": team}
+    fields: dict[str, object] = {key: value for key, value in named.items() if value} | {"on": on}
+    if comment:
+        fields["comment"] = comment
+    return (f"{team}/{owner}" if team else owner), fields

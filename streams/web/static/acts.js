@@ -1,4 +1,4 @@
-// Acting on an alert: acknowledge, silence, plan. Each is a record that the worker writes; the page shows what comes back.
+// Acting on an alert: acknowledge, silence, plan; and asking for receipts. Each is a record that the worker writes; the page shows what comes back.
 
 import { byId, h, say } from "./dom.js";
 import { money, near, stamp } from "./format.js";
@@ -122,6 +122,18 @@ export class Acts {
     const comment = given.comment ? { comment: given.comment } : {};
     const record = { kind: "planned", job_id: alert.subject.name, from_ms, until_ms: this.after(Number(given.hours)), usd_per_hour: given.rate, ...comment };
     await this.write(record, `Planned: ${money(given.rate)}/h`);
+  }
+
+  /** Who is sent receipts when a job ends, and a digest each week: the owner of this one, or no longer. */
+  async receipts(owner) {
+    const given = await ask(`Receipts of jobs of ${visible(owner)}`, [
+      { name: "on", label: "When one ends, and weekly", options: [["yes", "send them"], ["no", "send them no longer"]] },
+      { name: "comment", label: "Why (optional)" },
+    ], "Set it");
+    if (!given) return;
+    const on = given.on === "yes";
+    const comment = given.comment ? { comment: given.comment } : {};
+    await this.write({ kind: "receipt", owner, on, ...comment }, on ? `Receipts go to ${visible(owner)}` : `No more receipts to ${visible(owner)}`);
   }
 
   end(control) {

@@ -24,6 +24,7 @@ export class JobView {
     this.title = h("h2", { id: "job-title", tabindex: -1 }, foreign(jobId));
     this.state = h("span", { class: "state" });
     this.about = h("p", { class: "about" });
+    this.receipts = h("button", { type: "button", class: "act", hidden: true, onclick: () => this.acts.receipts(this.job.owner) }, "Receipts…");
     this.notice = h("p", { class: "notice", role: "status", hidden: true });
     this.facts = {};
     const fact = (name, title) => {
@@ -38,7 +39,7 @@ export class JobView {
     this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element), this.attempts.element, this.explain.element);
     this.host.replaceChildren(
       h("p", { class: "back" }, h("a", { href: "#/", "data-leave": true }, "← All jobs"), h("span", { class: "dim" }, " or Esc")),
-      h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state), this.about)),
+      h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state, this.receipts), this.about)),
       this.notice,
       h("dl", { class: "tiles facts" }, fact("burn", "Burning now"), fact("cost", "Cost so far"), fact("lost", "Of it lost"), fact("gpus", "GPU hours"), fact("use", "GPU use")),
       this.parts,
@@ -129,6 +130,7 @@ export class JobView {
     const who = [job.owner || "no owner", job.team, [job.project, job.experiment].filter(Boolean).join(" / ")].filter(Boolean).join(" · ");
     const when = job.ended_ms ? `${stamp(job.started_ms)} to ${stamp(job.ended_ms)}` : job.started_ms ? `since ${stamp(job.started_ms)}` : "";
     say(this.about, [who, gpus, place, when].filter(Boolean).join(" · "));
+    this.receipts.hidden = !this.acts.allowed || !job.owner;
     const { burn, lost, gpus: gpuHours, use } = this.facts;
     say(burn.value, `${money(job.usd_per_hour_now)}/h`, exact(job.usd_per_hour_now));
     mark(burn.value, "data-band", band);

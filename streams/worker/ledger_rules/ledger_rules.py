@@ -18,6 +18,7 @@ from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
+from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
 from streams.worker.ledger_rules.action_desk import ActionDesk
 from streams.worker.ledger_rules.hourly import HourlyJudge, stretches
@@ -80,6 +81,7 @@ class LedgerRules:
         clock: Clock,
         desk: Callable[[VerdictWriter], ActionDesk] | None = None,
         late_ms: int = LATE_MS,
+        links: Links = NO_LINKS,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -92,6 +94,7 @@ class LedgerRules:
             clock: Its `now_ms` is log time.
             desk: Makes what asks for the actions of budgets; None: nothing is asked for.
             late_ms: How much log time a late shard is waited for.
+            links: What the links of receipts begin with.
         """
         self._store = store
         self._owner = owner
@@ -103,7 +106,7 @@ class LedgerRules:
         self._writer = VerdictWriter(store, is_member)
         self._duty: _Duty | None = None
         self.desk = None if desk is None else desk(self._writer)
-        self._receipts = ReceiptDesk(store, self._writer, alert_sink)
+        self._receipts = ReceiptDesk(store, self._writer, alert_sink, links)
         self._settled: _Settled | None = None
         self._said_late: tuple[int, ...] = ()
         self.states: list[BudgetState] = []

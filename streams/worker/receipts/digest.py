@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from schemas.escaping import visible
 from schemas.messages.alert import AlertSubject
@@ -20,9 +21,10 @@ from streams.engine.alerts.alert import receipt_id
 from streams.engine.alerts.formatting import one_line
 from streams.engine.alerts.formatting import usd as shown_usd
 from streams.notify.body import rfc3339, usd
+from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import DIGEST_WEEKLY, more_or_less
 from streams.worker.receipts.digest_sql import SubjectKind
-from streams.worker.receipts.receipt import Receipt, utf8_text
+from streams.worker.receipts.receipt import Receipt, show_command, utf8_text
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -74,8 +76,8 @@ class WeekFigures(NamedTuple):
         )
 
 
-def digest_of(subject: DigestSubject, of: WeekFigures) -> Receipt:
-    """Build the digest; the same figures always give the same bytes."""
+def digest_of(subject: DigestSubject, of: WeekFigures, links: Links = NO_LINKS) -> Receipt:
+    """Build the digest; the same figures and links always give the same bytes."""
     unproductive, previous = of.unproductive_nano, of.previous_nano
     data = DigestWeeklyData(
         receipt_id=subject.id,
@@ -94,6 +96,8 @@ def digest_of(subject: DigestSubject, of: WeekFigures) -> Receipt:
         drivers=[_driver(cell) for cell in of.changed],
         largest=[DigestJob(job_id=utf8_text(job_id), cost_usd=usd(nano)) for job_id, nano in of.largest],
         summary=visible(sentence(subject, of)),
+        command=show_command(subject.id),
+        links=links.of_receipt(DIGEST_WEEKLY, subject.kind, subject.name, subject.until_ms) or UNSET,
     )
     message = DigestWeekly(type="digest.weekly", timestamp=rfc3339(subject.until_ms), data=data)
     return Receipt(

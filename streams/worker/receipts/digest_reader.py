@@ -15,6 +15,7 @@ from streams.engine.ledger_rules.periods import periods
 from streams.engine.ledger_rules.usage import HOUR_MS
 from streams.estimate.ran import nano_of
 from streams.notify.history import pieces
+from streams.notify.links import Links
 from streams.worker.ledger_rules.reader import Accrued, SqlStore
 from streams.worker.receipts import digest_sql
 from streams.worker.receipts.digest import ChangedCell, DigestSubject, WeekFigures, digest_of
@@ -30,8 +31,9 @@ _AT_ONCE: Final = 20
 class DigestReader:
     """Digests of weeks that all shards have stored and that are not stored themselves."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: SqlStore, links: Links) -> None:
         self._store = store
+        self._links = links
         self._done: set[str] = set()  # ids that are stored, or have nothing to say
 
     def due(self, records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> list[Receipt]:
@@ -47,7 +49,7 @@ class DigestReader:
         for subject in subjects:
             figures = self._figures(subject)
             if figures.cost_nano or figures.previous_nano:
-                yield digest_of(subject, figures)
+                yield digest_of(subject, figures, self._links)
             else:
                 self._done.add(subject.id)
 

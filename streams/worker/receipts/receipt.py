@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
+from msgspec import UNSET
 
 from schemas.escaping import visible
 from schemas.messages.receipt import JobEnded, JobEndedData, ReceiptCheaper, ReceiptExpected, ReceiptKind
@@ -20,6 +21,7 @@ from streams.engine.alerts.formatting import usd as shown_usd
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.notify.body import rfc3339, usd
+from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import JOB_ENDED
 
 
@@ -93,9 +95,9 @@ class Receipt(NamedTuple):
     time_ms: int  # the first whole minute at which it is due
 
 
-def receipt_of(job: EndedJob, figures: Figures) -> Receipt:
-    """Build the receipt; the same job and figures always give the same bytes."""
-    data = _data(job, figures)
+def receipt_of(job: EndedJob, figures: Figures, links: Links = NO_LINKS) -> Receipt:
+    """Build the receipt; the same job, figures and links always give the same bytes."""
+    data = _data(job, figures, links)
     message = JobEnded(type="job.ended", timestamp=rfc3339(job.ended_ms), data=data)
     return Receipt(
         data.receipt_id,
@@ -113,7 +115,7 @@ def receipt_of(job: EndedJob, figures: Figures) -> Receipt:
     )
 
 
-def _data(job: EndedJob, of: Figures) -> JobEndedData:
+def _data(job: EndedJob, of: Figures, links: Links) -> JobEndedData:
     expected = usual = cheaper = None
     per_hour = _per_hour(of.cost_nano, job.wall_clock_ms)
     if of.expected_nano_per_hour and per_hour is not None:
@@ -134,8 +136,9 @@ def _data(job: EndedJob, of: Figures) -> JobEndedData:
             cost_usd=usd(of.cheaper.cost_nano),
             saved_usd=usd(of.cost_nano - of.cheaper.cost_nano),
         )
+    identity = receipt_id(JOB_ENDED, "job", job.job_id, "", job.ended_ms)
     return JobEndedData(
-        receipt_id=receipt_id(JOB_ENDED, "job", job.job_id, "", job.ended_ms),
+        receipt_id=identity,
         job_id=utf8_text(job.job_id),
         owner=utf8_text(job.owner),
         team=utf8_text(job.team),
@@ -158,6 +161,8 @@ def _data(job: EndedJob, of: Figures) -> JobEndedData:
         kind=usual,
         cheaper=cheaper,
         summary=visible(sentence(job, of)),
+        command=show_command(identity),
+        links=links.of_receipt(JOB_ENDED, "job", job.job_id, job.ended_ms) or UNSET,
     )
 
 
@@ -212,6 +217,11 @@ def _per_hour(cost_nano: int, wall_clock_ms: int) -> int | None:
 
 def _hours(ms: int) -> str:
     return f"{ms / MS_PER_HOUR:,.1f} h" if ms >= MS_PER_HOUR else span(ms)
+
+
+def show_command(identity: str) -> str:
+    """Return what shows a receipt again."""
+    return f"trainfare receipts show {identity}"
 
 
 def utf8_text(text: str) -> str:

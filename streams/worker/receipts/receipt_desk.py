@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sinks.port import Store
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.notify.history import RECEIPT_SHARD
+from streams.notify.links import Links
 from streams.notify.notice import Notice, notice_of
 from streams.threads import Threads
 from streams.worker.ledger_rules.reader import Accrued
@@ -25,9 +26,9 @@ from streams.worker.shards.ports import AlertSink
 class ReceiptDesk:
     """Call `issue` whenever more is settled, until it returns nothing."""
 
-    def __init__(self, store: Store, writer: VerdictWriter, alert_sink: AlertSink) -> None:
-        self._reader = ReceiptReader(store)
-        self._digests = DigestReader(store)
+    def __init__(self, store: Store, writer: VerdictWriter, alert_sink: AlertSink, links: Links) -> None:
+        self._reader = ReceiptReader(store, links)
+        self._digests = DigestReader(store, links)
         self._writer = writer
         self._alert_sink = alert_sink
         # Of its own: the rules across jobs do not wait for it.

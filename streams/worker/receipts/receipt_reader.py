@@ -17,6 +17,7 @@ from streams.estimate.asking import job_facts, other_purchase, ran_job, usual_co
 from streams.estimate.elsewhere import SPOT, Elsewhere, compared
 from streams.estimate.prices import STORED_PRICES, price_book
 from streams.estimate.ran import nano_of
+from streams.notify.links import Links
 from streams.worker.ledger_rules.reader import Accrued, SqlStore
 from streams.worker.receipts import receipt_sql
 from streams.worker.receipts.receipt import Cheaper, EndedJob, Figures, Receipt, UsualCost, receipt_of
@@ -34,8 +35,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class ReceiptReader:
     """Receipts of jobs that ended and have none yet."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: SqlStore, links: Links) -> None:
         self._store = store
+        self._links = links
 
     def due(self, records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> list[Receipt]:
         """Return some receipts of jobs that ended from `from_ms` on, the earliest first; none: all are stored."""
@@ -81,6 +83,7 @@ class ReceiptReader:
                     broken.get(job.job_id, {}),
                     expected.get(job.job_id, {}),
                 ),
+                self._links,
             )
             for job in jobs
         ]

@@ -1,0 +1,137 @@
+"""`trainfare receipts show|ask`: what owners were sent when jobs and weeks ended, and who is sent it.
+
+It must not compute: it shows the stored messages as they were sent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+import typer
+
+from schemas.escaping import visible
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.reading import reader
+from streams.clock import SystemClock
+from streams.errors import TrainfareError, WrongUseError
+from streams.topics import Topic
+
+if TYPE_CHECKING:
+    from streams.notify.notice import Notice
+
+_SHOWN_CHARS: Final = 60
+_COLUMNS: Final = ("ended", "receipt", "of", "owner", "cost_usd", "lost_usd", "messages", "summary")
+_SENT: Final = """
+LEFT ANY JOIN
+(
+    SELECT alert_id, arrayStringConcat(arraySort(groupUniqArray(outcome)), ', ') AS outcomes
+    FROM (SELECT alert_id, receiver, argMax(outcome, (time, attempt)) AS outcome FROM deliveries FINAL GROUP BY alert_id, receiver)
+    GROUP BY alert_id
+) AS d ON d.alert_id = r.receipt_id"""
+_LIST: Final = f"""
+SELECT r.ended AS ended, r.receipt_id AS receipt_id, r.subject_kind AS kind, r.subject_name AS name, r.owner AS owner,
+    r.cost_usd AS cost_usd, r.lost_usd AS lost_usd, d.outcomes AS outcomes, r.summary AS summary
+FROM (SELECT * FROM receipts FINAL) AS r {_SENT}
+WHERE {{owner:String}} IN ('', r.owner) ORDER BY r.ended DESC, r.receipt_id LIMIT {{most:UInt32}}"""  # noqa: S608 - of constants
+_FOUND: Final = f"""
+SELECT r.receipt_id AS receipt_id, r.owner AS owner, r.message AS message, d.outcomes AS outcomes
+FROM (SELECT * FROM receipts FINAL WHERE receipt_id = {{id:String}} OR (subject_kind = 'job' AND subject_name = {{id:String}})) AS r {_SENT}
+ORDER BY r.ended DESC, r.receipt_id LIMIT 1"""  # noqa: S608 - of constants
+
+
+def show(
+    receipt: Annotated[
+        str, typer.Argument(metavar="[ID]", help="A receipt, or a job: its last one; without, the newest.")
+    ] = "",
+    owner: Annotated[str, typer.Option(help="Only those that this owner was sent.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 20,
+    data: DataOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Show the receipts of jobs and weekly digests that were sent, or one of them."""
+    with reader(settings_for(data)) as store:
+        if not receipt:
+            _list(store.records(_LIST, owner=owner, most=limit), form)
+            return
+        found = store.records(_FOUND, id=receipt)
+    if not found:
+        raise TrainfareError(
+            f"'{visible(receipt[:_SHOWN_CHARS])}': neither a receipt nor a job that has one; `trainfare receipts show` lists them"
+        )
+    _one(found[0], form)
+
+
+def _list(found: Sequence[Mapping[str, Any]], form: OutputFormat) -> None:
+    people = form is OutputFormat.table
+    rows = [
+        (
+            each["ended"], each["receipt_id"], f"{each['kind']} {each['name']}", each["owner"],
+            *(usd(each[name]) if people else each[name] for name in ("cost_usd", "lost_usd")),
+            each["outcomes"] or "none", each["summary"],
+        )
+        for each in found
+    ]  # fmt: skip
+    columns, rows = (_COLUMNS[:-1], [row[:-1] for row in rows]) if people else (_COLUMNS, rows)
+    write(Grid(columns, rows), form)
+    if not rows and people:
+        sys.stdout.write("no receipts yet; `trainfare receipts ask OWNER` asks for them\n")
+
+
+def _one(found: Mapping[str, Any], form: OutputFormat) -> None:
+    body = str(found["message"]).encode()
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json(msgspec.json.decode(body)) + "\n")
+        return
+    from streams.notify.notice import notice_of  # loads the engine; not needed for --help
+
+    notice: Notice = notice_of(body, str(found["owner"]))
+    figures = [*notice.figures, ("To", notice.owner), ("Messages", str(found["outcomes"]) or "none")]
+    if form is OutputFormat.csv:
+        write(Grid(("figure", "value"), figures), form)
+        return
+    sys.stdout.write(f"{visible(notice.summary)}\n\n")
+    write(Grid(("figure", "value"), figures), form)
+
+
+def ask(
+    owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose jobs, and who is sent it.")],
+    team: Annotated[
+        str, typer.Option(help="The weekly digest of this team, instead of receipts of the owner's jobs.")
+    ] = "",
+    off: Annotated[bool, typer.Option("--off", help="No longer.")] = False,
+    comment: Annotated[str, typer.Option(help="Why; it is kept in the record.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record, and publish nothing.")] = False,
+) -> None:
+    """Ask for receipts of an owner's jobs and a weekly digest: publish a record of `controls`."""
+    if not owner:
+        raise WrongUseError("receipts ask: name an owner")
+    from streams.engine.alerts.receipt_records import receipt_request  # loads the engine
+
+    name, fields = receipt_request(owner, team, on=not off, comment=comment)
+    now_ms = SystemClock().now_ms()
+    value = {
+        "id": f"cli_{now_ms}",
+        "source": "trainfare/cli",
+        "time_ms": now_ms,
+        "kind": "receipt",
+        "name": name,
+    }
+    record = msgspec.json.encode(value | fields)
+    if dry_run:
+        sys.stdout.write(f"{visible(record.decode())}\nnothing was published\n")
+        return
+    settings = settings_for()
+    from streams.transport.producer import LogProducer  # loads Kafka clients
+
+    with LogProducer(settings.kafka) as producer:
+        producer.send(Topic.CONTROLS, f"receipt/{name}".encode(), record)
+    what = (
+        f"the weekly digest of team {visible(team)}" if team else "receipts of their jobs and a weekly digest"
+    )
+    sys.stdout.write(
+        f"{visible(owner)} {'no longer gets' if off else 'gets'} {what}: acknowledged by {settings.kafka.bootstrap_servers}\n"
+    )

@@ -5,54 +5,102 @@ It must not raise: where nothing is known it is the first.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from trainfare.launch import number_of
+
+try:
+    import fcntl
+except ImportError:  # no Unix
+    fcntl = None  # type: ignore[assignment]  # its absence is asked for below
 
 #: Variables of launchers that count restarts from 0.
 _RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+#: And such as count attempts from 1.
+_ATTEMPTS = ("TRAINFARE_ATTEMPT", "AWS_BATCH_JOB_ATTEMPT")
 
 
-def state_dir() -> Path:
+def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where attempts are counted: `TRAINFARE_STATE_DIR`, else in the user's state directory."""
-    given = os.environ.get("TRAINFARE_STATE_DIR")
-    base = os.environ.get("XDG_STATE_HOME")
+    given, base = environ.get("TRAINFARE_STATE_DIR"), environ.get("XDG_STATE_HOME")
     return Path(given) if given else (Path(base) if base else Path.home() / ".local" / "state") / "trainfare"
 
 
-def next_attempt(job_id: str) -> int:
-    """Return the number of this attempt, and record it for the next one."""
-    given = _number(os.environ.get("TRAINFARE_ATTEMPT"))
-    if given is not None and given >= 1:
+def launched_attempt(environ: Mapping[str, str] = os.environ) -> int | None:
+    """Return the number that the launcher gives, None if it gives none."""
+    for name in _ATTEMPTS:
+        given = number_of(environ.get(name))
+        if given:
+            return given
+    counts = [count for name in _RESTARTS if (count := number_of(environ.get(name))) is not None]
+    return max(counts) + 1 if counts else None
+
+
+def next_attempt(job_id: str, environ: Mapping[str, str] = os.environ) -> int:
+    """Return the number of this attempt, and record it for the next one.
+
+    A launcher counts its own restarts only, the file those on this machine (or shared home): the greater one is right.
+    """
+    given = number_of(environ.get("TRAINFARE_ATTEMPT"))
+    if given:
         return given
-    for name in _RESTARTS:
-        restarts = _number(os.environ.get(name))
-        if restarts is not None and restarts >= 0:
-            return restarts + 1
+    launched = launched_attempt(environ) or 1
     try:
-        return _counted(job_id)
-    except Exception:  # a full disk, a directory of somebody else
-        return 1
+        return _counted(_path(job_id, environ), launched)
+    except Exception:  # a directory of somebody else, no home
+        return launched
 
 
-def _counted(job_id: str) -> int:
-    folder = state_dir()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = folder / (job_id.encode("utf-8", "surrogatepass").hex()[:180] + ".json")
+def current_attempt(job_id: str, environ: Mapping[str, str] = os.environ) -> int:
+    """Return the number that another process of this job has counted."""
     try:
-        last = int(json.loads(path.read_text())["attempt"])
-    except (OSError, ValueError, KeyError, TypeError):
+        last = _last(_path(job_id, environ))
+    except Exception:
         last = 0
-    number, temporary = tempfile.mkstemp(dir=folder)
-    with os.fdopen(number, "w") as file:
-        json.dump({"job_id": job_id, "attempt": last + 1}, file)
-    Path(temporary).replace(path)
-    return last + 1
+    return max(last, launched_attempt(environ) or 1)
 
 
-def _number(text: str | None) -> int | None:
+def _path(job_id: str, environ: Mapping[str, str]) -> Path:
+    return state_dir(environ) / (job_id.encode("utf-8", "surrogatepass").hex()[:180] + ".json")
+
+
+def _last(path: Path) -> int:
     try:
-        return int(text or "")
-    except ValueError:
-        return None
+        return max(int(json.loads(path.read_text())["attempt"]), 0)
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _counted(path: Path, at_least: int) -> int:
+    number = max(_last(path) + 1, at_least)
+    # A full disk: the number still follows what could be read.
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _alone(path.with_suffix(".lock")):
+            number = max(_last(path) + 1, at_least)
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    json.dump({"attempt": number}, file)
+                Path(temporary).replace(path)
+            except OSError:
+                Path(temporary).unlink()
+                raise
+    return number
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Of two processes that count at once one waits for the other."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

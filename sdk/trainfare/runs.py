@@ -1,25 +1,28 @@
-"""One attempt of a job, from `with` to its end: started, heartbeats with progress, checkpoints, and how it ended.
+"""One attempt of a job, from `with` to its end: started, heartbeats with progress, samples, checkpoints, how it ended.
 
 It must not raise into the training, wait for the network, or do anything in a process that was forked from it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-import socket
-import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
-from trainfare.attempts import next_attempt
+from trainfare import process
+from trainfare.attempts import current_attempt
+from trainfare.beats import Beats, gpus_of_this_process
+from trainfare.ending import ENDS, REASONS, end_of
+from trainfare.gpus import Gpus
 from trainfare.sender import Sender
 
-DEFAULT_URL = "http://127.0.0.1:8787"
 HEARTBEAT_S = 15.0
 CLOSE_WITHIN_S = 5.0
-_OUT_OF_MEMORY = ("MemoryError", "OutOfMemoryError")
+_FLUSH_WITHIN_S = 2.0
+_LAST_SAMPLE_WITHIN_S = 1.0
+_NAMES_MAX = 64
 
 
 class Run:
@@ -30,19 +33,59 @@ class Run:
         sender: Sender | None,
         job: Mapping[str, Any],
         now_ms: Callable[[], int],
+        *,
         heartbeat_s: float = HEARTBEAT_S,
+        node: str = "",
+        is_first: bool = True,
+        has_lifecycle: bool = True,
+        has_samples: bool = True,
+        handles_sigterm: bool = True,
+        open_gpus: Callable[[], Gpus | None] = gpus_of_this_process,
     ) -> None:
-        """`job`: fields of the `started` event. Without a sender nothing is sent."""
+        """Begin with `with` or `start`.
+
+        Args:
+            sender: Takes the events; without one nothing is sent.
+            job: Fields of the `started` event.
+            now_ms: The clock of the events.
+            heartbeat_s: Seconds between two heartbeats, and two samples.
+            node: Where the GPUs are.
+            is_first: This process speaks for the job; others only sample their GPUs.
+            has_lifecycle: Starts and ends are sent from here, and not by a collector.
+            has_samples: GPUs are sampled.
+            handles_sigterm: SIGTERM is, where nobody else handles it.
+            open_gpus: Finds the GPUs of this process.
+        """
         self._sender = sender
         self._job = dict(job)
         self._now_ms = now_ms
-        self._heartbeat_s = heartbeat_s
-        self._unique = uuid.uuid4().hex[:12]
-        self._count = 0
-        self._progress: dict[str, float] = {}
-        self._quality: dict[str, float] = {}
-        self._ended = threading.Event()
-        self._beats = threading.Thread(target=self._beat, name="trainfare-heartbeats", daemon=True)
+        self._node = node
+        self._is_first = is_first
+        self._has_lifecycle = has_lifecycle
+        self._handles_sigterm = handles_sigterm
+        self._unique = uuid.uuid4().hex[:16]
+        self._numbers = itertools.count(1)
+        self._progress: dict[str, Any] = {}
+        self._quality: dict[str, Any] = {}
+        self._is_over = False
+        self._pid = os.getpid()
+        beat = self._beat if is_first else None
+        sample = self._sample if has_samples else None
+        self._beats = Beats(heartbeat_s, now_ms, beat, sample, open_gpus)
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Run({self.job_id!r}, attempt={self.attempt})"
+
+    @property
+    def job_id(self) -> str:
+        """Return the job."""
+        return str(self._job["job_id"])
+
+    @property
+    def attempt(self) -> int:
+        """Return the number of this attempt, from 1."""
+        return int(self._job["attempt"])
 
     @property
     def dropped(self) -> int:
@@ -50,141 +93,184 @@ class Run:
         return self._sender.dropped if self._sender is not None else 0
 
     @property
+    def refused(self) -> int:
+        """Return how many events the meter did not take."""
+        return self._sender.refused if self._sender is not None else 0
+
+    @property
     def fault(self) -> str:
         """Return why events do not arrive; empty if they do."""
         return self._sender.fault if self._sender is not None else ""
 
-    def progress(self, *, quality: Mapping[str, float] | None = None, **values: float) -> None:
+    def progress(self, *, quality: Mapping[str, Any] | None = None, **values: Any) -> None:
         """Record how far the work has come (step=, tokens=, ...) and how good it is; the next heartbeat has it."""
         try:
             self._progress.update(values)
             if quality:
-                self._quality.update(quality)
+                for name, value in quality.items():
+                    # What a tensor was computed from must not stay in memory for it.
+                    self._quality[name] = value if isinstance(value, (float, int)) else _detached(value)
+            if len(self._progress) > _NAMES_MAX or len(self._quality) > _NAMES_MAX:
+                self._progress, self._quality = _first_of(self._progress), _first_of(self._quality)
         except Exception:  # nothing that training passes here may stop it
             return
 
-    def checkpoint(self, **values: float) -> None:
-        """Record that all work up to now is safe: what is lost later counts from here."""
+    def checkpoint(self, *, at_ms: int | None = None, **values: Any) -> None:
+        """Record that all work up to now, or `at_ms`, is safe: what is lost later counts from here."""
         self.progress(quality=None, **values)
-        self._send("checkpointed", self._measures())
+        self._send("checkpointed", self._measures, at_ms=at_ms)
 
     def scaled(self, gpus: float, **fields: Any) -> None:
         """Record that the job has another number of GPUs from now on."""
-        self._send("scaled", {"gpu_count": gpus, **fields})
+        if self._has_lifecycle:
+            self._send("scaled", lambda: {"gpu_count": gpus, **fields})
 
-    def __enter__(self) -> Self:
+    def start(self) -> Run:
+        """Begin. What is started so is ended by `end`, or with the process."""
         try:
             if self._sender is not None:
-                self._sender.start()
+                if self._is_first:
+                    self._sender.start()
+                process.join(self, handles_sigterm=self._handles_sigterm)
+            if self._has_lifecycle:
+                self._send("started", lambda: self._job)
+            if self._sender is not None:
                 self._beats.start()
         except Exception:  # no thread to be had
             self._sender = None
-        self._send("started", self._job)
+            process.leave(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: object) -> None:
+    def end(self, kind: str = "completed", reason: str | None = None) -> None:
+        """End as `completed`, `failed`, `cancelled` or `preempted`; `reason` is one of the contract's."""
+        fields = {"reason": reason} if reason in REASONS else {}
+        self._end(kind if kind in ENDS else "failed", fields)
+
+    def end_by(self, fault: BaseException | None) -> None:
+        """End as the exception that ended the training says: `completed` if none did."""
         try:
-            self._ended.set()
-            end, fields = _end_of(kind)
-            self._send(end, {**self._measures(), **fields})
+            kind, fields = end_of(fault)
+        except Exception:  # an exception's own class may be at fault
+            kind, fields = "failed", {"reason": "unknown"}
+        self._end(kind, fields)
+
+    def __enter__(self) -> Run:
+        return self.start()
+
+    def __exit__(self, _kind: object, fault: BaseException | None, _trace: object) -> None:
+        self.end_by(fault)
+
+    # -- what happens to the process -------------------------------------------------------------------------
+
+    def process_ends(self, fault: BaseException | None) -> None:
+        """End with the interpreter, by the exception that nobody caught."""
+        self.end_by(fault)
+
+    def process_is_terminated(self, *, is_last: bool) -> None:
+        """Send what waits; end if the process does."""
+        if is_last:
+            self._end("preempted", {"reason": "unknown"})
+        elif self._sender is not None:
+            self._beat()
+            self._sender.flush(_FLUSH_WITHIN_S)
+
+    def process_is_forked(self) -> None:
+        """Leave the run to the parent."""
+        sender, self._sender = self._sender, None
+        self._is_over = True
+        if sender is not None:
+            sender.abandon()
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def _end(self, kind: str, fields: Mapping[str, Any]) -> None:
+        try:
+            if self._is_over or os.getpid() != self._pid:
+                return
+            self._is_over = True
+            at_ms = self._now_ms()
+            process.leave(self)
+            if self._sender is not None:
+                self._beats.stop(_LAST_SAMPLE_WITHIN_S)
+            if self._has_lifecycle:
+                self._send(kind, lambda: {**self._measures(), **fields}, at_ms=at_ms)
+            elif self._progress or self._quality:
+                self._beat()
             if self._sender is not None:
                 self._sender.close(CLOSE_WITHIN_S)
         except Exception:  # the training's own exception goes on, and no other
             return
 
     def _beat(self) -> None:
-        while not self._ended.wait(self._heartbeat_s):
-            self._send("heartbeat", self._measures(), is_dispensable=True)
+        self._send("heartbeat", self._measures, is_dispensable=True)
 
     def _measures(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, values in (("progress", self._progress), ("quality", self._quality)):
-            kept = {str(key): float(value) for key, value in list(values.items())[:64] if _is_number(value)}
+            kept = {
+                str(key): number
+                for key, value in list(values.items())
+                if (number := _number_of(value)) is not None
+            }
             if kept:
                 found[name] = kept
         return found
 
-    def _send(self, kind: str, fields: Mapping[str, Any], *, is_dispensable: bool = False) -> None:
-        if self._sender is None:
+    def _send(
+        self,
+        kind: str,
+        fields_of: Callable[[], Mapping[str, Any]],
+        *,
+        at_ms: int | None = None,
+        is_dispensable: bool = False,
+    ) -> None:
+        if self._sender is None or not self._is_first:
             return
         try:
-            self._count += 1
-            event = {
-                "source": "sdk",
-                "id": f"{self._unique}-{self._count}",
-                "time_ms": self._now_ms(),
-                "job_id": self._job["job_id"],
-                "attempt": self._job["attempt"],
-                "type": kind,
-            }
-            self._sender.put("jobs", {**fields, **event}, is_dispensable=is_dispensable)
+            time_ms = self._now_ms() if at_ms is None else at_ms
+            self._sender.put(
+                "jobs",
+                self._event({**fields_of(), "type": kind, "time_ms": time_ms}),
+                is_dispensable=is_dispensable,
+            )
         except Exception:  # as above
             return
 
+    def _sample(self, fields: dict[str, Any]) -> None:
+        """Send how busy the GPUs were."""
+        sender = self._sender
+        if sender is None:
+            return
+        if not self._is_first:
+            # Another process has counted; by now it has.
+            self._job["attempt"] = max(self.attempt, current_attempt(self.job_id))
+            sender.start()
+        sender.put("gpu", self._event({**fields, "node": self._node}), is_dispensable=True)
 
-def run(
-    job_id: str | None = None,
-    *,
-    gpus: float | None = None,
-    owner: str | None = None,
-    url: str | None = None,
-    token: str | None = None,
-    attempt: int | None = None,
-    heartbeat_s: float = HEARTBEAT_S,
-    **fields: Any,
-) -> Run:
-    """Return a run to use in a `with` statement.
-
-    Args:
-        job_id: The job; `TRAINFARE_JOB_ID` or the scheduler's id if absent.
-        gpus: GPUs that it holds.
-        owner: Who gets its alerts.
-        url: Of a worker; `TRAINFARE_URL`, else this machine's.
-        token: With the scope `write`; `TRAINFARE_TOKEN`.
-        attempt: Counted if absent.
-        heartbeat_s: Seconds between two heartbeats.
-        **fields: Other fields of `started`: team, project, experiment, labels, gpu_type, region, purchase...
-    """
-    try:
-        environ = os.environ
-        name = job_id or environ.get("TRAINFARE_JOB_ID") or environ.get("SLURM_JOB_ID") or _fallback_id()
-        job: dict[str, Any] = {key: value for key, value in fields.items() if value is not None}
-        job.update({"job_id": name, "attempt": attempt or next_attempt(name)})
-        if gpus is not None:
-            job["gpu_count"] = gpus
-        if owner is not None:
-            job["owner"] = owner
-        # Of many processes of a job one speaks for it.
-        is_first = environ.get("RANK", environ.get("SLURM_PROCID", "0")) in ("", "0")
-        address = url or environ.get("TRAINFARE_URL") or DEFAULT_URL
-        sender = Sender(address, token or environ.get("TRAINFARE_TOKEN", "")) if is_first else None
-        return Run(sender, job, _now_ms, heartbeat_s)
-    except Exception:  # a meter that cannot be set up meters nothing
-        return Run(None, {"job_id": "", "attempt": 1}, _now_ms)
+    def _event(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        number = next(self._numbers)
+        of_run = {
+            "source": "sdk",
+            "id": f"{self._unique}-{number}",
+            "job_id": self.job_id,
+            "attempt": self.attempt,
+        }
+        return {**fields, **of_run}
 
 
-def _end_of(kind: type[BaseException] | None) -> tuple[str, dict[str, str]]:
-    """Return the type of the event that ends an attempt, and its reason."""
-    if kind is None:
-        return "completed", {}
-    if issubclass(kind, KeyboardInterrupt):
-        return "cancelled", {}
-    if kind.__name__ in _OUT_OF_MEMORY:
-        return "failed", {"reason": "out_of_memory"}
-    return "failed", {"reason": "user_error"}
+def _first_of(values: dict[str, Any]) -> dict[str, Any]:
+    return dict(list(values.items())[:_NAMES_MAX])
 
 
-def _fallback_id() -> str:
-    return f"{socket.gethostname()[:100]}-{os.getpid()}-{int(time.time())}"
+def _detached(value: Any) -> Any:
+    detach = getattr(value, "detach", None)
+    return detach() if callable(detach) else value
 
 
-def _is_number(value: object) -> bool:
+def _number_of(value: object) -> float | None:
+    """Return a number, None if it is none or not finite."""
     try:
         number = float(value)  # type: ignore[arg-type]  # training may pass anything
     except Exception:
-        return False
-    return number == number and abs(number) != float("inf")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+        return None
+    return number if number == number and abs(number) != float("inf") else None

@@ -1,6 +1,7 @@
 """Sends events in a thread of its own: a bounded queue, batches, retries; what does not fit is dropped and counted.
 
-It must not raise into, or wait in, the thread that trains.
+With a spool a second thread writes events to disk first, however long a request takes. It must not raise into, or wait in,
+the thread that trains.
 """
 
 from __future__ import annotations
@@ -10,115 +11,261 @@ import json
 import os
 import threading
 import time
-import urllib.error
-import urllib.request
 from typing import Any
+
+from trainfare.spool import EVENT_BYTES, Spool
+from trainfare.wire import DONE, LATER, NEVER, STOP, Wire
 
 EVENTS_WAITING = 1_000
 _BATCH = 200
-_TIMEOUT_S = 5.0
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 30.0
-#: Answers after which the same batch is sent again; after any other it would be refused again.
-_TRY_LATER = (408, 429, 500, 502, 503, 504)
+#: After an answer that refuses the token or the address: somebody must mend it.
+_MENDED_WAIT_S = 300.0
+#: Between two requests while all is well, so that many checkpoints cost few requests.
+_PAUSE_S = 0.5
+_HURRIED_PAUSE_S = 0.2
+_SPOOL_AGAIN_S = 30.0
+_SPOOL_CLOSED_S = 1.0
 
 
 class Sender:
-    """One endpoint. Every method returns at once but `close`."""
+    """One endpoint. Every method returns at once but `flush` and `close`, which are told how long they may take."""
 
-    def __init__(self, url: str, token: str) -> None:
-        self._url = url.rstrip("/") + "/api/v1/events"
-        self._token = token
-        self._waiting: collections.deque[dict[str, Any]] = collections.deque()
+    def __init__(self, wire: Wire, spool: Spool | None = None) -> None:
+        """Begin with `start`. The spool is read and written by the threads alone."""
+        self._wire = wire
+        self._spool = spool
+        self._waiting: collections.deque[tuple[bytes, bool]] = collections.deque()
         self._changed = threading.Condition()
-        self._closing_by_s = 0.0
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._work, name="trainfare", daemon=True)
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+        self._storing = threading.Thread(target=self._store_all, name="trainfare-spool", daemon=True)
+        self._closing_by_s = 0.0
+        self._hurried_by_s = 0.0
+        self._is_sending_over = False
+        self._tries_at_close = 0
+        self._not_before_s = 0.0
+        self._wait_s = 0.0
+        self._spool_again_s = 0.0
+        self._one_by_one = 0
         self.sent = 0  #: events that were accepted
         self.dropped = 0  #: events for which there was no room or no time
         self.refused = 0  #: events that the meter does not take
-        self.fault = ""  #: why the last attempt failed; empty if it did not
+        self.fault = wire.fault  #: why the last attempt failed; empty if it did not
 
     def start(self) -> None:
         """Begin to send."""
+        if os.getpid() != self._pid or self._thread.ident:
+            return
+        if self._spool is not None:
+            try:
+                self._storing.start()
+            except Exception:  # no thread to be had
+                self._spool = None
         self._thread.start()
 
     def put(self, topic: str, value: dict[str, Any], *, is_dispensable: bool = False) -> None:
         """Queue an event. A full queue drops dispensable ones (heartbeats) first, then the oldest."""
         if os.getpid() != self._pid:
             return  # a fork: the thread is not here
+        event = encoded({"topic": topic, "value": value})
         with self._changed:
+            if len(event) > EVENT_BYTES:
+                self.refused += 1
+                return
             if len(self._waiting) >= EVENTS_WAITING:
                 self.dropped += 1
                 if is_dispensable:
                     return
                 self._waiting.popleft()
-            self._waiting.append({"topic": topic, "value": value})
-            self._changed.notify()
+            self._waiting.append((event, is_dispensable))
+            self._changed.notify_all()
 
-    def close(self, within_s: float) -> list[dict[str, Any]]:
-        """Send what waits for at most so long; return what is left."""
+    def flush(self, within_s: float) -> bool:
+        """Send what waits now; return whether all was sent in time."""
+        if os.getpid() != self._pid or not self._thread.is_alive():
+            return False
+        with self._changed:
+            self._hurried_by_s = time.monotonic() + within_s
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: not self._has_any(), within_s)
+
+    def close(self, within_s: float) -> None:
+        """Send what waits for at most so long; what is left stays in the spool, or is dropped and counted."""
         if os.getpid() != self._pid:
-            return []
+            return
         with self._changed:
             self._closing_by_s = time.monotonic() + within_s
-            self._changed.notify()
-        self._thread.join(within_s + _TIMEOUT_S)
+            self._changed.notify_all()
+        if self._thread.ident:
+            self._thread.join(within_s)
+        if self._storing.ident:
+            self._storing.join(_SPOOL_CLOSED_S)
         with self._changed:
-            left = list(self._waiting)
+            self.dropped += len(self._waiting)
             self._waiting.clear()
-            self.dropped += len(left)
-        return left
+
+    def abandon(self) -> None:
+        """Let go of what the process that this one was forked from goes on with."""
+        if self._spool is not None:
+            self._spool.abandon()
+
+    # -- the thread that sends -------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        wait_s = 0.0
-        while True:
-            with self._changed:
-                while not self._waiting and not self._closing_by_s:
-                    self._changed.wait()
-                if wait_s and not self._closing_by_s:
-                    self._changed.wait_for(lambda: bool(self._closing_by_s), wait_s)
-                if self._closing_by_s and (not self._waiting or time.monotonic() > self._closing_by_s):
-                    return
-                batch = [self._waiting[place] for place in range(min(len(self._waiting), _BATCH))]
-            if self._post(batch):
-                wait_s = 0.0
-                with self._changed:
-                    # What was dropped meanwhile was the oldest.
-                    for event in batch:
-                        if self._waiting and self._waiting[0] is event:
-                            self._waiting.popleft()
-            else:
-                wait_s = min(max(2 * wait_s, _FIRST_WAIT_S), _LONGEST_WAIT_S)
-                if self._closing_by_s:
-                    time.sleep(min(0.2, max(self._closing_by_s - time.monotonic(), 0)))
-
-    def _post(self, batch: list[dict[str, Any]]) -> bool:
-        """Return whether the batch is done with."""
         try:
-            headers = {"Content-Type": "application/json", "Authorization": "Bearer " + self._token}
-            request = urllib.request.Request(self._url, json.dumps(batch).encode(), headers)
-            with self._opener.open(request, timeout=_TIMEOUT_S) as answer:
-                found = json.loads(answer.read(2**20))
-            refused = found.get("refused", [])
-            self.sent += len(batch) - len(refused)
-            self.refused += len(refused)
-            self.fault = str(refused[0].get("detail", "")) if refused else ""
-        except urllib.error.HTTPError as fault:
-            fault.close()
-            self.fault = f"answered {fault.code}"
-            if fault.code in _TRY_LATER:
-                return False
-            self.refused += len(batch)
-        except Exception as fault:  # whatever a network does
-            self.fault = f"{type(fault).__name__}: {fault}"
-            return False
-        return True
+            while self._rest():
+                self._send_some()
+        except Exception as fault:  # the training goes on without a meter
+            self.fault = type(fault).__name__
+        with self._changed:
+            self._is_sending_over = True
+            self._changed.notify_all()
+
+    def _rest(self) -> bool:
+        """Wait until there is something to send; return whether to go on at all."""
+        with self._changed:
+            while True:
+                now_s, has_any = time.monotonic(), self._has_any()
+                if not has_any:
+                    self._changed.notify_all()
+                if self._closing_by_s and (not has_any or now_s >= self._closing_by_s or self._is_hopeless()):
+                    return False
+                due_s = now_s if self._is_hurried(now_s) else self._not_before_s
+                is_ready = has_any and (self._has_spooled() or not self._is_spooling(now_s))
+                if is_ready and due_s <= now_s:
+                    return True
+                until_s = due_s if is_ready else self._closing_by_s
+                self._changed.wait(max(until_s - now_s, 0.01) if until_s else None)
+
+    def _has_any(self) -> bool:
+        return bool(self._waiting) or self._has_spooled()
+
+    def _has_spooled(self) -> bool:
+        return self._spool is not None and self._spool.has_any()
+
+    def _is_spooling(self, now_s: float) -> bool:
+        """Return whether what waits is about to be on disk."""
+        return self._spool is not None and self._spool_again_s <= now_s
+
+    def _is_hopeless(self) -> bool:
+        """Nothing is gained by trying again at the end: nothing is taken, or all is safe on disk."""
+        return bool(self._tries_at_close) and (
+            self._wait_s >= _MENDED_WAIT_S or (self._spool is not None and not self._waiting)
+        )
+
+    def _send_some(self) -> None:
+        events, is_spooled = self._next()
+        if not events:
+            return
+        outcome = self._wire.post(events)
+        self.fault = outcome.fault
+        if outcome.kind in (LATER, STOP):
+            self._wait_longer(_MENDED_WAIT_S if outcome.kind == STOP else _LONGEST_WAIT_S)
+            return
+        self._wait_s = 0.0
+        # A full batch has more behind it.
+        self._not_before_s = time.monotonic() + (0.0 if len(events) == _BATCH else _PAUSE_S)
+        if outcome.kind == NEVER and len(events) > 1:
+            self._one_by_one, self._not_before_s = len(events), 0.0  # one of them is at fault
+            return
+        if self._one_by_one:
+            self._one_by_one, self._not_before_s = self._one_by_one - 1, 0.0
+        refused = outcome.refused if outcome.kind == DONE else len(events)
+        self.sent += len(events) - refused
+        self.refused += refused
+        self._forget(events, is_spooled=is_spooled)
+
+    def _next(self) -> tuple[list[bytes], bool]:
+        """Return the events to send, and whether they are on disk."""
+        count = 1 if self._one_by_one else _BATCH
+        events = self._spool.take(count) if self._spool is not None else []
+        if events:
+            return events, True
+        with self._changed:
+            if self._is_spooling(time.monotonic()):
+                return [], False
+            return [self._waiting[place][0] for place in range(min(len(self._waiting), count))], False
+
+    def _forget(self, events: list[bytes], *, is_spooled: bool) -> None:
+        if is_spooled and self._spool is not None:
+            self._spool.taken_is_done()
+            return
+        with self._changed:
+            # What was dropped meanwhile was the oldest.
+            for event in events:
+                if self._waiting and self._waiting[0][0] is event:
+                    self._waiting.popleft()
+
+    def _wait_longer(self, longest_s: float) -> None:
+        is_closing = bool(self._closing_by_s)
+        self._tries_at_close += is_closing
+        self._wait_s = (
+            longest_s if longest_s == _MENDED_WAIT_S else min(max(2 * self._wait_s, _FIRST_WAIT_S), longest_s)
+        )
+        self._not_before_s = time.monotonic() + self._wait_s
+        if self._is_hurried(time.monotonic()):
+            time.sleep(_HURRIED_PAUSE_S)
+
+    def _is_hurried(self, now_s: float) -> bool:
+        return bool(self._closing_by_s) or now_s < self._hurried_by_s
+
+    # -- the thread that stores ------------------------------------------------------------------------------
+
+    def _store_all(self) -> None:
+        spool = self._spool
+        if spool is None:
+            return
+        try:
+            spool.open()
+            while self._until_any_waits():
+                self._store(spool)
+            self._store(spool)
+        except Exception as fault:  # no disk, no spool: events are sent from memory
+            self.fault = f"no spool: {type(fault).__name__}"
+        with self._changed:
+            self._spool = None
+            self._changed.notify_all()
+        spool.close()
+
+    def _until_any_waits(self) -> bool:
+        """Wait for events; return whether to go on, which ends with the sending or the time for it."""
+        with self._changed:
+            while True:
+                now_s = time.monotonic()
+                if self._closing_by_s and (self._is_sending_over or now_s >= self._closing_by_s):
+                    return False
+                if self._waiting and self._spool_again_s <= now_s:
+                    return True
+                until_s = self._closing_by_s or (self._spool_again_s if self._waiting else 0.0)
+                self._changed.wait(max(until_s - now_s, 0.01) if until_s else None)
+
+    def _store(self, spool: Spool) -> None:
+        """Move what waits to the disk. Where it has no room events wait here, and are sent from here."""
+        while self._waiting:
+            event, is_dispensable = self._waiting[0]
+            is_stored = spool.append(event, is_dispensable=is_dispensable)
+            with self._changed:
+                if not is_stored:
+                    self._spool_again_s = time.monotonic() + _SPOOL_AGAIN_S
+                elif self._waiting and self._waiting[0][0] is event:
+                    self._waiting.popleft()
+                self._changed.notify_all()
+            if not is_stored:
+                return
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The token is for the address that was named."""
+def encoded(event: dict[str, Any]) -> bytes:
+    """Return an event as JSON, numbers of NumPy and PyTorch as numbers.
 
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
+    Raises:
+        TypeError, ValueError: It has something that JSON has not.
+    """
+    return json.dumps(event, allow_nan=False, default=_number_of, separators=(",", ":")).encode()
+
+
+def _number_of(value: Any) -> Any:
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(type(value).__name__)

@@ -1,42 +1,21 @@
-"""What a run sends, and that nothing that goes wrong reaches the training."""
+"""What a run sends: its lifecycle, progress, checkpoints, and how it ends."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trainfare
-from trainfare import attempts
-from trainfare.sender import EVENTS_WAITING, Sender
 
 from tests.sdk.endpoint import Endpoint
-
-SDK = Path(__file__).resolve().parents[2] / "sdk"
-
-
-@pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint().serving() as found:
-        yield found
+from tests.sdk.scripts import ran
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of whoever runs the tests counts."""
-    for name in ("RANK", "SLURM_PROCID", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TRAINFARE_STATE_DIR", str(tmp_path / "state"))
-
-
-def run(endpoint: Endpoint, job_id: str = "run-7", **fields: Any) -> trainfare.Run:
-    return trainfare.run(job_id=job_id, url=endpoint.url, token="t", **fields)
+def run(endpoint: Endpoint, job_id: str | None = "run-7", **fields: Any) -> trainfare.Run:
+    return trainfare.run(job_id, url=endpoint.url, token="t", **fields)
 
 
 def test_a_run_is_started_makes_progress_and_completes(endpoint: Endpoint) -> None:
@@ -54,167 +33,151 @@ def test_a_run_is_started_makes_progress_and_completes(endpoint: Endpoint) -> No
     assert completed["type"] == "completed"
     assert completed["quality"] == {"loss": 2.5}
     assert endpoint.tokens == {"Bearer t"}
-    assert (found.dropped, found.fault) == (0, "")
+    assert (found.dropped, found.refused, found.fault) == (0, 0, "")
+
+
+class OutOfMemoryError(RuntimeError):
+    """As PyTorch's."""
+
+
+class SIGTERMException(SystemExit):
+    """As Lightning's."""
 
 
 @pytest.mark.parametrize(
-    ("fault", "end", "reason"),
+    ("fault", "end", "reason", "name"),
     [
-        (ValueError, "failed", "user_error"),
-        (MemoryError, "failed", "out_of_memory"),
-        (KeyboardInterrupt, "cancelled", None),
-        (SystemExit, "failed", "user_error"),
+        (ValueError("x"), "failed", "user_error", "ValueError"),
+        (MemoryError(), "failed", "out_of_memory", "MemoryError"),
+        (OutOfMemoryError(), "failed", "out_of_memory", f"{__name__}.OutOfMemoryError"),
+        (KeyboardInterrupt(), "cancelled", None, None),
+        (SystemExit(), "completed", None, None),
+        (SystemExit(0), "completed", None, None),
+        (SystemExit(3), "failed", "user_error", "SystemExit"),
+        (SystemExit("no data"), "failed", "user_error", "SystemExit"),
+        (SIGTERMException(), "preempted", "unknown", None),
     ],
+    ids=repr,
 )
 def test_an_exception_ends_the_attempt_and_goes_on(
-    endpoint: Endpoint, fault: type[BaseException], end: str, reason: str | None
+    endpoint: Endpoint, fault: BaseException, end: str, reason: str | None, name: str | None
 ) -> None:
-    with pytest.raises(fault), run(endpoint):
+    with pytest.raises(type(fault)), run(endpoint):
         raise fault
     last = list(endpoint.events.values())[-1]
-    assert (last["type"], last.get("reason")) == (end, reason)
+    assert (last["type"], last.get("reason"), last.get("exception")) == (end, reason, name)
 
 
-def test_the_next_attempt_has_the_next_number(endpoint: Endpoint) -> None:
-    for _ in range(2):
-        with pytest.raises(ValueError, match="x"), run(endpoint):
-            raise ValueError("x")
-    for job_id in ("run-7", "run-8"):
-        with run(endpoint, job_id):
-            pass
-    started = [
-        (each["job_id"], each["attempt"]) for each in endpoint.events.values() if each["type"] == "started"
-    ]
-    assert started == [("run-7", 1), ("run-7", 2), ("run-7", 3), ("run-8", 1)]
+def test_the_text_of_an_exception_is_not_sent(endpoint: Endpoint) -> None:
+    with pytest.raises(ValueError, match="hunter2"), run(endpoint):
+        raise ValueError("password hunter2")
+    assert "hunter2" not in str(endpoint.events)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "attempt"),
-    [
-        ("TRAINFARE_ATTEMPT", "7", 7),
-        ("SLURM_RESTART_COUNT", "2", 3),
-        ("TORCHELASTIC_RESTART_COUNT", "0", 1),
-        ("TRAINFARE_ATTEMPT", "many", 1),
-    ],
-)
-def test_a_launcher_knows_the_attempt(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, attempt: int
-) -> None:
-    monkeypatch.setenv(name, value)
-    assert attempts.next_attempt("run-7") == attempt
+def test_a_run_may_be_started_and_ended_without_a_block(endpoint: Endpoint) -> None:
+    for kind, reason, wanted in [
+        ("completed", None, ("completed", None)),
+        ("preempted", "spot_reclaim", ("preempted", "spot_reclaim")),
+        ("exploded", "because", ("failed", None)),
+    ]:
+        found = run(endpoint).start()
+        found.end(kind, reason)
+        found.end("cancelled")  # the first end counts
+        last = list(endpoint.events.values())[-1]
+        assert (last["type"], last.get("reason")) == wanted
 
 
-def test_of_many_ranks_the_first_speaks(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "3")
+def test_scaled_and_numbers_of_numpy(endpoint: Endpoint) -> None:
+    numpy = pytest.importorskip("numpy")
+    with run(endpoint, gpus=numpy.int64(8)) as found:
+        found.scaled(numpy.float32(4.5), nodes={"a": 4.5})
+        found.progress(step=numpy.int64(3), quality={"loss": numpy.float32(0.5)})
+    started, scaled, completed = endpoint.events.values()
+    assert (started["gpu_count"], scaled["gpu_count"], scaled["nodes"]) == (8, 4.5, {"a": 4.5})
+    assert (completed["progress"], completed["quality"]) == ({"step": 3.0}, {"loss": 0.5})
+
+
+def test_a_tensor_is_kept_without_what_it_was_computed_from(endpoint: Endpoint) -> None:
+    class Tensor:
+        def __init__(self, has_graph: bool) -> None:
+            self.has_graph = has_graph
+
+        def detach(self) -> Tensor:
+            return Tensor(False)
+
+        def __float__(self) -> float:
+            return 0.25
+
     with run(endpoint) as found:
-        found.checkpoint()
-    assert not endpoint.events
+        found.progress(quality={"loss": Tensor(True)})
+        assert [each.has_graph for each in found._quality.values()] == [False]
+    assert list(endpoint.events.values())[-1]["quality"] == {"loss": 0.25}
 
 
-# -- faults --------------------------------------------------------------------------------------------------
-
-
-def test_a_meter_that_is_away_for_a_while_gets_everything_in_order(endpoint: Endpoint) -> None:
-    endpoint.status = 503
+def test_names_of_progress_do_not_pile_up(endpoint: Endpoint) -> None:
     with run(endpoint) as found:
-        for step in range(5):
-            found.checkpoint(step=step)
-        waited = threading.Event()
-        while not endpoint.requests:
-            waited.wait(0.01)
-        endpoint.status = 202
-    assert endpoint.types() == ["started", *["checkpointed"] * 5, "completed"]
-
-
-def test_a_meter_that_never_answers_costs_the_end_and_not_the_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("trainfare.runs.CLOSE_WITHIN_S", 0.2)
-    with trainfare.run(job_id="run-7", url="http://127.0.0.1:9", token="t") as found:
-        for _ in range(3 * EVENTS_WAITING):
-            found.checkpoint()
-    assert found.dropped >= 2 * EVENTS_WAITING
-    assert found.fault
-
-
-def test_what_the_meter_refuses_is_counted_and_not_sent_again(endpoint: Endpoint) -> None:
-    with run(endpoint, team="x" * 10_000) as found:
-        pass
-    assert endpoint.types() == ["completed"]
-    assert found._sender is not None
-    assert found._sender.refused == 1
-
-
-@pytest.mark.parametrize("status", [301, 400, 401, 403, 413])
-def test_an_answer_that_stays_the_same_ends_the_attempts(endpoint: Endpoint, status: int) -> None:
-    endpoint.status = status
-    with run(endpoint) as found:
-        pass
-    assert found.fault == f"answered {status}"
-    assert endpoint.requests <= 2
-
-
-def test_what_training_passes_never_raises(endpoint: Endpoint) -> None:
-    with run(endpoint, labels=object(), gpus=float("nan")) as found:
-        found.progress(step="x", loss=float("nan"), quality={"a": object()})  # type: ignore[arg-type,dict-item]  # training may pass anything
-        found.progress(quality=7)  # type: ignore[arg-type]  # training may pass anything
-        found.checkpoint(step=object())  # type: ignore[arg-type]  # training may pass anything
-        found.scaled(object())  # type: ignore[arg-type]  # training may pass anything
-    with trainfare.run(job_id=7, url=3, token=object()):  # type: ignore[arg-type]  # training may pass anything
-        pass
-
-
-def test_a_directory_that_cannot_be_written_means_the_first_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("TRAINFARE_STATE_DIR", str(tmp_path / "file" / "folder"))
-    assert attempts.next_attempt("run-7") == 1
-
-
-def test_a_forked_process_sends_nothing_and_ends(endpoint: Endpoint) -> None:
-    with run(endpoint) as found:
-        child = os.fork()
-        if not child:
-            found.checkpoint()
-            found.__exit__(None, None, None)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-    assert status == 0
+        for step in range(1000):
+            found.progress(quality={f"loss_{step}": 1.0}, **{f"step_{step}": step})
+        assert len(found._progress) <= 64
+        assert len(found._quality) <= 64
     assert endpoint.types() == ["started", "completed"]
 
 
-def test_a_process_that_is_killed_leaves_no_end_and_the_next_one_is_the_next_attempt(
-    endpoint: Endpoint, tmp_path: Path
+def test_where_a_collector_has_the_lifecycle_only_the_rest_is_sent(endpoint: Endpoint) -> None:
+    with run(endpoint, lifecycle=False) as found:
+        found.scaled(3)
+        found.checkpoint(step=1)
+        found.progress(step=2)
+    assert endpoint.types() == ["checkpointed", "heartbeat"]
+    assert {each["attempt"] for each in endpoint.events.values()} == {1}
+
+
+# -- the decorator -------------------------------------------------------------------------------------------
+
+
+def test_a_decorated_function_is_a_run_at_each_call(endpoint: Endpoint) -> None:
+    @trainfare.metered(job_id="run-7", url=endpoint.url)
+    def train(steps: int, run: trainfare.Run) -> int:
+        """Train."""
+        run.progress(step=steps)
+        return steps + 1
+
+    assert (train.__name__, train.__doc__) == ("train", "Train.")
+    assert [train(1), train(steps=2)] == [2, 3]
+    assert endpoint.types() == ["started", "completed"] * 2
+    assert [each["attempt"] for each in endpoint.events.values()] == [1, 1, 2, 2]
+
+
+def test_a_decorator_without_brackets_and_of_a_coroutine(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import os, signal, sys, time, trainfare\n"
-        f"with trainfare.run(job_id='run-7', url='{endpoint.url}', token='t') as run:\n"
-        "    run.checkpoint()\n"
-        "    while run._sender.sent < 2: time.sleep(0.01)\n"
-        "    if len(sys.argv) > 1: os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    env = {**os.environ, "PYTHONPATH": str(SDK)}
-    killed = subprocess.run([sys.executable, script, "kill"], env=env)
-    assert killed.returncode == -signal.SIGKILL
-    assert subprocess.run([sys.executable, script], env=env).returncode == 0
-    found = [(each["attempt"], each["type"]) for each in endpoint.events.values()]
-    assert found == [
-        (1, "started"),
-        (1, "checkpointed"),
-        (2, "started"),
-        (2, "checkpointed"),
-        (2, "completed"),
-    ]
+    monkeypatch.setenv("TRAINFARE_URL", endpoint.url)
+    monkeypatch.setenv("TRAINFARE_JOB_ID", "run-7")
+
+    @trainfare.metered
+    async def train() -> int:
+        await asyncio.sleep(0)
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        asyncio.run(train())
+    assert endpoint.types() == ["started", "failed"]
 
 
-def test_heartbeats_make_room_for_what_cannot_be_repeated() -> None:
-    sender = Sender("http://127.0.0.1:9", "")  # not started: nothing leaves
-    for number in range(EVENTS_WAITING):
-        sender.put("jobs", {"id": number})
-    sender.put("jobs", {"id": "beat"}, is_dispensable=True)
-    sender.put("jobs", {"id": "end"})
-    ids = [event["value"]["id"] for event in sender._waiting]
-    assert (len(ids), ids[0], ids[-1]) == (EVENTS_WAITING, 1, "end")
-    assert sender.dropped == 2
+# -- the end of the process ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tail", "end", "reason"),
+    [
+        ("", "completed", None),
+        ("raise RuntimeError('x')", "failed", "user_error"),
+        ("raise KeyboardInterrupt", "cancelled", None),
+    ],
+)
+def test_what_is_not_ended_ends_with_the_script(
+    endpoint: Endpoint, tmp_path: Path, tail: str, end: str, reason: str | None
+) -> None:
+    ran(tmp_path, f"import trainfare\ntrainfare.run('run-7', url='{endpoint.url}').start()\n{tail}\n")
+    last = list(endpoint.events.values())[-1]
+    assert (last["type"], last.get("reason")) == (end, reason)

@@ -1,0 +1,88 @@
+"""What the callbacks share: a run between the first and the last hook, and a base class where the trainer has one.
+
+It must not import a trainer, or raise into one.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from trainfare.opening import run
+from trainfare.runs import Run
+
+_Hook = TypeVar("_Hook", bound=Callable[..., Any])
+
+
+def quiet(hook: _Hook) -> _Hook:
+    """Decorate a hook: whatever a trainer passes, nothing is raised."""
+
+    @functools.wraps(hook)
+    def called(*args: Any, **named: Any) -> Any:
+        try:
+            return hook(*args, **named)
+        except Exception:
+            return None
+
+    return called  # type: ignore[return-value]  # it takes and returns the same
+
+
+class MeteredCallback:
+    """A callback. Its options are those of `trainfare.run`."""
+
+    #: Where a trainer keeps the class that its callbacks must have, by module and name; the first that is loaded counts.
+    BASES: tuple[tuple[str, str], ...] = ()
+
+    def __new__(cls, *_: Any, **__: Any) -> Any:
+        """Return an instance that is one of the trainer's callbacks too, if the trainer is loaded."""
+        for module, name in cls.BASES:
+            base = getattr(sys.modules.get(module), name, None)
+            if isinstance(base, type) and not issubclass(cls, base):
+                return object.__new__(
+                    type(cls.__name__, (cls, base), {"__module__": cls.__module__, "_is_made": True})
+                )
+        return object.__new__(cls)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self._options = options
+        self.run: Run | None = None  #: while the training goes on, and after
+
+    def __reduce__(self) -> Any:
+        """Copies and other processes get a callback without a run."""
+        cls = type(self)
+        return _made, (cls.__mro__[1] if "_is_made" in vars(cls) else cls, self._copied())
+
+    def _copied(self) -> dict[str, Any]:
+        """Return the options of a copy."""
+        return dict(self._options)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a hook that does nothing, for each that is not written out here."""
+        if name.startswith("on_"):
+            return _nothing
+        raise AttributeError(name)
+
+    def _begin(self, *, is_first: bool = True) -> None:
+        # A training that was left without a hook has failed.
+        if self.run is not None:
+            self.run.end("failed", "unknown")
+        self.run = run(**self._options).start() if is_first else None
+
+    def _end(self) -> None:
+        if self.run is not None:
+            self.run.end()
+
+    def _progress(self, quality: Mapping[str, Any] | None = None, **values: Any) -> None:
+        if self.run is not None:
+            self.run.progress(quality=quality, **values)
+
+
+def _made(cls: type[MeteredCallback], options: dict[str, Any]) -> MeteredCallback:
+    return cls(**options)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing."""

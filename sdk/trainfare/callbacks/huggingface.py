@@ -1,0 +1,48 @@
+"""A run for `transformers.Trainer`: `Trainer(..., callbacks=[HuggingFaceCallback(job_id="run-7")])`.
+
+It must not read tensors: what the trainer logs are numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainfare.callbacks.base import MeteredCallback, quiet
+
+
+class HuggingFaceCallback(MeteredCallback):
+    """From `on_train_begin` to `on_train_end`; a run without that end has failed, by the exception that ended the script."""
+
+    BASES = (("transformers.trainer_callback", "TrainerCallback"),)
+
+    @quiet
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Begin, in the one process that speaks for all."""
+        self._begin(is_first=bool(state.is_world_process_zero))
+
+    @quiet
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Count an optimiser's step."""
+        self._progress(step=state.global_step)
+
+    @quiet
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Keep what the trainer logs: the loss, and how many tokens it has seen if it counts them."""
+        tokens = getattr(state, "num_input_tokens_seen", 0)
+        self._progress(logs, epoch=state.epoch, **({"tokens": tokens} if tokens else {}))
+
+    @quiet
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+        """Keep what an evaluation found."""
+        self._progress(metrics)
+
+    @quiet
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Record a checkpoint; the trainer calls this when it is written."""
+        if self.run is not None:
+            self.run.checkpoint(step=state.global_step)
+
+    @quiet
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """End."""
+        self._end()

@@ -1,0 +1,159 @@
+"""Which GPUs are this process's, and how busy they were since they were looked at last.
+
+It must not count GPUs that other processes of the machine use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainfare.nvml import Nvml, indexes
+
+
+@dataclass
+class Gpu:
+    """A GPU, or a MIG slice of one."""
+
+    name: str  #: as dcgm-exporter has it: the index, with `.` and the slice's number
+    device: int
+    seen_us: int = 0  #: of the driver's clock
+    slice_id: int | None = None
+    whole: int | None = None  #: the GPU it is a slice of
+    counters: tuple[int, int] | None = None  #: read before, and to be read
+
+
+class Gpus:
+    """The GPUs of one process. For one thread."""
+
+    def __init__(
+        self, nvml: Nvml, environ: Mapping[str, str], pid: int, parent_of: Callable[[int], int]
+    ) -> None:
+        """`parent_of`: the parent of a process, 0 if unknown."""
+        self._nvml = nvml
+        self._environ = environ
+        self._pid = pid
+        self._parent_of = parent_of
+        self._known: dict[str, Gpu] = {}
+
+    def look(self) -> dict[str, list[Any]]:
+        """Return columns of a `gpu` event: how busy each was since the last look. Empty if there is nothing to tell."""
+        rows = []
+        for gpu in self._mine():
+            busy_ratio = self._busy_ratio(gpu)
+            if busy_ratio is None:
+                continue
+            rows.append((gpu.name, round(busy_ratio, 4), self._nvml.used_mib(gpu.device), self._power_w(gpu)))
+        if not rows:
+            return {}
+        names, ratios, used_mib, power_w = ([row[place] for row in rows] for place in range(4))
+        found: dict[str, list[Any]] = {"gpus": names, "util_ratio": ratios}
+        # Optional columns are whole or absent.
+        optional = {"memory_used_mib": used_mib, "power_w": power_w}
+        return {**found, **{name: values for name, values in optional.items() if None not in values}}
+
+    def _power_w(self, gpu: Gpu) -> float | None:
+        return None if gpu.whole is not None else self._nvml.power_w(gpu.device)
+
+    def _busy_ratio(self, gpu: Gpu) -> float | None:
+        if gpu.whole is None or gpu.slice_id is None:
+            busy_ratio, gpu.seen_us = self._nvml.busy_ratio_since(gpu.device, gpu.seen_us)
+            return busy_ratio
+        if gpu.counters is None:
+            return None
+        before, after = gpu.counters
+        if not self._nvml.read_counters(gpu.whole, gpu.slice_id, after):
+            return None
+        gpu.counters = after, before
+        return self._nvml.busy_ratio_between(before, after)
+
+    def _mine(self) -> list[Gpu]:
+        """Return them; where nothing names them, those that this process or a child of it computes on by now."""
+        visible = self._environ.get("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            return [self._gpu(device) for device in self._named(visible)]
+        is_mine = _is_anything if _is_container(self._environ) else self._computes_on
+        return [self._gpu(device) for device in self._all() if is_mine(device)]
+
+    def _all(self) -> Iterator[int]:
+        for _, device in indexes(self._nvml):
+            slices = self._nvml.slices_of(device)
+            yield from [device] if slices is None else slices
+
+    def _named(self, visible: str) -> Iterator[int]:
+        """Yield what CUDA takes of the list: until the first name that is none."""
+        seen = set()
+        for name in visible.split(","):
+            device = self._device_of(name.strip())
+            if device is None or device in seen:
+                return
+            seen.add(device)
+            yield device
+
+    def _device_of(self, name: str) -> int | None:
+        if name.isdigit():
+            device = self._nvml.by_index(int(name))
+        elif name.startswith("MIG-"):
+            return self._nvml.by_uuid(name)
+        else:
+            matching = [
+                each for _, each in indexes(self._nvml) if name and self._nvml.uuid_of(each).startswith(name)
+            ]
+            device = matching[0] if len(matching) == 1 else None
+        if device is None:
+            return None
+        slices = self._nvml.slices_of(device)
+        # Of a GPU that is cut into slices CUDA takes the first one.
+        return device if slices is None else next(iter(slices), None)
+
+    def _computes_on(self, device: int) -> bool:
+        return any(self._is_ours(pid) for pid in self._nvml.pids_of(device))
+
+    def _is_ours(self, pid: int) -> bool:
+        for _ in range(64):
+            if pid == self._pid:
+                return True
+            if pid <= 1:
+                return False
+            pid = self._parent_of(pid)
+        return False
+
+    def _gpu(self, device: int) -> Gpu:
+        key = self._nvml.uuid_of(device) or str(device)
+        if key not in self._known:
+            self._known[key] = self._described(device)
+        return self._known[key]
+
+    def _described(self, device: int) -> Gpu:
+        whole = self._nvml.whole_of(device)
+        slice_id = self._nvml.slice_id_of(device) if whole is not None else None
+        index = self._nvml.index_of(device if whole is None else whole)
+        if whole is None or slice_id is None:
+            gpu = Gpu(str(index), device)
+            _, gpu.seen_us = self._nvml.busy_ratio_since(device, 0)
+            return gpu
+        gpu = Gpu(f"{index}.{slice_id}", device, slice_id=slice_id, whole=whole)
+        if self._nvml.counts_slices(whole):
+            before, after = self._nvml.counters(), self._nvml.counters()
+            if before and after and self._nvml.read_counters(whole, slice_id, before):
+                gpu.counters = before, after
+        return gpu
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process as /proc has it, 0 if unknown."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _is_container(environ: Mapping[str, str]) -> bool:
+    """Return whether NVIDIA's container toolkit has chosen the GPUs: what is seen is this container's."""
+    return environ.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none")
+
+
+def _is_anything(_: int) -> bool:
+    return True

@@ -1,0 +1,221 @@
+"""Reads GPUs through the driver's own library, `libnvidia-ml.so.1`, by ctypes.
+
+It must not need a package or a GPU: where the library is missing there are no GPUs. What a GPU does not tell is None.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from ctypes import byref, c_char, c_double, c_int, c_uint, c_ulonglong, c_void_p
+from typing import Any
+
+LIBRARY = "libnvidia-ml.so.1"
+_SUCCESS = 0
+_INSUFFICIENT_SIZE = 7
+_UUID_BYTES = 96
+_GPU_UTILIZATION = 1  # of nvmlSamplingType_t
+_GRAPHICS_UTIL = 1  # of nvmlGpmMetricId_t
+_GPM_VERSION = 1
+_SAMPLES_MAX = 4_096
+_PROCESSES_MAX = 1_024
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = (("gpu", c_uint), ("memory", c_uint))
+
+
+class _Memory(ctypes.Structure):
+    _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
+
+
+class _Sample(ctypes.Structure):
+    _fields_ = (("time_us", c_ulonglong), ("percent", c_uint), ("_rest_of_the_union", c_uint))
+
+
+class _Process(ctypes.Structure):
+    _fields_ = (
+        ("pid", c_uint),
+        ("used_bytes", c_ulonglong),
+        ("gpu_instance", c_uint),
+        ("compute_instance", c_uint),
+    )
+
+
+class _GpmMetric(ctypes.Structure):
+    _fields_ = (("metric", c_uint), ("returned", c_int), ("value", c_double), ("_names", c_void_p * 3))
+
+
+class _GpmMetrics(ctypes.Structure):
+    # More room than any version of the library has metrics; it writes those that are asked for.
+    _fields_ = (
+        ("version", c_uint),
+        ("count", c_uint),
+        ("before", c_void_p),
+        ("after", c_void_p),
+        ("metrics", _GpmMetric * 512),
+    )
+
+
+class _GpmSupport(ctypes.Structure):
+    _fields_ = (("version", c_uint), ("is_supported", c_uint))
+
+
+class Nvml:
+    """The library, opened. Handles are numbers that it gave."""
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        """Open it.
+
+        Raises:
+            OSError: There is no such library, or it finds no driver.
+        """
+        self._library = ctypes.CDLL(library)
+        if not self._call("nvmlInit_v2"):
+            raise OSError("no driver")
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        self._call("nvmlShutdown")
+
+    def count(self) -> int:
+        """Return how many GPUs there are."""
+        count = c_uint()
+        return count.value if self._call("nvmlDeviceGetCount_v2", byref(count)) else 0
+
+    def by_index(self, index: int) -> int | None:
+        """Return the handle of a GPU, in the order of the bus."""
+        return self._handle("nvmlDeviceGetHandleByIndex_v2", c_uint(index))
+
+    def by_uuid(self, uuid: str) -> int | None:
+        """Return the handle of a GPU or MIG slice."""
+        return self._handle("nvmlDeviceGetHandleByUUID", uuid.encode("ascii", "replace"))
+
+    def index_of(self, device: int) -> int | None:
+        """Return the place of a GPU in the order of the bus."""
+        index = c_uint()
+        return index.value if self._call("nvmlDeviceGetIndex", c_void_p(device), byref(index)) else None
+
+    def uuid_of(self, device: int) -> str:
+        """Return the UUID of a GPU or slice, empty if unknown."""
+        text = (c_char * _UUID_BYTES)()
+        is_found = self._call("nvmlDeviceGetUUID", c_void_p(device), text, c_uint(_UUID_BYTES))
+        return text.value.decode("ascii", "replace") if is_found else ""
+
+    def slices_of(self, device: int) -> list[int] | None:
+        """Return handles of the MIG slices of a GPU, None if it is not cut into slices."""
+        now, pending = c_uint(), c_uint()
+        if (
+            not self._call("nvmlDeviceGetMigMode", c_void_p(device), byref(now), byref(pending))
+            or not now.value
+        ):
+            return None
+        count = c_uint()
+        if not self._call("nvmlDeviceGetMaxMigDeviceCount", c_void_p(device), byref(count)):
+            return []
+        found = (
+            self._handle("nvmlDeviceGetMigDeviceHandleByIndex", c_void_p(device), c_uint(place))
+            for place in range(min(count.value, 64))
+        )
+        return [each for each in found if each is not None]
+
+    def whole_of(self, device: int) -> int | None:
+        """Return the GPU that a MIG slice is cut from, None if it is no slice."""
+        return self._handle("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", c_void_p(device))
+
+    def slice_id_of(self, device: int) -> int | None:
+        """Return the number of the GPU instance that a MIG slice is."""
+        number = c_uint()
+        is_found = self._call("nvmlDeviceGetGpuInstanceId", c_void_p(device), byref(number))
+        return number.value if is_found else None
+
+    def pids_of(self, device: int) -> list[int]:
+        """Return the processes that compute on a GPU, as the driver numbers them."""
+        count = c_uint(0)
+        name = "nvmlDeviceGetComputeRunningProcesses_v3"
+        if self._returned(name, c_void_p(device), byref(count), None) not in (_SUCCESS, _INSUFFICIENT_SIZE):
+            return []
+        room = min(count.value + 16, _PROCESSES_MAX)
+        found, count = (_Process * room)(), c_uint(room)
+        if not self._call(name, c_void_p(device), byref(count), found):
+            return []
+        return [found[place].pid for place in range(min(count.value, room))]
+
+    def busy_ratio_since(self, device: int, since_us: int) -> tuple[float | None, int]:
+        """Return the mean use since an instant of the driver's clock, and the newest instant that it knows."""
+        count, kind = c_uint(0), c_uint()
+        arguments = (c_void_p(device), c_int(_GPU_UTILIZATION), c_ulonglong(since_us), byref(kind))
+        if (
+            self._call("nvmlDeviceGetSamples", *arguments, byref(count), None)
+            and 0 < count.value <= _SAMPLES_MAX
+        ):
+            room = count.value
+            found = (_Sample * room)()
+            if self._call("nvmlDeviceGetSamples", *arguments, byref(count), found):
+                new = [each for each in found[: min(count.value, room)] if each.time_us > since_us]
+                if new:
+                    mean = sum(min(each.percent, 100) for each in new) / len(new) / 100
+                    return mean, max(each.time_us for each in new)
+        return self._busy_ratio(device), since_us
+
+    def _busy_ratio(self, device: int) -> float | None:
+        found = _Utilization()
+        is_found = self._call("nvmlDeviceGetUtilizationRates", c_void_p(device), byref(found))
+        return min(found.gpu, 100) / 100 if is_found else None
+
+    def used_mib(self, device: int) -> float | None:
+        """Return the memory in use."""
+        found = _Memory()
+        is_found = self._call("nvmlDeviceGetMemoryInfo", c_void_p(device), byref(found))
+        return round(found.used / 2**20, 1) if is_found else None
+
+    def power_w(self, device: int) -> float | None:
+        """Return the power drawn."""
+        milliwatts = c_uint()
+        is_found = self._call("nvmlDeviceGetPowerUsage", c_void_p(device), byref(milliwatts))
+        return milliwatts.value / 1000 if is_found else None
+
+    # -- slices: only counters of the whole interval know their use, from Hopper on ----------------------------
+
+    def counts_slices(self, device: int) -> bool:
+        """Return whether a GPU counts the use of its slices."""
+        support = _GpmSupport(_GPM_VERSION, 0)
+        is_found = self._call("nvmlGpmQueryDeviceSupport", c_void_p(device), byref(support))
+        return bool(is_found and support.is_supported)
+
+    def counters(self) -> int | None:
+        """Return room for the counters of a slice."""
+        return self._handle("nvmlGpmSampleAlloc")
+
+    def read_counters(self, device: int, slice_id: int, counters: int) -> bool:
+        """Read them; return whether that went well."""
+        return self._call("nvmlGpmMigSampleGet", c_void_p(device), c_uint(slice_id), c_void_p(counters))
+
+    def busy_ratio_between(self, before: int, after: int) -> float | None:
+        """Return the use between two readings."""
+        asked = _GpmMetrics(_GPM_VERSION, 1, before, after)
+        asked.metrics[0].metric = _GRAPHICS_UTIL
+        if not self._call("nvmlGpmMetricsGet", byref(asked)) or asked.metrics[0].returned != _SUCCESS:
+            return None
+        value = float(asked.metrics[0].value)
+        return min(max(value, 0.0), 100.0) / 100 if value == value else None
+
+    def _handle(self, name: str, *arguments: Any) -> int | None:
+        handle = c_void_p()
+        return handle.value if self._call(name, *arguments, byref(handle)) else None
+
+    def _call(self, name: str, *arguments: Any) -> bool:
+        return self._returned(name, *arguments) == _SUCCESS
+
+    def _returned(self, name: str, *arguments: Any) -> int:
+        """Return what a function returns, -1 if this driver's library does not have it."""
+        function = getattr(self._library, name, None)
+        return int(function(*arguments)) if function is not None else -1
+
+
+def indexes(nvml: Nvml) -> Iterator[tuple[int, int]]:
+    """Yield index and handle of each GPU that this process may open."""
+    for index in range(nvml.count()):
+        device = nvml.by_index(index)
+        if device is not None:
+            yield index, device

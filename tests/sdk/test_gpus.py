@@ -1,0 +1,227 @@
+"""Samples of this process's GPUs, against a library made from C with the driver's own signatures and structures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trainfare
+from trainfare import beats, nvml
+from trainfare.gpus import Gpus, parent_of
+from trainfare.nvml import Nvml
+
+from tests.sdk.endpoint import Endpoint
+
+PID = 4_242
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
+    source = Path(__file__).with_name("fake_nvml.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(path), str(source)], check=True)
+    return str(path)
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Callable[..., None]:
+    """Set what GPU 0 does. The C library reads the environment of the process, not Python's copy of it."""
+    path = tmp_path / "gpu-0"
+    os.environ["FAKE_NVML"] = str(path)
+
+    def write(busy: int = 40, power_w: int = 300, memory_mib: int = 1_024, pid: int = PID) -> None:
+        path.write_text(f"{busy} {power_w} {memory_mib} {pid}")
+
+    write()
+    return write
+
+
+def gpus(library: str, parents: dict[int, int] | None = None, **environ: str) -> Gpus:
+    return Gpus(Nvml(library), environ, PID, lambda pid: (parents or {}).get(pid, 0))
+
+
+def looked(found: Gpus) -> dict[str, list[Any]]:
+    """The second look: the first begins the interval."""
+    found.look()
+    return found.look()
+
+
+def test_a_look_is_the_mean_since_the_last_one(library: str, drive: Callable[..., None]) -> None:
+    found = gpus(library, CUDA_VISIBLE_DEVICES="0")
+    found.look()
+    drive(busy=80, power_w=650, memory_mib=70_000)
+    assert found.look() == {
+        "gpus": ["0"],
+        "util_ratio": [0.8],
+        "memory_used_mib": [70_000.0],
+        "power_w": [650.0],
+    }
+
+
+def test_where_the_driver_keeps_no_readings_the_last_one_counts(
+    library: str, drive: Callable[..., None]
+) -> None:
+    assert looked(gpus(library, CUDA_VISIBLE_DEVICES="2")) == {
+        "gpus": ["2"],
+        "util_ratio": [0.0],
+        "memory_used_mib": [0.0],
+        "power_w": [60.5],
+    }
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [
+        ("0", ["0"]),
+        ("2,0", ["2", "0"]),
+        (" 2 , 0 ", ["2", "0"]),
+        ("", []),
+        ("-1", []),
+        ("NoDevFiles", []),
+        ("0,-1,2", ["0"]),  # as CUDA does: nothing after what is none
+        ("0,9,2", ["0"]),
+        ("0,3,2", ["0"]),  # a GPU of another user
+        ("0,0", ["0"]),
+        ("GPU-aaaa2222-0000-0000-0000-000000000000", ["2"]),
+        ("GPU-aaaa2", ["2"]),
+        ("GPU-aaaa", []),  # of two GPUs
+        ("1", ["1.1"]),  # the first slice
+        ("MIG-22222222-0000-0000-0000-000000000000", ["1.2"]),
+        ("MIG-33333333-0000-0000-0000-000000000000", []),
+    ],
+)
+def test_only_visible_gpus_are_sampled(
+    library: str, drive: Callable[..., None], visible: str, names: list[str]
+) -> None:
+    assert looked(gpus(library, CUDA_VISIBLE_DEVICES=visible)).get("gpus", []) == names
+
+
+def test_slices_have_their_own_use(library: str, drive: Callable[..., None]) -> None:
+    visible = "MIG-11111111-0000-0000-0000-000000000000,MIG-22222222-0000-0000-0000-000000000000"
+    found = gpus(library, CUDA_VISIBLE_DEVICES=visible)
+    for _ in range(3):
+        columns = looked(found)
+        # Their power is not known, and so that of the whole event is left out.
+        assert columns == {
+            "gpus": ["1.1", "1.2"],
+            "util_ratio": [0.25, 0.5],
+            "memory_used_mib": [512.0, 512.0],
+        }
+
+
+def test_slices_of_a_gpu_without_such_counters_are_not_sampled(
+    library: str, drive: Callable[..., None]
+) -> None:
+    os.environ["FAKE_NVML_OLD"] = "1"
+    try:
+        assert looked(gpus(library, CUDA_VISIBLE_DEVICES="0,1"))["gpus"] == ["0"]
+    finally:
+        del os.environ["FAKE_NVML_OLD"]
+
+
+def test_without_a_list_gpus_on_which_this_process_or_a_child_computes(
+    library: str, drive: Callable[..., None]
+) -> None:
+    found = gpus(library, {7: 5, 5: PID, PID: 1, 8: 1})
+    for pid, names in [(PID, ["0"]), (7, ["0"]), (8, []), (1, []), (0, [])]:
+        drive(pid=pid)
+        assert found.look().get("gpus", []) == names
+
+
+def test_in_a_container_all_that_it_sees(library: str, drive: Callable[..., None]) -> None:
+    drive(pid=1)
+    assert looked(gpus(library, NVIDIA_VISIBLE_DEVICES="all"))["gpus"] == ["0", "1.1", "1.2", "2"]
+    assert looked(gpus(library, NVIDIA_VISIBLE_DEVICES="void")) == {}
+
+
+def test_the_parent_of_this_process_is_known() -> None:
+    assert parent_of(os.getpid()) == os.getppid()
+    assert parent_of(2**22 + 1) == 0
+
+
+@pytest.mark.parametrize("name", ["libnothing.so.1", "libc.so.6"])
+def test_without_the_library_or_a_driver_there_are_no_gpus(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(nvml.Nvml.__init__, "__defaults__", (name,))
+    assert beats.gpus_of_this_process() is None
+
+
+def test_a_library_of_which_half_is_missing_samples_nothing(tmp_path: Path) -> None:
+    source, path = tmp_path / "old.c", tmp_path / "libnvidia-ml.so.1"
+    source.write_text(
+        "int nvmlInit_v2(void) { return 0; }\nint nvmlDeviceGetCount_v2(unsigned *n) { *n = 1; return 0; }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
+    for environ in ({}, {"CUDA_VISIBLE_DEVICES": "0"}, {"CUDA_VISIBLE_DEVICES": "MIG-1,GPU-1"}):
+        assert looked(gpus(str(path), None, **environ)) == {}
+
+
+# -- with a run ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_gpu(library: str, drive: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml.Nvml.__init__, "__defaults__", (library,))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+
+
+def samples(endpoint: Endpoint) -> list[dict[str, Any]]:
+    return [each for each in list(endpoint.events.values()) if "type" not in each]
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_run_sends_samples_that_follow_each_other(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINFARE_NODE", "gpu-01")
+    with trainfare.run("run-7", url=endpoint.url, heartbeat_s=0.05):
+        while len(samples(endpoint)) < 3:
+            pass
+    found = samples(endpoint)
+    assert {(each["job_id"], each["attempt"], each["node"]) for each in found} == {("run-7", 1, "gpu-01")}
+    assert {(*each["gpus"], *each["util_ratio"]) for each in found} == {("0", 0.4)}
+    edges = [(each["time_ms"] - each["interval_ms"], each["time_ms"]) for each in found]
+    assert [begin for begin, _ in edges[1:]] == [end for _, end in edges[:-1]]
+    assert endpoint.topics == {"jobs", "gpu"}
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_short_run_has_its_last_sample(endpoint: Endpoint) -> None:
+    with trainfare.run("run-7", url=endpoint.url) as found:
+        while not found._beats._looked_ms:
+            pass
+        while found._now_ms() <= found._beats._looked_ms:
+            pass
+    (sample,) = samples(endpoint)
+    assert sample["gpus"] == ["0"]
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_another_rank_sends_the_samples_of_its_gpus_and_nothing_else(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with trainfare.run("run-7", url=endpoint.url, samples=False):
+        pass
+    with trainfare.run("run-7", url=endpoint.url, samples=False):
+        monkeypatch.setenv("RANK", "8")
+        with trainfare.run("run-7", url=endpoint.url, heartbeat_s=0.05) as other:
+            other.checkpoint()
+            while not samples(endpoint):
+                pass
+    assert {each["attempt"] for each in samples(endpoint)} == {2}
+    assert endpoint.types() == ["started", "completed"] * 2
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_samples_may_be_off(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINFARE_SAMPLES", "0")
+    with trainfare.run("run-7", url=endpoint.url, heartbeat_s=0.01):
+        endpoint.wait_for("heartbeat")
+    assert samples(endpoint) == []

@@ -1,0 +1,178 @@
+"""What a run knows from its launcher: job, attempt, rank, GPUs, owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import trainfare
+from trainfare import attempts, launch
+
+from tests.sdk.endpoint import Endpoint
+
+
+@pytest.mark.parametrize(
+    ("environ", "job_id"),
+    [
+        ({"TRAINFARE_JOB_ID": "run-7", "SLURM_JOB_ID": "12"}, "run-7"),
+        ({"SLURM_JOB_ID": "12"}, "12"),
+        ({"SLURM_JOB_ID": "14", "SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3"}, "12_3"),
+        ({"AWS_BATCH_JOB_ID": "b-1"}, "b-1"),
+        ({"TRAINING_JOB_NAME": "sage"}, "sage"),
+    ],
+)
+def test_the_job_is_the_launcher_s(environ: Mapping[str, str], job_id: str) -> None:
+    assert launch.job_id_of(environ) == job_id
+
+
+def test_without_a_launcher_each_process_is_a_job() -> None:
+    assert launch.job_id_of({"TRAINFARE_NODE": "gpu-01"}).startswith("gpu-01-")
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_first"),
+    [
+        ({}, True),
+        ({"RANK": "0", "LOCAL_RANK": "0"}, True),
+        ({"RANK": "8", "LOCAL_RANK": "0"}, False),
+        ({"RANK": "0", "SLURM_PROCID": "1"}, True),
+        ({"SLURM_PROCID": "1"}, False),
+        ({"LOCAL_RANK": "1"}, False),
+        ({"LOCAL_RANK": "0", "NODE_RANK": "1"}, False),
+        ({"OMPI_COMM_WORLD_RANK": "2"}, False),
+        ({"RANK": ""}, True),
+    ],
+)
+def test_of_many_processes_the_first_speaks(environ: Mapping[str, str], is_first: bool) -> None:
+    assert launch.is_first(environ) is is_first
+
+
+@pytest.mark.parametrize(
+    ("environ", "gpus"),
+    [
+        ({}, None),
+        ({"SLURM_GPUS": "16", "SLURM_GPUS_ON_NODE": "8"}, 16),
+        ({"SLURM_GPUS_ON_NODE": "8", "SLURM_JOB_NUM_NODES": "4"}, 32),
+        ({"CUDA_VISIBLE_DEVICES": "0,1,3"}, 3),
+        ({"CUDA_VISIBLE_DEVICES": ""}, 0),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, 2),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, None),
+    ],
+)
+def test_gpus_are_the_launcher_s(environ: Mapping[str, str], gpus: int | None) -> None:
+    assert launch.gpus_of(environ) == gpus
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_sampled"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "0,1"}, False),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, False),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, True),
+        ({"CUDA_VISIBLE_DEVICES": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, False),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_LOCALID": "1", "SLURM_GPUS_PER_TASK": "2"}, False),
+        ({"LOCAL_RANK": "1", "NVIDIA_VISIBLE_DEVICES": "all"}, True),
+        ({"LOCAL_RANK": "1"}, False),
+    ],
+)
+def test_gpus_that_two_processes_see_are_sampled_by_one(environ: Mapping[str, str], is_sampled: bool) -> None:
+    assert launch.is_sampled_by_another(environ) is is_sampled
+
+
+def test_fields_come_from_the_environment_unless_they_are_said(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {
+        "SLURM_JOB_ID": "12",
+        "SLURM_JOB_USER": "ada",
+        "SLURM_JOB_ACCOUNT": "vision",
+        "SLURM_CLUSTER_NAME": "train-a",
+        "SLURM_GPUS_ON_NODE": "8",
+        "TRAINFARE_GPU_TYPE": "H100",
+        "TRAINFARE_URL": endpoint.url,
+        "TRAINFARE_TOKEN": "t",
+    }
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with trainfare.run(team="speech"):
+        pass
+    started = next(iter(endpoint.events.values()))
+    wanted = {
+        "job_id": "12",
+        "owner": "ada",
+        "team": "speech",
+        "cluster": "train-a",
+        "gpu_count": 8,
+        "gpu_type": "H100",
+    }
+    assert {name: started[name] for name in wanted} == wanted
+    assert endpoint.tokens == {"Bearer t"}
+
+
+def test_a_rank_that_is_not_the_first_sends_no_lifecycle(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "3")
+    with trainfare.run("run-7", url=endpoint.url) as found:
+        found.checkpoint()
+    assert not endpoint.events
+
+
+def test_it_can_be_switched_off(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRAINFARE_ENABLED", "0")
+    with trainfare.run("run-7", url=endpoint.url) as found:
+        found.checkpoint()
+    assert not endpoint.events
+
+
+# -- attempts ------------------------------------------------------------------------------------------------
+
+
+def test_the_next_attempt_has_the_next_number(endpoint: Endpoint) -> None:
+    for _ in range(2):
+        with pytest.raises(ValueError, match="x"), trainfare.run("run-7", url=endpoint.url):
+            raise ValueError("x")
+    for job_id in ("run-7", "run-8"):
+        with trainfare.run(job_id, url=endpoint.url):
+            pass
+    started = [
+        (each["job_id"], each["attempt"]) for each in endpoint.events.values() if each["type"] == "started"
+    ]
+    assert started == [("run-7", 1), ("run-7", 2), ("run-7", 3), ("run-8", 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "attempt"),
+    [
+        ("TRAINFARE_ATTEMPT", "7", 7),
+        ("SLURM_RESTART_COUNT", "2", 3),
+        ("TORCHELASTIC_RESTART_COUNT", "0", 1),
+        ("AWS_BATCH_JOB_ATTEMPT", "2", 2),
+        ("TRAINFARE_ATTEMPT", "many", 1),
+    ],
+)
+def test_a_launcher_knows_the_attempt(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, attempt: int
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert attempts.next_attempt("run-7") == attempt
+    assert attempts.current_attempt("run-7") == attempt
+
+
+def test_a_launcher_that_begins_to_count_again_does_not_repeat_an_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert [attempts.next_attempt("run-7") for _ in range(2)] == [1, 2]
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert attempts.next_attempt("run-7") == 3
+    assert attempts.current_attempt("run-7") == 3
+
+
+def test_a_directory_that_cannot_be_written_means_the_first_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TRAINFARE_STATE_DIR", str(tmp_path / "file" / "folder"))
+    assert attempts.next_attempt("run-7") == 1

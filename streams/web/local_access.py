@@ -52,12 +52,13 @@ class LocalAccess:
             return
         if self._token is not None:
             self._token.write_if_new()
+        if terminal is not None:
+            self._say(url, terminal)
+        # Last: whoever waits for the file finds everything else done.
         announce(self._data_dir, Endpoint(url, os.getpid()))
         self._is_open = True
-        if terminal is not None:
-            self._announce(url, terminal)
 
-    def _announce(self, url: str, terminal: TextIO) -> None:
+    def _say(self, url: str, terminal: TextIO) -> None:
         """Print the page's address, with the token on a terminal, otherwise with the path of its file."""
         if self._token is None:
             return

@@ -98,6 +98,26 @@ def write_hours(
     job: JobState, rows: HourRows, sampled: SampledMinutes, prices: MinutePrices, as_of_ms: int
 ) -> None:
     """Hand over the marked hours of all attempts; they count as written up to the accrual instant."""
+    _hand_over(job, rows, sampled, prices, as_of_ms)
+    for attempt in job.attempts.values():
+        attempt.changed_hours.clear()
+        attempt.owed_hours.clear()
+    job.booked_time = BookedTime(job.timelines(), as_of_ms)
+
+
+def write_put_off_hours(
+    job: JobState, rows: HourRows, sampled: SampledMinutes, prices: MinutePrices, as_of_ms: int
+) -> None:
+    """Hand over the put-off hours as of the last accrual, as the minutes stand; the next accrual writes them again."""
+    mark_time(job, as_of_ms)
+    _hand_over(job, rows, sampled, prices, as_of_ms)
+    put_off_hours(job)
+
+
+def _hand_over(
+    job: JobState, rows: HourRows, sampled: SampledMinutes, prices: MinutePrices, as_of_ms: int
+) -> None:
+    """Add the rows of the marked hours of all attempts."""
     lines = job.timelines()
     billed: dict[int, list[Interval]] | None = None
     for number, attempt in job.attempts.items():
@@ -119,9 +139,6 @@ def write_hours(
                 for fields, from_ms, until_ms in singles.sampled_spans(hour):
                     rows.add_sampled(places[fields], from_ms, until_ms)
         rows.add_curves(attempt.booked_lines, billed[number], [(*wait, 1, 0) for wait in line.waits])
-        attempt.changed_hours.clear()
-        attempt.owed_hours.clear()
-    job.booked_time = BookedTime(lines, as_of_ms)
 
 
 def _add_plain(

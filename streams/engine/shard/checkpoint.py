@@ -19,6 +19,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.coverage.usage_table import usage_tables
 from streams.engine.ledger.derive import accrue_job, derive_job, derive_node
 from streams.engine.ledger.hour_rows import HourRows
+from streams.engine.ledger.hours import write_put_off_hours
 from streams.engine.ledger.node_hours import NodeHourRows
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import SampledMinutes
@@ -157,6 +158,7 @@ def _derive_jobs(
         job = shard.jobs[job_id]
         if job_id not in shard.due.dirty_jobs and accrue_job(job, rows, hours, prices, sampled, as_of_ms):
             shard.due.sampled_jobs.discard(job_id)
+            shard.due.hours_put_off.discard(job_id)
             shard.snapshots.changes.jobs.add(job_id)
             changed.append(job)
             continue
@@ -170,10 +172,10 @@ def _derive_jobs(
         elif not job.is_open:
             shard.due.sampled_jobs.add(job_id)
         shard.snapshots.changes.jobs.add(job_id)
-        if job.is_open:
-            shard.due.open_jobs.add(job_id)
-        else:
-            shard.due.open_jobs.discard(job_id)
+        _flag(shard.due.open_jobs, job_id, is_in=job.is_open)
+        _flag(shard.due.hours_put_off, job_id, is_in=job.owes_hours)
+    if shard.due.books_owed and not (open_attempts or shard.due.dirty_jobs):
+        _write_put_off_hours(shard, hours)
     if rows.estimate:
         table, capped = rows.job_minutes(shard.number, version)
         shard.sums.add(JOB_MINUTES, rows.sums)
@@ -185,6 +187,26 @@ def _derive_jobs(
         if table.num_rows:
             tables[JOB_HOURS] = table
     return changed, room, bool(shard.due.dirty_jobs or (open_attempts and _owes_more(shard, as_of_ms)))
+
+
+def _flag(jobs: set[str], job_id: str, *, is_in: bool) -> None:
+    """Add the job, or remove it."""
+    if is_in:
+        jobs.add(job_id)
+    else:
+        jobs.discard(job_id)
+
+
+def _write_put_off_hours(shard: ShardState, hours: HourRows) -> None:
+    """Write the hours that minutes are ahead of: the record accounting says that the tables are complete up to here.
+
+    The last checkpoint of an owner has no accrual after it, and the next owner may come much later.
+    """
+    jobs = [shard.jobs[job_id] for job_id in sorted(shard.due.hours_put_off)]
+    sampled = SampledMinutes(shard.coverage, ())
+    for job in jobs:
+        write_put_off_hours(job, hours, sampled, shard.prices.minutes, shard.due.accrued_to_ms)
+        shard.snapshots.changes.jobs.add(job.id)
 
 
 def _begin_accrual(shard: ShardState, as_of_ms: int) -> None:
@@ -328,6 +350,7 @@ def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Tab
     for job in leaving:
         shard.archived.add(job.id, version, _last_ms(job))
         del shard.jobs[job.id]
+        shard.due.hours_put_off.discard(job.id)
         shard.prices.jobs.drop(job.id)
         shard.tracker.leave(job.id)
         shard.due.sampled_jobs.discard(job.id)

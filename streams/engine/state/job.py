@@ -279,6 +279,11 @@ class JobState:
         )
 
     @property
+    def owes_hours(self) -> bool:
+        """Return whether hours are left for the next accrual."""
+        return any(attempt.owed_hours for attempt in self.attempts.values())
+
+    @property
     def has_ended(self) -> bool:
         """Return whether no attempt is open, neither by its timeline nor by samples."""
         return all(line.ended_ms is not None for line in self.timelines().values())

@@ -32,6 +32,7 @@ class DueWork:
     dirty_jobs: set[str] = field(default_factory=set)  # something that affects cost changed
     open_jobs: set[str] = field(default_factory=set)
     sampled_jobs: set[str] = field(default_factory=set)  # open; only samples arrived since they were derived
+    hours_put_off: set[str] = field(default_factory=set)  # open; minutes changed whose hours are not written
     # Accrual of all open attempts may take several checkpoints: its instant, and the jobs that are left.
     accruing: tuple[int, list[str]] = (0, [])
     accrued_to_ms: int = 0  # every open attempt is booked up to this instant

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from schemas.tables import BILL_LINES, SCHEMAS
+from schemas.bill_tables import BILL_LINES
+from schemas.tables import SCHEMAS
 from schemas.wire_types import MAX_NAME_BYTES
 from streams.bills import values
 from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, CORRECTION, MANDATORY, ColumnKind, FocusColumn

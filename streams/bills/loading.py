@@ -14,7 +14,8 @@ from typing import IO, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from schemas.tables import BILL_LINES, BILL_LOADS, SCHEMAS
+from schemas.bill_tables import BILL_LINES, BILL_LOADS
+from schemas.tables import SCHEMAS
 from streams.bills.columns import CORRECTION, USD
 from streams.bills.csv_lines import CsvLines
 from streams.bills.limits import PERIODS_MAX

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from schemas.tables import BILL_LINES, BILL_LOADS, SCHEMAS
+from schemas.bill_tables import BILL_LINES, BILL_LOADS
+from schemas.tables import SCHEMAS
 from sinks.clickhouse import ClickHouseStore
 from streams.bills.loading import load
 from streams.errors import WrongUseError

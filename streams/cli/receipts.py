@@ -89,7 +89,11 @@ def _one(found: Mapping[str, Any], form: OutputFormat) -> None:
     from streams.notify.notice import notice_of  # loads the engine; not needed for --help
 
     notice: Notice = notice_of(body, str(found["owner"]))
-    figures = [*notice.figures, ("To", notice.owner), ("Messages", str(found["outcomes"]) or "none")]
+    figures = [
+        *(figure[:2] for figure in notice.figures),
+        ("To", notice.owner),
+        ("Messages", str(found["outcomes"]) or "none"),
+    ]
     if form is OutputFormat.csv:
         write(Grid(("figure", "value"), figures), form)
         return

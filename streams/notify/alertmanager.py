@@ -51,8 +51,9 @@ def _posted(alert: Alert, links: Links, now_ms: int, resend_ms: int) -> dict[str
         "evidence_sql": alert.evidence_sql,
     }
     found = links.of(alert)
-    if found is not None and found.runbook is not UNSET:
-        annotations["runbook"] = found.runbook
+    if found is not None:
+        leading = ("runbook", "silence", "planned")
+        annotations |= {name: url for name in leading if (url := getattr(found, name)) is not UNSET}
     posted: dict[str, Any] = {
         # An empty label is an absent one to it.
         "labels": {name: visible(value) for name, value in labels.items() if value},

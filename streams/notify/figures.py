@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streams.engine.alerts.alert import RESOLVED, Alert
-from streams.engine.alerts.formatting import instant, times, usd
+from streams.engine.alerts.formatting import times, usd
 from streams.engine.alerts.meter_rules import METER
-from streams.notify.notice import Notice
+from streams.notify.notice import Figure, Notice, instant_figure
 
 
 def sign(alert: Alert) -> str:
@@ -18,22 +18,25 @@ def sign(alert: Alert) -> str:
     return "\u2705" if alert.status == RESOLVED else "\U0001f6a8" if alert.severity == "page" else "\u26a0"
 
 
-def figures(alert: Alert) -> list[tuple[str, str]]:
-    """Return (label, value); what an alert does not have is left out."""
+def figures(alert: Alert) -> list[Figure]:
+    """Return the figures; what an alert does not have is left out."""
     if isinstance(alert, Notice):
         return list(alert.figures)
-    shown: list[tuple[str, str]] = []
+    shown: list[Figure] = []
     if alert.usd_nano_per_hour:
-        shown.append(("Burns" if alert.status != RESOLVED else "Burnt", f"{usd(alert.usd_nano_per_hour)}/h"))
+        label = "Burns" if alert.status != RESOLVED else "Burnt"
+        shown.append(Figure(label, f"{usd(alert.usd_nano_per_hour)}/h"))
     if alert.expected_nano_per_hour:
         ratio = f" ({times(alert.ratio)})" if alert.ratio else ""
-        shown.append(("Expected", f"{usd(alert.expected_nano_per_hour)}/h{ratio}"))
+        shown.append(Figure("Expected", f"{usd(alert.expected_nano_per_hour)}/h{ratio}"))
     if alert.subject_kind != METER:  # the meter has no owner
-        shown.append(("Owner", alert.owner or "nobody"))
-        shown += [(label, name) for label, name in (("Team", alert.team), ("Project", alert.project)) if name]
-    shown.append(("Since", instant(alert.started_ms)))
+        shown.append(Figure("Owner", alert.owner or "nobody"))
+        shown += [
+            Figure(label, name) for label, name in (("Team", alert.team), ("Project", alert.project)) if name
+        ]
+    shown.append(instant_figure("Since", alert.started_ms))
     if alert.resolved_ms is not None:
-        shown.append(("Until", instant(alert.resolved_ms)))
+        shown.append(instant_figure("Until", alert.resolved_ms))
     return shown
 
 

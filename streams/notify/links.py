@@ -15,6 +15,7 @@ from schemas.messages.alert import AlertLinks
 from schemas.messages.receipt import ReceiptLinks
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
+from streams.engine.alerts.rules import PLANNED_QUIETS
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 
 #: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
@@ -61,7 +62,7 @@ class Links:
             runbook=self._runbook(alert.rule),
             silence=self._page(*_subject(alert), f"silence={alert.alert_id}") if acts else UNSET,
             planned=self._page(*_subject(alert), f"planned={alert.alert_id}")
-            if acts and alert.expected_nano_per_hour
+            if acts and alert.subject_kind == "job" and alert.rule in PLANNED_QUIETS
             else UNSET,
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,12 +23,25 @@ JOB_ENDED: Final = "job.ended"
 DIGEST_WEEKLY: Final = "digest.weekly"
 
 
+class Figure(NamedTuple):
+    """A labelled value for people; `at_ms`: the instant that it says, if it says one."""
+
+    label: str
+    value: str
+    at_ms: int | None = None
+
+
+def instant_figure(label: str, at_ms: int) -> Figure:
+    """Return the figure of an instant."""
+    return Figure(label, instant(at_ms), at_ms)
+
+
 class Notice(Alert, frozen=True, kw_only=True, gc=False):
     """An alert to whoever delivers it; `body` is the JSON that webhooks get, the rest is shown to people."""
 
     body: bytes
     title: str
-    figures: tuple[tuple[str, str], ...]
+    figures: tuple[Figure, ...]
 
 
 class _Typed(msgspec.Struct):
@@ -93,39 +106,41 @@ def _common(
     }
 
 
-def _figures(data: JobEndedData) -> Iterator[tuple[str, str]]:
-    """Yield (label, value); what is not known is left out."""
-    yield "Cost", _usd(data.cost_usd)
+def _figures(data: JobEndedData) -> Iterator[Figure]:
+    """Yield the figures; what is not known is left out."""
+    yield Figure("Cost", _usd(data.cost_usd))
     if data.usd_per_hour is not None:
-        yield "Ran", f"{span(data.wall_clock_ms)}, {_usd(data.usd_per_hour)}/h"
+        yield Figure("Ran", f"{span(data.wall_clock_ms)}, {_usd(data.usd_per_hour)}/h")
     if data.lost_ratio:
-        yield "Lost", f"{_usd(data.lost_usd)} ({100 * data.lost_ratio:.0f} %)"
+        yield Figure("Lost", f"{_usd(data.lost_usd)} ({100 * data.lost_ratio:.0f} %)")
     if data.productive_ratio is not None:
-        yield "GPUs productive", f"{100 * data.productive_ratio:.0f} %"
+        yield Figure("GPUs productive", f"{100 * data.productive_ratio:.0f} %")
     if data.expected is not None:
-        yield "Expected", f"{_usd(data.expected.usd_per_hour)}/h ({data.expected.ratio:.2f}x)"
+        yield Figure("Expected", f"{_usd(data.expected.usd_per_hour)}/h ({data.expected.ratio:.2f}x)")
     if data.kind is not None:
-        yield "Median of its kind", f"{_usd(data.kind.median_usd)} ({data.kind.jobs} jobs)"
+        yield Figure("Median of its kind", f"{_usd(data.kind.median_usd)} ({data.kind.jobs} jobs)")
     if data.cheaper is not None:
-        yield f"On {data.cheaper.purchase}", _usd(data.cheaper.cost_usd)
-    yield "Ended", instant(data.ended_ms)
+        yield Figure(f"On {data.cheaper.purchase}", _usd(data.cheaper.cost_usd))
+    yield instant_figure("Ended", data.ended_ms)
 
 
-def _digest_figures(data: DigestWeeklyData) -> Iterator[tuple[str, str]]:
-    """Yield (label, value); names are in values only, which are escaped wherever they are shown."""
-    yield "Cost", f"{_usd(data.cost_usd)} of {data.jobs} jobs"
-    yield "Week before", f"{_usd(data.previous_usd)} ({more_or_less(_nano(data.change_usd))})"
-    yield "Lost", _usd(data.lost_usd)
+def _digest_figures(data: DigestWeeklyData) -> Iterator[Figure]:
+    """Yield the figures; names are in values only, which are escaped wherever they are shown."""
+    yield Figure("Cost", f"{_usd(data.cost_usd)} of {data.jobs} jobs")
+    yield Figure("Week before", f"{_usd(data.previous_usd)} ({more_or_less(_nano(data.change_usd))})")
+    yield Figure("Lost", _usd(data.lost_usd))
     if data.unproductive_usd is not None:
-        yield "GPUs that did not work", _usd(data.unproductive_usd)
+        yield Figure("GPUs that did not work", _usd(data.unproductive_usd))
     if data.drivers:
         changes = (
             f"{each.job_id} ({each.component}) {more_or_less(_nano(each.change_usd))}"
             for each in data.drivers
         )
-        yield "Changed most", ", ".join(changes)
+        yield Figure("Changed most", ", ".join(changes))
     if data.largest:
-        yield "Largest jobs", ", ".join(f"{each.job_id} {_usd(each.cost_usd)}" for each in data.largest)
+        yield Figure(
+            "Largest jobs", ", ".join(f"{each.job_id} {_usd(each.cost_usd)}" for each in data.largest)
+        )
 
 
 def more_or_less(nano: int) -> str:

@@ -1,6 +1,7 @@
 """Builds the message to a Slack address: blocks with a title, a sentence, figures, and buttons that are links.
 
-It must not let a name mention somebody, format text or become a link: every text is plain text, and escaped besides.
+It must not let a name mention somebody, format text or become a link: every text is plain text, and escaped besides;
+but for instants, which Slack shows in the reader's time zone.
 Slack refuses a message with any block over its limits, so all are kept.
 """
 
@@ -14,8 +15,10 @@ from msgspec import UNSET
 
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.formatting import instant
 from streams.notify.figures import figures, title
 from streams.notify.links import Links
+from streams.notify.notice import Figure
 
 #: Limits of Slack's Block Kit, in characters.
 HEADER_AT_MOST: Final = 150
@@ -77,10 +80,7 @@ def fitted(text: str, at_most: int) -> str:
 
 
 def _blocks(alert: Alert, links: Links) -> list[dict[str, Any]]:
-    fields = [
-        _plain(f"{label}\n{visible(value)}", min(FIELD_AT_MOST, _NAME_AT_MOST), lines=True)
-        for label, value in figures(alert)
-    ]
+    fields = [_field(figure) for figure in figures(alert)]
     blocks: list[dict[str, Any]] = [
         {"type": "section", "text": _plain(alert.summary, TEXT_AT_MOST), "fields": fields[:FIELDS_AT_MOST]}
     ]
@@ -98,6 +98,19 @@ def _blocks(alert: Alert, links: Links) -> list[dict[str, Any]]:
     if buttons:
         blocks.append({"type": "actions", "elements": buttons})
     return blocks
+
+
+def _field(figure: Figure) -> dict[str, Any]:
+    if figure.at_ms is not None:
+        return _local_time(figure.label, figure.at_ms)
+    text = f"{figure.label}\n{visible(figure.value)}"
+    return _plain(text, min(FIELD_AT_MOST, _NAME_AT_MOST), lines=True)
+
+
+def _local_time(label: str, at_ms: int) -> dict[str, Any]:
+    """Return a field with an instant in the reader's time zone; nothing but a label of ours and numbers may be in it."""
+    date = f"<!date^{at_ms // 1000}^{{date_short_pretty}} {{time}}|{instant(at_ms)}>"
+    return {"type": "mrkdwn", "text": f"{label}\n{date}", "verbatim": True}
 
 
 def _plain(text: str, at_most: int, *, lines: bool = False) -> dict[str, Any]:

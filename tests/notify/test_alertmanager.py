@@ -68,6 +68,9 @@ def test_labels_annotations_and_times() -> None:
     }
     assert alert["annotations"]["summary"] == "job-1 burns $786.56/h"
     assert alert["annotations"]["runbook"] == "https://docs.example.com/operations.md#spend-spike"
+    of_alert = f"{an_alert().alert_id}#/job/job-1"
+    assert alert["annotations"]["silence"].endswith(f"/?silence={of_alert}")
+    assert alert["annotations"]["planned"].endswith(f"/?planned={of_alert}")
     assert alert["generatorURL"] == f"https://fare.example.com/?at={NOW_MS}#/job/job-1"
     assert ms(alert["startsAt"]) == NOW_MS
     assert ms(alert["endsAt"]) == NOW_MS + 5 + 5 * MINUTE_MS

@@ -88,3 +88,15 @@ def test_a_digest_leads_to_the_fleet_at_the_end_of_its_week() -> None:
     assert found.subject == f"https://fare.example.com/meter/?at={NOW_MS}#/"
     assert found.runbook == "https://docs.example.com/receipts.md#weekly-digest"
     assert Links().of_receipt("digest.weekly", "team", "vision", NOW_MS) is None
+
+
+@pytest.mark.parametrize("rule", [*NAMES, *FLEET_RULES, "budget_used"])
+def test_this_is_planned_stands_where_a_planned_rate_quiets_the_rule(rule: str) -> None:
+    found = LINKS.of(an_alert(rule=rule))
+    assert found is not None
+    assert (found.planned is not UNSET) == (
+        rule in {"burn_fast", "burn_sustained", "burn_drift", "price_basis"}
+    )
+    of_team = LINKS.of(an_alert(rule=rule, subject_kind="team"))
+    assert of_team is not None
+    assert of_team.planned is UNSET

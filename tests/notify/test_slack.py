@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,9 @@ from streams.notify.slack import SHOWN_AT_MOST, fitted, slack_body
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
 
 LINKS = Links("https://fare.example.com", "https://docs.example.com")
+LOCAL_TIME = re.compile(
+    r"(Since|Until|Ended)\n<!date\^\d+\^\{date_short_pretty\} \{time\}\|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC>"
+)
 FORMATS = {"mrkdwn", "markdown", "rich_text"}
 
 
@@ -55,7 +59,13 @@ def check(message: dict[str, Any]) -> None:
         if block["type"] == "context":
             assert 1 <= len(block["elements"]) <= 10
     assert all(each["text"] for each in texts(message)), "an empty text is refused"
-    assert all(each["type"] == "plain_text" and not each["emoji"] for each in texts(message))
+    for each in texts(message):
+        if each["type"] == "mrkdwn":  # an instant, and nothing else
+            assert LOCAL_TIME.fullmatch(each["text"])
+            assert each["verbatim"]
+        else:
+            assert each["type"] == "plain_text"
+            assert not each["emoji"]
 
 
 def test_one_alert_has_a_title_a_sentence_figures_and_buttons() -> None:
@@ -68,7 +78,7 @@ def test_one_alert_has_a_title_a_sentence_figures_and_buttons() -> None:
         "Owner\nada",
         "Team\nvision",
         "Project\np",
-        "Since\n2027-01-15 08:00:00 UTC",
+        f"Since\n<!date^{NOW_MS // 1000}^{{date_short_pretty}} {{time}}|2027-01-15 08:00:00 UTC>",
     ]
     assert [(each["text"]["text"], each["url"]) for each in actions["elements"]] == [
         ("Open", f"https://fare.example.com/?at={NOW_MS}#/job/job-1"),
@@ -89,7 +99,7 @@ def test_without_addresses_there_are_no_buttons() -> None:
 
 def test_a_resolved_one_cannot_be_silenced_any_more() -> None:
     _, section, actions = body(resolved())["blocks"]
-    assert section["fields"][-1]["text"] == "Until\n2027-01-15 08:00:10 UTC"
+    assert section["fields"][-1]["text"].endswith("^{date_short_pretty} {time}|2027-01-15 08:00:10 UTC>")
     assert [each["action_id"] for each in actions["elements"]] == ["subject", "runbook"]
 
 
@@ -140,7 +150,8 @@ def test_names_cannot_forge_lines_of_a_message() -> None:
 )
 def test_no_name_mentions_formats_or_links(name: str) -> None:
     message = body(an_alert(name, owner=name, team=name, project=name, summary=f"{name} burns", rule=name))
-    for each in (*texts(message), {"text": message["text"]}):
+    plain = [each for each in texts(message) if each["type"] == "plain_text"]
+    for each in (*plain, {"text": message["text"]}):
         assert "<" not in each["text"]
         assert ">" not in each["text"]
         assert "&" not in each["text"].replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from sinks.clickhouse import ClickHouseStore
-from streams.engine.alerts.rules import NAMES
+from streams.engine.alerts.rules import NAMES, PLANNED_QUIETS
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 from streams.web import assets
 from tests.web.serving import Client, served
@@ -59,3 +59,12 @@ def test_the_page_has_words_for_every_rule() -> None:
         "budget_used",
         "budget_forecast",
     }
+
+
+def test_the_page_offers_a_planned_rate_where_it_works() -> None:
+    found = re.search(
+        r"PLANNED_QUIETS = new Set\(\[(.*?)\]\)",
+        (Path(assets.__file__).parent / "static" / "words.js").read_text(),
+    )
+    assert found is not None
+    assert tuple(re.findall(r'"(\w+)"', found[1])) == PLANNED_QUIETS

@@ -40,6 +40,8 @@ IDLE_RULE: Final = "idle_gpus"
 RUNAWAY_RULE: Final = "runaway_length"
 TRAFFIC_RULE: Final = "traffic"
 BASIS_RULE: Final = "price_basis"
+#: Rules that a planned rate can quiet: those that compare a cost with what was expected.
+PLANNED_QUIETS: Final = (*(rule.name for rule in BURN_RULES), BASIS_RULE)
 
 
 class Threshold(NamedTuple):

@@ -92,7 +92,7 @@ def _text(alerts: Sequence[Alert], links: Links, note: str) -> str:
     lines = [visible(note), ""] if note else []
     for alert in alerts[:SHOWN_AT_MOST]:
         lines.append(visible(alert.summary))
-        lines += [f"  {label}: {visible(value)}" for label, value in figures(alert)]
+        lines += [f"  {label}: {visible(value)}" for label, value, _ in figures(alert)]
         lines += [f"  {label}: {url}" for label, url in _links(alert, links)]
         lines += [f"  {alert.alert_id}", ""]
     return "\n".join([*lines, *_more(alerts)]) + "\n"
@@ -105,7 +105,7 @@ def _html(alerts: Sequence[Alert], links: Links, note: str) -> str:
     for alert in alerts[:SHOWN_AT_MOST]:
         rows = "".join(
             f"<tr><td style='padding-right:1em'>{label}</td><td>{_shown(value)}</td></tr>"
-            for label, value in figures(alert)
+            for label, value, _ in figures(alert)
         )
         anchors = " &middot; ".join(
             f"<a href='{html.escape(url)}'>{label}</a>" for label, url in _links(alert, links)

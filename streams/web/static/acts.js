@@ -4,6 +4,7 @@ import { byId, h, say } from "./dom.js";
 import { money, near, stamp } from "./format.js";
 import { ask } from "./ask.js";
 import { post } from "./feed.js";
+import { PLANNED_QUIETS } from "./words.js";
 
 const HOUR_MS = 3_600_000;
 const ACK_HOURS = 4;
@@ -189,7 +190,7 @@ export class Acts {
 }
 
 function plannable(alert) {
-  return alert.subject.kind === "job" && Number(alert.usd_per_hour) > 0;
+  return alert.subject.kind === "job" && PLANNED_QUIETS.has(alert.rule);
 }
 
 function rounded(usd) {

@@ -25,6 +25,9 @@ export const RULES = {
   unusual_length: "Longer than usual",
 };
 
+// Rules that a planned rate can quiet.
+export const PLANNED_QUIETS = new Set(["burn_fast", "burn_sustained", "burn_drift", "price_basis"]);
+
 export const ruleName = (rule) => RULES[rule] ?? rule;
 
 export const LIVE = new Set(["starting", "running", "suspended", "metered", "queued"]);

@@ -70,6 +70,24 @@ def test_a_shard_that_leaves_writes_its_books_once_and_says_up_to_when_it_paid()
     assert not one.unsaved(T0, open_attempts=False)  # they were written of these offsets
 
 
+def test_books_do_not_say_that_a_job_is_paid_that_was_read_after_the_accrual() -> None:
+    one = shard()
+    one.fold(batch(b"{"))
+    one.position.tick_ms = T0 + 10_000
+    one.checkpoint(T0 + HOUR_MS, 1, open_attempts=True)
+    one = Shard.restore(
+        3, ShardSettings(), PriceBook.empty(), [one.checkpoint(T0, 2, open_attempts=False).snapshot]
+    )
+    one.fold(batch(event("started", 0, gpu_count=1), first=1))
+    one.position.tick_ms = T0 + 2 * HOUR_MS
+    read_to_ms = []
+    for version, open_attempts in ((3, False), (4, True)):
+        one.owe_books()
+        (row,) = one.checkpoint(T0 + HOUR_MS, version, open_attempts=open_attempts).tables[BOOKS].to_pylist()
+        read_to_ms.append(round(row["read_to"].timestamp() * 1000))
+    assert read_to_ms == [T0, T0 + 2 * HOUR_MS - 10_000]
+
+
 def test_books_wait_until_no_row_is_left_over() -> None:
     one = Shard(3, ShardSettings(rows_per_checkpoint=1), PriceBook.empty())
     one.fold(batch(event("started", gpu_count=1), event("started", gpu_count=1, job_id="k")))

@@ -10,6 +10,7 @@ import logging
 import sys
 import time
 
+from tests.simulator.faults import LATE
 from tests.simulator.run import run_seed
 
 
@@ -25,13 +26,14 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:200", help="A:B, from A up to, not including, B; or one seed")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--digests", action="store_true", help="print only what each run comes to")
+    parser.add_argument("--late", action="store_true", help="only workers that die while they send")
     options = parser.parse_args()
     first, _, last = options.seeds.partition(":")
     seeds = range(int(first), int(last) if last else int(first) + 1)
     logging.disable(logging.CRITICAL)
     begun_s, failed = time.monotonic(), []
     for count, seed in enumerate(seeds, 1):
-        result = run_seed(seed)
+        result = run_seed(seed, LATE if options.late else None)
         if options.digests:
             say(result.digest)
             continue

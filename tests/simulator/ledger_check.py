@@ -33,7 +33,7 @@ _BOOKED = ("topic", "partition", "time", "read_to", "next_offset")
 
 
 def ledger_differences(
-    shelf: Shelf, log: Log, tables: Tables, mailbox: Mailbox, judged_ms: int, *, is_on_time: bool, shards: int
+    shelf: Shelf, log: Log, tables: Tables, mailbox: Mailbox, judged_ms: int, *, is_on_time: bool
 ) -> list[str]:
     """One sentence per fault; `tables`: the oracle's. `is_on_time`: nobody was away for long, no clock was wrong."""
     alerts = {row["alert_id"]: row for row in shelf.rows(ALERTS) if row["rule"] in RULES}
@@ -46,7 +46,6 @@ def ledger_differences(
             judged_ms,
             is_on_time=is_on_time,
             guessed_ms=mailbox.guessed_ms,
-            shards=shards,
         )
     return [*found, *_actions(shelf, mailbox)]
 
@@ -130,7 +129,6 @@ def _budget(
     *,
     is_on_time: bool,
     guessed_ms: int,
-    shards: int,
 ) -> Iterator[str]:
     budget = subject.budget
     limits = _limits(budget.limits)
@@ -161,8 +159,7 @@ def _budget(
         due = dict(want)
         is_early = any(at_ms < due.get(percent, at_ms) for percent, at_ms in got)
         is_known = guessed_ms < min((at_ms for _, at_ms in want), default=judged_ms)
-        # With several shards a takeover may take back what one of them has stored: its minutes may be told later.
-        if is_early or (shards == 1 and is_known and got != want):
+        if is_early or (is_known and got != want):
             yield f"{who}: told {sorted(got)}, want {sorted(want)}"
 
 

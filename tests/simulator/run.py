@@ -227,7 +227,6 @@ class Run(Lives):
                 self.mailbox,
                 self.judged_ms,
                 is_on_time=is_on_time,
-                shards=self.script.partitions,
             )
         if self.world.ahead_ms > _AHEAD_AT_MOST_MS:
             found.append(f"a worker took it to be {self.world.ahead_ms} ms later than it is")

@@ -100,7 +100,7 @@ def book_tables(
 ) -> dict[str, pa.Table]:
     """Build rows of `books` (one per topic) and `dead_letter_counts` (one per topic and reason) as of these offsets.
 
-    `time_ms`: the accrual instant. `read_to_ms`: the log time up to which all records were read.
+    `time_ms`: the accrual instant. `read_to_ms`: the log time up to which all records had been read then.
     """
     books: list[dict[str, object]] = []
     letters: list[dict[str, object]] = []

@@ -88,12 +88,14 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
     if open_attempts and not more:
+        tick_ms = shard.position.tick_ms
         shard.due.accrued_to_ms = as_of_ms
+        shard.due.accrued_read_to_ms = as_of_ms if tick_ms is None else max(tick_ms - TICK_MS, 0)
     # After the dead letters and replays that these rows count: a reader of the counts finds them.
     if not more and (open_attempts or (shard.due.books_owed and shard.position.next != shard.due.books_next)):
         tables.update(shard.sums.drain_changed(shard.number, version))
-        tick_ms, accrued_ms = shard.position.tick_ms, shard.due.accrued_to_ms
-        read_to_ms = accrued_ms if tick_ms is None else max(tick_ms - TICK_MS, 0)
+        # Both as of the accrual: of a job that began after it nothing is booked yet.
+        accrued_ms, read_to_ms = shard.due.accrued_to_ms, shard.due.accrued_read_to_ms
         tables.update(
             book_tables(shard.tallies, shard.position.next, accrued_ms, read_to_ms, shard.number, version)
         )

@@ -246,7 +246,8 @@ def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
         blob.forgotten_ms,
     )
     shard.due.archive_due_ms = blob.archive_due_ms
-    shard.books, shard.tallies, shard.due.accrued_to_ms = blob.books, blob.tallies, blob.paid_ms
+    shard.books, shard.tallies = blob.books, blob.tallies
+    shard.due.accrued_to_ms, shard.due.accrued_read_to_ms = blob.paid_ms, blob.paid_read_to_ms
     shard.sums.load(blob.sums)
     shard.refused.quota.load(blob.letter_minutes)
     shard.snapshots.unswept_from = blob.unswept_from

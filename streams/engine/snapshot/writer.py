@@ -72,6 +72,7 @@ class SnapshotBlob(msgspec.Struct):
     archived_jobs: bytes
     newly_archived_jobs: bytes
     owed: list[OwedHour] = []  # of jobs that it does not include otherwise
+    paid_read_to_ms: int = 0  # up to which log time all records had been read at `paid_ms`
 
 
 class StoredBlob(SnapshotBlob):
@@ -149,6 +150,7 @@ def build_snapshot(shard: ShardState) -> bytes:
         watch=shard.tracker.dump(),
         tallies=shard.tallies,
         paid_ms=shard.due.accrued_to_ms,
+        paid_read_to_ms=shard.due.accrued_read_to_ms,
         letter_minutes=shard.refused.quota.dump(),
         unswept_from=shard.snapshots.unswept_from,
         root=shard.snapshots.compaction.root,

@@ -36,6 +36,7 @@ class DueWork:
     # Accrual of all open attempts may take several checkpoints: its instant, and the jobs that are left.
     accruing: tuple[int, list[str]] = (0, [])
     accrued_to_ms: int = 0  # every open attempt is booked up to this instant
+    accrued_read_to_ms: int = 0  # the log time up to which all records had been read then
     archive_due_ms: int = 0  # event time at which finished jobs are searched again
     books_owed: bool = False
     books_next: dict[str, int] = field(default_factory=dict)  # the offsets of the stored books

@@ -242,6 +242,24 @@ def test_an_end_that_flips_is_told_three_times_a_day(store: ClickHouseStore) -> 
     run(scenario())
 
 
+@pytest.mark.parametrize("minutes", [(0, 1, 2, 3), (180, 240, 300, 0)])
+def test_the_end_that_stands_is_told_though_it_is_over_a_day_old_when_the_next_look_comes(
+    store: ClickHouseStore, minutes: tuple[int, ...]
+) -> None:
+    async def scenario() -> None:
+        ledger, life = Ledger(store), living(store)
+        for place, minute in enumerate(minutes):
+            ended(ledger, "flips", ended_ms=END + minute * MINUTE_MS)
+            await look(life, ledger, END + (301 + place) * MINUTE_MS)
+        assert len(told(life)) == 3
+        for hours in (31, 32, 33):
+            await look(life, ledger, END + hours * HOUR_MS)
+        assert [each["ended_ms"] for each in told(life)][3:] == [END + minutes[-1] * MINUTE_MS]
+        assert len(set(ids(life))) == len(ids(life)) == len(stored(store))
+
+    run(scenario())
+
+
 def test_of_what_ended_before_only_the_last_day_since_the_record_is_told(store: ClickHouseStore) -> None:
     async def scenario() -> None:
         ledger = Ledger(store)

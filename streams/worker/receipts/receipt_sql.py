@@ -13,6 +13,11 @@ from schemas.units import COMPONENTS
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 _ENDED_MS: Final = "toUnixTimestamp64Milli(assumeNotNull(ended))"
 
+#: Jobs that had a receipt lately: the end that stands may have to wait for a day, and is looked for although it is older then.
+_RECENT: Final = """
+        SELECT subject_name FROM receipts FINAL
+        WHERE type = 'job.ended' AND toUnixTimestamp64Milli(time) > {until_ms:Int64} - 2 * {day_ms:Int64}"""
+
 #: Jobs that are over by `until_ms`, the earliest first: a failed or preempted one when no next attempt came. An end has one receipt,
 #: and of one job so many in a day.
 DUE: Final = f"""
@@ -21,13 +26,15 @@ SELECT job_id, owner, team, project, experiment, state, attempts, toUnixTimestam
 FROM jobs FINAL
 WHERE NOT startsWith(job_id, '{CANARY_JOB_PREFIX}') AND ended IS NOT NULL AND NOT (shard IN {{late:Array(UInt16)}})
     AND state IN ('completed', 'cancelled', 'preempted', 'failed')
-    AND ended_ms >= {{from_ms:Int64}} AND owner IN {{owners:Array(String)}}
+    AND (ended_ms >= {{from_ms:Int64}} OR job_id IN ({_RECENT}
+    )) AND owner IN {{owners:Array(String)}}
     AND ended_ms >= arrayElement({{since:Array(Int64)}}, indexOf({{owners:Array(String)}}, owner))
     AND ended_ms + if(state IN ('completed', 'cancelled'), 0, {{next_attempt_ms:Int64}}) <= {{until_ms:Int64}}
     AND (job_id, ended_ms) NOT IN
     (
         SELECT subject_name, {_ENDED_MS} AS known_ms FROM receipts FINAL
-        WHERE type = 'job.ended' AND ended IS NOT NULL AND known_ms >= {{from_ms:Int64}}
+        WHERE type = 'job.ended' AND ended IS NOT NULL AND (known_ms >= {{from_ms:Int64}} OR subject_name IN ({_RECENT}
+        ))
     )
     AND job_id NOT IN
     (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
@@ -53,6 +53,7 @@ from streams.worker.health.worker_status import WorkerStatus
 from streams.worker.ingest.dead_letters import DeadLetterProducer
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
+from streams.worker.ledger_rules.known_log import known_log
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.memory import SHARD
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter
@@ -276,6 +277,7 @@ class Worker:
             partial(_is_member, worker),
         )
         self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict)
+        probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
         ledger_rules = LedgerRules(
             store,
             lambda: worker.shard_manager.owned.get(SHARD),
@@ -285,8 +287,8 @@ class Worker:
             self._clock,
             desk_of(self._settings, store, self._clock),
             links=links_of(self._settings),
+            known_log=lambda: known_log(probe.probed, kafka.partitions, kafka.topic_prefix),
         )
-        probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
         self._watch = StatusCollector(
             worker.shard_manager,
             lambda: worker.app.meter_consumer if worker.app.started else None,
@@ -310,7 +312,7 @@ class Worker:
             await beside(
                 worker.run(stopped),
                 {
-                    "the look at Kafka and ClickHouse": probe.run(lambda: worker.shard_manager.owned),
+                    "the look at Kafka and ClickHouse": probe.run(partial(_probed_shards, worker, kafka)),
                     "the look at the worker's progress": self._poll_status(self._watch),
                     "the audit": self._audit.run(),
                     "the giving back of memory": _release_free_memory(),
@@ -361,6 +363,12 @@ async def _release_free_memory() -> None:
     while True:
         await asyncio.sleep(_GIVE_BACK_EVERY_S)
         await asyncio.to_thread(release_free_pages)
+
+
+def _probed_shards(worker: Meter, kafka: KafkaSettings) -> Iterable[int]:
+    """Return whose partitions are probed: our own; all of them where the rules across jobs are judged."""
+    owned = worker.shard_manager.owned
+    return range(kafka.partitions) if SHARD in owned else owned
 
 
 def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> int | None:

@@ -175,6 +175,8 @@ def test_a_kafka_and_a_store_that_are_away_are_seen(monkeypatch: pytest.MonkeyPa
             await asyncio.sleep(0.1)
         assert probe.probed.store
         assert len(probe.probed.ends) == 5 * 2 + 2
+        assert probe.probed.begins == dict.fromkeys(probe.probed.ends, 0)
+        assert probe.probed.shards == {0, 1}
         away = lab.kafka.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
         there = await Probe(away, gone, SystemClock()).collect([0])
         assert (there.kafka, there.store, there.ends) == (False, False, {})

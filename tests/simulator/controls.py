@@ -21,6 +21,7 @@ from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
 from streams.notify.notifier import Notifier
 from streams.worker.ingest.log_time import LogTime
+from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.shards.owned_shard import InFlightCheckpoint
 from streams.worker.shards.shard_manager import ShardManager
@@ -176,8 +177,8 @@ def shards_not_waited_for(patch: Patch) -> None:
     """What is stored of this minute is judged, whatever the shards say of how far they are, and never looked at again."""
     accrued = LedgerReader.accrued
 
-    def ahead(self: LedgerReader, now_ms: int) -> Accrued | None:
-        known = accrued(self, now_ms)
+    def ahead(self: LedgerReader, now_ms: int, log: KnownLog | None) -> Accrued | None:
+        known = accrued(self, now_ms, log)
         return (
             None
             if known is None
@@ -185,6 +186,12 @@ def shards_not_waited_for(patch: Patch) -> None:
         )
 
     patch.setattr(LedgerReader, "accrued", ahead)
+
+
+def unread_shards_not_waited_for(patch: Patch) -> None:
+    """A shard without an open job is taken for complete, whatever it has not read."""
+    accrued = LedgerReader.accrued
+    patch.setattr(LedgerReader, "accrued", lambda self, now_ms, _: accrued(self, now_ms))
 
 
 def commit_before_snapshot(patch: Patch) -> None:

@@ -38,6 +38,8 @@ def ledger_differences(
     """One sentence per fault; `tables`: the oracle's. `is_on_time`: nobody was away for long, no clock was wrong."""
     alerts = {row["alert_id"]: row for row in shelf.rows(ALERTS) if row["rule"] in RULES}
     found = list(_untold(alerts, mailbox))
+    if is_on_time:
+        found += mailbox.early
     for subject in _subjects(log, tables):
         found += _budget(
             subject,
@@ -50,21 +52,21 @@ def ledger_differences(
     return [*found, *_actions(shelf, mailbox)]
 
 
-def is_guess(shelf: Shelf, log: Log, accrued: Accrued) -> bool:
-    """Whether a look lacks something that it need not wait for: of a late shard, or of one whose stored jobs have all ended."""
+def lacking_shards(shelf: Shelf, log: Log, accrued: Accrued) -> set[int]:
+    """The shards of which a look lacks something."""
     at_ms, known, read = accrued.until_ms, dict[int, int](), dict[tuple[str, int], int]()
     for _, batch, place in shelf.tables[BOOKS].values():
         topic, shard, time_ms, read_to_ms, offset = (batch.column(name)[place] for name in _BOOKED)
         known[shard] = max(known.get(shard, 0), min(time_ms, read_to_ms))
         read[topic, shard] = offset
     going_on = open_shards(shelf)
-    lacking = {
+    return {
         part.partition
         for part in log.shard_parts
         if known.get(part.partition, 0) < at_ms
-        and (part.partition in going_on or read.get(part, 0) < log.end(part, at_ms - 1))
+        and (end := log.end(part, at_ms - 1))
+        and (part.partition in going_on or read.get(part, 0) < end)
     }
-    return bool(lacking) and not lacking & (going_on - set(accrued.late))
 
 
 def _untold(alerts: dict[str, Alert], mailbox: Mailbox) -> Iterator[str]:

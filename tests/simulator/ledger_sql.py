@@ -90,6 +90,11 @@ def _open_shards(shelf: Shelf, _: Bound) -> Iterator[Row]:
     yield from ({"shard": shard} for shard in open_shards(shelf))
 
 
+def _next_offsets(shelf: Shelf, _: Bound) -> Iterator[Row]:
+    for topic, shard, offset in _read(shelf, BOOKS, "topic", "shard", "next_offset"):
+        yield {"topic": topic, "shard": shard, "next_offset": offset}
+
+
 def _runs(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     for job in sorted(_jobs(shelf).values(), key=lambda each: str(each["job_id"])):
         is_on = job["ended"] is None or job["ended"] >= bound["from_ms"] - HOUR_MS
@@ -272,6 +277,7 @@ def _statements() -> dict[str, Answerer]:
     found: dict[str, Answerer] = {
         usage_sql.ACCRUED: _accrued,
         usage_sql.OPEN_SHARDS: _open_shards,
+        usage_sql.NEXT_OFFSETS: _next_offsets,
         usage_sql.RUNS: _runs,
     }
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}

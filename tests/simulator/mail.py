@@ -17,6 +17,7 @@ from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
 from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
+from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.memory import SHARD
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 HOOK = "https://hooks.example.com/all"
+_PROBED_EVERY_MS = 5_000
 
 
 class Message(NamedTuple):
@@ -44,9 +46,10 @@ class Mailbox:
     """All messages of a run, in the order of their arrival; one that came twice is there twice."""
 
     got: list[Message] = field(default_factory=list)
-    #: Whether a look lacks something that it need not wait for.
-    is_guess: Callable[[Accrued], bool] = lambda _: False
-    guessed_ms: int = -1  # the last minute of such a look
+    #: The shards of which a look lacks something.
+    lacking: Callable[[Accrued], set[int]] = lambda _: set()
+    guessed_ms: int = -1  # the last minute of a look that did not wait any longer for one that is late
+    early: list[str] = field(default_factory=list)  # looks that should have waited
 
     @property
     def ids(self) -> set[str]:
@@ -90,6 +93,24 @@ def notifier_of(worker: Worker, mailbox: Mailbox, clock: Clock) -> Notifier:
     return Notifier(worker.store, lambda _: (), options, clock, jitter_ratio=lambda: 1.0, sender=sender)
 
 
+@dataclass
+class Probed:
+    """Where the log ends, as a probe finds it now and then."""
+
+    worker: Worker
+    clock: Clock
+    asked_ms: int = -_PROBED_EVERY_MS  # of the world's time
+    found: KnownLog | None = None
+
+    def __call__(self) -> KnownLog:
+        world, log = self.worker.process.world, self.worker.consumer.log
+        if self.found is None or world.now_ms - self.asked_ms >= _PROBED_EVERY_MS:
+            self.asked_ms = world.now_ms
+            ends = {(part.topic, part.partition): log.end(part, world.now_ms) for part in log.shard_parts}
+            self.found = KnownLog(self.worker.group.numbers, self.clock.now_ms() - 1_000, ends=ends)
+        return self.found
+
+
 class Judge(LedgerRules):
     """Says up to which minute it is done: judged, stored, offered, and its actions planned."""
 
@@ -103,8 +124,12 @@ class Judge(LedgerRules):
 
     async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerVerdict | None:
         is_due = duty.judged_ms is None or accrued.until_ms > duty.judged_ms
-        if is_due and self.mailbox.is_guess(accrued):
+        if is_due and (lacking := self.mailbox.lacking(accrued)):
             self.mailbox.guessed_ms = max(self.mailbox.guessed_ms, accrued.until_ms)
+            if early := sorted(lacking - set(accrued.late)):
+                self.mailbox.early.append(
+                    f"budgets were judged up to {accrued.until_ms} without shards {early}"
+                )
         return await super()._judge_minutes(duty, owner, accrued)
 
 
@@ -122,6 +147,7 @@ def judge_of(worker: Worker, mailbox: Mailbox, clock: Clock, is_member: Callable
         lambda writer: ActionDesk(
             worker.store, writer, SlowSender(worker, mailbox), actions, clock, lambda: 1.0
         ),
+        known_log=Probed(worker, clock),
     )
     judge.mailbox = mailbox
     return judge

@@ -17,7 +17,7 @@ from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, sums_differences, table_differences
 from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
 from tests.simulator.group import Group
-from tests.simulator.ledger_check import is_guess, ledger_differences
+from tests.simulator.ledger_check import lacking_shards, ledger_differences
 from tests.simulator.lives import Lives, Slot
 from tests.simulator.log import Log, Part
 from tests.simulator.mail import Mailbox
@@ -65,7 +65,7 @@ class Run(Lives):
         self.log = Log(self.script.writes)
         self.mailbox = Mailbox() if self.script.has_budgets else None
         if self.mailbox is not None:
-            self.mailbox.is_guess = partial(is_guess, self.shelf, self.log)
+            self.mailbox.lacking = partial(lacking_shards, self.shelf, self.log)
         self.group = Group(self.world, self.script.partitions, self.plan.session_ms)
         self.slots = [Slot(number) for number in range(self.plan.workers)]
         self.triggers: list[Fault] = []

@@ -39,6 +39,9 @@ BROKEN: dict[str, tuple[Break, Allowed, range]] = {
     "budgets: all but the first alert of a look are lost": (controls.budgets_lost, Allowed(), range(60)),
     "budgets: told twice, under other ids": (controls.alerts_under_ids_of_the_look, Allowed(), range(20)),
     "budgets: shards not waited for": (controls.shards_not_waited_for, Allowed(), range(20)),
+    "budgets: shards with unread records not waited for": (
+        controls.unread_shards_not_waited_for, Allowed(), range(20),
+    ),
     "commit before the snapshot, start at the committed offset": (stepping_over_and_commit_first, COMMITTED, range(60)),
 }  # fmt: skip
 #: What each of these would break alone is held by another line of defence.

@@ -22,6 +22,7 @@ from streams.engine.reference_log import ReferenceLog
 from streams.notify.webhooks.sender import Sender
 from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
 from streams.worker.ledger_rules.judging import LedgerVerdict
+from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
@@ -108,12 +109,12 @@ class Ledger:
             stored.append(row | ({} if sku else {"unpriced_gpu_milli_ms": 1}))
         self._put(JOB_HOURS, *stored)
 
-    def books(self, *accrued_ms: int, read_to_ms: int | None = None) -> None:
-        """Up to when each shard has stored what goes on."""
+    def books(self, *accrued_ms: int, read_to_ms: int | None = None, next_offset: int = 0) -> None:
+        """Up to when each shard has stored what goes on, and up to where it has read `jobs`."""
         put = []
         for shard, accrued in enumerate(accrued_ms):
             read_to = at(accrued if read_to_ms is None else read_to_ms)
-            place = {"topic": "jobs", "partition": shard, "shard": shard}
+            place = {"topic": "jobs", "partition": shard, "shard": shard, "next_offset": next_offset}
             put.append({**place, "time": at(accrued), "read_to": read_to})
         self._put(BOOKS, *put)
 
@@ -143,6 +144,7 @@ class Life:
         actions: ActionOptions | None = None,
         sender: Sender | None = None,
         signed_by: Clock | None = None,
+        known_log: Callable[[], KnownLog] | None = None,
     ) -> None:
         self.clock = clock
         self.signed_by = clock if signed_by is None else signed_by
@@ -163,6 +165,7 @@ class Life:
             self.office.notifier,
             clock,
             None if actions is None else self._desk(store, actions, sender or ScriptedSender()),
+            known_log=known_log,
         )
         self.office.notifier.resume([0])
 

@@ -17,7 +17,7 @@ GPU_0 = TP("trainfare.gpu", 0)
 def seen(scene: Scene, **ends: int) -> ProbeResult:
     """What our own client says of shard 0, asked now."""
     places = {TP(f"trainfare.{topic}", 0): end for topic, end in ends.items()}
-    return ProbeResult(scene.clock.monotonic_ms(), places)
+    return ProbeResult(scene.clock.monotonic_ms(), ends=places)
 
 
 def folded(owned: OwnedShard, topic: str, offset: int) -> None:
@@ -70,9 +70,9 @@ def test_whoever_holds_it_up_is_named() -> None:
     scene.shard_manager.backpressure.update(120)
     assert scene.failing()["progress"].endswith("; reading pauses: 120 of 100 bytes wait for ClickHouse")
     assert scene.look().reading_paused
-    scene.probed = ProbeResult(scene.probed.asked_ms, scene.probed.ends, store=False)
+    scene.probed = ProbeResult(scene.probed.asked_ms, ends=scene.probed.ends, store=False)
     assert scene.failing()["progress"].endswith("; ClickHouse does not answer")
-    scene.probed = ProbeResult(scene.probed.asked_ms, scene.probed.ends, kafka=False)
+    scene.probed = ProbeResult(scene.probed.asked_ms, ends=scene.probed.ends, kafka=False)
     assert scene.failing()["progress"].endswith("; Kafka at kafka-1:9092 does not answer")
 
 
@@ -80,7 +80,7 @@ def test_only_a_worker_with_nobody_else_to_blame_is_stuck() -> None:
     scene = Scene()
     scene.shard_manager.hold(0)
     scene.probed = seen(scene, gpu=7)
-    away = ProbeResult(scene.probed.asked_ms, scene.probed.ends, store=False)
+    away = ProbeResult(scene.probed.asked_ms, ends=scene.probed.ends, store=False)
     here, scene.probed = scene.probed, away
     assert scene.wait(400).stuck == ""
     scene.probed = here

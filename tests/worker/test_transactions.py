@@ -79,5 +79,5 @@ def test_the_high_watermark_that_our_own_client_saw_counts_while_the_consumer_st
     owned.at(100, 100)
     owned.scene.consumer.ends[GPU_0] = LogEnd(100, 100, 0)
     owned.scene.wait(10)
-    owned.scene.probed = ProbeResult(owned.scene.clock.monotonic_ms(), {GPU_0: 150})
+    owned.scene.probed = ProbeResult(owned.scene.clock.monotonic_ms(), ends={GPU_0: 150})
     assert owned.scene.look().lag_records["gpu"] == 50

@@ -32,9 +32,14 @@ class ProbeResult:
     """The result of the last probe."""
 
     asked_ms: int = 0  # monotonic time before the end offsets were requested
+    asked_log_ms: int = 0  # log time then
+    shards: frozenset[int] = frozenset()  # whose partitions were asked for then
     ends: Mapping[TP, int] = field(default_factory=dict)  # the last known end offsets, by full topic name
     kafka: bool = True
     store: bool = True
+    begins: Mapping[TP, int] = field(
+        default_factory=dict
+    )  # the first offsets when a partition was first probed
 
 
 class Probe:
@@ -66,13 +71,24 @@ class Probe:
 
     async def collect(self, shards: Iterable[int]) -> ProbeResult:
         """Probe once."""
-        asked_ms = self._clock.monotonic_ms()
-        asking = asyncio.get_running_loop().run_in_executor(self._threads, self._ends, tuple(shards))
-        store = await self._store_is_there()
-        ends, all_answered = await asking
+        asked_ms, asked_log_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         before = self.probed
+        wanted = frozenset(shards)
+        asking = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._ends, sorted(wanted), before.begins
+        )
+        store = await self._store_is_there()
+        begins, ends, all_answered = await asking
+        if not all_answered:
+            asked_ms, asked_log_ms, wanted = before.asked_ms, before.asked_log_ms, before.shards
         self.probed = ProbeResult(
-            asked_ms if all_answered else before.asked_ms, {**before.ends, **ends}, all_answered, store
+            asked_ms,
+            asked_log_ms,
+            wanted,
+            {**before.ends, **ends},
+            all_answered,
+            store,
+            {**before.begins, **begins},
         )
         return self.probed
 
@@ -89,28 +105,40 @@ class Probe:
 
     # -- in threads ----------------------------------------------------------------------------------------
 
-    def _ends(self, shards: Iterable[int]) -> tuple[Mapping[TP, int], bool]:
-        """Return the high watermarks of the partitions, and whether all brokers answered."""
+    def _ends(
+        self, shards: Iterable[int], known: Mapping[TP, int]
+    ) -> tuple[Mapping[TP, int], Mapping[TP, int], bool]:
+        """Return first offsets that are not known, the high watermarks of the partitions, and whether all brokers answered."""
         places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
         places += [(topic, 0) for topic in REFERENCE_TOPICS]
-        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the client
-        asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
-        ends: dict[TP, int] = {}
+        asked = [TP(full_name(topic, self._prefix), number) for topic, number in places]
+        latest, earliest = OffsetSpec.latest(), OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # untyped in the client
+        # First offsets first: what is appended in between is behind both.
+        begins, begins_fault = self._offsets([tp for tp in asked if tp not in known], earliest)
+        ends, ends_fault = self._offsets(asked, latest)
+        fault = begins_fault or ends_fault
+        if fault is not None:
+            logger.debug("ends of the log are not all known", extra={"reason": str(fault)})
+        return begins, ends, fault is None
+
+    def _offsets(self, asked: Iterable[TP], spec: OffsetSpec) -> tuple[Mapping[TP, int], Exception | None]:
+        found: dict[TP, int] = {}
         fault: Exception | None = None
+        specs = {TopicPartition(tp.topic, tp.partition): spec for tp in asked}
+        if not specs:
+            return found, fault
         try:
             answers = self._client.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_ANSWER_WITHIN_S
+                specs, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_ANSWER_WITHIN_S
             )
         except Exception as refused:  # noqa: BLE001 - the probe continues and reports that Kafka does not answer
             answers, fault = {}, refused
         for tp, answer in answers.items():
             try:
-                ends[TP(tp.topic, tp.partition)] = answer.result().offset
+                found[TP(tp.topic, tp.partition)] = answer.result().offset
             except KafkaException as failed:
                 fault = failed
-        if fault is not None:
-            logger.debug("ends of the log are not all known", extra={"reason": str(fault)})
-        return ends, fault is None
+        return found, fault
 
     def _store_answers(self) -> bool:
         try:

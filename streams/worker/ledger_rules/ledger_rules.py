@@ -23,6 +23,7 @@ from streams.threads import Threads
 from streams.worker.ledger_rules.action_desk import ActionDesk
 from streams.worker.ledger_rules.hourly import HourlyJudge, stretches
 from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, LedgerVerdict
+from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.memory import SHARD, AlertMemory
 from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
@@ -82,6 +83,7 @@ class LedgerRules:
         desk: Callable[[VerdictWriter], ActionDesk] | None = None,
         late_ms: int = LATE_MS,
         links: Links = NO_LINKS,
+        known_log: Callable[[], KnownLog] | None = None,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -95,6 +97,7 @@ class LedgerRules:
             desk: Makes what asks for the actions of budgets; None: nothing is asked for.
             late_ms: How much log time a late shard is waited for.
             links: What the links of receipts begin with.
+            known_log: Where the log of all shards ends; None: nobody can say.
         """
         self._store = store
         self._owner = owner
@@ -102,6 +105,7 @@ class LedgerRules:
         self._alert_sink = alert_sink
         self._clock = clock
         self._late_ms = late_ms
+        self._known_log = known_log
         self._threads = Threads("ledger-rules")
         self._writer = VerdictWriter(store, is_member)
         self._duty: _Duty | None = None
@@ -167,7 +171,8 @@ class LedgerRules:
             )
             if self.desk is not None:
                 self.desk.forget()
-        accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms())
+        log = None if self._known_log is None else self._known_log()
+        accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
         if accrued is None:
             return None
         verdict = await self._judge_minutes(duty, owner, accrued)

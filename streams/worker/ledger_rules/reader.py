@@ -20,6 +20,7 @@ from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import Run
 from streams.engine.ledger_rules.usage import MINUTE_MS, Amounts, Usage
 from streams.worker.ledger_rules import usage_sql
+from streams.worker.ledger_rules.known_log import KnownLog
 
 #: How long a late shard is waited for.
 LATE_MS: Final = 300_000
@@ -46,7 +47,8 @@ class Accrued(NamedTuple):
     until_ms: int
     complete_ms: int  # the last whole minute up to which nothing is missing
     late: tuple[int, ...] = ()
-    cut_ms: int = 0  # what these shards have beyond it is not certain: it is left out
+    uncertain: tuple[int, ...] = ()  # of these, those with jobs that go on
+    cut_ms: int = 0  # what those have beyond it is not certain: it is left out
 
 
 class LedgerReader:
@@ -59,28 +61,41 @@ class LedgerReader:
 
     def leave_out(self, accrued: Accrued) -> None:
         """Leave out of all totals what late shards are not certain of."""
-        self._late = {"late": list(accrued.late), "cut_ms": accrued.cut_ms}
+        self._late = {"late": list(accrued.uncertain), "cut_ms": accrued.cut_ms}
 
-    def accrued(self, now_ms: int) -> Accrued | None:
-        """Return up to when totals are complete; None: nothing was ever stored."""
+    def accrued(self, now_ms: int, log: KnownLog | None = None) -> Accrued | None:
+        """Return up to when totals are complete; None: nothing was ever stored.
+
+        Args:
+            now_ms: Log time.
+            log: Where the log of all shards ends; None: nobody can say, so shards without an open job are not waited for.
+        """
         rows = self._store.query(usage_sql.ACCRUED).to_pylist()
         if not rows:
             return None
         accrued = {row["shard"]: row["accrued_ms"] for row in rows}
         until_ms = complete_ms = min(accrued.values())
-        late = tuple[int, ...]()
-        if until_ms < now_ms - _BEHIND_MS:
-            # A shard where no job is open has accrued everything, however long ago.
+        late, uncertain = tuple[int, ...](), tuple[int, ...]()
+        has_others = log is not None and len(accrued) < log.shards
+        if has_others or until_ms < now_ms - _BEHIND_MS:
+            # Offsets before jobs: what was read up to these offsets is then found to be open, if it is.
+            unread = set[int]() if log is None else log.unread(self._next_offsets())
             is_open = {row["shard"] for row in self._store.query(usage_sql.OPEN_SHARDS).to_pylist()}
-            waited = [at_ms for shard, at_ms in accrued.items() if shard in is_open]
-            complete_ms = min([*waited, now_ms])
+            waited = [accrued.get(shard, 0) for shard in is_open | unread]
+            # A shard where no job is open has accrued everything that it has read, however long ago.
+            complete_ms = min([*waited, now_ms if log is None else log.asked_ms, now_ms])
             until_ms = max(complete_ms, now_ms - self._late_ms)
-            late = tuple(sorted(shard for shard in is_open if accrued.get(shard, now_ms) < until_ms))
-        cut_ms = min((accrued[shard] for shard in late), default=0)
+            late = tuple(sorted(each for each in is_open | unread if accrued.get(each, 0) < until_ms))
+            uncertain = tuple(shard for shard in late if shard in is_open)
+        cut_ms = min((accrued.get(shard, 0) for shard in uncertain), default=0)
         until_ms, complete_ms, cut_ms = (
             max(min(at_ms, now_ms), 0) // MINUTE_MS * MINUTE_MS for at_ms in (until_ms, complete_ms, cut_ms)
         )
-        return Accrued(until_ms, complete_ms, late, cut_ms)
+        return Accrued(until_ms, complete_ms, late, uncertain, cut_ms)
+
+    def _next_offsets(self) -> dict[tuple[str, int], int]:
+        rows = self._store.query(usage_sql.NEXT_OFFSETS).to_pylist()
+        return {(row["topic"], row["shard"]): row["next_offset"] for row in rows}
 
     def has_budgets(self) -> bool:
         """Return whether the last rows of `budget_use` are of budgets."""

@@ -27,6 +27,9 @@ UNION ALL
 SELECT shard, toUnixTimestamp64Milli(assumeNotNull(min(started))) AS accrued_ms FROM jobs
 WHERE started IS NOT NULL AND shard NOT IN (SELECT shard FROM books) GROUP BY shard"""
 
+#: Up to where all rows are stored.
+NEXT_OFFSETS: Final = "SELECT topic, shard, next_offset FROM books FINAL"
+
 OPEN_SHARDS: Final = f"""
 SELECT DISTINCT shard FROM jobs FINAL WHERE started IS NOT NULL AND ended IS NULL AND state IN {_OPEN_STATES}"""
 

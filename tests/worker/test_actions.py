@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,6 +113,29 @@ def example() -> ModuleType:
 
 
 @contextmanager
+def receiver_process(system: str, state: Path) -> Iterator[int]:
+    """The example as its README starts it: a process of its own, on a free port, with the commands on its PATH."""
+    words: list[str | Path] = [
+        sys.executable,
+        ROOT / "examples/actions/receiver.py",
+        system,
+        "--port",
+        "0",
+        "--state",
+        state,
+    ]
+    env = {"ACTIONS_SECRET": SECRET, "PATH": os.environ["PATH"]}
+    with subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert said.startswith("listening on 127.0.0.1:"), said
+            yield int(said.rpartition(":")[2])
+        finally:
+            process.terminate()
+
+
+@contextmanager
 def serving(server: ThreadingHTTPServer) -> Iterator[int]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -179,8 +205,9 @@ def test_a_sweep_stops_within_a_percent_of_its_budget_and_the_grace(
             for state in ("requested", "acknowledged")
         }
 
-    with serving(example().server("slurm", SECRET, "127.0.0.1", 0, tmp_path / "handled")) as port:
+    with receiver_process("slurm", tmp_path / "handled") as port:
         run(scenario(port))
+    assert len((tmp_path / "handled").read_text().splitlines()) == 80
 
 
 def message(job_id: str, action: str = "stop", key: str = "act_" + "0" * 24) -> tuple[dict[str, str], bytes]:

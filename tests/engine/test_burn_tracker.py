@@ -287,3 +287,14 @@ def test_a_node_that_goes_on_asks_for_no_checkpoint_that_cannot_pay_it() -> None
     log.shard.checkpoint(T0, log.versions, open_attempts=False)
     assert not log.shard.unsaved(T0, open_attempts=False)
     assert log.shard.unsaved(T0, open_attempts=True)
+
+
+def test_a_job_known_by_traffic_without_a_price_is_judged_at_the_next_tick() -> None:
+    """It costs nothing, so no window shows anything of it."""
+    log = Log()
+    log.add("network", T0, interval_ms=0, bytes=7)
+    log.judge(T0, T0)
+    log.judge(T0 + TICK_MS, T0 + TICK_MS)
+    assert [(each.rule, each.subject_name) for each in log.shard.tracker.alerts.drain_changes()] == [
+        ("unpriced", "j")
+    ]

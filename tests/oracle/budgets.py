@@ -79,7 +79,7 @@ def budget_told(
         if now:
             firing[max(now)] = at_ms
         if end_ms is not None and at_ms >= end_ms:
-            told += [(percent, fired_ms, end_ms) for percent, fired_ms in firing.items()]
+            told += [(percent, fired_ms, max(end_ms, fired_ms + 1)) for percent, fired_ms in firing.items()]
             used, firing, passed, end_ms = [0, 0, 0], {}, set(), period_end(per, end_ms)
     if over_ms is not None and over_ms <= until_ms:
         return sorted((percent, at_ms, max(over_ms, at_ms + 1)) for percent, at_ms in firing.items())

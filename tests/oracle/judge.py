@@ -108,7 +108,11 @@ class JobJudge:
     def settled(self, now: Burn | None, at_ms: int) -> bool:
         """Whether no tick can change anything until another line is read."""
         changing = (*(rule.name for rule in BURN_RULES), *(name for name in FACTS if name != "unpriced"))
-        return now is None or (is_over(now, at_ms) and not self.firing(*changing))
+        if now is None:
+            return True
+        unpriced_ms = now.unpriced_from_ms
+        is_seen = unpriced_ms is None or unpriced_ms < at_ms  # else the next tick opens `unpriced`
+        return is_over(now, at_ms) and is_seen and not self.firing(*changing)
 
     def tick(self, at_ms: int) -> Burn | None:
         """Judge all rules, in their order."""

@@ -323,8 +323,12 @@ class BurnTracker:
 
     def _drained_ms(self, job_id: str) -> int:
         """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""
+        # Traffic without a price costs nothing, so the curve does not show it; the next tick opens `unpriced`.
+        seen_ms = max(self._jobs[job_id].unpriced_traffic.values(), default=0)
         last_ms = max(
-            self._curves.last_ms(job_id) + _DRAINED_MS, self._curves.facts_until_ms(job_id) + TICK_MS
+            self._curves.last_ms(job_id) + _DRAINED_MS,
+            self._curves.facts_until_ms(job_id) + TICK_MS,
+            seen_ms + _DRAINED_MS,
         )
         return min(last_ms, NEVER_MS)
 

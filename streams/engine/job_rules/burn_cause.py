@@ -51,16 +51,16 @@ class _Extra(NamedTuple):
 def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
     """Return the cause of the largest share of the extra cost in [from_ms, at_ms), and what to do, in a few words.
 
-    '' if nothing is known of what the job pays.
+    '' if nothing is known of what the job pays, or nothing of it is above what is expected.
     """
     extras, expected = _extras(paid, from_ms, at_ms)
     nano = {kind: sum(each.nano for each in changes.values()) for kind, changes in extras.items()}
     largest = min(nano, key=lambda kind: (-nano[kind], kind), default=REST)
-    traffic_nano = sum(paid.traffic.values())
-    if traffic_nano > nano.get(largest, 0):
+    largest_nano = nano.get(largest, Fraction(0))
+    if sum(paid.traffic.values()) > max(largest_nano, 0):
         flow, flow_nano = min(paid.traffic.items(), key=lambda item: (-item[1], item[0]))
         return f"{flow} cost {rounded_usd(flow_nano)} in {span(at_ms - from_ms)}; keep the data where the job runs"
-    if expected is None or not nano:
+    if expected is None or largest_nano <= 0:
         return ""
     # Of several changes of the kind, the one that cost most; of equal ones the last.
     since_ms, extra = max(extras[largest].items(), key=lambda item: (item[1].nano, item[0]))

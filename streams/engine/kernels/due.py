@@ -9,11 +9,12 @@ import numpy as np
 
 from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import F64, I64, Records
-from streams.engine.kernels.burn import MINUTE_MS, Bool
+from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS, Bool
 
 #: After the end: each minute for this long, then every tenth.
 CLOSE_MS = 900_000
 RARELY_MS = 600_000
+LONGEST_MS = WINDOWS_MS[-1]
 
 # Kinds of the last written row of a job.
 NONE = 0
@@ -57,9 +58,9 @@ def choose_rows(
             costs = now != 0.0 or cost[tick, job, longest] != 0.0
             if ended[tick, job]:
                 if not costs:
-                    due = kind in (ONGOING, ENDED) or (
-                        kind == FORGOTTEN and elapsed_ms[tick, job, longest] > 0
-                    )
+                    # A late event may say that it ended before it was ever billed: the row before said otherwise.
+                    recent = elapsed_ms[tick, job, longest] > 0 or t_ms - ended_ms[job] < LONGEST_MS
+                    due = kind in (ONGOING, ENDED) or (kind == FORGOTTEN and recent)
                     next_kind = EMPTY
                 else:
                     every_ms = MINUTE_MS if t_ms - ended_ms[job] <= CLOSE_MS else RARELY_MS

@@ -8,7 +8,7 @@ import pytest
 
 from streams.engine.job_rules.burn_cause import JobRates, burn_cause
 from tests.engine.job_rules.told import M, sentences
-from tests.oracle.cases import T0, job, network, price
+from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.model import HOUR_MS, Line
 from tests.strategies.logs import time_of
 
@@ -130,6 +130,19 @@ def test_sampled_jobs_have_no_cause_but_traffic() -> None:
     assert burn_cause(JobRates({}, {}, (), (), {}), T0, HALF) == ""
     moved = burn_cause(JobRates({}, {}, (), (), {"storage get": 10**9}), T0, HALF)
     assert moved == "storage get cost $1.00 in 30 min; keep the data where the job runs"
+
+
+def test_what_is_expected_of_a_sample_alone_is_no_cause() -> None:
+    """A millisecond that was only sampled sets what is expected; nothing that events tell of lies above it."""
+    lines = [
+        price("s0", "4"),
+        price("s1", "99999", component="compute", per="job_hour"),
+        price("s1", "4", component="compute", per="job_hour", effective_ms=T0 + 999),
+        gpu("run-1", T0, 1, {"0": 0.0}, attempt=2),
+        job("run-1", "started", T0),
+    ]
+    told = sentences(*lines, job("other", "queued", T0 + 5 * M))["burn_fast", "firing"]
+    assert "x the $4.00/h expected: since 00:05 UTC; stop it or declare it" in told
 
 
 @pytest.mark.parametrize("day", [0, 1])

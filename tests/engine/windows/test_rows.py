@@ -265,3 +265,11 @@ def test_the_row_of_zeros_is_owed_by_an_owner_that_knows_no_rows() -> None:
         assert written(fresh, book, late) == []
         assert len(written(restored, book, late)) == owed
         assert written(restored, book, late + 60_000) == []
+
+
+def test_a_restored_job_that_a_late_event_ended_before_it_was_paid_has_a_row_of_zeros() -> None:
+    """The owner before wrote what it cost then; without another row that would stand."""
+    book, policy = book_of(gpus()._replace(ended_ms=NOON_MS)), RowPolicy()
+    policy.forget_row("j0")
+    assert written(policy, book, ticks_from(NOON_MS + 60_000, 3)) == [(60, "j0")]
+    assert policy.is_silent("j0")

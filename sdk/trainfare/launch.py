@@ -1,12 +1,13 @@
 """What the launcher's environment says of this process: its job, its rank, what its job is paid as.
 
-It must not raise, and reads nothing but the environment.
+It must not raise, import anything heavy, or read more than the environment and the ranks of a group that is there already.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -57,8 +58,14 @@ def node_of(environ: Mapping[str, str]) -> str:
     return _first(environ, ("TRAINFARE_NODE", "NODE_NAME", "SLURMD_NODENAME")) or socket.gethostname()
 
 
-def is_first(environ: Mapping[str, str]) -> bool:
-    """Return whether this process speaks for its job: of many one does."""
+def is_first(environ: Mapping[str, str], modules: Mapping[str, Any] = sys.modules) -> bool:
+    """Return whether this process speaks for its job: of many one does. `modules`: those that are loaded."""
+    group = modules.get("torch.distributed")
+    try:
+        if group is not None and group.is_available() and group.is_initialized():
+            return int(group.get_rank()) == 0
+    except Exception:  # something else of that name
+        group = None
     rank = _first(environ, _RANKS)
     return rank == "0" if rank else all(environ.get(name, "") in ("", "0") for name in _RANK_PARTS)
 

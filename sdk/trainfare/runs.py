@@ -67,6 +67,7 @@ class Run:
         self._numbers = itertools.count(1)
         self._progress: dict[str, Any] = {}
         self._quality: dict[str, Any] = {}
+        self._keeps_measures = sender is not None and is_first
         self._is_over = False
         self._pid = os.getpid()
         beat = self._beat if is_first else None
@@ -104,14 +105,15 @@ class Run:
 
     def progress(self, *, quality: Mapping[str, Any] | None = None, **values: Any) -> None:
         """Record how far the work has come (step=, tokens=, ...) and how good it is; the next heartbeat has it."""
+        # Called at each step, often with everything out of the processor's caches: as little as can be is done here.
         try:
+            if not self._keeps_measures:
+                return
             self._progress.update(values)
             if quality:
+                kept = self._quality
                 for name, value in quality.items():
-                    # What a tensor was computed from must not stay in memory for it.
-                    self._quality[name] = value if isinstance(value, (float, int)) else _detached(value)
-            if len(self._progress) > _NAMES_MAX or len(self._quality) > _NAMES_MAX:
-                self._progress, self._quality = _first_of(self._progress), _first_of(self._quality)
+                    kept[name] = value if type(value) is float else _detached(value)
         except Exception:  # nothing that training passes here may stop it
             return
 
@@ -137,7 +139,7 @@ class Run:
             if self._sender is not None:
                 self._beats.start()
         except Exception:  # no thread to be had
-            self._sender = None
+            self._sender, self._keeps_measures = None, False
             process.leave(self)
         return self
 
@@ -177,7 +179,7 @@ class Run:
     def process_is_forked(self) -> None:
         """Leave the run to the parent."""
         sender, self._sender = self._sender, None
-        self._is_over = True
+        self._is_over, self._keeps_measures = True, False
         if sender is not None:
             sender.abandon()
 
@@ -187,7 +189,7 @@ class Run:
         try:
             if self._is_over or os.getpid() != self._pid:
                 return
-            self._is_over = True
+            self._is_over, self._keeps_measures = True, False
             at_ms = self._now_ms()
             process.leave(self)
             if self._sender is not None:
@@ -205,6 +207,8 @@ class Run:
         self._send("heartbeat", self._measures, is_dispensable=True)
 
     def _measures(self) -> dict[str, Any]:
+        # Names that are new at each step must not pile up.
+        self._progress, self._quality = _first_of(self._progress), _first_of(self._quality)
         found: dict[str, Any] = {}
         for name, values in (("progress", self._progress), ("quality", self._quality)):
             kept = {
@@ -259,10 +263,11 @@ class Run:
 
 
 def _first_of(values: dict[str, Any]) -> dict[str, Any]:
-    return dict(list(values.items())[:_NAMES_MAX])
+    return dict(list(values.items())[:_NAMES_MAX]) if len(values) > _NAMES_MAX else values
 
 
 def _detached(value: Any) -> Any:
+    """Return a tensor without what it was computed from, which must not stay in memory for it."""
     detach = getattr(value, "detach", None)
     return detach() if callable(detach) else value
 

@@ -22,8 +22,11 @@ _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 30.0
 #: After an answer that refuses the token or the address: somebody must mend it.
 _MENDED_WAIT_S = 300.0
-#: Between two requests while all is well, so that many checkpoints cost few requests.
-_PAUSE_S = 0.5
+#: Between two requests while all is well: the short one some times, and on the whole the long one, so that a checkpoint each
+#: second costs a request each five.
+_SHORT_PAUSE_S = 0.5
+_LONG_PAUSE_S = 5.0
+_SHORT_PAUSES = 10
 _HURRIED_PAUSE_S = 0.2
 _SPOOL_AGAIN_S = 30.0
 _SPOOL_CLOSED_S = 1.0
@@ -49,6 +52,8 @@ class Sender:
         self._wait_s = 0.0
         self._spool_again_s = 0.0
         self._one_by_one = 0
+        self._short_pauses = float(_SHORT_PAUSES)
+        self._paused_s = 0.0
         self.sent = 0  #: events that were accepted
         self.dropped = 0  #: events for which there was no room or no time
         self.refused = 0  #: events that the meter does not take
@@ -166,7 +171,7 @@ class Sender:
             return
         self._wait_s = 0.0
         # A full batch has more behind it.
-        self._not_before_s = time.monotonic() + (0.0 if len(events) == _BATCH else _PAUSE_S)
+        self._not_before_s = 0.0 if len(events) == _BATCH else self._after_pause_s()
         if outcome.kind == NEVER and len(events) > 1:
             self._one_by_one, self._not_before_s = len(events), 0.0  # one of them is at fault
             return
@@ -176,6 +181,16 @@ class Sender:
         self.sent += len(events) - refused
         self.refused += refused
         self._forget(events, is_spooled=is_spooled)
+
+    def _after_pause_s(self) -> float:
+        """Return when the next request may go."""
+        now_s = time.monotonic()
+        regained = (now_s - self._paused_s) / _LONG_PAUSE_S
+        self._short_pauses, self._paused_s = min(self._short_pauses + regained, _SHORT_PAUSES), now_s
+        if self._short_pauses < 1:
+            return now_s + _LONG_PAUSE_S
+        self._short_pauses -= 1
+        return now_s + _SHORT_PAUSE_S
 
     def _next(self) -> tuple[list[bytes], bool]:
         """Return the events to send, and whether they are on disk."""

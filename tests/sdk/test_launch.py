@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trainfare
@@ -45,7 +46,18 @@ def test_without_a_launcher_each_process_is_a_job() -> None:
     ],
 )
 def test_of_many_processes_the_first_speaks(environ: Mapping[str, str], is_first: bool) -> None:
-    assert launch.is_first(environ) is is_first
+    assert launch.is_first(environ, {}) is is_first
+
+
+@pytest.mark.parametrize(
+    ("is_initialized", "rank", "is_first"), [(True, 0, True), (True, 3, False), (False, 3, True)]
+)
+def test_a_group_of_pytorch_knows_the_rank(is_initialized: bool, rank: int, is_first: bool) -> None:
+    group = SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: is_initialized, get_rank=lambda: rank
+    )
+    assert launch.is_first({}, {"torch.distributed": group}) is is_first
+    assert launch.is_first({"RANK": "0"}, {"torch.distributed": object()})
 
 
 @pytest.mark.parametrize(

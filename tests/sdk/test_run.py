@@ -118,9 +118,11 @@ def test_names_of_progress_do_not_pile_up(endpoint: Endpoint) -> None:
     with run(endpoint) as found:
         for step in range(1000):
             found.progress(quality={f"loss_{step}": 1.0}, **{f"step_{step}": step})
+        found.checkpoint()  # as a heartbeat does
         assert len(found._progress) <= 64
         assert len(found._quality) <= 64
-    assert endpoint.types() == ["started", "completed"]
+    assert endpoint.types() == ["started", "checkpointed", "completed"]
+    assert len(list(endpoint.events.values())[-1]["progress"]) == 64
 
 
 def test_where_a_collector_has_the_lifecycle_only_the_rest_is_sent(endpoint: Endpoint) -> None:

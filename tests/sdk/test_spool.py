@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import time
 import zlib
@@ -164,22 +165,72 @@ def test_what_a_killed_process_kept_arrives_at_the_next_start_and_once(
 def test_killed_between_an_answer_and_its_note_it_sends_again_under_the_same_ids(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    text = KILLED.replace(
-        "with trainfare.run",
-        "from trainfare.spool import Spool\n"
-        "def killed(_): os.kill(os.getpid(), signal.SIGKILL)\n"
-        "if len(sys.argv) > 4: Spool.taken_is_done = killed\n"
-        "with trainfare.run",
-    )
+    text = """
+import os, signal, sys, time, trainfare
+from trainfare.spool import Spool
+stored = []
+def killed(_):
+    while not stored: time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGKILL)
+Spool.taken_is_done = killed
+with trainfare.run('run-7', url=sys.argv[1], spool=sys.argv[2]) as run:
+    for step in range(3): run.checkpoint(step=step)
+    while run._sender._waiting: time.sleep(0.001)
+    stored.append(True)
+    time.sleep(60)
+"""
     spool = str(tmp_path / "spool")
-    assert ran(tmp_path, text, endpoint.url, spool, "3", "kill").returncode == -signal.SIGKILL
+    assert ran(tmp_path, text, endpoint.url, spool).returncode == -signal.SIGKILL
     before = dict(endpoint.events)
     assert before
-    assert ran(tmp_path, text, endpoint.url, spool, "0").returncode == 0
+    assert ran(tmp_path, KILLED, endpoint.url, spool, "0").returncode == 0
     assert endpoint.received > len(endpoint.events)
     assert before.items() <= endpoint.events.items()
     of_first = [each["type"] for each in endpoint.events.values() if each["attempt"] == 1]
     assert of_first == ["started", *["checkpointed"] * 3]
+
+
+STORED = """
+import sys, time, trainfare
+with trainfare.run('run-7', url=sys.argv[1], spool=sys.argv[2], heartbeat_s=3600) as run:
+    for step in range(int(sys.argv[3])):
+        run.checkpoint(step=step)
+        while run._sender._waiting: time.sleep(0.0001)
+        print(run.attempt, step, flush=True)  # it is on disk
+    run._sender.flush(60)
+"""
+
+
+def test_killed_at_ten_places_with_an_endpoint_that_comes_and_goes_all_arrives_once(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    rng = random.Random(7)
+    stored: set[tuple[int, float]] = set()
+    for _ in range(10):
+        endpoint.status = rng.choice((202, 202, 503))
+        process = started(tmp_path, STORED, endpoint.url, str(tmp_path / "spool"), "100000")
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(rng.randrange(1, 120))]
+        if rng.random() < 0.5:
+            endpoint.status = 503 if endpoint.status == 202 else 202
+            lines += [process.stdout.readline() for _ in range(rng.randrange(1, 120))]
+        process.kill()
+        lines += process.communicate(timeout=60)[0].splitlines()
+        stored |= {(int(line.split()[0]), float(line.split()[1])) for line in lines if len(line.split()) == 2}
+    endpoint.status = 202
+    assert ran(tmp_path, STORED, endpoint.url, str(tmp_path / "spool"), "1").returncode == 0
+    arrived = [
+        (each["attempt"], each["progress"]["step"])
+        for each in endpoint.events.values()
+        if each["type"] == "checkpointed"
+    ]
+    assert len(stored) > 100
+    assert stored <= set(arrived)
+    assert len(arrived) == len(set(arrived))  # events are known by their ids here: none came under two
+    assert [each["attempt"] for each in endpoint.events.values() if each["type"] == "started"] == [
+        *range(1, 12)
+    ]
+    assert files(tmp_path / "spool") == []
 
 
 def test_a_run_that_ends_while_the_endpoint_is_away_leaves_its_end_on_disk(

@@ -60,8 +60,11 @@ class MeteredCallback:
         return dict(self._options)
 
     def __getattr__(self, name: str) -> Any:
-        """Return a hook that does nothing, for each that is not written out here."""
-        if name.startswith("on_"):
+        """Return a hook that does nothing for each that is not written out, where no base class has them.
+
+        Lightning refuses callbacks that have hooks of old versions, so with a base class there are no others.
+        """
+        if name.startswith("on_") and "_is_made" not in vars(type(self)):
             return _nothing
         raise AttributeError(name)
 

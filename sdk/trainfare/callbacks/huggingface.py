@@ -9,6 +9,9 @@ from typing import Any
 
 from trainfare.callbacks.base import MeteredCallback, quiet
 
+#: What the trainer logs beside how good the model is.
+_OF_THE_TRAINER = ("_runtime", "_per_second", "epoch", "learning_rate", "total_flos", "step", "grad_norm")
+
 
 class HuggingFaceCallback(MeteredCallback):
     """From `on_train_begin` to `on_train_end`; a run without that end has failed, by the exception that ended the script."""
@@ -29,12 +32,12 @@ class HuggingFaceCallback(MeteredCallback):
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Keep what the trainer logs: the loss, and how many tokens it has seen if it counts them."""
         tokens = getattr(state, "num_input_tokens_seen", 0)
-        self._progress(logs, epoch=state.epoch, **({"tokens": tokens} if tokens else {}))
+        self._progress(_quality_of(logs), epoch=state.epoch, **({"tokens": tokens} if tokens else {}))
 
     @quiet
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
         """Keep what an evaluation found."""
-        self._progress(metrics)
+        self._progress(_quality_of(metrics))
 
     @quiet
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -46,3 +49,7 @@ class HuggingFaceCallback(MeteredCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """End."""
         self._end()
+
+
+def _quality_of(logs: Any) -> dict[str, Any]:
+    return {name: value for name, value in (logs or {}).items() if not name.endswith(_OF_THE_TRAINER)}

@@ -1,0 +1,182 @@
+"""What the SDK takes from a training step of 10 ms: time in its calls, and CPU of its threads.
+
+`python -m loadtest.sdk_cost --steps 6000` prints one JSON object and exits with 1 if any share is 0.1 % or more. Each case is a
+process of its own, with its endpoint in another one. A call during which the machine gave the core to another process counts as
+no call, and how many there were is said. `empty_call_p50_us` is the same line with a function that does nothing: what is between
+the two is the SDK's own, but the shares are of the whole. It must not subtract anything but what reading the clock takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final
+
+STEP_S: Final = 0.010
+LIMIT_RATIO: Final = 0.001
+CASES: Final = ("fine", "away", "slow", "refused", "spool", "spool_away")
+_SLOW_S: Final = 8.0
+_SDK: Final = Path(__file__).resolve().parents[1] / "sdk"
+
+
+def serve(kind: str, told: Connection) -> None:
+    """Answer events as an endpoint does, or as one that is away, slow or refuses."""
+    status = {"away": 503, "spool_away": 503, "refused": 401}.get(kind, 202)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            events = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if kind == "slow":
+                time.sleep(_SLOW_S)
+            answer = json.dumps({"accepted": len(events), "refused": []}).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    told.send(server.server_port)
+    server.serve_forever()
+
+
+@contextmanager
+def endpoint(kind: str) -> Iterator[str]:
+    """Yield the address of an endpoint in a process of its own; nobody listens where it is `away`."""
+    if kind in ("away", "spool_away"):
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            port = unused.getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+        return
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(kind, there), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{here.recv()}"
+    finally:
+        process.kill()
+        process.join()
+
+
+def work_until(until_s: float) -> None:
+    """Compute as a script does between two calls: this thread keeps the interpreter busy."""
+    total = 0
+    while time.perf_counter() < until_s:
+        total += sum(range(200))
+
+
+def train(url: str, steps: int, checkpoint_each: int, spool: str | None) -> dict[str, Any]:
+    """Run a training of steps of 10 ms, with progress at each, and return the figures of this process."""
+    import trainfare
+
+    reading_s = _clock_s()
+    started_s = time.perf_counter()
+    run = trainfare.run("cost", url=url, gpus=8, spool=spool).start()
+    start_ms = (time.perf_counter() - started_s) * 1000
+    calls_s: list[float] = []
+    empty_s: list[float] = []
+    preempted = 0
+    others_s = time.process_time() - time.thread_time()
+    begin_s = time.perf_counter()
+    for step in range(steps):
+        work_until(begin_s + (step + 1) * STEP_S)
+        switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        before_s = time.perf_counter()
+        run.progress(step=step, tokens=step * 4096, quality={"loss": 1.0 / (step + 1)})
+        if step % checkpoint_each == checkpoint_each - 1:
+            run.checkpoint()
+        call_s = max(time.perf_counter() - before_s - reading_s, 0.0)
+        if resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw == switches:
+            calls_s.append(call_s)
+        else:
+            preempted += 1
+        if step % 10 == 0:
+            work_until(time.perf_counter() + STEP_S / 10)
+            before_s = time.perf_counter()
+            _empty(step=step, tokens=step * 4096, quality={"loss": 1.0 / (step + 1)})
+            empty_s.append(time.perf_counter() - before_s - reading_s)
+    took_s = time.perf_counter() - begin_s
+    others_s = time.process_time() - time.thread_time() - others_s
+    ended_s = time.perf_counter()
+    run.end()
+    in_calls, in_threads = statistics.mean(calls_s) / STEP_S, others_s / (steps * STEP_S)
+    return {
+        "steps": steps,
+        "took_s": round(took_s, 2),
+        "preempted_calls": preempted,
+        "empty_call_p50_us": round(statistics.median(empty_s) * 1e6, 2),
+        "call_p50_us": round(statistics.median(calls_s) * 1e6, 2),
+        "call_mean_us": round(statistics.mean(calls_s) * 1e6, 2),
+        "call_max_us": round(max(calls_s) * 1e6, 1),
+        "threads_cpu_us_per_step": round(others_s / steps * 1e6, 2),
+        "wall_ratio": round(in_calls, 6),
+        "cpu_ratio": round(in_calls + in_threads, 6),
+        "start_ms": round(start_ms, 2),
+        "end_ms": round((time.perf_counter() - ended_s) * 1000, 1),
+        "dropped": run.dropped,
+        "fault": run.fault,
+    }
+
+
+def measure(kind: str, steps: int, checkpoint_each: int) -> dict[str, Any]:
+    """Return the figures of one case."""
+    with endpoint(kind) as url, tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "loadtest.sdk_cost", "--train", url, "--steps", str(steps)]
+        command += ["--checkpoint-each", str(checkpoint_each)]
+        command += ["--spool", f"{folder}/spool"] if kind.startswith("spool") else []
+        env = {**os.environ, "PYTHONPATH": str(_SDK), "TRAINFARE_STATE_DIR": folder}
+        done = subprocess.run(command, env=env, cwd=_SDK.parent, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def _empty(*, quality: dict[str, float] | None = None, **values: float) -> None:
+    """Do nothing with what `progress` is handed."""
+
+
+def _clock_s() -> float:
+    """Return what two readings of the clock take."""
+    gaps = []
+    for _ in range(10_000):
+        before_s = time.perf_counter()
+        gaps.append(time.perf_counter() - before_s)
+    return statistics.median(gaps)
+
+
+def main() -> None:
+    """Print the figures of all cases."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=6_000)
+    parser.add_argument("--checkpoint-each", type=int, default=1_000, help="steps between two checkpoints")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--train", metavar="URL", help=argparse.SUPPRESS)
+    parser.add_argument("--spool", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.train:
+        sys.stdout.write(json.dumps(train(given.train, given.steps, given.checkpoint_each, given.spool)))
+        return
+    found = {kind: measure(kind, given.steps, given.checkpoint_each) for kind in given.cases}
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+    largest = max(max(each["wall_ratio"], each["cpu_ratio"]) for each in found.values())
+    sys.stdout.write(f"largest share of a step of {STEP_S * 1000:.0f} ms: {largest:.3%}\n")
+    sys.exit(largest >= LIMIT_RATIO)
+
+
+if __name__ == "__main__":
+    main()

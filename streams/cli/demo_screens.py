@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
-from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
 from schemas.escaping import visible
@@ -24,7 +23,6 @@ from streams.notify.webhooks.receiver import Received
 
 _EVERY_S: Final = 5.0
 _FIRST_EVERY_S: Final = 0.3
-_TOAST_S: Final = 20.0
 
 
 class PlainScreen:
@@ -66,10 +64,11 @@ class DemoApp(TopApp):
     """`trainfare top` with the demo's clock, and the usual Ctrl-C."""
 
     TITLE = "trainfare demo"
+    CSS = TopApp.CSS + "#note { height: 2; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "Quit", show=False, priority=True)]
 
     def show_caption(self, text: str) -> None:
-        """Show a line above the table."""
+        """Show two lines above the table."""
         if self.is_running:
             self.screen_stack[0].query_one("#note", Static).update(text)
 
@@ -83,21 +82,22 @@ class TerminalScreen:
         self._browser = browser
         self._app: DemoApp | None = None
         self._delivered: list[str] = []
+        self._happened = ""
 
     def received(self, message: Received) -> None:
-        """Show an alert that arrived."""
-        line = lines.delivered(message)
-        self._delivered.append(line)
-        if self._app is not None and self._app.is_running:
-            firing = message.data.get("status") == "firing"
-            page = firing and message.data.get("severity") == "page"
-            severity: SeverityLevel = "error" if page else "information"
-            self._app.notify(line, severity=severity, timeout=_TOAST_S, markup=False)
+        """Show an alert that arrived: above the table, as a toast would cover the alerts."""
+        self._delivered.append(lines.delivered(message))
+        self._show_caption()
 
     def happens(self, time_ms: int, what: str) -> None:
         """Show what somebody did."""
+        self._happened = f"{lines.clock(time_ms)}  {what}"
+        self._show_caption()
+
+    def _show_caption(self) -> None:
         if self._app is not None:
-            self._app.show_caption(f"simulated, {self._speed:g}x time · {lines.clock(time_ms)}  {what}")
+            delivered = f"delivered: {self._delivered[-1]}" if self._delivered else ""
+            self._app.show_caption(f"simulated, {self._speed:g}x time · {self._happened}\n{delivered}")
 
     async def show(self, stage: Stage) -> None:
         """Show until cancelled, or until the user quits."""

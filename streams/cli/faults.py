@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import typer
 
@@ -53,9 +54,21 @@ def described(fault: Exception) -> tuple[int, list[str]]:
         return FAILED, [str(fault)]
     if isinstance(fault, typer.TyperException):
         return _of_typer(fault)
+    if isinstance(fault, FileNotFoundError) and not _is_somewhere():
+        return FAILED, [
+            "the current directory was removed; change to one that exists, and run the same command again"
+        ]
     if isinstance(fault, OSError) and fault.filename is not None:
         return FAILED, [f"{fault.filename}: {fault.strerror}"]
     return FAILED, [f"internal fault: {type(fault).__name__}: {fault}; {DEBUG_VARIABLE}=1 shows where"]
+
+
+def _is_somewhere() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _of_typer(fault: typer.TyperException) -> tuple[int, list[str]]:

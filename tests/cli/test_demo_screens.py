@@ -84,7 +84,8 @@ def test_the_terminal_shows_it_and_keeps_what_was_delivered(monkeypatch: pytest.
     said: list[str] = []
     with headless(monkeypatch) as noted:
         asyncio.run(for_a_while(TerminalScreen(said.append, 60, browser=False), 0.5))
-    assert noted == ["simulated, 60x time · 14:58:40  ada scales llm-7b"]
+    happened = "simulated, 60x time · 14:58:40  ada scales llm-7b\n"
+    assert noted == [happened, f"{happened}delivered: {DELIVERED}"]
     assert said == [f"page: {LINK}", DELIVERED], "the link with the token is for who sits there"
 
 

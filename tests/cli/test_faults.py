@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -56,3 +58,21 @@ def test_unforeseen_fault_is_named_and_shown_whole_only_on_request(
     monkeypatch.setenv("TRAINFARE_DEBUG", "1")
     guarded(command)
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_directory_that_was_removed_under_the_shell_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    def command() -> None:
+        Path("meter").resolve()
+
+    assert guarded(command) == 1
+    monkeypatch.undo()
+    assert capsys.readouterr().err == (
+        "trainfare: the current directory was removed; change to one that exists, and run the same command again\n"
+    )

@@ -3,6 +3,7 @@
 import { byId, foreign, h, mark, reconcile, say } from "./dom.js";
 import { duration, exact, money, near, stamp, times } from "./format.js";
 import { jobHash } from "./jobs.js";
+import { visible } from "./acts.js";
 import { delivery, ruleName, windowWords } from "./words.js";
 
 const FEW = 8;
@@ -89,11 +90,11 @@ export class Alerts {
     const until = firing ? now : alert.resolved_ms ?? now;
     say(part.when, duration(until - alert.started_ms), `since ${stamp(alert.started_ms)} UTC`);
     mark(part.when, "datetime", new Date(alert.started_ms).toISOString());
-    const stampOf = `${alert.usd_per_hour}/${alert.expected_usd_per_hour}/${alert.ratio}/${alert.cost_usd}`;
+    const stampOf = alert.summary || `${alert.usd_per_hour}/${alert.expected_usd_per_hour}/${alert.ratio}/${alert.cost_usd}`;
     if (element.stampOf !== stampOf) {
       element.stampOf = stampOf;
-      const shown = figures(alert);
-      part.figures.replaceChildren(...(shown.length ? shown : [h("span", { class: "summary", title: alert.summary }, alert.summary ?? "")]));
+      // The sentence has the cause and what to do; figures alone are of alerts without one.
+      part.figures.replaceChildren(...(alert.summary ? [h("span", { class: "summary" }, foreign(visible(alert.summary)))] : figures(alert)));
     }
     const owner = [alert.owner || "no owner", alert.team].filter(Boolean).join(", ");
     say(part.who, `${owner} · since ${near(alert.started_ms, now)}`);

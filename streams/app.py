@@ -34,16 +34,14 @@ from streams.selfcheck.alerts.self_watch import SelfWatch
 from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import Verdict
 from streams.selfcheck.recount.committed import committed
-from streams.topics import Topic, full_name
+from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.cluster import FoundLog, KafkaUnreachableError, find_log, log_name
-from streams.transport.control_writer import ControlWriter
-from streams.transport.event_writer import EventWriter
+from streams.transport.record_writer import RecordWriter
 from streams.transport.security import librdkafka_config
-from streams.web.controls import ControlLog
-from streams.web.ingest import EventLog
 from streams.web.last_audit import LastAudit
 from streams.web.local_access import LocalAccess
+from streams.web.record_log import RecordLog
 from streams.web.server import WebServer
 from streams.worker.health.memory import release_free_pages
 from streams.worker.health.probe import Probe
@@ -153,12 +151,12 @@ class Writers(Protocol):
     """What takes the events and controls of HTTP requests."""
 
     @property
-    def events(self) -> EventLog:
+    def events(self) -> RecordLog:
         """Return what takes events."""
         ...
 
     @property
-    def controls(self) -> ControlLog:
+    def controls(self) -> RecordLog:
         """Return what takes controls."""
         ...
 
@@ -166,16 +164,16 @@ class Writers(Protocol):
 class KafkaWriters(NamedTuple):
     """Producers for Kafka."""
 
-    events: EventWriter
-    controls: ControlWriter
+    events: RecordWriter
+    controls: RecordWriter  # so that no control waits behind events
 
 
 def kafka_writers(kafka: KafkaSettings) -> KafkaWriters:
     """Return producers that connect at their first write."""
     config = librdkafka_config(kafka)
     return KafkaWriters(
-        EventWriter(config, kafka.topic_prefix),
-        ControlWriter(config, full_name(Topic.CONTROLS, kafka.topic_prefix)),
+        RecordWriter(config, kafka.topic_prefix, "events"),
+        RecordWriter(config, kafka.topic_prefix, "controls"),
     )
 
 

@@ -18,7 +18,7 @@ from streams.segmented_log.directory import LogDirectory
 from streams.segmented_log.errors import LogError, LogFullError
 from streams.segmented_log.frames import Place
 from streams.threads import Threads
-from streams.topics import SHARD_TOPICS, Topic
+from streams.topics import SHARD_TOPICS
 from streams.transport.partitions import partition_of
 
 _MAGIC: Final = 2
@@ -30,13 +30,13 @@ _TIMEOUT_S: Final = 5.0
 _AT_ONCE: Final = 2
 
 
-class LocalEventLog:
-    """Takes records of all topics of events."""
+class LocalRecordLog:
+    """Takes records of all topics."""
 
-    def __init__(self, log: LogDirectory, partitions: int) -> None:
+    def __init__(self, log: LogDirectory, partitions: int, name: str) -> None:
         self._log = log
         self._partitions = partitions
-        self._threads = Threads("events-write", _AT_ONCE)
+        self._threads = Threads(f"{name}-write", _AT_ONCE)
 
     async def append(self, records: Sequence[OutgoingRecord]) -> None:
         """Return once every record is durable.
@@ -49,33 +49,16 @@ class LocalEventLog:
         await _durable(self._log.append(batches))
 
 
-class LocalControlLog:
-    """Takes records of `controls`."""
-
-    def __init__(self, log: LogDirectory) -> None:
-        self._log = log
-
-    async def append(self, key: bytes, value: bytes) -> None:
-        """Return once the record is durable.
-
-        Raises:
-            SinkBusy: It was not written in time, or the disk failed.
-            LogFull: The disk has no room.
-        """
-        record = OutgoingRecord(Topic.CONTROLS, key, value, [])
-        await _durable(self._log.append(batches_of([record], 1)))
-
-
 class LocalWriters(NamedTuple):
     """What takes records where the log is in this process."""
 
-    events: LocalEventLog
-    controls: LocalControlLog
+    events: LocalRecordLog
+    controls: LocalRecordLog
 
     @classmethod
     def of(cls, log: LogDirectory, partitions: int) -> LocalWriters:
         """Return the writers of a log."""
-        return cls(LocalEventLog(log, partitions), LocalControlLog(log))
+        return cls(*(LocalRecordLog(log, partitions, name) for name in ("events", "controls")))
 
 
 def batches_of(records: Iterable[OutgoingRecord], partitions: int) -> list[tuple[Place, bytes]]:

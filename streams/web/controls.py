@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
 from schemas.escaping import visible
 from sinks.errors import LogFull, SinkBusy
+from streams.keys import OutgoingRecord
+from streams.topics import Topic
 from streams.web.connection_rate import ArrivalRate
 from streams.web.control_record import FieldError, control_record
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
+from streams.web.record_log import RecordLog
 from streams.web.scopes import Caller
 
 logger = logging.getLogger(__name__)
@@ -35,18 +38,6 @@ _RETRY_AFTER_S: Final = 5
 _CLIENTS_MAX: Final = 256
 
 
-class ControlLog(Protocol):
-    """Takes records of `controls`."""
-
-    async def append(self, key: bytes, value: bytes) -> None:
-        """Return once the log has the record.
-
-        Raises:
-            SinkBusy: It may not have it; write it again later.
-        """
-        ...
-
-
 class ControlEndpoint:
     """The endpoint of one server.
 
@@ -56,7 +47,7 @@ class ControlEndpoint:
         now_ms: A monotonic clock.
     """
 
-    def __init__(self, log: ControlLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
+    def __init__(self, log: RecordLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
@@ -91,7 +82,7 @@ class ControlEndpoint:
             raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
         self._waiting += 1
         try:
-            await self._log.append(record.key, record.value)
+            await self._log.append([OutgoingRecord(Topic.CONTROLS, record.key, record.value, [])])
         except SinkBusy as fault:
             raise ApiError(
                 503,

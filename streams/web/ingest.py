@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -26,6 +26,7 @@ from streams.web.ingest_body import (
     events_of,
     records_of,
 )
+from streams.web.record_log import RecordLog
 from streams.web.scopes import Caller
 
 BODY_MAX_BYTES: Final = 4 * 2**20
@@ -40,18 +41,6 @@ _CLIENTS_MAX: Final = 1_024
 _AT_ONCE: Final = 250
 
 
-class EventLog(Protocol):
-    """Takes records of all topics."""
-
-    async def append(self, records: Sequence[OutgoingRecord]) -> None:
-        """Return once the log has every record.
-
-        Raises:
-            SinkBusy: It may lack some; write all of them again later.
-        """
-        ...
-
-
 class IngestEndpoint:
     """The endpoint of one server.
 
@@ -61,7 +50,7 @@ class IngestEndpoint:
         now_ms: A monotonic clock.
     """
 
-    def __init__(self, log: EventLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
+    def __init__(self, log: RecordLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
@@ -92,7 +81,7 @@ class IngestEndpoint:
         finally:
             self._in_flight_bytes -= size
 
-    async def _write(self, request: web.Request, log: EventLog, topic: str) -> web.Response:
+    async def _write(self, request: web.Request, log: RecordLog, topic: str) -> web.Response:
         try:
             events = events_of(await _body(request), request.content_type, topic, request.headers)
         except BodyError as fault:

@@ -21,16 +21,17 @@ from streams.config.settings import QuerySettings
 from streams.errors import TrainfareError
 from streams.web import assets, descriptors
 from streams.web.connections import PATIENCE, Timeouts
-from streams.web.controls import ControlEndpoint, ControlLog
+from streams.web.controls import ControlEndpoint
 from streams.web.detail import Details
 from streams.web.endpoint import url_of
 from streams.web.figures import ApiFigures
 from streams.web.health import Health
-from streams.web.ingest import EventLog, IngestEndpoint
+from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.listener import Listener, ListenerOptions
 from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.query_service import QueryService
+from streams.web.record_log import RecordLog
 from streams.web.routes import Parts, Routes
 from streams.web.scopes import Scope
 from streams.web.security import RequestGuard, check_bind
@@ -61,8 +62,8 @@ class WebServer:
         audit: Callable[[], LastAudit] = LastAudit,
         query: QuerySettings | None = None,
         local_token: str | None = None,
-        controls: ControlLog | None = None,
-        events: EventLog | None = None,
+        controls: RecordLog | None = None,
+        events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         patience: Timeouts = PATIENCE,
     ) -> None:

@@ -166,7 +166,11 @@ def test_events_of_requests_go_to_the_partition_of_their_key_with_their_headers(
 
 def test_a_control_is_kept_for_ever(tmp_path: Path) -> None:
     with local(tmp_path) as broker:
-        asyncio.run(LocalWriters.of(broker.log, 2).controls.append(b"ack/a", b"{}"))
+        asyncio.run(
+            LocalWriters.of(broker.log, 2).controls.append(
+                [OutgoingRecord(Topic.CONTROLS, b"ack/a", b"{}", [])]
+            )
+        )
         assert values(broker, "controls") == [b"{}"]
         assert broker.log.reference.end(("controls", 0)) == 1
 

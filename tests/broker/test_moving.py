@@ -38,7 +38,9 @@ def add(data: Path, numbers: range, options: LogOptions | None = None) -> None:
         async def work() -> None:
             for number in numbers:
                 await writers.events.append([event(number), event(number, Topic.GPU)])
-            await writers.controls.append(b"ack/a", b"%d" % numbers.start)
+            await writers.controls.append(
+                [OutgoingRecord(Topic.CONTROLS, b"ack/a", b"%d" % numbers.start, [])]
+            )
 
         asyncio.run(work())
         if numbers.start == 0:

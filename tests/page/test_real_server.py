@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from schemas.decode import decode
 from schemas.events import ControlEvent
 from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.keys import OutgoingRecord
 from streams.worker.storing.control_rows import control_table
 from tests.cli.command import trainfare
 from tests.page.conftest import Open
@@ -32,10 +33,11 @@ class StoredLog:
         self._store = store
         self._offset = 0
 
-    async def append(self, key: bytes, value: bytes) -> None:
-        event = decode("controls", value, (), 2**42)
+    async def append(self, records: Sequence[OutgoingRecord]) -> None:
+        (record,) = records
+        event = decode(record.topic, record.value, (), 2**42)
         assert isinstance(event, ControlEvent), event
-        rows = control_table([(log.AS_OF_MS, key, event)], [self._offset])
+        rows = control_table([(log.AS_OF_MS, record.key, event)], [self._offset])
         await asyncio.to_thread(self._store.insert, CONTROLS, rows, f"controls:{self._offset}")
         self._offset += 1
 

@@ -14,8 +14,7 @@ from streams.clock import SystemClock
 from streams.config.live import WebSettings
 from streams.config.settings import QuerySettings
 from streams.web.connections import PATIENCE, Timeouts
-from streams.web.controls import ControlLog
-from streams.web.ingest import EventLog
+from streams.web.record_log import RecordLog
 from streams.web.server import WebServer
 from streams.worker.health.worker_status import WorkerStatus
 
@@ -59,8 +58,8 @@ async def serving(
     local_token: str | None = LOCAL_TOKEN,
     patience: Timeouts = PATIENCE,
     query: QuerySettings | None = None,
-    controls: ControlLog | None = None,
-    events: EventLog | None = None,
+    controls: RecordLog | None = None,
+    events: RecordLog | None = None,
     wall_ms: int = WALL_MS,
     **settings: Any,
 ) -> AsyncIterator[Client]:

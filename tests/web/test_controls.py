@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +19,8 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
+from streams.keys import OutgoingRecord
+from streams.topics import Topic
 from streams.web.control_record import FieldError, control_record
 from streams.web.controls import BODY_MAX_BYTES, BURST, BURST_OF_ALL, WAITING_MAX
 from streams.worker.storing.control_rows import control_table
@@ -55,13 +57,14 @@ class Log:
     gate: asyncio.Event | None = None
     waiting: asyncio.Semaphore | None = None
 
-    async def append(self, key: bytes, value: bytes) -> None:
+    async def append(self, records: Sequence[OutgoingRecord]) -> None:
         if self.gate is not None and self.waiting is not None:
             self.waiting.release()
             await self.gate.wait()
         if self.fault is not None:
             raise self.fault
-        self.records.append((key, value))
+        assert all(each.topic == Topic.CONTROLS for each in records)
+        self.records += [(each.key, each.value) for each in records]
 
 
 async def post(client: Client, body: object, **options: Any) -> tuple[int, Any, Any]:

@@ -1,4 +1,4 @@
-"""Writes batches of records to the topics of shards, acknowledged by all replicas before a call returns.
+"""Writes batches of records to Kafka, acknowledged by all replicas before a call returns.
 
 It must not judge a record. A record whose acknowledgement is late may be in the log all the same: write it again.
 """
@@ -14,28 +14,31 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from sinks.errors import SinkBusy
 from streams.keys import OutgoingRecord
 from streams.threads import Threads
-from streams.topics import RECORD_MAX_BYTES, full_name
+from streams.topics import RECORD_MAX_BYTES, SHARD_TOPICS, full_name
 
 #: Batches at a time; each waits for its acknowledgements.
 _AT_ONCE: Final = 8
 _POLL_S: Final = 0.02
+#: The partition of the key.
+_BY_KEY: Final = -1
 
 
-class EventWriter:
+class RecordWriter:
     """A producer that connects at the first write.
 
     Args:
         config: Of librdkafka.
         prefix: Of the topics.
+        name: Of its threads.
         timeout_s: How long a batch may take.
     """
 
-    def __init__(self, config: Mapping[str, Any], prefix: str, timeout_s: float = 5.0) -> None:
+    def __init__(self, config: Mapping[str, Any], prefix: str, name: str, timeout_s: float = 5.0) -> None:
         self._config = dict(config)
         self._prefix = prefix
         self._timeout_s = timeout_s
-        self._threads = Threads("events-write", _AT_ONCE)
-        self._connecting = Threads("events-connect")
+        self._threads = Threads(f"{name}-write", _AT_ONCE)
+        self._connecting = Threads(f"{name}-connect")
         self._producer: Producer | None = None
 
     async def append(self, records: Sequence[OutgoingRecord]) -> None:
@@ -76,6 +79,7 @@ class EventWriter:
         deadline_s = time.monotonic() + self._timeout_s + 1
         for record in records:
             name = full_name(record.topic, self._prefix)
+            partition = _BY_KEY if record.topic in SHARD_TOPICS else 0  # the others have one
             while True:
                 try:
                     producer.produce(
@@ -83,6 +87,7 @@ class EventWriter:
                         value=record.value,
                         key=record.key,
                         headers=record.headers,
+                        partition=partition,
                         on_delivery=delivered,
                     )
                 except BufferError:

@@ -1,0 +1,20 @@
+"""What the endpoints that take events and controls ask of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from streams.keys import OutgoingRecord
+
+
+class RecordLog(Protocol):
+    """Takes records of all topics."""
+
+    async def append(self, records: Sequence[OutgoingRecord]) -> None:
+        """Return once the log has every record.
+
+        Raises:
+            SinkBusy: It may lack some; write all of them again later.
+        """
+        ...

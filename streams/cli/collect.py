@@ -46,7 +46,7 @@ def collect(
         for each, known in COLLECTORS.items():
             sys.stdout.write(f"{each:16}{known.about}\n")
         return
-    collector = open_collector(name, config)
+    collector = open_collector(name, config, may_write=not dry_run)
     from prometheus_client import CollectorRegistry, start_http_server  # not needed to refuse a file
 
     from streams.collect.ingest_publisher import IngestPublisher

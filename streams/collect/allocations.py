@@ -5,6 +5,7 @@ A file of JSON, replaced as a whole. It must not be asked about the past: export
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from streams.collect.collector import SourceUnavailableError
+from streams.errors import TrainfareError
 
 
 class JobHolder(NamedTuple):
@@ -80,3 +82,20 @@ def read_allocations(path: Path) -> Allocations:
         raise SourceUnavailableError(f"{path}: {fault.strerror}; a scheduler's collector writes it") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
         raise SourceUnavailableError(f"{path}: {fault}") from None
+
+
+def write_allocations(path: Path, allocations: Sequence[Allocation]) -> None:
+    """Replace the allocations of a file as a whole; nothing is written where they are the same.
+
+    Raises:
+        TrainfareError: It cannot be written.
+    """
+    text = msgspec.json.format(msgspec.json.encode(_File(list(allocations))), indent=1)
+    temporary = Path(f"{path}.new.{os.getpid()}")
+    try:
+        if path.exists() and path.read_bytes() == text:
+            return
+        temporary.write_bytes(text)
+        temporary.replace(path)
+    except OSError as fault:
+        raise TrainfareError(f"{path} cannot be written: {fault.strerror}; see write_allocations") from None

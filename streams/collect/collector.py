@@ -5,7 +5,7 @@ It must not publish, wait, or remember anything between two polls but its positi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from streams.errors import TrainfareError
@@ -23,10 +23,11 @@ class CollectedEvent(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """Some events, and the position after them."""
+    """Some events, and the position after them; `skipped` says what could not be read and is left out."""
 
     events: list[CollectedEvent]
     position: Position
+    skipped: Sequence[str] = ()
 
 
 class SourceUnavailableError(TrainfareError):

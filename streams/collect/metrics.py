@@ -27,6 +27,13 @@ class CollectorMetrics:
             ("collector", "part"),
             registry=registry,
         )
+        self._skipped = Counter(
+            "trainfare_collector_skipped",
+            "What a source reported that could not be read, at each poll again.",
+            ("collector",),
+            registry=registry,
+        )
+        self._skipped.labels(name)
         self._polled = Gauge(
             "trainfare_collector_last_poll_timestamp_seconds",
             "When the last complete poll ended.",
@@ -44,6 +51,10 @@ class CollectorMetrics:
     def failed(self, part: str) -> None:
         """Count a poll that ended early."""
         self._failures.labels(self._name, part).inc()
+
+    def skipped(self, count: int) -> None:
+        """Count what could not be read."""
+        self._skipped.labels(self._name).inc(count)
 
     def polled(self, at_ms: int) -> None:
         """Record a complete poll."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -16,3 +18,7 @@ class CollectorOptions(BaseModel):
     def interval_ms(self) -> int:
         """Return the interval in ms."""
         return round(self.interval_s * 1000)
+
+    def without_files(self) -> Self:
+        """Return the same options for a poll that must store nothing."""
+        return self

@@ -9,17 +9,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from schemas.escaping import visible
 from streams.collect.collector import Collector
+from streams.collect.options import CollectorOptions
 from streams.errors import WrongUseError
 
 
 class Known(NamedTuple):
     """A collector that can be named.
 
-    `package` (in streams.collect) has `options.Options`, a pydantic model of the table in the configuration file, and
+    `package` (in streams.collect) has `options.Options`, a model of the table in the configuration file, and
     `collector.open_collector(Options) -> Collector`.
     """
 
@@ -29,11 +30,14 @@ class Known(NamedTuple):
 
 COLLECTORS: Final[Mapping[str, Known]] = {
     "dcgm": Known("GPU use from dcgm-exporter, node by node", "dcgm"),
+    "slurm": Known("jobs of Slurm, from squeue and sacct", "slurm"),
 }
 
 
-def open_collector(name: str, config: Path) -> Collector:
+def open_collector(name: str, config: Path, *, may_write: bool = True) -> Collector:
     """Return the collector with its options from the table `[name]` of a TOML file.
+
+    Without `may_write` it leaves no files, whatever the options say.
 
     Raises:
         WrongUseError: There is no such collector, or the file has faults; the message names all of them.
@@ -44,9 +48,11 @@ def open_collector(name: str, config: Path) -> Collector:
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(COLLECTORS)}"
         raise WrongUseError(f"collect {visible(name[:80])}: no such collector; {hint}")
     package = f"streams.collect.{known.package}"
-    model: type[BaseModel] = import_module(f"{package}.options").Options
+    model: type[CollectorOptions] = import_module(f"{package}.options").Options
     options = _options(model, _table(config, name), f"{config} [{name}]")
-    found: Collector = import_module(f"{package}.collector").open_collector(options)
+    found: Collector = import_module(f"{package}.collector").open_collector(
+        options if may_write else options.without_files()
+    )
     return found
 
 
@@ -65,7 +71,7 @@ def _table(config: Path, name: str) -> Mapping[str, Any]:
     return table
 
 
-def _options(model: type[BaseModel], table: Mapping[str, Any], where: str) -> BaseModel:
+def _options(model: type[CollectorOptions], table: Mapping[str, Any], where: str) -> CollectorOptions:
     try:
         return model.model_validate(table)
     except ValidationError as faults:

@@ -6,7 +6,7 @@ It must not know a source. Time, waiting and chance are handed in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from streams.clock import Clock
@@ -54,6 +54,7 @@ class CollectorRunner:
         self._jitter_ratio = jitter_ratio
         self._position: Position | None = None if positions is None else positions.load()
         self._failures = 0
+        self._skipped: frozenset[str] = frozenset()
 
     def run_once(self) -> int:
         """Poll once and publish what is found; return how many events that were.
@@ -67,12 +68,30 @@ class CollectorRunner:
                 self._publisher.publish(batch.events)
                 published += len(batch.events)
                 self._metrics.published(batch.events)
+            if batch.skipped or self._skipped:
+                self._report(batch.skipped)
             if batch.position != self._position:
                 if self._positions is not None:
                     self._positions.store(batch.position)
                 self._position = batch.position
         self._metrics.polled(self._clock.now_ms())
         return published
+
+    def _report(self, skipped: Sequence[str]) -> None:
+        """Count what could not be read; log it where it was not so at the last poll."""
+        self._metrics.skipped(len(skipped))
+        new = [each for each in skipped if each not in self._skipped]
+        self._skipped = frozenset(skipped)
+        if new:
+            logger.warning(
+                "left out what could not be read",
+                extra={
+                    "collector": self._collector.name,
+                    "skipped": len(new),
+                    "first": new[0],
+                    "runbook": "docs/operations.md#nothing-collected",
+                },
+            )
 
     def run(self, pause: Callable[[int], bool]) -> None:
         """Poll again and again; `pause(ms)` waits and returns whether to stop."""

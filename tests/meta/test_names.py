@@ -19,7 +19,7 @@ PACKAGES = ("schemas", "sinks", "streams")
 PRIVATE_WORDS = re.compile(r"(?i)(?<![a-z])(untold|courier|keeper|paydays?|going_on|told)(?![a-z])")
 
 #: A type name that stands in two modules, with the reason.
-SHARED_NAMES: dict[str, str] = {}
+SHARED_NAMES: dict[str, str] = {"Options": "the registry finds a collector's options by this name"}
 
 
 def modules() -> dict[str, Path]:

@@ -1,0 +1,1 @@
+"""Jobs of Slurm: what squeue and sacct say in JSON, and the events made of it."""

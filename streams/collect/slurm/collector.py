@@ -1,0 +1,155 @@
+"""`trainfare collect slurm`: asks squeue and sacct, and makes the lifecycle events of jobs.
+
+squeue shows what is held now, sacct what has ended; both make the same events of what both know. It must not rely on
+seeing every state: a job that came and went between two polls is made of what sacct says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from streams.collect.allocations import Allocation, write_allocations
+from streams.collect.collector import EventBatch, Position, SourceUnavailableError
+from streams.collect.slurm.accounting import Accounting, Ask
+from streams.collect.slurm.command import answer_of
+from streams.collect.slurm.events import SeenAttempt, end_of, events_of, is_running, job_id_of
+from streams.collect.slurm.options import Options
+from streams.collect.slurm.progress import NewEvent, Progress
+from streams.collect.slurm.records import JobRecord, queued_jobs
+
+_DAY_S: Final = 86_400
+#: slurmctld tells slurmdbd seconds later; after a start, more is asked for again.
+_ASKED_AGAIN_S: Final = 600
+_ASKED_AGAIN_AT_START_S: Final = 3_600
+#: What ended just now, and squeue does not list, may still be incomplete in sacct.
+_SETTLED_S: Final = 30
+_EVENTS_PER_BATCH: Final = 1_000
+
+
+class SlurmCollector:
+    """The jobs of one cluster."""
+
+    name = "slurm"
+
+    def __init__(self, options: Options, ask: Ask) -> None:
+        self._options = options
+        self._ask = ask
+        self._accounting = Accounting(options.sacct, ask) if options.accounting else None
+        self._asked_again_s = _ASKED_AGAIN_AT_START_S
+
+    @property
+    def interval_ms(self) -> int:
+        """Return how long to wait between two polls."""
+        return self._options.interval_ms
+
+    def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
+        """Yield what is new, the oldest first.
+
+        Raises:
+            SourceUnavailableError: squeue or sacct cannot be read; what squeue says is yielded before.
+        """
+        now_s = now_ms // 1000
+        since_s = self._options.since_s
+        progress = Progress.of(position, now_s // _DAY_S * _DAY_S if since_s is None else since_s)
+        listing = queued_jobs(self._ask([*self._options.squeue, "--json", "--states=all"]))
+        faults = list(listing.faults)
+        parts = [SeenAttempt(job, (job.restarts or 0) + 1, is_live=True) for job in listing.jobs]
+        listed = {job.raw_id: job for job in listing.jobs}
+        away: SourceUnavailableError | None = None
+        try:
+            ended = self._ended(progress, listed, now_s, faults)
+        except SourceUnavailableError as fault:
+            ended, away = [], fault
+        new = self._new_events([*parts, *ended], progress, listed, faults)
+        for first in range(0, len(new), _EVENTS_PER_BATCH):
+            batch = new[first : first + _EVENTS_PER_BATCH]
+            for each in batch:
+                progress.add(each)
+            yield EventBatch([each.keyed.event for each in batch], progress.position())
+        if self._options.write_allocations is not None:
+            write_allocations(self._options.write_allocations, _allocations(parts, self._options))
+        if away is not None:
+            raise away
+        progress.read_s = now_s
+        progress.forget(listed, now_s)
+        self._asked_again_s = _ASKED_AGAIN_S
+        yield EventBatch([], progress.position(), faults)
+
+    def _ended(
+        self, progress: Progress, listed: Mapping[int, JobRecord], now_s: int, faults: list[str]
+    ) -> list[SeenAttempt]:
+        if self._accounting is None:
+            return []
+        restarts = {raw_id: job.restarts for raw_id, job in listed.items() if job.restarts is not None}
+        from_s = max(progress.since_s, progress.read_s - self._asked_again_s)
+        lost = [job.raw_id for job in progress.lost(listed)]
+        parts = self._accounting.ended(from_s, now_s, restarts, lost, faults)
+        return [
+            _settled(part, listed[part.record.raw_id]) for part in parts if part.record.raw_id in listed
+        ] + [
+            part
+            for part in parts
+            if part.record.raw_id not in listed and part.record.end_s <= now_s - _SETTLED_S
+        ]
+
+    def _new_events(
+        self, parts: Collection[SeenAttempt], progress: Progress, listed: Collection[int], faults: list[str]
+    ) -> list[NewEvent]:
+        """Return the events that were not published yet, in the order of time."""
+        found: dict[str, NewEvent] = {}
+        for part in parts:
+            try:
+                events = list(events_of(part, self._options, progress.since_s))
+            except ValueError as fault:
+                faults.append(str(fault))
+                continue
+            for keyed in events:
+                if not progress.is_sent(part.record.raw_id, keyed.key):
+                    found.setdefault(keyed.event.value["id"], NewEvent(part.record.raw_id, keyed))
+        if self._accounting is None:
+            for new in _ends_without_accounting(parts, progress, listed, self._options):
+                found.setdefault(new.keyed.event.value["id"], new)
+        return sorted(found.values(), key=lambda new: (new.keyed.event.value["time_ms"], new.keyed.key))
+
+
+def _settled(part: SeenAttempt, job: JobRecord) -> SeenAttempt:
+    """Return it under the job's name in squeue: slurmdbd may hear of an end before it hears which array it is of."""
+    record = part.record
+    return part._replace(record=record._replace(array=job.array or record.array, het=job.het or record.het))
+
+
+def _ends_without_accounting(
+    parts: Collection[SeenAttempt], progress: Progress, listed: Collection[int], options: Options
+) -> Iterator[NewEvent]:
+    """Yield the ends that squeue does not show.
+
+    A requeued attempt ends when its job is queued again; one that is gone, at the last poll that had it.
+    """
+    for record, attempt, *_ in parts:
+        if attempt > 1 and "COMPLETING" not in record.states and progress.is_open(record.raw_id, attempt - 1):
+            job_id = job_id_of(record, options.job_id_prefix)
+            ended = end_of(job_id, attempt - 1, "preempted", record.submit_s, options.source)
+            yield NewEvent(record.raw_id, ended)
+    for lost in progress.lost(listed):
+        ended = end_of(lost.job_id, lost.attempt, "completed", progress.read_s, options.source)
+        yield NewEvent(lost.raw_id, ended)
+
+
+def _allocations(parts: Collection[SeenAttempt], options: Options) -> list[Allocation]:
+    """Return which GPUs are held now, where Slurm tells them apart."""
+    return [
+        Allocation(node, job_id_of(part.record, options.job_id_prefix), part.attempt, indices)
+        for part in parts
+        if is_running(part.record)
+        for node, gpus in part.record.nodes.items()
+        if (indices := [index for each in gpus for index in each.indices])
+    ]
+
+
+def open_collector(options: Options) -> SlurmCollector:
+    """Return the collector."""
+    most = options.answer_mib * 2**20
+    return SlurmCollector(
+        options, lambda command: answer_of(command, timeout_s=options.timeout_s, bytes_at_most=most)
+    )

@@ -1,0 +1,246 @@
+"""Makes events of what Slurm says about an attempt. Pure functions: equal records give equal events, whoever reads them.
+
+What squeue and sacct both know (times, counts, names) is in events of its own; what only squeue knows (which node, which
+type of GPU, suspensions) is in others, so that one event never has two contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from streams.collect.collector import CollectedEvent
+from streams.collect.slurm.options import Options
+from streams.collect.slurm.records import JobRecord
+from streams.collect.slurm.tres import gpu_milli, gpu_type
+from streams.topics import Topic
+
+#: Slurm's states that end an attempt -> the event's type and reason. FAILED is any exit code but 0.
+ENDS: Final[Mapping[str, tuple[str, str]]] = {
+    "COMPLETED": ("completed", ""),
+    "CANCELLED": ("cancelled", ""),
+    "REVOKED": ("cancelled", ""),  # another cluster of the federation has it
+    "FAILED": ("failed", "unknown"),
+    "TIMEOUT": ("failed", "timeout"),
+    "DEADLINE": ("failed", "timeout"),
+    "NODE_FAIL": ("failed", "node_failure"),
+    "BOOT_FAIL": ("failed", "node_failure"),
+    "OUT_OF_MEMORY": ("failed", "out_of_memory"),
+    "PREEMPTED": ("preempted", "preemption"),
+    "REQUEUED": ("preempted", "unknown"),
+}
+END_TYPES: Final = frozenset(type_ for type_, _ in ENDS.values())
+_OTHERS: Final = frozenset(
+    [
+        "PENDING",
+        "RUNNING",
+        "SUSPENDED",
+        "CONFIGURING",
+        "COMPLETING",
+        "RESIZING",
+        "REQUEUE_HOLD",
+        "REQUEUE_FED",
+        "RESV_DEL_HOLD",
+        "SPECIAL_EXIT",
+        "SIGNALING",
+        "STAGE_OUT",
+        "STOPPED",
+        "POWER_UP_NODE",
+        "LAUNCH_FAILED",
+        "RECONFIG_FAIL",
+        "EXPEDITING",
+    ]
+)
+#: While one of these is on, squeue's times are those of neither attempt (22.05: they move from second to second).
+_IN_BETWEEN: Final = frozenset({"COMPLETING", "REQUEUED", "RESIZING"})
+_GPUS_AT_MOST: Final = 100_000
+_COUNT_AT_MOST: Final = 10**9
+
+
+class SeenAttempt(NamedTuple):
+    """A record with its attempt."""
+
+    record: JobRecord
+    attempt: int
+    is_live: bool  # of squeue, not of sacct
+    follows: bool = False  # another part of the same attempt: the job has changed its size
+
+
+class KeyedEvent(NamedTuple):
+    """An event, and what names it within its job."""
+
+    key: str
+    event: CollectedEvent
+
+
+class _Moment(NamedTuple):
+    type: str
+    at_s: int
+    fields: Mapping[str, Any]
+    what: str = ""
+
+
+def job_id_of(record: JobRecord, prefix: str) -> str:
+    """Return the id as squeue shows it: 17, 17_3 (task 3 of an array), 17+1 (component 1 of a heterogeneous job)."""
+    if record.array is not None:
+        return f"{prefix}{record.array[0]}_{record.array[1]}"
+    if record.het is not None:
+        return f"{prefix}{record.het[0]}+{record.het[1]}"
+    return f"{prefix}{record.raw_id}"
+
+
+def is_running(record: JobRecord) -> bool:
+    """Return whether squeue says that it has its nodes now."""
+    held = record.states & {"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED"}
+    return bool(held) and not record.states & _IN_BETWEEN
+
+
+def events_of(part: SeenAttempt, options: Options, since_s: int) -> Iterator[KeyedEvent]:
+    """Yield what a record tells; nothing for a job that is not to be metered. What was before `since_s` is put there.
+
+    Raises:
+        ValueError: The record contradicts itself, or is beyond what an event may hold.
+    """
+    record = part.record
+    unknown = record.states - ENDS.keys() - _OTHERS
+    if unknown:
+        raise ValueError(f"job {record.raw_id}: state {' '.join(sorted(unknown))[:80]} is not known")
+    if record.end_s and record.states & ENDS.keys() and record.end_s < record.start_s:
+        raise ValueError(f"job {record.raw_id} ends before it starts")
+    if record.is_unsplit or (part.is_live and record.states & _IN_BETWEEN):
+        return
+    if any(record.nodes.values()) and not _gpus(record.allocated, options):
+        raise ValueError(
+            f"job {record.raw_id} has GPUs that are not counted; set AccountingStorageTRES=gres/gpu"
+        )
+    if not _gpus(record.allocated or record.requested, options) and not options.without_gpus:
+        return
+    for moment in _moments(part, options):
+        if moment.at_s >= since_s or (moment.type != "queued" and not _is_over(record, since_s)):
+            yield _keyed(part, moment, options, since_s)
+
+
+def end_of(job_id: str, attempt: int, type_: str, at_s: int, source: str) -> KeyedEvent:
+    """Return the end of an attempt of which no more is known."""
+    key = f"{attempt}.{type_}.{at_s}"
+    value = {
+        "id": f"{job_id}.{key}",
+        "source": source,
+        "time_ms": at_s * 1000,
+        "job_id": job_id,
+        "attempt": attempt,
+        "type": type_,
+        "reason": "unknown",
+    }
+    return KeyedEvent(key, CollectedEvent(Topic.JOBS, value))
+
+
+def _is_over(record: JobRecord, since_s: int) -> bool:
+    return bool(record.states & ENDS.keys()) and record.end_s <= since_s
+
+
+def _moments(part: SeenAttempt, options: Options) -> Iterator[_Moment]:
+    record, states = part.record, part.record.states
+    described = _description(record, options)
+    has_run = bool(record.allocated) and record.start_s > 0 and states != {"PENDING"}
+    held = {**_resources(record.allocated, options), **described} if has_run else {}
+    resized_s = _resized_s(part)
+    if record.submit_s and not (
+        resized_s and not part.is_live
+    ):  # a later part has the time of the change instead
+        yield _Moment("queued", record.submit_s, described)
+    if has_run and "CONFIGURING" in states:
+        yield _Moment("allocated", record.start_s, held)
+    elif has_run and not resized_s:
+        yield _Moment("started", record.start_s, held)
+    elif has_run:
+        yield _Moment("scaled", resized_s, held)
+    if part.is_live and is_running(record) and "CONFIGURING" not in states:
+        yield from _of_squeue(record, options, resized_s or record.start_s)
+    for state in sorted(states & ENDS.keys()):
+        if record.end_s:
+            type_, reason = ENDS[state]
+            yield _Moment(type_, record.end_s, {**described, **({"reason": reason} if reason else {})})
+
+
+def _resized_s(part: SeenAttempt) -> int:
+    """Return when the job got its present size; 0: it has had it from its start on."""
+    record = part.record
+    if part.is_live:
+        return record.resize_s if record.resize_s > record.start_s else 0
+    return record.submit_s if part.follows or record.submit_s > record.start_s > 0 else 0
+
+
+def _of_squeue(record: JobRecord, options: Options, since_s: int) -> Iterator[_Moment]:
+    """Yield what sacct does not know: the GPUs of each node with their type, and the present suspension."""
+    nodes = {node: sum(each.number for each in gpus) for node, gpus in record.nodes.items()}
+    types = {each.type for gpus in record.nodes.values() for each in gpus}
+    count = _gpus(record.allocated, options)
+    if nodes and sum(nodes.values()) == count:
+        fields: dict[str, Any] = {"gpu_count": count, "nodes": {node: n for node, n in nodes.items() if n}}
+        if len(types) == 1 and (type_ := types.pop()):
+            fields["gpu_type"] = options.gpu_types.get(type_, type_)
+        yield _Moment("scaled", since_s, fields, ".nodes")
+    if record.suspend_s > record.start_s:
+        if "SUSPENDED" in record.states:
+            yield _Moment("suspended", record.suspend_s, {"holds_gpus": options.suspended_hold_gpus})
+        else:
+            yield _Moment("resumed", record.suspend_s, {})
+
+
+def _keyed(part: SeenAttempt, moment: _Moment, options: Options, since_s: int) -> KeyedEvent:
+    job_id = job_id_of(part.record, options.job_id_prefix)
+    key = f"{part.attempt}.{moment.type}.{moment.at_s}{moment.what}"
+    value = {
+        **moment.fields,
+        "id": f"{job_id}.{key}",
+        "source": options.source,
+        "time_ms": max(moment.at_s, since_s) * 1000,
+        "job_id": job_id,
+        "attempt": part.attempt,
+        "type": moment.type,
+    }
+    return KeyedEvent(key, CollectedEvent(Topic.JOBS, value))
+
+
+def _description(record: JobRecord, options: Options) -> dict[str, Any]:
+    labels = {
+        "slurm_job_id": str(record.raw_id),
+        "slurm_array_job_id": str(record.array[0]) if record.array else "",
+        "slurm_het_job_id": str(record.het[0]) if record.het else "",
+        "partition": record.partition,
+        "qos": record.qos,
+    }
+    named = {
+        "cluster": record.cluster,
+        "owner": record.user,
+        "team": options.teams.get(record.account, record.account),
+        "project": record.wckey.lstrip("*"),  # * marks the default
+        "experiment": record.name,
+    }
+    return {
+        **{name: text for name, text in named.items() if text},
+        **options.fields,
+        **options.partitions.get(record.partition, {}),
+        "labels": {name: text for name, text in labels.items() if text},
+    }
+
+
+def _resources(tres: Mapping[str, int], options: Options) -> dict[str, Any]:
+    type_ = gpu_type(tres)
+    found: dict[str, Any] = {"gpu_count": _gpus(tres, options)}
+    if type_:
+        found["gpu_type"] = options.gpu_types.get(type_, type_)
+    for field, name in (("cpu_count", "cpu"), ("instance_count", "node")):
+        if 0 < tres.get(name, 0) <= _COUNT_AT_MOST:
+            found[field] = tres[name]
+    if 0 < tres.get("mem", 0) <= _COUNT_AT_MOST:
+        found["memory_gib"] = round(tres["mem"] / 1024, 2)  # squeue prints no more decimals
+    return found
+
+
+def _gpus(tres: Mapping[str, int], options: Options) -> int | float:
+    milli = gpu_milli(tres, options.shards_per_gpu, options.mps_per_gpu)
+    if milli > _GPUS_AT_MOST * 1000:
+        raise ValueError(f"{milli / 1000:g} GPUs are more than a job may have")
+    return milli // 1000 if milli % 1000 == 0 else milli / 1000

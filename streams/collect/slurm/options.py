@@ -1,0 +1,79 @@
+"""The options of `trainfare collect slurm`."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, field_validator
+
+from schemas.events import PRICE_FIELDS
+from streams.collect.options import CollectorOptions
+
+
+class Options(CollectorOptions):
+    """The table `[slurm]`."""
+
+    squeue: list[str] = Field(
+        default=["squeue"],
+        min_length=1,
+        description="The command squeue, and what runs it, e.g. ssh and a host.",
+    )
+    sacct: list[str] = Field(default=["sacct"], min_length=1, description="The command sacct, likewise.")
+    accounting: bool = Field(
+        default=True, description="Whether there is accounting (slurmdbd), for sacct to read."
+    )
+    since: datetime | date | None = Field(
+        default=None, description="What ran before is not counted; default: the UTC day of the first poll."
+    )
+    job_id_prefix: str = Field(
+        default="", max_length=64, description="Before each job's id, where several clusters have equal ones."
+    )
+    without_gpus: bool = Field(default=False, description="Whether jobs without GPUs are events too.")
+    suspended_hold_gpus: bool = Field(
+        default=True, description="Whether suspended jobs keep their GPUs, as Slurm has it."
+    )
+    shards_per_gpu: int = Field(default=1, ge=1, le=1000, description="Shards (gres/shard) of one GPU.")
+    mps_per_gpu: int = Field(default=100, ge=1, le=1000, description="MPS shares (gres/mps) of one GPU.")
+    gpu_types: dict[str, str] = Field(default={}, description="Slurm's type of a GPU -> the price list's.")
+    teams: dict[str, str] = Field(default={}, description="Account -> team, where they differ.")
+    fields: dict[str, str] = Field(default={}, description="Price fields of all jobs, e.g. region.")
+    partitions: dict[str, dict[str, str]] = Field(
+        default={}, description="Partition -> price fields of its jobs, e.g. purchase."
+    )
+    write_allocations: Path | None = Field(
+        default=None, description="File that says which job holds which GPUs, for the collector dcgm."
+    )
+    timeout_s: float = Field(default=60.0, gt=0, le=600, description="How long a command may take.")
+    answer_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
+    source: str = Field(default="slurm", min_length=1, max_length=256, description="The events' `source`.")
+
+    @field_validator("fields")
+    @classmethod
+    def _are_price_fields(cls, fields: dict[str, str]) -> dict[str, str]:
+        for name in fields:
+            if name not in PRICE_FIELDS:
+                raise ValueError(
+                    f"{name[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
+                )
+        return fields
+
+    @field_validator("partitions")
+    @classmethod
+    def _have_price_fields(cls, partitions: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        for fields in partitions.values():
+            cls._are_price_fields(fields)
+        return partitions
+
+    @property
+    def since_s(self) -> int | None:
+        """Return `since` in seconds since 1970; a time without a zone is UTC."""
+        if self.since is None:
+            return None
+        at = self.since if isinstance(self.since, datetime) else datetime.combine(self.since, time())
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+
+    def without_files(self) -> Self:
+        """Return the same options for a poll that must store nothing."""
+        return self.model_copy(update={"write_allocations": None})

@@ -1,0 +1,136 @@
+"""Slurm's texts about resources: TRES counts, GPUs of a node, lists of nodes. Pure functions of text.
+
+Every text may be hostile; each function raises ValueError rather than return much more than it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from schemas.wire_types import MAX_NODES
+
+_COUNT: Final = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))?([KMGTP]?)")
+_UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+#: "gpu:h100:2(IDX:0-1,3)", "gpu:2(S:0)", "shard:a100:4(0/4,4/4)"
+_GRES: Final = re.compile(r"([^:,()=]+)(?::([^:,()=]+))?:(\d{1,9})(?:\(([^()]*)\))?")
+_PART: Final = re.compile(r"([^\[\],]*)(?:\[([\d,-]*)\])?")
+_GPUS_AT_MOST: Final = 1_024
+
+
+class GpusOfNode(NamedTuple):
+    """GPUs of one type that a job holds on a node; `indices` is empty where Slurm does not count them."""
+
+    type: str
+    number: int
+    indices: tuple[str, ...]
+
+
+def tres_counts(text: str) -> dict[str, int]:
+    """Return what "cpu=2,mem=4G,gres/gpu:h100=1" counts: name -> number; memory in MiB.
+
+    Raises:
+        ValueError: It is no such text.
+    """
+    found: dict[str, int] = {}
+    for each in text.split(",") if text else ():
+        name, _, count = each.rpartition("=")
+        match = _COUNT.fullmatch(count)
+        if not name or match is None:
+            raise ValueError(f"{text[:100]!r} is no list of resources")
+        whole, decimals, unit = match.groups()
+        plain = "M" if name == "mem" else ""
+        factor = _UNIT[unit or plain] // _UNIT[plain] if name == "mem" and unit != "K" else _UNIT[unit]
+        digits = decimals or ""
+        found[name] = int(whole + digits) * factor // 10 ** len(digits)
+    return found
+
+
+def gpus_of_node(text: str) -> list[GpusOfNode]:
+    """Return the GPUs in one entry of squeue's `gres_detail`.
+
+    Raises:
+        ValueError: It has more indices than a node may have.
+    """
+    found = []
+    for name, type_, count, detail in _GRES.findall(text):
+        if name != "gpu":
+            continue
+        _, is_there, indices = detail.partition("IDX:")
+        counted = tuple(map(str, _numbers(indices))) if is_there and indices != "N/A" else ()
+        found.append(GpusOfNode(type_, int(count), counted))
+    return found
+
+
+def node_names(text: str) -> list[str]:
+    """Return the names in a list such as "n[1-3,07],login", in its order.
+
+    Raises:
+        ValueError: It is no such list, or has more nodes than an event may name.
+    """
+    found: list[str] = []
+    at = 0
+    while at < len(text):
+        end = _end_of_name(text, at)
+        found += _expanded(text[at:end], MAX_NODES - len(found))
+        at = end + 1
+    return found
+
+
+def _end_of_name(text: str, at: int) -> int:
+    """Return where the comma behind the name stands that begins here: not one in brackets."""
+    inside = False
+    for place in range(at, len(text)):
+        if text[place] in "[]":
+            inside = text[place] == "["
+        elif text[place] == "," and not inside:
+            return place
+    return len(text)
+
+
+def _expanded(name: str, most: int) -> list[str]:
+    """Return the names that one with brackets stands for; a second pair of brackets multiplies them."""
+    found = [""]
+    rest = name
+    while rest:
+        match = _PART.match(rest)
+        if match is None or not match.end():
+            raise ValueError(f"{name[:100]!r} is no list of nodes")
+        before, inside = match.groups()
+        endings = [""] if inside is None else list(_padded(inside, most))
+        if len(found) * len(endings) > most:
+            raise ValueError(f"{name[:100]!r} is more than {MAX_NODES} nodes")
+        found = [start + before + ending for start in found for ending in endings]
+        rest = rest[match.end() :]
+    return found
+
+
+def _padded(text: str, most: int) -> Iterator[str]:
+    """Yield the numbers of "1-3,07" with the zeros they are written with."""
+    count = 0
+    for each in text.split(","):
+        low, _, high = each.partition("-")
+        width, first = len(low), int(low)
+        last = int(high or low)
+        count += last - first + 1
+        if last < first or count > most:
+            raise ValueError(f"{text[:100]!r} is no list of at most {most} numbers")
+        for number in range(first, last + 1):
+            yield f"{number:0{width}}"
+
+
+def _numbers(text: str) -> Iterator[int]:
+    return (int(each) for each in _padded(text, _GPUS_AT_MOST))
+
+
+def gpu_milli(tres: Mapping[str, int], shards_per_gpu: int, mps_per_gpu: int) -> int:
+    """Return thousandths of GPUs: whole ones, shards and MPS shares."""
+    shards = tres.get("gres/shard", 0) * 1000 // shards_per_gpu
+    return tres.get("gres/gpu", 0) * 1000 + shards + tres.get("gres/mps", 0) * 1000 // mps_per_gpu
+
+
+def gpu_type(tres: Mapping[str, int]) -> str:
+    """Return the type of all GPUs; nothing where there are several or none is named."""
+    types = {name.split(":", 1)[1] for name in tres if name.startswith(("gres/gpu:", "gres/shard:"))}
+    return types.pop() if len(types) == 1 else ""

@@ -1,0 +1,106 @@
+"""Slurm's texts about resources, as its programs print them, and as nobody should."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.collect.slurm.tres import (
+    GpusOfNode,
+    gpu_milli,
+    gpu_type,
+    gpus_of_node,
+    node_names,
+    tres_counts,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("", {}),
+        ("cpu=2,node=1", {"cpu": 2, "node": 1}),
+        (
+            "cpu=2,mem=2000M,gres/gpu=2,gres/gpu:h100=2",
+            {"cpu": 2, "mem": 2000, "gres/gpu": 2, "gres/gpu:h100": 2},
+        ),
+        ("mem=62.50G", {"mem": 64_000}),
+        ("mem=1T", {"mem": 2**20}),
+        ("mem=512K", {"mem": 512 * 2**10}),
+        ("cpu=1K", {"cpu": 1024}),
+    ],
+)
+def test_counts(text: str, counts: dict[str, int]) -> None:
+    assert tres_counts(text) == counts
+
+
+@pytest.mark.parametrize(
+    "text", ["cpu", "cpu=", "=3", "cpu=x", "cpu=-1", "cpu=1;rm", "cpu=1e9", "cpu=" + "9" * 19]
+)
+def test_what_is_no_count_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no list of resources"):
+        tres_counts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("gpu:h100:2(IDX:0-1)", [GpusOfNode("h100", 2, ("0", "1"))]),
+        ("gpu:2(IDX:1,3)", [GpusOfNode("", 2, ("1", "3"))]),
+        ("gpu:h100:1(IDX:N/A)", [GpusOfNode("h100", 1, ())]),
+        (
+            "gpu:h100:1(IDX:0),gpu:a100:1(IDX:1)",
+            [GpusOfNode("h100", 1, ("0",)), GpusOfNode("a100", 1, ("1",))],
+        ),
+        ("gpu:h100:1", [GpusOfNode("h100", 1, ())]),
+        ("nic:1(IDX:0)", []),
+        ("", []),
+    ],
+)
+def test_gpus_of_a_node(text: str, gpus: list[GpusOfNode]) -> None:
+    assert gpus_of_node(text) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("n1", ["n1"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("n[08-10,12],login", ["n08", "n09", "n10", "n12", "login"]),
+        ("r[1-2]n[1-2]-x", ["r1n1-x", "r1n2-x", "r2n1-x", "r2n2-x"]),
+    ],
+)
+def test_names_of_nodes(text: str, names: list[str]) -> None:
+    assert node_names(text) == names
+
+
+@pytest.mark.parametrize(
+    "text", ["n[1-99999999]", "n[2-1]", "n[a]", "n[1", "n]", "a[1-9999]b[1-9999]", "n[-1]", "n[]"]
+)
+def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        node_names(text)
+
+
+def test_shares_of_gpus_are_thousandths() -> None:
+    assert gpu_milli({"gres/gpu": 2}, 1, 100) == 2000
+    assert gpu_milli({"gres/shard": 1}, 8, 100) == 125
+    assert gpu_milli({"gres/mps": 25}, 1, 100) == 250
+    assert gpu_milli({"cpu": 4}, 1, 100) == 0
+
+
+def test_a_type_is_one_that_all_gpus_have() -> None:
+    assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 2}) == "h100"
+    assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 1, "gres/gpu:a100": 1}) == ""
+    assert gpu_type({"gres/gpu": 2}) == ""
+
+
+@given(st.text(max_size=200) | st.text(alphabet="gpu:h10(IDX-,)=[]n/A.KMG", max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for read in (tres_counts, gpus_of_node, node_names):
+        with suppress(ValueError):
+            read(text)

@@ -1,0 +1,83 @@
+"""Slurm as it was recorded: its commands answer what they answered then (see `record.py`)."""
+
+from __future__ import annotations
+
+import copy
+import json
+import lzma
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from streams.collect.collector import Collector
+from streams.collect.slurm.collector import open_collector
+from streams.collect.slurm.options import Options
+
+_HERE: Final = Path(__file__).parent
+VERSIONS: Final = ("22.05", "24.11", "24.11-v0.0.40")
+
+
+@cache
+def recorded(version: str) -> Sequence[dict[str, Any]]:
+    """Return the looks at a cluster of this version."""
+    with lzma.open(_HERE / f"{version}.jsonl.xz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+class SlurmWorld:
+    """Some of the looks at one cluster, in their order."""
+
+    def __init__(self, directory: Path, version: str = "22.05", every: int = 5) -> None:
+        looks = recorded(version)
+        self._looks = [*looks[:-1:every], looks[-1]]
+        self._answers = directory / "answers.json"
+        self._state = 0
+        self._is_away = False
+        self.allocations = directory / "allocations.json"
+        self.states = len(self._looks)
+
+    def options(self, **others: Any) -> Options:
+        """Return options for the commands that stand for Slurm's."""
+        fake = [sys.executable, "-I", "-S", str(_HERE / "fake.py"), str(self._answers)]
+        given: dict[str, Any] = {
+            "squeue": [*fake, "squeue"],
+            "sacct": [*fake, "sacct"],
+            "gpu_types": {"h100": "H100"},
+            "write_allocations": self.allocations,
+        }
+        return Options(**{**given, **others})
+
+    def collector(self) -> Collector:
+        return open_collector(self.options())
+
+    def turn(self, state: int) -> int:
+        self._state = state
+        self._write()
+        return int(self._looks[state]["time"]) * 1000
+
+    def go_away(self) -> None:
+        self._is_away = True
+        self._write()
+
+    def come_back(self) -> None:
+        self._is_away = False
+        self._write()
+
+    def shows_no_jobs(self, state: int, command: str) -> None:
+        """Let a command list nothing in one of the states."""
+        self._looks[state] = {**self._looks[state], command: {"jobs": []}}
+
+    def changes(self, state: int, change: Callable[[dict[str, Any]], object]) -> None:
+        """Change the answers in one of the states."""
+        look = copy.deepcopy(self._looks[state])
+        change(look)
+        self._looks[state] = look
+
+    def close(self) -> None:
+        pass
+
+    def _write(self) -> None:
+        look = {**self._looks[self._state], "away": self._is_away}
+        self._answers.write_text(json.dumps(look), encoding="utf-8")

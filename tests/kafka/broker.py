@@ -6,6 +6,8 @@ It must not hide that no broker could be started: `why_not` says it, and `shared
 from __future__ import annotations
 
 import atexit
+import base64
+import fcntl
 import os
 import shutil
 import signal
@@ -13,6 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import uuid
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 VERSION = "4.1.1"
 START_TIMEOUT_S = 60.0
 _POM = Path(__file__).parent / "pom.xml"
+_COMPLETE = ".complete"  # written beside the jars once all are there
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -65,8 +69,10 @@ class KafkaBroker:
         )
         self._classpath = f"{fetch_libs()}/*"
         self._process: subprocess.Popen[bytes] | None = None
-        cluster_id = self._java("kafka.tools.StorageTool", "random-uuid").split()[-1]
-        self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
+        logs = directory / "logs"
+        logs.mkdir()
+        # All that Kafka's own tool would write of what is needed, without two starts of a JVM.
+        (logs / "meta.properties").write_text(f"version=1\ncluster.id={_uuid()}\nnode.id=1\n")
 
     def start(self) -> None:
         """Start the process and wait until it answers."""
@@ -121,16 +127,6 @@ class KafkaBroker:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def _java(self, *arguments: str) -> str:
-        done = subprocess.run(
-            ["java", "-Xmx200m", "-XX:TieredStopAtLevel=1", "-cp", self._classpath, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=START_TIMEOUT_S,
-            check=True,
-        )
-        return done.stdout
-
 
 def fetch_libs() -> Path:
     """Return the directory with Kafka's jars, fetched by Maven if they are not there yet."""
@@ -139,13 +135,15 @@ def fetch_libs() -> Path:
         return present
     target = _cache()
     target.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        ["mvn", "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={target}"],
-        timeout=600,
-        check=True,
-        capture_output=True,
-    )
-    (target / ".complete").touch()
+    with (target / ".lock").open("w") as lock:
+        # Several processes of one run come here at once, and Maven's fail where another one writes.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (target / _COMPLETE).exists():
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={target}"]
+            subprocess.run(
+                ["mvn", "-q", "-B", "-f", str(_POM), *goal], timeout=600, check=True, capture_output=True
+            )
+            (target / _COMPLETE).touch()
     return target
 
 
@@ -153,11 +151,16 @@ def _libs() -> Path | None:
     named = os.environ.get("TRAINFARE_KAFKA_LIBS")
     if named:
         return Path(named)
-    return _cache() if (_cache() / ".complete").exists() else None
+    return _cache() if (_cache() / _COMPLETE).exists() else None
 
 
 def _cache() -> Path:
     return Path.home() / ".cache" / "trainfare" / f"kafka-{VERSION}"
+
+
+def _uuid() -> str:
+    """An id as Kafka spells them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _free_ports(count: int) -> list[int]:

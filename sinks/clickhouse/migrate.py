@@ -46,8 +46,9 @@ def shipped() -> list[Migration]:
 
 
 def create_database(connection: ClickHouseConnection, database: str) -> None:
-    """Create the database, through a connection that does not use it yet."""
-    connection.call(lambda client: client.command(f"CREATE DATABASE IF NOT EXISTS `{database}`"))
+    """Create the database, by a request that does not use it yet."""
+    sql = f"CREATE DATABASE IF NOT EXISTS `{database}`"
+    connection.call(lambda client: client.command(sql, use_database=False))
 
 
 def migrate(connection: ClickHouseConnection, migrations: list[Migration]) -> list[str]:

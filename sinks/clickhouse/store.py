@@ -30,9 +30,6 @@ from sinks.target import Embedded, Target
 
 logger = logging.getLogger(__name__)
 
-# It always exists, so a first client can connect before our database is created.
-_SYSTEM = "system"
-
 
 class ClickHouseStore:
     """Rows, snapshots, archive and SQL of one database. Calls block; any thread may call.
@@ -136,13 +133,8 @@ class ClickHouseStore:
         self._connection.call(send)
 
     def _prepare(self) -> None:
-        first = ClickHouseConnection(self.target, _SYSTEM)
-        try:
-            create_database(first, self.target.database)
-            # Before the first one is closed: without a client the embedded engine stops, and starts anew.
-            migrate(self._connection, shipped())
-        finally:
-            first.close()
+        create_database(self._connection, self.target.database)
+        migrate(self._connection, shipped())
         self.lost_parts = lost_parts(self._connection)
         for part in self.lost_parts:
             logger.error(

@@ -11,8 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate, pairwise
-from math import lcm
+from math import inf, lcm
 from typing import Any, NamedTuple
 
 from tests.oracle.compute import last_said
@@ -75,6 +76,9 @@ class Lumps:
         self._minutes = sorted(of_minute)
         self._sums = list(accumulate((of_minute[m] for m in self._minutes), initial=0))
 
+    def __bool__(self) -> bool:
+        return bool(self._minutes)
+
     def before(self, minute: int) -> int:
         """The lumps of all earlier minutes."""
         return self._sums[bisect_right(self._minutes, minute - 1)]
@@ -107,6 +111,9 @@ class Burn:
     _minute_ends: dict[int, tuple[int, int]] = field(
         default_factory=dict
     )  # minute -> cost, expected before it
+    # The instant whose windows are kept, as several rules ask for them.
+    _asked_ms: int = field(init=False, default=-1)
+    _windows: dict[int, tuple[int, int]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.expected = Steps(self._expected_changes())
@@ -145,6 +152,13 @@ class Burn:
 
         "the whole minutes in (t - w, t], plus t's minute so far, plus the minute at the far edge in proportion"
         """
+        if at_ms != self._asked_ms:
+            self._asked_ms, self._windows = at_ms, {}
+        if window_ms not in self._windows:
+            self._windows[window_ms] = self._window(at_ms, window_ms)
+        return self._windows[window_ms]
+
+    def _window(self, at_ms: int, window_ms: int) -> tuple[int, int]:
         cost = self.cost.until(at_ms) + self.lumps.before(at_ms // MINUTE_MS + 1)
         expected = self.expected.until(at_ms)
         far, inside_ms = divmod(at_ms - window_ms, MINUTE_MS)
@@ -186,11 +200,15 @@ class Burn:
 
     def runs_away(self, at_ms: int) -> bool:
         """Whether it is paid after its deadline, or for too long."""
+        return at_ms >= self._runs_away_from_ms and self.burns(at_ms)
+
+    @cached_property
+    def _runs_away_from_ms(self) -> Fraction | float:
         deadline_ms, first_ms = self.attempts.deadline_ms, self.first_paid_ms
         limits = self.settings["runaway_length"].thresholds
-        late = deadline_ms is not None and at_ms >= deadline_ms + limits["grace_minutes"] * MINUTE_MS
-        long = first_ms is not None and at_ms - first_ms >= limits["hours"] * HOUR_MS
-        return (late or long) and self.burns(at_ms)
+        late = inf if deadline_ms is None else deadline_ms + limits["grace_minutes"] * MINUTE_MS
+        long = inf if first_ms is None else first_ms + limits["hours"] * HOUR_MS
+        return min(late, long)
 
     def looked_at(self, at_ms: int) -> bool:
         """Whether it is the job's turn: "looked at every 5 min, at an instant that depends on the job's id"."""
@@ -213,6 +231,8 @@ class Burn:
 
     def traffic(self, at_ms: int, window_ms: int = HOUR_MS) -> int:
         """The amounts of the window before, times 60,000."""
+        if not self.lumps:
+            return 0
         far, inside_ms = divmod(at_ms - window_ms, MINUTE_MS)
         known, a, b = (self.lumps.before(m) for m in (at_ms // MINUTE_MS + 1, far, far + 1))
         return (known - a) * MINUTE_MS - inside_ms * (b - a)
@@ -232,20 +252,32 @@ class Burn:
 
     def overtaken(self, at_ms: int) -> bool:
         """Whether traffic costs more than what accrues with time, and enough to matter."""
+        least, ratio = self._traffic_limits
         traffic = self.traffic(at_ms)
-        rest = self.window(at_ms, HOUR_MS)[0] - traffic
-        # "A threshold that is missed by less than 1e-9 of it counts as reached."
+        return traffic >= least and traffic >= ratio * (self.window(at_ms, HOUR_MS)[0] - traffic)
+
+    @cached_property
+    def _traffic_limits(self) -> tuple[Fraction, Fraction]:
+        """The least that matters, times 60,000, and the ratio to the rest.
+
+        "A threshold that is missed by less than 1e-9 of it counts as reached."
+        """
         limits = self.settings["traffic"].thresholds
         least = limits["usd_per_hour"] * 10**9 * SCALE * MINUTE_MS
-        return traffic >= least and traffic * 10**9 >= limits["ratio"] * rest * (10**9 - 1)
+        return least, limits["ratio"] * Fraction(10**9 - 1, 10**9)
 
     def silent(self, at_ms: int) -> bool:
         """Whether it runs, and nothing was heard of it for long."""
-        limits = self.settings["silent_job"].thresholds
-        if self.heard_ms is None and limits["never_heard_minutes"]:
+        never_heard_ms, silent_ms = self._silent_limits_ms
+        if self.heard_ms is None and never_heard_ms:
             start_ms, end_ms = self.running_on_gpus[-1] if self.running_on_gpus else (at_ms, at_ms)
-            return start_ms + limits["never_heard_minutes"] * MINUTE_MS <= at_ms < end_ms
-        return is_silent(self.running, self.heard_ms, at_ms, limits["minutes"] * MINUTE_MS)
+            return start_ms + never_heard_ms <= at_ms < end_ms
+        return is_silent(self.running, self.heard_ms, at_ms, silent_ms)
+
+    @cached_property
+    def _silent_limits_ms(self) -> tuple[Fraction, Fraction]:
+        limits = self.settings["silent_job"].thresholds
+        return limits["never_heard_minutes"] * MINUTE_MS, limits["minutes"] * MINUTE_MS
 
 
 def said_rate(

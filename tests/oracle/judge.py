@@ -102,17 +102,20 @@ class JobJudge:
         self._knowledge = knowledge
         self._latest: dict[str, Alert] = {}
 
-    def firing(self, *rules: str) -> bool:
-        return any(rule in self._latest and self._latest[rule].firing for rule in rules)
+    def firing(self, rule: str) -> bool:
+        latest = self._latest.get(rule)
+        return latest is not None and latest.resolved_ms is None
 
     def settled(self, now: Burn | None, at_ms: int) -> bool:
         """Whether no tick can change anything until another line is read."""
-        changing = (*(rule.name for rule in BURN_RULES), *(name for name in FACTS if name != "unpriced"))
         if now is None:
             return True
+        if not is_over(now, at_ms):
+            return False
+        changing = (*(rule.name for rule in BURN_RULES), *(name for name in FACTS if name != "unpriced"))
         unpriced_ms = now.unpriced_from_ms
         is_seen = unpriced_ms is None or unpriced_ms < at_ms  # else the next tick opens `unpriced`
-        return is_over(now, at_ms) and is_seen and not self.firing(*changing)
+        return is_seen and not any(self.firing(name) for name in changing)
 
     def tick(self, at_ms: int) -> Burn | None:
         """Judge all rules, in their order."""
@@ -130,15 +133,15 @@ class JobJudge:
     def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:
         setting = now.settings[rule.name]
         limits = setting.thresholds
-        rule = rule._replace(long_ratio=limits["long_ratio"], short_ratio=limits["short_ratio"])
         is_open = self.firing(rule.name)
         if not (is_open or setting.enabled):
             return
         if not is_open and is_over(now, at_ms):  # "an ended job opens nothing"
             return
         short = now.window(at_ms, rule.short_ms)
-        if not is_open and not _at_least(short, rule.short_ratio):
+        if not is_open and not _at_least(short, limits["short_ratio"]):
             return
+        rule = rule._replace(long_ratio=limits["long_ratio"], short_ratio=limits["short_ratio"])
         long = now.window(at_ms, rule.long_ms)
         held = _at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio)
         silent = self._silent(rule.name, at_ms) or self._explained(rule, now, at_ms)

@@ -70,11 +70,11 @@ class Knowledge:
 
     def burn(self, job_id: str, at_ms: int) -> Burn | None:
         """The job as known at an instant; None when nothing is."""
-        lines = _by(self._jobs[job_id], at_ms)
-        known = (len(lines), _count(self._prices, at_ms), _count(self._controls, at_ms))
+        lines = self._jobs[job_id]
+        known = (_count(lines, at_ms), _count(self._prices, at_ms), _count(self._controls, at_ms))
         before = self._last.get(job_id)
         if before is None or before[0] != known:
-            log = self._log(job_id, lines)
+            log = self._log(job_id, lines[: known[0]])
             made = None if log is None else burn(job_id, log, self._book(at_ms), self.controls(at_ms))
             before = self._last[job_id] = (known, made)
         return before[1]

@@ -6,7 +6,7 @@ It compares what was written with what is; a row too many is harmless, as each i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import pairwise
 
 from streams.engine.coverage.coverage import UsagePiece
 from streams.engine.ledger.hour_rows import HourRows
@@ -24,6 +24,7 @@ from streams.engine.state.hours import (
     usage_sums,
 )
 from streams.engine.state.job import JobState
+from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import FieldStep, Timeline, billed_pieces
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Lines
@@ -220,12 +221,21 @@ def _usage(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> l
             (*_minutes(hour), next(iter(singles)))
         ]  # its samples, which are all in those rows, have no others
     pieces: list[tuple[int, int, Fields]] = []
-    for fields, minutes in groupby(
-        range(*_minutes(hour)), lambda minute: minute_fields(attempt, line, minute)
-    ):
-        first, *rest = minutes
-        pieces.append((first, first + len(rest) + 1, fields))
+    for first, end in pairwise(_cuts(attempt, line, *_minutes(hour))):
+        fields = minute_fields(attempt, line, first)
+        if pieces and pieces[-1][2] == fields:
+            first = pieces.pop()[0]
+        pieces.append((first, end, fields))
     return pieces
+
+
+def _cuts(attempt: AttemptState, line: Timeline, lo: int, hi: int) -> list[int]:
+    """Return the minutes of [lo, hi) at which the price fields may change, and hi."""
+    cuts = {lo, hi, *(since_ms // MINUTE_MS for since_ms, _ in line.fields[1:])}
+    if attempt.winners:
+        won = [minute for minute in range(lo, hi) if minute in attempt.winners]
+        cuts.update(won, (minute + 1 for minute in won))
+    return sorted(minute for minute in cuts if lo <= minute <= hi)
 
 
 def _minutes(hour: int) -> tuple[int, int]:

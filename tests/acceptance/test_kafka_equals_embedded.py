@@ -87,8 +87,9 @@ def test_two_workers_on_real_kafka_store_what_a_replay_stores(tmp_path: Path, fr
         for worker in workers:
             worker.send_signal(signal.SIGTERM)
         assert [worker.wait(30) for worker in workers] == [0, 0], _logs(tmp_path)
+        got = stored(store)
         for table in TABLES:
-            assert stored(store)[table] == want[table], table
+            assert got[table] == want[table], table
         owners = store.query("SELECT uniqExact(shard) AS n FROM job_minutes")["n"].to_pylist()
         assert owners == [PARTITIONS]
         assert all("shard begins" in (tmp_path / f"worker{n}.log").read_text() for n in range(2))

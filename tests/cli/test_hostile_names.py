@@ -10,7 +10,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,7 @@ from streams.cli.top.lines import alert_lines, details
 from streams.errors import TrainfareError
 from streams.notify.webhooks.receiver import Received
 from tests.cli.command import ROOT, trainfare
-from tests.forked import without_settings
+from tests.forked import FORKER, without_settings
 
 T0 = 1_780_308_000_000
 #: Sets the clipboard of many terminals; clears the screen; forges a line; turns the line round.
@@ -81,41 +81,55 @@ def harmless(text: str) -> bool:
     return True
 
 
-def on_a_terminal(*words: str, until: str | None = None) -> str:
-    """What a command writes to a terminal of 400 columns; with `until`, it is ended when that has shown."""
+_TERMINAL = {"COLUMNS": "400", "LINES": "40", "TERM": "xterm-256color"}
+
+
+def on_a_terminal(*words: str) -> str:
+    """What a command writes to a terminal of 400 columns."""
     main, other = pty.openpty()
-    env = {
-        **without_settings(),
-        "COLUMNS": "400",
-        "LINES": "40",
-        "TERM": "xterm-256color",
-        "PYTHONPATH": str(ROOT),
-    }
+    env = {**without_settings(), **_TERMINAL}
+    terminal = Path(os.ttyname(other))
+    process = FORKER.start("streams.cli.main:main", *words, env=env, cwd=ROOT, out=terminal, err=terminal)
+    try:
+        return b"".join(_read(main, other, process.poll)).decode()
+    finally:
+        process.kill()
+        os.close(main)
+
+
+def on_a_live_terminal(*words: str, until: str) -> str:
+    """What a command that also reads from its terminal writes there until this has shown; then it is ended."""
+    main, other = pty.openpty()
     command = [sys.executable, "-c", "from streams.cli.main import main; main()", *words]
+    env = {**without_settings(), **_TERMINAL}
     process = subprocess.Popen(
         command, stdin=other, stdout=other, stderr=other, env=env, start_new_session=True
     )
-    os.close(other)
     try:
-        return b"".join(_read(main, until)).decode()
+        return b"".join(_read(main, other, process.poll, until)).decode()
     finally:
-        if until is not None:
-            process.kill()
+        process.kill()
         process.wait(60)
         os.close(main)
 
 
-def _read(main: int, until: str | None) -> Iterator[bytes]:
-    seen, deadline_s = b"", time.monotonic() + 60
+def _read(main: int, other: int, poll: Callable[[], int | None], until: str | None = None) -> Iterator[bytes]:
+    """Our own end of the terminal stays open until the command has ended, so that nothing it wrote is lost."""
+    seen, deadline_s, is_open = b"", time.monotonic() + 60, True
     while time.monotonic() < deadline_s and (until is None or until.encode() not in seen):
-        if not select.select([main], [], [], 1)[0]:
+        if is_open and poll() is not None:
+            os.close(other)
+            is_open = False
+        if not select.select([main], [], [], 0.1)[0]:
             continue
         try:
             piece = os.read(main, 65_536)
-        except OSError:  # the command has ended
+        except OSError:  # all is read
             return
         seen += piece
         yield piece
+    if is_open:
+        os.close(other)
 
 
 PAGES: list[tuple[str, ...]] = [
@@ -164,7 +178,7 @@ def test_what_programs_read_is_harmless_on_a_terminal_too(data: Path, form: str)
 
 
 def test_the_live_table_shows_names_escaped(data: Path) -> None:
-    text = on_a_terminal("top", "--data", str(data), until=r"\x1b]52")
+    text = on_a_live_terminal("top", "--data", str(data), until=r"\x1b]52")
     assert r"\x1b]52" in text
     assert "\x1b]52" not in text
     assert not {"\u202e", "\u2066", "\x9b", "\u200b", "\u2028"} & set(text)

@@ -51,8 +51,11 @@ def answer(shelf: Shelf, sql: str, bound: Bound | None) -> Rows:
 
 def _read(shelf: Shelf, table: str, *names: str) -> Iterator[tuple[Any, ...]]:
     """Values of each current row, instants in ms or s as the table has them, money in nano-dollars."""
+    last, columns = None, list[list[Any]]()
     for _, batch, place in shelf.tables[table].values():
-        yield tuple(batch.column(name)[place] for name in names)
+        if batch is not last:  # rows of one insert mostly follow each other
+            last, columns = batch, [batch.column(name) for name in names]
+        yield tuple([column[place] for column in columns])
 
 
 def _usd(nano: int) -> Decimal:

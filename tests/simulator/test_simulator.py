@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:R
 SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "100"))
 PART = 25  # seeds of one test, so that processes can share them
 ROOT = Path(__file__).resolve().parents[2]
-TWICE = range(3, 9)
+TWICE = range(3, 7)
 
 
 def told(result: Result) -> str:

@@ -57,7 +57,7 @@ def traces_of(file: str, each: int) -> list[Trace]:
             prices_ms=BASE_MS,
             hours_at_most=hours,
         )
-        for seed in seeds[::each]
+        for seed in seeds[each - 1 :: each]
     ]
 
 

@@ -84,8 +84,8 @@ test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST
 	@$(PYTEST) $(SHARED) --durations=25 $(TEST_ARGS)
 
 test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces (LONG_EXAMPLES, LONG_SEEDS, TEST_ARGS).
-	@echo "== the properties, $(LONG_EXAMPLES) examples each"
-	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(PYTEST) $(SHARED) tests/property --timeout 3600 $(TEST_ARGS)
+	@echo "== the properties, $(LONG_EXAMPLES) examples each, and of parts of the engine 100"
+	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(PYTEST) $(SHARED) tests/property tests/engine --timeout 3600 $(TEST_ARGS)
 	@echo "== the simulator, $(LONG_SEEDS) seeds"
 	@TRAINFARE_SEEDS=$(LONG_SEEDS) $(PYTEST) $(SHARED) tests/simulator --timeout 3600 $(TEST_ARGS)
 	@echo "== the tests marked long"

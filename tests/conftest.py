@@ -16,17 +16,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import new_store
+from tests.property.profile import EXAMPLES
 from tests.query import priority
 
 REQUIRE_KAFKA = "TRAINFARE_REQUIRE_KAFKA"
 _LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 
 # No test may fail because the machine is slow.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    max_examples=min(100, 2 * EXAMPLES),  # those of tests/property are not bounded
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("untimed")
 if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
     # The same properties run compiled, with more examples; here a core is ten times slower.
-    settings.register_profile("plain", settings.get_profile("untimed"), max_examples=30)
+    settings.register_profile("plain", settings.get_profile("untimed"), max_examples=min(30, EXAMPLES))
     settings.load_profile("plain")
 
 

@@ -150,7 +150,7 @@ def test_a_settings_file_may_be_named(tmp_path: Path) -> None:
 
 def test_kafka_that_does_not_answer_is_named() -> None:
     env = {"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY, "TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET}
-    done = trainfare("alerts", "test", "ada", env=env)
+    done = trainfare("alerts", "test", "ada", env=env, function="tests.cli.variants:impatient")
     assert done.code == 1
     assert NOBODY in done.one_line()
 

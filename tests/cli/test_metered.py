@@ -250,6 +250,7 @@ def test_sql_reads_beside_whoever_has_the_directory_open(held: int, data: Path) 
 
 
 def test_reader_that_leaves_early_is_no_fault(data: Path) -> None:
-    command = f"{sys.executable} -m streams.cli.main sql 'SELECT number FROM numbers(300000)' -f csv --data {data} | head -1"
+    program = f"{sys.executable} -c 'from tests.query.priority import command; command()'"
+    command = f"{program} sql 'SELECT number FROM numbers(300000)' -f csv --data {data} | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("number\n", "")

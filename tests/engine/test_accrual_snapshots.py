@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.tables import JOB_HOURS
@@ -89,7 +89,6 @@ sampled_moments = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     moments(),
     st.lists(st.booleans(), min_size=8, max_size=8),

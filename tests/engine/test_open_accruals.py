@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.decode import decode
@@ -113,7 +113,6 @@ def moments(draw: st.DrawFn) -> list[tuple[int, list[Json], list[Json]]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(moments())
 def test_payments_at_rising_clocks_come_to_the_rows_of_one_payment(
     story: list[tuple[int, list[Json], list[Json]]],
@@ -214,7 +213,6 @@ def test_a_metered_job_that_leaves_has_had_its_last_word() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 600), st.integers(1, 130), st.booleans()), min_size=1, max_size=20))
-@settings(max_examples=50, deadline=None)
 def test_the_newest_winner_is_the_greatest_of_all_whenever_it_is_asked_for(
     samples: list[tuple[int, int, bool]],
 ) -> None:

@@ -19,6 +19,14 @@ _KEPT: Final = LOWERED.replace(
 )
 
 
+def command() -> None:
+    """`trainfare`, in a process of its own, whose query processes keep their priority."""
+    from streams.cli.main import main
+
+    keep(pytest.MonkeyPatch())
+    main()
+
+
 def keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start those of this process without a word about priority."""
     assert _KEPT != LOWERED

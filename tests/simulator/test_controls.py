@@ -8,6 +8,7 @@ from tests.simulator import controls
 from tests.simulator.controls import Break
 from tests.simulator.faults import LATE, Allowed
 from tests.simulator.run import run_seed
+from tests.simulator.seeds import SEEDS
 
 # A process that is killed never begins what it was about to begin.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -68,6 +69,6 @@ def test_a_broken_meter_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch)
 def test_one_line_of_defence_is_enough(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, allowed = HELD[name]
     broken(monkeypatch)
-    for seed in range(25):
+    for seed in range(min(max(SEEDS // 8, 12), 100)):
         found = run_seed(seed, allowed).differences
         assert not found, f"{name}: seed {seed}: {found[:5]}"

@@ -18,11 +18,11 @@ from streams.topics import REFERENCE_TOPICS
 from tests.simulator.faults import LATE, Allowed
 from tests.simulator.known import KNOWN, KNOWN_LATE
 from tests.simulator.run import Result, Run, run_seed
+from tests.simulator.seeds import SEEDS
 
 # A process that is killed never begins what it was about to begin.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "100"))
 PART = 25  # seeds of one test, so that processes can share them
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = range(3, 7)

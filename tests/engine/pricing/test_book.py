@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -170,7 +170,6 @@ contexts = st.builds(
 
 
 @given(st.lists(some_prices, min_size=1, max_size=4), st.lists(contexts, min_size=1, max_size=6))
-@settings(max_examples=200, deadline=None)
 def test_answers_taken_over_and_looked_up_by_index_are_those_of_a_look_at_every_sku(
     news: list[list[PriceEvent]], asked: list[Context]
 ) -> None:
@@ -236,7 +235,6 @@ def test_a_price_leaves_the_answers_alone_in_which_it_has_no_say() -> None:
     st.lists(contexts, min_size=1, max_size=6),
     st.tuples(st.integers(-1, 5), st.integers(1, 4)),
 )
-@settings(max_examples=100, deadline=None)
 def test_a_part_of_time_a_stretch_and_a_difference_are_what_all_steps_say(
     before: list[PriceEvent], news: list[PriceEvent], asked: list[Context], time: tuple[int, int]
 ) -> None:

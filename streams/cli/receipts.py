@@ -36,7 +36,7 @@ _LIST: Final = f"""
 SELECT r.ended AS ended, r.receipt_id AS receipt_id, r.subject_kind AS kind, r.subject_name AS name, r.owner AS owner,
     r.cost_usd AS cost_usd, r.lost_usd AS lost_usd, d.outcomes AS outcomes, r.summary AS summary
 FROM (SELECT * FROM receipts FINAL) AS r {_SENT}
-WHERE {{owner:String}} IN ('', r.owner) ORDER BY r.ended DESC, r.receipt_id LIMIT {{most:UInt32}}"""  # noqa: S608 - of constants
+WHERE {{owner:String}} IN ('', r.owner) ORDER BY r.ended DESC, r.receipt_id LIMIT {{most:UInt64}}"""  # noqa: S608 - of constants
 _FOUND: Final = f"""
 SELECT r.receipt_id AS receipt_id, r.owner AS owner, r.message AS message, d.outcomes AS outcomes
 FROM (SELECT * FROM receipts FINAL WHERE receipt_id = {{id:String}} OR (subject_kind = 'job' AND subject_name = {{id:String}})) AS r {_SENT}

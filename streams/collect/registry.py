@@ -63,7 +63,7 @@ def _table(config: Path, name: str) -> Mapping[str, Any]:
         raise WrongUseError(
             f"{config}: {fault.strerror}; expected a TOML file with a table [{name}]"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+    except (ValueError, RecursionError) as fault:
         raise WrongUseError(f"{config}: {fault}") from None
     table = document.get(name)
     if not isinstance(table, Mapping):

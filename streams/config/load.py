@@ -130,7 +130,7 @@ def _from_file(path: Path, faults: list[Fault]) -> dict[str, _Given]:
         expected = f"expected a readable file ({fault.strerror})"
         faults.append(Fault("settings file", str(path), expected, "its name"))
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+    except (ValueError, RecursionError) as fault:
         faults.append(Fault("settings file", str(path), f"expected TOML ({fault})", "its content"))
         return {}
     given: dict[str, _Given] = {}

@@ -89,6 +89,10 @@ QUESTIONS = [
     ("costs", "--metric", "m1", "--by", "team,label:tier,reason", "--per", "day", "--format", "json"),
     ("idle", "--by", "node", "--per", "day"),
     ("idle", "--findings", "--format", "csv"),
+    ("receipts", "show", "--owner", "ada"),
+    ("budgets",),
+    ("gate", "--team", "vision"),
+    ("alerts", "why", "b"),
     ("explain", "b"),
     ("explain", ODD_ID, "--format", "csv"),
     ("explain", "a", "--minute", "--format", "json"),
@@ -98,6 +102,7 @@ QUESTIONS = [
     ("sql", "DROP TABLE jobs"),
     ("sql", "SELECT nothing FROM job_costs"),
     ("explain", "nobody"),
+    ("receipts", "show", "nobody"),
     ("estimate", "--of", "nobody"),
 ]
 

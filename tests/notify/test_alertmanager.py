@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from schemas.escaping import visible
 from streams.clock import ManualClock
 from streams.engine.alerts.alert import Address
 from streams.notify.alertmanager import alertmanager_body
@@ -81,6 +82,25 @@ def test_an_alert_about_a_team_bears_its_name_though_nobody_owns_it() -> None:
     (sent,) = json.loads(alertmanager_body([alert], Links(), NOW_MS, MINUTE_MS))
     assert sent["labels"]["team"] == "vision"
     assert not {"owner", "project", "job"} & set(sent["labels"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ['x",severity="page', "a\nseverity: page", "\ud800\u202e\x1b[31m", "{{ .Labels.owner }}", "x" * 256],
+)
+def test_a_name_is_the_value_of_its_label_and_nothing_else(name: str) -> None:
+    usual, hostile = (
+        json.loads(alertmanager_body([alert], Links("https://fare.example.com"), NOW_MS, MINUTE_MS))[0]
+        for alert in (
+            an_alert(severity="ticket"),
+            an_alert(name, severity="ticket", owner=name, team=name, project=name, summary=f"{name} burns"),
+        )
+    )
+    for part in ("labels", "annotations"):
+        assert hostile[part].keys() == usual[part].keys()
+        assert all(value.isprintable() for value in hostile[part].values())
+    assert (hostile["labels"]["severity"], hostile["labels"]["alertname"]) == ("ticket", "burn_fast")
+    assert hostile["labels"]["job"] == hostile["labels"]["owner"] == visible(name)
 
 
 def test_a_resolved_one_ends_in_the_past_by_whatever_clock() -> None:

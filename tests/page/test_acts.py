@@ -215,6 +215,22 @@ def test_the_link_of_a_message_opens_what_it_says_once(
     page.evaluate("sessionStorage.clear()")
 
 
+@pytest.mark.parametrize("act", ["ack", "silence", "planned", "anything"])
+def test_a_link_writes_nothing_before_its_reader_agrees_token_or_not(
+    board: Board, script: Script, alert: dict[str, Any], act: str
+) -> None:
+    page = board().page
+    page.evaluate(f"sessionStorage.setItem('trainfare.write-token', '{script.write_token}')")
+    page.goto(f"{page.url.partition('#')[0]}?x#alert={alert['alert_id']}&do={act}")
+    expect(page.locator("dialog")).to_be_visible()
+    page.wait_for_timeout(300)
+    assert not script.records
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    assert not script.records
+    page.evaluate("sessionStorage.clear()")
+
+
 def test_a_link_where_nothing_may_be_written_says_how_to_change_that(
     board: Board, script: Script, alert: dict[str, Any]
 ) -> None:

@@ -105,6 +105,34 @@ def test_a_file_that_is_none_is_refused(text: str, says: str) -> None:
     assert says in str(refused.value)
 
 
+_ONE = '[[rule]]\nname = "a"\nrule = "traffic"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{_ONE}x = {'[' * 2_000}{']' * 2_000}\n", "f.toml: no TOML of rules: nested too deeply"),
+        (_ONE + "x = " + "[\n" * 5_000 + "]\n" * 5_000, "f.toml: no TOML of rules: nested too deeply"),
+        (f"{_ONE}thresholds = {{ ratio = 1{'0' * 4_000} }}\n", "f.toml line 1: [[rule]] 1 ('a'): "),
+        (f"{_ONE}thresholds = {{ ratio = 1{'0' * 4_200} }}\n", "f.toml line 4: more than 4096 characters"),
+        (f"{'.'.join('a' * 50_000)} = 1\n", "f.toml line 1: more than 4096 characters; break it"),
+        ("#\n" * 2**19 + _ONE, "f.toml: more than 1048576 characters"),
+        (
+            "".join(f'[[rule]]\nname = "{k}"\nrule = "traffic"\n' for k in range(1_001)),
+            "f.toml: 1001 rules, 1000 at most",
+        ),
+        (f"{_ONE}thresholds = {{ ratio = inf }}\n", "thresholds.ratio: got inf, expected a number"),
+        (f"{_ONE}thresholds = {{ ratio = nan }}\n", "thresholds.ratio: got nan, expected a number"),
+    ],
+)
+def test_a_hostile_file_costs_little_and_is_refused_in_one_short_line(text: str, says: str) -> None:
+    with pytest.raises(WrongUseError) as refused:
+        rule_records("f.toml", text, NOW_MS)
+    assert says in str(refused.value)
+    assert len(str(refused.value)) < 400
+    assert "\n" not in str(refused.value)
+
+
 def test_all_faults_are_reported_at_once_up_to_a_number() -> None:
     text = "".join(f'[[rule]]\nname = "r{k}"\nrule = "none"\n' for k in range(23))
     with pytest.raises(WrongUseError) as refused:

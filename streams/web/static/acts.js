@@ -96,6 +96,16 @@ export class Acts {
     return this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS) }, "Acknowledged");
   }
 
+  /** A link alone writes nothing: whoever follows it is asked first. */
+  async acknowledgeFromLink(alert) {
+    const given = await ask(`Acknowledge ${alert.rule} of ${visible(alert.subject.name)}?`, [
+      { name: "comment", label: "Why (optional)" },
+    ], "Acknowledge");
+    if (!given) return;
+    const comment = given.comment ? { comment: given.comment } : {};
+    await this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS), ...comment }, "Acknowledged");
+  }
+
   silence(alert, hours) {
     return this.write({ kind: "silence", ...about(alert), until_ms: this.after(hours) }, "Silenced");
   }
@@ -184,7 +194,7 @@ export class Acts {
     if (alert.status !== "firing") tell("This alert has cleared.");
     else if (!this.allowed) tell("This worker takes no acts: set web.write_token (TRAINFARE_WEB_WRITE_TOKEN).", "bad");
     else if (act === "planned" && plannable(alert)) this.plan(alert);
-    else if (act === "ack") this.acknowledge(alert);
+    else if (act === "ack") this.acknowledgeFromLink(alert);
     else this.silenceFromLink(alert);
   }
 }

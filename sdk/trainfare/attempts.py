@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +20,7 @@ try:
 except ImportError:  # no Unix
     fcntl = None  # type: ignore[assignment]  # its absence is asked for below
 
+_LOCK_TRIES, _LOCK_AGAIN_S = 50, 0.01
 #: Variables of launchers that count restarts from 0.
 _RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
 #: And such as count attempts from 1.
@@ -96,11 +98,23 @@ def _counted(path: Path, at_least: int) -> int:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Of two processes that count at once one waits for the other."""
+    """Of two processes that count at once one waits for the other, but not for long: it may be a stopped one."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_CLOEXEC", 0), 0o600)
     try:
-        if fcntl is not None:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for _ in range(_LOCK_TRIES):
+            if _is_locked(descriptor):
+                break
+            time.sleep(_LOCK_AGAIN_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

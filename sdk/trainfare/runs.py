@@ -111,9 +111,11 @@ class Run:
                 return
             self._progress.update(values)
             if quality:
-                kept = self._quality
-                for name, value in quality.items():
-                    kept[name] = value if type(value) is float else _detached(value)
+                self._quality.update(quality)
+                for value in quality.values():
+                    if value.__class__ is not float:
+                        self._quality.update({name: _detached(each) for name, each in quality.items()})
+                        break
         except Exception:  # nothing that training passes here may stop it
             return
 

@@ -155,9 +155,9 @@ class Sender:
         return self._spool is not None and self._spool_again_s <= now_s
 
     def _is_hopeless(self) -> bool:
-        """Nothing is gained by trying again at the end: nothing is taken, or all is safe on disk."""
+        """Nothing is gained by trying again at the end: it was away for long, or all is safe on disk."""
         return bool(self._tries_at_close) and (
-            self._wait_s >= _MENDED_WAIT_S or (self._spool is not None and not self._waiting)
+            self._wait_s >= _LONGEST_WAIT_S or (self._spool is not None and not self._waiting)
         )
 
     def _send_some(self) -> None:

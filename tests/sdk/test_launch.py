@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +15,7 @@ import trainfare
 from trainfare import attempts, launch
 
 from tests.sdk.endpoint import Endpoint
+from tests.sdk.scripts import SDK
 
 
 @pytest.mark.parametrize(
@@ -180,6 +185,36 @@ def test_a_launcher_that_begins_to_count_again_does_not_repeat_an_attempt(
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     assert attempts.next_attempt("run-7") == 3
     assert attempts.current_attempt("run-7") == 3
+
+
+def test_many_that_count_at_once_have_numbers_of_their_own(tmp_path: Path) -> None:
+    text = "import sys\nfrom trainfare import attempts\nsys.stdin.readline()\nprint(attempts.next_attempt('run-7'))"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", text],
+            env={**os.environ, "PYTHONPATH": str(SDK)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert sorted(int(process.communicate(timeout=60)[0]) for process in processes) == [1, 2, 3, 4]
+
+
+def test_a_process_that_stopped_while_it_counted_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "_LOCK_AGAIN_S", 0.0)
+    assert attempts.next_attempt("run-7") == 1
+    (lock,) = (tmp_path / "state").glob("*.lock")
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert attempts.next_attempt("run-7") == 2
 
 
 def test_a_directory_that_cannot_be_written_means_the_first_attempt(

@@ -50,11 +50,11 @@ from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
 from streams.worker.ingest.dead_letters import DeadLetterProducer
 from streams.worker.ingest.log_time import LogTime
-from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
+from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
+from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.ledger_rules.known_log import known_log
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
-from streams.worker.ledger_rules.memory import SHARD
-from streams.worker.ledger_rules.verdict_rows import VerdictWriter
+from streams.worker.ledger_rules.rule_rows import RuleRowWriter
 from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.ports import ShardFactory
@@ -118,7 +118,9 @@ def notifier_of(
     return lambda addresses: Notifier(store, addresses, options, clock)
 
 
-def desk_of(settings: Settings, store: Store, clock: Clock) -> Callable[[VerdictWriter], ActionDesk]:
+def requester_of(
+    settings: Settings, store: Store, clock: Clock
+) -> Callable[[RuleRowWriter], ActionRequester]:
     """Return a function that makes what asks for the actions of budgets."""
     actions, alerts = settings.actions, settings.alerts
     secret = actions.webhook_secret or alerts.webhook_secret
@@ -130,7 +132,7 @@ def desk_of(settings: Settings, store: Store, clock: Clock) -> Callable[[Verdict
         max_attempts=alerts.max_attempts,
     )
     sender = Sender(ReceiverGuard(alerts.allow_hosts), timeout_ms=alerts.timeout_ms)
-    return lambda writer: ActionDesk(store, writer, sender, options, clock)
+    return lambda writer: ActionRequester(store, writer, sender, options, clock)
 
 
 def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
@@ -283,7 +285,7 @@ class Worker:
             worker.shard_manager.reference,
             worker.shard_manager.checkpointer.alert_sink,
             self._clock,
-            desk_of(self._settings, store, self._clock),
+            requester_of(self._settings, store, self._clock),
             links=links_of(self._settings),
             known_log=lambda: known_log(probe.probed, kafka.partitions, kafka.topic_prefix),
         )

@@ -91,7 +91,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         "alerts",
         "Alerts and those who get them.",
         (
-            ("test", "alerts_trial:trial", "trainfare alerts test ada"),
+            ("test", "alerts_test:send_test", "trainfare alerts test ada"),
             (
                 "why",
                 "alerts_why:why",

@@ -13,8 +13,8 @@ from typing import Final
 from sinks.port import Store
 from streams.clock import Clock
 from streams.worker.ledger_rules.hourly import HOURS_KEY
+from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
-from streams.worker.ledger_rules.memory import SHARD
 from streams.worker.ledger_rules.reader import LATE_MS
 from streams.worker.shards.shard_manager import ShardManager
 

@@ -15,13 +15,13 @@ from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
+from streams.worker.ledger_rules.budget_judge import BudgetJudge
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.hourly import stretches
-from streams.worker.ledger_rules.judging import BudgetJudge
-from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
-from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
-from streams.worker.receipts.receipt_desk import ReceiptDesk
+from streams.worker.ledger_rules.rule_rows import RuleRowWriter, rows_of
+from streams.worker.receipts.receipt_issuer import ReceiptIssuer
 from streams.worker.receipts.receipt_reader import DAY_MS
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import NoAlertSink
@@ -46,24 +46,24 @@ async def judge_log(
         return []
     known = await threads.run(store.meta.get, JUDGED_KEY)
     since_ms = None if known is None else int(known)
-    memory = AlertMemory(store)
+    memory = KnownAlerts(store)
     judge, fleet = BudgetJudge(reader, memory), FleetJudge(store, memory)
-    writer = VerdictWriter(store, lambda: True)
-    desk = ReceiptDesk(store, writer, NoAlertSink(), links)
+    writer = RuleRowWriter(store, lambda: True)
+    issuer = ReceiptIssuer(store, writer, NoAlertSink(), links)
     found: list[Alert] = []
     begin_ms = first_ms if since_ms is None else since_ms
     for controls, span in stretches(view, begin_ms, end_ms, _STEP_MS):
         # An hour before them: rates are those of the last hour.
         from_ms = (span.since_ms // HOUR_MS - 1) * HOUR_MS
-        verdict = await threads.run(judge.judge, controls, Minutes(since_ms, span.until_ms), from_ms)
-        verdict.alerts.extend(await threads.run(fleet.judge, controls, *span))
-        await threads.run(writer.write, owner, rows_of(owner, verdict))
-        memory.stored(verdict.alerts)
-        found += verdict.alerts
+        changes = await threads.run(judge.judge, controls, Minutes(since_ms, span.until_ms), from_ms)
+        changes.alerts.extend(await threads.run(fleet.judge, controls, *span))
+        await threads.run(writer.write, owner, rows_of(owner, changes))
+        memory.stored(changes.alerts)
+        found += changes.alerts
         from_day_ms = max((first_ms if since_ms is None else since_ms) - DAY_MS, 0)
         accrued = Accrued(span.until_ms, span.until_ms)
         while controls.receipts and (
-            issued := await desk.issue(owner, controls.receipts, accrued, from_day_ms)
+            issued := await issuer.issue(owner, controls.receipts, accrued, from_day_ms)
         ):
             found += issued
         since_ms = span.until_ms

@@ -16,7 +16,7 @@ from streams.engine.ledger_rules.budget_used import BUDGET_USED
 from streams.engine.ledger_rules.findings import budget_alert_id
 from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import BudgetSubject, Run
-from streams.worker.ledger_rules.memory import RULES
+from streams.worker.ledger_rules.known_alerts import RULES
 from streams.worker.ledger_rules.reader import Accrued
 from tests.oracle.budgets import PERCENTS, budget_told, reached
 from tests.oracle.model import MINUTE_MS, Tables

@@ -16,13 +16,13 @@ from streams.clock import Clock
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
-from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
+from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
+from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
-from streams.worker.ledger_rules.memory import SHARD
 
 if TYPE_CHECKING:
-    from streams.worker.ledger_rules.judging import LedgerVerdict
+    from streams.worker.ledger_rules.budget_judge import LedgerChanges
     from streams.worker.ledger_rules.ledger_rules import _Duty
     from streams.worker.ledger_rules.reader import Accrued
     from streams.worker.shards.owned_shard import OwnedShard
@@ -122,7 +122,7 @@ class Judge(LedgerRules):
         duty = self._duty
         return 0 if duty is None else min(duty.judged_ms or 0, duty.hours.judged_ms or 0)
 
-    async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerVerdict | None:
+    async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerChanges | None:
         is_due = duty.judged_ms is None or accrued.until_ms > duty.judged_ms
         if is_due and (lacking := self.mailbox.lacking(accrued)):
             self.mailbox.guessed_ms = max(self.mailbox.guessed_ms, accrued.until_ms)
@@ -144,7 +144,7 @@ def judge_of(worker: Worker, mailbox: Mailbox, clock: Clock, is_member: Callable
         manager.reference,
         manager.checkpointer.alert_sink,
         clock,
-        lambda writer: ActionDesk(
+        lambda writer: ActionRequester(
             worker.store, writer, SlowSender(worker, mailbox), actions, clock, lambda: 1.0
         ),
         known_log=Probed(worker, clock),

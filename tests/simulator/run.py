@@ -181,7 +181,7 @@ class Run(Lives):
         first = [worker for worker in live if 0 in worker.shard_manager.owned]
         rules = None if len(first) != 1 else first[0].ledger_rules
         until_ms = -(-self.script.end_ms // MINUTE_MS) * MINUTE_MS
-        if rules is None or rules.desk is None or rules.done_ms < until_ms or rules.desk.waiting:
+        if rules is None or rules.requester is None or rules.done_ms < until_ms or rules.requester.waiting:
             return False
         self.judged_ms = rules.done_ms
         posts = [worker.notifier for worker in live if worker.notifier is not None]

@@ -20,11 +20,11 @@ from streams.clock import Clock, ManualClock
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.notify.webhooks.sender import Sender
-from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
-from streams.worker.ledger_rules.judging import LedgerVerdict
+from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
+from streams.worker.ledger_rules.budget_judge import LedgerChanges
 from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
-from streams.worker.ledger_rules.verdict_rows import VerdictWriter
+from streams.worker.ledger_rules.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.storing.versions import VersionClock
 from tests.notify.scripted_sender import Office, ScriptedSender
@@ -164,15 +164,15 @@ class Life:
             self.reference,
             self.office.notifier,
             clock,
-            None if actions is None else self._desk(store, actions, sender or ScriptedSender()),
+            None if actions is None else self._requester(store, actions, sender or ScriptedSender()),
             known_log=known_log,
         )
         self.office.notifier.resume([0])
 
-    def _desk(
+    def _requester(
         self, store: ClickHouseStore, options: ActionOptions, sender: Sender
-    ) -> Callable[[VerdictWriter], ActionDesk]:
-        return lambda writer: ActionDesk(store, writer, sender, options, self.signed_by, lambda: 1.0)
+    ) -> Callable[[RuleRowWriter], ActionRequester]:
+        return lambda writer: ActionRequester(store, writer, sender, options, self.signed_by, lambda: 1.0)
 
     def say(self, *controls: tuple[str, str, dict[str, Any]], log_ms: int = 0, time_ms: int = 1) -> None:
         """Read controls (kind, name, fields)."""
@@ -185,12 +185,12 @@ class Life:
             news.append((log_ms, key, event))
         self.reference.extend([], news, self.reference.book, standing)
 
-    async def step(self) -> LedgerVerdict | None:
+    async def step(self) -> LedgerChanges | None:
         found = await self.rules.step()
         await self.rules.issue_receipts()
         await self.office.work()
-        if self.rules.desk is not None and self.owner is not None:
-            await self.rules.desk.send_due(self.owner)
+        if self.rules.requester is not None and self.owner is not None:
+            await self.rules.requester.send_due(self.owner)
         return found
 
     @property

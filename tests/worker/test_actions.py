@@ -26,7 +26,7 @@ from streams.clock import ManualClock, SystemClock
 from streams.notify.webhooks.guard import ReceiverGuard
 from streams.notify.webhooks.sender import Sender
 from streams.notify.webhooks.signing import Signer
-from streams.worker.ledger_rules.action_desk import ActionOptions
+from streams.worker.ledger_rules.action_requester import ActionOptions
 from tests.notify.scripted_sender import BUSY, SECRET, ScriptedSender, run
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import MINUTE_MS, T0, Ledger, Life, at, opened
@@ -180,8 +180,8 @@ def test_a_sweep_stops_within_a_percent_of_its_budget_and_the_grace(
             await play(life, fleet, 1)
             for _ in range(3):  # 16 requests at a time
                 assert life.owner is not None
-                assert life.rules.desk is not None
-                await life.rules.desk.send_due(life.owner)
+                assert life.rules.requester is not None
+                await life.rules.requester.send_due(life.owner)
             stopped = {line.split()[-1] for line in called(commands) if "--signal" not in line}
             if stopped and fleet.live:
                 # The minute in which they were asked to stop is paid as well.
@@ -336,9 +336,9 @@ def test_a_restart_asks_again_under_the_same_key_and_two_workers_ask_once(store:
         await two.step()
         assert [sent.body["data"]["action"] for sent in second.sent] == ["checkpoint"]
         await one.step()  # it was not dead
-        assert one.rules.desk is not None
+        assert one.rules.requester is not None
         assert one.owner is not None
-        await one.rules.desk.send_due(one.owner)
+        await one.rules.requester.send_due(one.owner)
         keys = {sent.headers["idempotency-key"] for sent in first.sent + second.sent}
         assert len(keys) == 1
 

@@ -16,7 +16,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
-from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at, opened
@@ -34,7 +34,7 @@ class World:
     def __init__(self, store: ClickHouseStore) -> None:
         self._store = store
         self._waiting: dict[str, list[dict[str, Any]]] = {}
-        self.memory = AlertMemory(store)
+        self.memory = KnownAlerts(store)
         self.version = 0
         self.since_ms = T0
 
@@ -158,7 +158,7 @@ def test_retry_overhead_needs_three_attempts_and_ten_dollars(world: World) -> No
     )
     works(world, alert)
     world.since_ms = T0
-    world.memory = AlertMemory(world.store)
+    world.memory = KnownAlerts(world.store)
     once = ("rule", "once", {"rule": "retry_overhead", "thresholds": {"attempts": 1, "least_usd": 9}})
     opened = [each[:2] for each in said(world.look(1, once), "retry_overhead")]
     assert opened == [("once", "firing")]
@@ -299,7 +299,7 @@ def test_the_same_hours_again_change_nothing_and_a_new_owner_goes_on(world: Worl
     from streams.engine.alerts.rows import alerts_table
 
     world.store.insert(ALERTS, alerts_table([opened_alert], 0, 1), "stored")
-    world.memory = AlertMemory(world.store)
+    world.memory = KnownAlerts(world.store)
     assert said(world.look(2), "owner_coverage") == []
 
 

@@ -11,7 +11,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.ledger_rules.job_kinds import kinds_of
 from streams.engine.ledger_rules.oversized import FirstRate, History, judged_ms
-from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world
 
@@ -79,11 +79,11 @@ def test_short_looks_and_a_new_owner_tell_the_same(world: World) -> None:
     begin(world, "test-72", 66, 60)
     changes = [each for _ in range(60) for each in world.look(1 / 12)]
     assert told(changes) == {"test-72": [("firing", 75), ("resolved", 300)]}
-    world.memory = AlertMemory(world.store)  # another owner, before anything was stored
+    world.memory = KnownAlerts(world.store)  # another owner, before anything was stored
     world.since_ms = T0 + 70 * M
     assert told(world.look(1 / 12)) == {"test-72": [("firing", 75)]}
     world.store.insert(ALERTS, alerts_table(changes[:1], 0, 1), "stored")
-    world.memory = AlertMemory(world.store)
+    world.memory = KnownAlerts(world.store)
     world.since_ms = T0 + 70 * M
     assert told(world.look(4)) == {"test-72": [("resolved", 300)]}
 

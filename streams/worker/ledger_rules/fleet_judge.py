@@ -26,7 +26,7 @@ from streams.engine.ledger_rules.fleet_rules import (
     settings_of,
 )
 from streams.worker.ledger_rules import fleet_sql
-from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
@@ -37,7 +37,7 @@ _FLEET: Final = "fleet"
 class FleetJudge:
     """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for `oversized` at five minutes."""
 
-    def __init__(self, store: SqlStore, memory: AlertMemory) -> None:
+    def __init__(self, store: SqlStore, memory: KnownAlerts) -> None:
         self._store = store
         self._memory = memory
         self._oversized = OversizedJudge(store)

@@ -14,8 +14,8 @@ from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
-from streams.worker.ledger_rules.memory import AlertMemory
-from streams.worker.ledger_rules.verdict_rows import VerdictWriter
+from streams.worker.ledger_rules.known_alerts import KnownAlerts
+from streams.worker.ledger_rules.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard
 
 HOURS_KEY: Final = "hours_judged_ms"
@@ -44,7 +44,7 @@ def stretches(
 class HourlyJudge:
     """The judge of one owner of shard 0, and the last minute that it has judged; the calls block."""
 
-    def __init__(self, store: Store, memory: AlertMemory, view: ReferenceView) -> None:
+    def __init__(self, store: Store, memory: KnownAlerts, view: ReferenceView) -> None:
         self.judge = FleetJudge(store, memory)
         self.view = view
         self.judged_ms: int | None = None
@@ -60,7 +60,7 @@ class HourlyJudge:
         self.judged_ms = max(self.judged_ms, until_ms - _BACK_MS, 0)
         return self.judged_ms
 
-    def keep(self, writer: VerdictWriter, owner: OwnedShard) -> None:
+    def keep(self, writer: RuleRowWriter, owner: OwnedShard) -> None:
         """Store the last whole hour that was judged, for the next owner.
 
         Raises:

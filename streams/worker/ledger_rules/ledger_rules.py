@@ -20,14 +20,14 @@ from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
-from streams.worker.ledger_rules.action_desk import ActionDesk
+from streams.worker.ledger_rules.action_requester import ActionRequester
+from streams.worker.ledger_rules.budget_judge import BudgetJudge, BudgetState, LedgerChanges
 from streams.worker.ledger_rules.hourly import HourlyJudge, stretches
-from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, LedgerVerdict
+from streams.worker.ledger_rules.known_alerts import SHARD, KnownAlerts
 from streams.worker.ledger_rules.known_log import KnownLog
-from streams.worker.ledger_rules.memory import SHARD, AlertMemory
 from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
-from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
-from streams.worker.receipts.receipt_desk import ReceiptDesk
+from streams.worker.ledger_rules.rule_rows import RuleRowWriter, rows_of
+from streams.worker.receipts.receipt_issuer import ReceiptIssuer
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
 
@@ -44,7 +44,7 @@ class _Duty:
     ) -> None:
         self.owner = ref(owner)  # a shard is megabytes
         self.reader = LedgerReader(store, late_ms)
-        self.memory = AlertMemory(store)
+        self.memory = KnownAlerts(store)
         self.judge = BudgetJudge(self.reader, self.memory)
         self.hours = HourlyJudge(store, self.memory, view.again())
         self.view = view
@@ -80,7 +80,7 @@ class LedgerRules:
         reference: ReferenceLog,
         alert_sink: AlertSink,
         clock: Clock,
-        desk: Callable[[VerdictWriter], ActionDesk] | None = None,
+        requester: Callable[[RuleRowWriter], ActionRequester] | None = None,
         late_ms: int = LATE_MS,
         links: Links = NO_LINKS,
         known_log: Callable[[], KnownLog] | None = None,
@@ -94,7 +94,7 @@ class LedgerRules:
             reference: Prices and controls by log time.
             alert_sink: Sends alerts whose rows are stored.
             clock: Its `now_ms` is log time.
-            desk: Makes what asks for the actions of budgets; None: nothing is asked for.
+            requester: Makes what asks for the actions of budgets; None: nothing is asked for.
             late_ms: How much log time a late shard is waited for.
             links: What the links of receipts begin with.
             known_log: Where the log of all shards ends; None: nobody can say.
@@ -107,10 +107,10 @@ class LedgerRules:
         self._late_ms = late_ms
         self._known_log = known_log
         self._threads = Threads("ledger-rules")
-        self._writer = VerdictWriter(store, is_member)
+        self._writer = RuleRowWriter(store, is_member)
         self._duty: _Duty | None = None
-        self.desk = None if desk is None else desk(self._writer)
-        self._receipts = ReceiptDesk(store, self._writer, alert_sink, links)
+        self.requester = None if requester is None else requester(self._writer)
+        self._receipts = ReceiptIssuer(store, self._writer, alert_sink, links)
         self._settled: _Settled | None = None
         self._said_late: tuple[int, ...] = ()
         self.states: list[BudgetState] = []
@@ -133,8 +133,8 @@ class LedgerRules:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._repeated(self.step))
             group.create_task(self._repeated(self.issue_receipts))
-            if self.desk is not None:
-                group.create_task(self.desk.run(self._owner))
+            if self.requester is not None:
+                group.create_task(self.requester.run(self._owner))
 
     async def _repeated(self, step: Callable[[], Awaitable[object]]) -> None:
         while True:
@@ -152,7 +152,7 @@ class LedgerRules:
                 )
             await asyncio.sleep(EVERY_S)
 
-    async def step(self) -> LedgerVerdict | None:
+    async def step(self) -> LedgerChanges | None:
         """Judge the minutes that all shards have stored since the last call; return None if there are none.
 
         Raises:
@@ -161,54 +161,54 @@ class LedgerRules:
         owner = self._owner()
         if owner is None:
             self._duty = self._settled = None
-            if self.desk is not None:
-                self.desk.forget()
+            if self.requester is not None:
+                self.requester.forget()
             return None
         duty = self._duty
         if duty is None or duty.owner() is not owner:
             duty = self._duty = _Duty(
                 owner, self._store, self._reference.view(), self._clock.now_ms(), self._late_ms
             )
-            if self.desk is not None:
-                self.desk.forget()
+            if self.requester is not None:
+                self.requester.forget()
         log = None if self._known_log is None else self._known_log()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
         if accrued is None:
             return None
-        verdict = await self._judge_minutes(duty, owner, accrued)
+        changes = await self._judge_minutes(duty, owner, accrued)
         await self._judge_hours(duty, owner, accrued.complete_ms)
-        return verdict
+        return changes
 
-    async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerVerdict | None:
+    async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerChanges | None:
         if duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms:
             return None
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         controls = duty.controls_at(accrued.until_ms)
         minutes = Minutes(duty.judged_ms, accrued.until_ms)
-        verdict = await self._threads.run(duty.judge.judge, controls, minutes)
-        await self._store_and_tell(duty, owner, verdict)
-        self.states = verdict.states
+        changes = await self._threads.run(duty.judge.judge, controls, minutes)
+        await self._store_and_tell(duty, owner, changes)
+        self.states = changes.states
         if controls.receipts:
             self._settled = _Settled(owner, accrued, controls.receipts)
-        if self.desk is not None:
-            await self.desk.plan(owner, duty.reader, verdict.states, controls)
+        if self.requester is not None:
+            await self.requester.plan(owner, duty.reader, changes.states, controls)
         duty.judged_ms = self.judged_ms = accrued.until_ms
-        return verdict
+        return changes
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, complete_ms: int) -> None:
         since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
         for controls, span in stretches(duty.hours.view, since_ms, complete_ms):
             alerts = await self._threads.run(duty.hours.judge.judge, controls, *span)
-            await self._store_and_tell(duty, owner, LedgerVerdict(span.until_ms, alerts))
+            await self._store_and_tell(duty, owner, LedgerChanges(span.until_ms, alerts))
             duty.hours.judged_ms = span.until_ms
         await self._threads.run(duty.hours.keep, self._writer, owner)
 
-    async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, verdict: LedgerVerdict) -> None:
-        await self._threads.run(self._writer.write, owner, rows_of(owner, verdict))
-        duty.memory.stored(verdict.alerts)
-        if verdict.alerts and not owner.gone:
-            self._alert_sink.offer(verdict.alerts, SHARD)
+    async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> None:
+        await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
+        duty.memory.stored(changes.alerts)
+        if changes.alerts and not owner.gone:
+            self._alert_sink.offer(changes.alerts, SHARD)
 
     async def issue_receipts(self) -> None:
         """Store and send receipts of what ended until the last judged minute.

@@ -13,11 +13,11 @@ import pyarrow as pa
 from schemas.columns import instants, money
 from schemas.receipt_table import RECEIPTS, SCHEMAS
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.worker.ledger_rules.verdict_rows import VerdictRows, token
+from streams.worker.ledger_rules.rule_rows import RuleRows, token
 from streams.worker.receipts.receipt import Receipt
 
 
-def receipt_rows(receipts: Sequence[Receipt], version: int) -> VerdictRows:
+def receipt_rows(receipts: Sequence[Receipt], version: int) -> RuleRows:
     """Build the rows of one insert."""
     columns: dict[str, object] = {
         "receipt_id": [each.receipt_id for each in receipts],
@@ -35,7 +35,7 @@ def receipt_rows(receipts: Sequence[Receipt], version: int) -> VerdictRows:
         "version": pa.array([version] * len(receipts), pa.uint64()),
     }
     table = pa.Table.from_pydict(columns, schema=SCHEMAS[RECEIPTS])
-    return VerdictRows(RECEIPTS, table, token(RECEIPTS, version, receipts))
+    return RuleRows(RECEIPTS, table, token(RECEIPTS, version, receipts))
 
 
 def _money(nano: list[int]) -> pa.Array:

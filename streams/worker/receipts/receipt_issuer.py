@@ -14,7 +14,7 @@ from streams.notify.links import Links
 from streams.notify.notice import Notice, notice_of
 from streams.threads import Threads
 from streams.worker.ledger_rules.reader import Accrued
-from streams.worker.ledger_rules.verdict_rows import VerdictWriter
+from streams.worker.ledger_rules.rule_rows import RuleRowWriter
 from streams.worker.receipts.digest_reader import DigestReader
 from streams.worker.receipts.receipt import Receipt
 from streams.worker.receipts.receipt_reader import DAY_MS, ReceiptReader
@@ -23,10 +23,10 @@ from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
 
 
-class ReceiptDesk:
+class ReceiptIssuer:
     """Call `issue` whenever more is settled, until it returns nothing."""
 
-    def __init__(self, store: Store, writer: VerdictWriter, alert_sink: AlertSink, links: Links) -> None:
+    def __init__(self, store: Store, writer: RuleRowWriter, alert_sink: AlertSink, links: Links) -> None:
         self._reader = ReceiptReader(store, links)
         self._digests = DigestReader(store, links)
         self._writer = writer

@@ -20,7 +20,7 @@ RULES: Final = (BUDGET_USED, BUDGET_FORECAST, *FLEET_RULES)
 SHARD: Final = 0
 
 
-class AlertMemory:
+class KnownAlerts:
     """Rows by alert id; `known` ids that have no row were looked for."""
 
     def __init__(self, store: Rows) -> None:

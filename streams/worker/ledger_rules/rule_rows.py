@@ -1,4 +1,4 @@
-"""The rows of a verdict, alerts and what budgets have used, and their way into the store.
+"""The rows of a changes, alerts and what budgets have used, and their way into the store.
 
 It must not judge. Rows are built on the event loop, where versions are counted, and stored in a thread.
 """
@@ -21,8 +21,8 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import HOUR_MS
-from streams.worker.ledger_rules.judging import BudgetState, LedgerVerdict
-from streams.worker.ledger_rules.memory import SHARD
+from streams.worker.ledger_rules.budget_judge import BudgetState, LedgerChanges
+from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.shards.owned_shard import OwnedShard
 
 _GPU_HOUR: Final = HOUR_MS * 1_000
@@ -70,7 +70,7 @@ def no_use_table(at_ms: int, version: int) -> pa.Table:
     )
 
 
-class VerdictRows(NamedTuple):
+class RuleRows(NamedTuple):
     """Rows of one insert."""
 
     table: str
@@ -78,30 +78,30 @@ class VerdictRows(NamedTuple):
     token: str
 
 
-def rows_of(owner: OwnedShard, verdict: LedgerVerdict) -> list[VerdictRows]:
-    """Build the rows of a verdict; alerts last, as they are what is sent."""
-    found: list[VerdictRows] = []
-    states = verdict.stored_states
-    if states or verdict.is_last_gone:
+def rows_of(owner: OwnedShard, changes: LedgerChanges) -> list[RuleRows]:
+    """Build the rows of a changes; alerts last, as they are what is sent."""
+    found: list[RuleRows] = []
+    states = changes.stored_states
+    if states or changes.is_last_gone:
         version = owner.versions.next()
-        rows = use_table(states, version) if states else no_use_table(verdict.until_ms, version)
-        content: list[object] = [*states] or [verdict.until_ms]
-        found.append(VerdictRows(BUDGET_USE, rows, token(BUDGET_USE, version, content)))
-    for alerts in in_order(verdict.alerts):
+        rows = use_table(states, version) if states else no_use_table(changes.until_ms, version)
+        content: list[object] = [*states] or [changes.until_ms]
+        found.append(RuleRows(BUDGET_USE, rows, token(BUDGET_USE, version, content)))
+    for alerts in in_order(changes.alerts):
         version = owner.versions.next()
         rows = alerts_table(alerts, SHARD, version)
-        found.append(VerdictRows(ALERTS, rows, token("ledger-alerts", version, alerts)))
+        found.append(RuleRows(ALERTS, rows, token("ledger-alerts", version, alerts)))
     return found
 
 
-class VerdictWriter:
+class RuleRowWriter:
     """Stores rows while the group counts this worker as a member."""
 
     def __init__(self, store: Rows, is_member: Callable[[], bool]) -> None:
         self._store = store
         self._is_member = is_member
 
-    def write(self, owner: OwnedShard, inserts: Sequence[VerdictRows]) -> None:
+    def write(self, owner: OwnedShard, inserts: Sequence[RuleRows]) -> None:
         """Store in order; blocks.
 
         Raises:

@@ -44,9 +44,9 @@ from streams.worker.ledger_rules.action_rows import (
     row_of,
     stored_actions,
 )
-from streams.worker.ledger_rules.judging import BudgetState
+from streams.worker.ledger_rules.budget_judge import BudgetState
 from streams.worker.ledger_rules.reader import LedgerReader
-from streams.worker.ledger_rules.verdict_rows import VerdictRows, VerdictWriter, token
+from streams.worker.ledger_rules.rule_rows import RuleRows, RuleRowWriter, token
 from streams.worker.shards.owned_shard import OwnedShard
 
 logger = logging.getLogger(__name__)
@@ -78,13 +78,13 @@ class _Request:
     attempt: int = 0
 
 
-class ActionDesk:
+class ActionRequester:
     """`plan` after each judgement, `send_due` often; both on the event loop."""
 
     def __init__(
         self,
         store: Store,
-        writer: VerdictWriter,
+        writer: RuleRowWriter,
         sender: Sender,
         options: ActionOptions,
         clock: Clock,
@@ -116,7 +116,7 @@ class ActionDesk:
     async def plan(
         self, owner: OwnedShard, reader: LedgerReader, states: Sequence[BudgetState], controls: Controls
     ) -> None:
-        """Store what the ladders of used up budgets ask for now.
+        """Store what the steps of used up budgets ask for now.
 
         Raises:
             SinkError: The store could not be read or written; the next call plans the same.
@@ -263,7 +263,7 @@ class ActionDesk:
         if not rows:
             return
         version = owner.versions.next()
-        insert = VerdictRows(ACTIONS, action_table(rows, version), token(ACTIONS, version, rows))
+        insert = RuleRows(ACTIONS, action_table(rows, version), token(ACTIONS, version, rows))
         await self._threads.run(self._writer.write, owner, [insert])
         for row in rows:
             self._known.setdefault(row.idempotency_key, []).append(row)

@@ -22,7 +22,7 @@ from streams.notify.receivers import UNSUPPORTED, Receivers
 from streams.notify.webhooks.sender import SendResult
 
 
-class TrialResult(NamedTuple):
+class ReceiverCheckResult(NamedTuple):
     """What happened to the messages of one receiver: of the last one, or of the first that was not delivered."""
 
     receiver: str  # as in `deliveries`: no path of an address
@@ -32,7 +32,7 @@ class TrialResult(NamedTuple):
     detail: str
 
 
-class TrialSender:
+class ReceiverCheck:
     """Sends test messages with the options of a worker."""
 
     def __init__(
@@ -46,14 +46,14 @@ class TrialSender:
         """Return why the owner has no receiver; empty if there is one."""
         return self._receivers.nobody(owner, self._receivers.of(owner))
 
-    async def send(self, owner: str) -> list[TrialResult]:
+    async def send(self, owner: str) -> list[ReceiverCheckResult]:
         """Send to all receivers of the owner at once."""
         found = self._receivers.of(owner)
         return await asyncio.gather(*(self._tried(owner, name, to) for name, to in found.items()))
 
-    async def _tried(self, owner: str, name: str, to: Receiver) -> TrialResult:
+    async def _tried(self, owner: str, name: str, to: Receiver) -> ReceiverCheckResult:
         if not self._receivers.supports(to):
-            return TrialResult(name, to.kind, "unsupported", 0, UNSUPPORTED)
+            return ReceiverCheckResult(name, to.kind, "unsupported", 0, UNSUPPORTED)
         for alert in _messages(owner, self._clock.now_ms(), both=to.kind in ("webhook", "alertmanager")):
             try:
                 answer = await self._channels.send(Delivery(alert, 0, name, to))
@@ -63,7 +63,7 @@ class TrialSender:
                 break
         # Of a worker's attempts it would be the first: `retry` is a failure here.
         outcome = "failed" if answer.verdict == "retry" else answer.verdict
-        return TrialResult(name, to.kind, outcome, answer.http_status, answer.detail)
+        return ReceiverCheckResult(name, to.kind, outcome, answer.http_status, answer.detail)
 
 
 def _messages(owner: str, now_ms: int, *, both: bool) -> list[Alert]:

@@ -21,7 +21,7 @@ from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts, Usage, used_ratio
-from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.reader import Group, LedgerReader
 
 #: A look reaches back so far at most; what was crossed before is found at its first minute.
@@ -53,7 +53,7 @@ class BudgetState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LedgerVerdict:
+class LedgerChanges:
     """What a look found: new rows of alerts in order, and the states of all budgets."""
 
     until_ms: int
@@ -68,13 +68,13 @@ class LedgerVerdict:
 
 
 class BudgetJudge:
-    """Call `judge` for successive spans of minutes; store the verdict's rows before the next call."""
+    """Call `judge` for successive spans of minutes; store the rows of the changes before the next call."""
 
-    def __init__(self, reader: LedgerReader, memory: AlertMemory) -> None:
+    def __init__(self, reader: LedgerReader, memory: KnownAlerts) -> None:
         self._reader = reader
         self._memory = memory
 
-    def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> LedgerVerdict:
+    def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> LedgerChanges:
         """Judge these minutes by the controls in force.
 
         Args:
@@ -95,7 +95,7 @@ class BudgetJudge:
         alerts += self._gone(judged, minutes, alerts, begin_ms)
         states = [_state(subject, usage, minutes.until_ms) for subject, usage in judged]
         is_last_gone = not any(state.is_stored for state in states) and self._reader.has_budgets()
-        return LedgerVerdict(minutes.until_ms, alerts, states, is_last_gone)
+        return LedgerChanges(minutes.until_ms, alerts, states, is_last_gone)
 
     def _judged(self, controls: Controls, from_ms: int, until_ms: int) -> list[tuple[BudgetSubject, Usage]]:
         """Return all subjects of budgets with their use in [from_ms, until_ms)."""

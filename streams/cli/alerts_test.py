@@ -22,7 +22,7 @@ from streams.errors import TrainfareError
 from streams.topics import Topic
 
 
-def trial(
+def send_test(
     owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose addresses are tried.")],
     config: Annotated[
         Path | None,
@@ -47,7 +47,7 @@ def trial(
     must_exist(controls or [])
     from streams.engine.alerts.controls import Controls
     from streams.notify.from_settings import notifier_options
-    from streams.notify.trial import TrialResult, TrialSender
+    from streams.notify.receiver_check import ReceiverCheck, ReceiverCheckResult
 
     if controls:
         events = _from_files(controls, settings.kafka.topic_prefix)
@@ -55,12 +55,12 @@ def trial(
         from streams.transport.controls_log import read_controls  # loads Kafka clients
 
         events = read_controls(settings.kafka)
-    sender = TrialSender(Controls.from_events(events).address_of, notifier_options(settings), SystemClock())
+    sender = ReceiverCheck(Controls.from_events(events).address_of, notifier_options(settings), SystemClock())
     reason = sender.nobody(owner)
     if reason:
         raise TrainfareError(f"nothing is sent: {reason}")
     results = asyncio.run(sender.send(owner))
-    write(Grid(TrialResult._fields, results), form)
+    write(Grid(ReceiverCheckResult._fields, results), form)
     if any(each.outcome != "delivered" for each in results):
         raise typer.Exit(FAILED)
 

@@ -38,5 +38,8 @@ echo "== attempt 2 resumes from the checkpoint"
 "$python" "$here/sdk_train.py" --folder "$data/run-7"
 
 echo "== trainfare job run-7 --data $data"
-until "$trainfare" jobs --data "$data" --state completed --format json | grep -q '"run-7"'; do sleep 0.5; done
-"$trainfare" job run-7 --data "$data"
+for _ in {1..120}; do
+  shown=$("$trainfare" job run-7 --data "$data" 2>&1) && grep -q '^state  *completed' <<<"$shown" && break
+  sleep 0.5
+done
+echo "$shown"

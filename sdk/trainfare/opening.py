@@ -38,6 +38,7 @@ def run(
     samples: bool = True,
     lifecycle: bool = True,
     handle_sigterm: bool = True,
+    speaks: bool | None = None,
     **fields: Any,
 ) -> Run:
     """Return a run to use in a `with` statement.
@@ -54,6 +55,7 @@ def run(
         samples: Sample the GPUs of this process.
         lifecycle: False where a collector says when the job starts and ends; progress, checkpoints and samples are sent.
         handle_sigterm: End the run at SIGTERM, where nobody else handles it.
+        speaks: Whether this process speaks for the job, or only samples its GPUs; as its rank says if absent.
         **fields: Other fields of `started`: team, project, experiment, labels, gpu_type, region, purchase...
     """
     try:
@@ -61,7 +63,7 @@ def run(
         if launch.is_off(environ, "TRAINFARE_ENABLED"):
             return _nothing()
         name = _job_id(job_id, environ)
-        is_first = launch.is_first(environ)
+        is_first = launch.is_first(environ) if speaks is None else bool(speaks)
         has_lifecycle = lifecycle and not launch.is_off(environ, "TRAINFARE_LIFECYCLE")
         has_samples = samples and not launch.is_off(environ, "TRAINFARE_SAMPLES")
         given = {**fields, "gpu_count": gpus, "owner": owner}

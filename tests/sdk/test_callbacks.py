@@ -247,6 +247,16 @@ def test_it_is_one_of_the_trainer_s_callbacks_where_the_trainer_is_loaded(
     assert not isinstance(kind(), Callback)
 
 
+def test_another_rank_has_a_run_that_does_not_speak(endpoint: Endpoint) -> None:
+    callback = HuggingFaceCallback(job_id="run-7", url=endpoint.url)
+    trainer = HuggingFace(callback, is_zero=False)
+    trainer.call("on_train_begin")
+    assert callback.run is not None
+    assert (callback.run._is_first, callback.run._beats._beat) == (False, None)
+    trainer.call("on_train_end")
+    assert endpoint.events == {}
+
+
 @pytest.mark.parametrize("kind", ALL)
 def test_a_copy_has_the_options_and_no_run(endpoint: Endpoint, kind: type[MeteredCallback]) -> None:
     options: dict[str, Any] = {"job_id": "run-7", "url": endpoint.url}

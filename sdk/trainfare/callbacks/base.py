@@ -68,11 +68,12 @@ class MeteredCallback:
             return _nothing
         raise AttributeError(name)
 
-    def _begin(self, *, is_first: bool = True) -> None:
+    def _begin(self, *, speaks: bool | None = None) -> None:
+        """Begin a run; `speaks`: whether the trainer says that this process is the first, None where it does not."""
         # A training that was left without a hook has failed.
         if self.run is not None:
             self.run.end("failed", "unknown")
-        self.run = run(**self._options).start() if is_first else None
+        self.run = run(**{"speaks": speaks, **self._options}).start()
 
     def _end(self) -> None:
         if self.run is not None:

@@ -20,8 +20,8 @@ class HuggingFaceCallback(MeteredCallback):
 
     @quiet
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin, in the one process that speaks for all."""
-        self._begin(is_first=bool(state.is_world_process_zero))
+        """Begin: one process speaks for all, others sample their GPUs."""
+        self._begin(speaks=bool(state.is_world_process_zero))
 
     @quiet
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -48,8 +48,8 @@ class LightningCallback(MeteredCallback):
 
     @quiet
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin, in the one process that speaks for all."""
-        self._begin(is_first=bool(trainer.is_global_zero))
+        """Begin: one process speaks for all, others sample their GPUs."""
+        self._begin(speaks=bool(trainer.is_global_zero))
 
     @quiet
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, *_: Any) -> None:

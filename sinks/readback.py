@@ -11,6 +11,7 @@ from schemas.tables import (
     ATTEMPTS,
     BOOKS,
     BURN_RATES,
+    DEAD_LETTER_COUNTS,
     JOB_HOURS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
@@ -49,6 +50,11 @@ class Readback:
         if table not in SHARDED:
             raise SinkError(f"rows of `{table}` do not belong to a shard")
         return self._rows.select(table, [Condition("shard", "=", shard), Condition("version", ">", version)])
+
+    def newer_books(self, shard: int, version: int) -> tuple[pa.Table, pa.Table]:
+        """Return the rows of `books` and of `dead_letter_counts` with a greater version."""
+        where = [Condition("partition", "=", shard), Condition("version", ">", version)]
+        return self._rows.select(BOOKS, where), self._rows.select(DEAD_LETTER_COUNTS, where)
 
     def max_version(self, shard: int) -> int:
         """Return the greatest version of the shard's rows, 0 if it has none."""

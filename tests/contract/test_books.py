@@ -2,7 +2,9 @@ import pytest
 
 from schemas.tables import (
     ALERTS,
+    BOOKS,
     BURN_RATES,
+    DEAD_LETTER_COUNTS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
@@ -257,6 +259,19 @@ class TestReadback:
         store.insert(JOB_USAGE_MINUTES, rows(JOB_USAGE_MINUTES, {"version": 6}), "b")
         assert store.readback.newer(JOBS, 0, 5).num_rows == 1
         assert store.readback.newer(JOB_USAGE_MINUTES, 0, 5).num_rows == 1
+
+    def test_books_of_a_partition_are_read_with_their_letters(self, store: Store) -> None:
+        for table in (BOOKS, DEAD_LETTER_COUNTS):
+            given = [
+                {"topic": "jobs", "version": 5, "partition": 1},
+                {"topic": "gpu", "version": 6, "partition": 1},
+                {"topic": "gpu", "version": 6, "partition": 2},
+            ]
+            store.insert(table, rows(table, *given), f"t:{table}")
+        for found in store.readback.newer_books(1, 5):
+            assert list(zip(*(found[name].to_pylist() for name in ("topic", "partition")), strict=True)) == [
+                ("gpu", 1)
+            ]
 
     def test_tables_without_shards_are_refused(self, store: Store) -> None:
         with pytest.raises(SinkError, match="do not belong to a shard"):

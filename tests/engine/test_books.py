@@ -88,6 +88,28 @@ def test_books_do_not_say_that_a_job_is_paid_that_was_read_after_the_accrual() -
     assert read_to_ms == [T0, T0 + 2 * HOUR_MS - 10_000]
 
 
+def test_books_of_a_former_owner_are_put_back_to_the_snapshot() -> None:
+    one = shard()
+    one.fold(batch(*STORY[:2]))
+    snapshot = one.checkpoint(T0, 1, open_attempts=True).snapshot
+    one.fold(batch(*STORY[2:], first=2))
+    one.fold(batch(b"{", topic="gpu"))
+    later = one.checkpoint(T0 + HOUR_MS, 2, open_attempts=True).tables
+    again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [snapshot])
+    back = again.put_back_books(later[BOOKS], later[DEAD_LETTER_COUNTS], 7)
+    rows = {row["topic"]: row for row in back[BOOKS].to_pylist()}
+    assert {topic: (row["records_in"], row["next_offset"]) for topic, row in rows.items()} == {
+        "gpu": (0, 0),
+        "jobs": (2, 2),
+    }
+    assert {row["time"].timestamp() * 1000 for row in rows.values()} == {T0}
+    letters = back[DEAD_LETTER_COUNTS].to_pylist()
+    assert len(letters) == later[DEAD_LETTER_COUNTS].num_rows
+    assert {(row["records"], row["version"]) for row in letters if row["reason"] != "too_late"} == {(0, 7)}
+    assert again.tallies["jobs"].records_in == 2
+    assert again.checkpoint(T0, 8, open_attempts=True).tables[BOOKS].num_rows == 1
+
+
 def test_books_wait_until_no_row_is_left_over() -> None:
     one = Shard(3, ShardSettings(rows_per_checkpoint=1), PriceBook.empty())
     one.fold(batch(event("started", gpu_count=1), event("started", gpu_count=1, job_id="k")))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,7 @@ from streams.engine.ledger.hour_rows import emptied_hours
 from streams.engine.ledger.node_hours import emptied_node_hours
 from streams.engine.ledger.rows import LedgerRows, quantity_in
 from streams.engine.pricing.kinds import PriceRef
+from streams.engine.shard.books import Tally, book_tables
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.snapshot.job_blobs import load_job
@@ -120,6 +122,29 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
     shard.snapshots.version = max(shard.snapshots.version, version)
     build = {NODE_MINUTES: values.node_minutes, JOB_MINUTES: values.job_minutes}[table]
     return build(shard.number, version)[0]
+
+
+def put_back_books(
+    shard: ShardState, books: pa.Table, letters: pa.Table, version: int
+) -> dict[str, pa.Table]:
+    """Return rows of `books` and `dead_letter_counts` as of the snapshot: what others say is stored beyond it, is not any more.
+
+    Args:
+        shard: As restored.
+        books: Rows of a former owner.
+        letters: The same of `dead_letter_counts`.
+        version: The version of the corrections.
+    """
+    tallies = {topic: Tally() for topic in books["topic"].to_pylist()} | shard.tallies
+    for topic, reason in zip(letters["topic"].to_pylist(), letters["reason"].to_pylist(), strict=True):
+        tally = tallies.get(topic, Tally())
+        if reason not in tally.reasons:
+            tallies[topic] = msgspec.structs.replace(tally, reasons={**tally.reasons, reason: 0})
+    shard.snapshots.version = max(shard.snapshots.version, version)
+    due = shard.due
+    return book_tables(
+        tallies, shard.position.next, due.accrued_to_ms, due.accrued_read_to_ms, shard.number, version
+    )
 
 
 def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:

@@ -98,6 +98,7 @@ def _fence_rows(
 ) -> int:
     """Correct rows newer than the snapshot: the replay may never write their keys again, as phase and SKU are derived."""
     count = 0
+    _put_back_books(store, shard, put, number, known_version, versions)
     for table in READ_BACK:
         stored = store.readback.newer(table, number, known_version)
         if not stored.num_rows:
@@ -112,6 +113,18 @@ def _fence_rows(
             put(table, rows, f"readback:{table}:{number}.{version}")
             count += rows.num_rows
     return count
+
+
+def _put_back_books(
+    store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
+) -> None:
+    """Take back what a former owner said of rows that are taken back next: nobody may take the ledger for complete until then."""
+    books, letters = store.readback.newer_books(number, known_version)
+    if not books.num_rows:
+        return
+    version = versions.next()
+    for table, rows in shard.put_back_books(books, letters, version).items():
+        put(table, rows, f"readback:{table}:{number}.{version}")
 
 
 def restore_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> None:

@@ -20,6 +20,22 @@ TRAFFIC = ("network", "storage")
 BROKEN = ("failed", "preempted", "superseded")
 
 
+class Thresholds(NamedTuple):
+    """The defaults of docs/alerts.md."""
+
+    lost_ratio: Fraction = Fraction(1, 10)
+    lost_nano: int = 10 * USD
+    broken: int = 3
+    size_factor: Fraction = Fraction(5)
+    size_jobs: int = 10
+    length_factor: Fraction = Fraction(2)
+    length_jobs: int = 20
+    length_nano: int = 10 * USD
+
+
+DEFAULTS = Thresholds()
+
+
 class Fired(NamedTuple):
     """An alert, and its cost: what was lost, or the rate per hour."""
 
@@ -78,14 +94,21 @@ class PlainJob:
         return cost * HOUR_MS // wall_ms if wall_ms else 0
 
 
-def judge_log(lines: Sequence[Line]) -> list[Fired]:
-    """All alerts of the rules up to the last event of the log."""
+def judge_log(
+    lines: Sequence[Line],
+    tables: Tables | None = None,
+    until_ms: int | None = None,
+    of: Thresholds = DEFAULTS,
+) -> list[Fired]:
+    """All alerts of the rules up to an instant, the last event of the log if absent; `tables`: what the log comes to."""
     accepted = take_in(lines, job_horizon_ms=DAY_MS, late_horizon_s=600, run_start_ms=None)
-    until_ms = accepted.newest_ms // MINUTE_MS * MINUTE_MS
-    jobs = _jobs(compute(lines), {name: attempts_of(log) for name, log in accepted.jobs.items()})
-    found = [each for job in jobs for each in retry_overhead(job, until_ms)]
-    found += [each for job in jobs for each in oversized(job, jobs, until_ms)]
-    return sorted([*found, *(each for job in jobs for each in unusual_length(job, jobs, until_ms))])
+    if until_ms is None:
+        until_ms = accepted.newest_ms // MINUTE_MS * MINUTE_MS
+    attempts = {name: attempts_of(log) for name, log in accepted.jobs.items()}
+    jobs = _jobs(compute(lines) if tables is None else tables, attempts)
+    found = [each for job in jobs for each in retry_overhead(job, until_ms, of)]
+    found += [each for job in jobs for each in oversized(job, jobs, until_ms, of)]
+    return sorted([*found, *(each for job in jobs for each in unusual_length(job, jobs, until_ms, of))])
 
 
 def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
@@ -109,7 +132,7 @@ def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
     return list(jobs.values())
 
 
-def retry_overhead(job: PlainJob, until_ms: int) -> Iterator[Fired]:
+def retry_overhead(job: PlainJob, until_ms: int, of: Thresholds = DEFAULTS) -> Iterator[Fired]:
     """More than 10 % lost, $10 or more, by three attempts that broke off or more, in an hour that was paid.
 
     Not in an hour in which a retry loop stood.
@@ -123,7 +146,8 @@ def retry_overhead(job: PlainJob, until_ms: int) -> Iterator[Fired]:
         lost, broken = _lost_before(job, end_ms)
         paid = any(each.cost > 0 for each in job.hours if each.hour == hour)
         loop = any(begin_ms < end_ms and end_ms - HOUR_MS < over_ms for begin_ms, over_ms in loops)
-        holds = paid and broken >= 3 and lost >= 10 * USD and 10 * lost > cost and not loop
+        is_much = lost >= of.lost_nano and lost > of.lost_ratio * cost
+        holds = paid and broken >= of.broken and is_much and not loop
         if holds and firing is None:
             firing = Fired("retry_overhead", job.job_id, end_ms, None, lost)
         elif firing is not None and not holds:
@@ -178,14 +202,16 @@ def stem(job_id: str) -> str:
     return job_id
 
 
-def oversized(job: PlainJob, jobs: Sequence[PlainJob], until_ms: int) -> Iterator[Fired]:
+def oversized(
+    job: PlainJob, jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS
+) -> Iterator[Fired]:
     """Its rate in the five minutes after its first one, against the first hours of its narrowest kind with ten jobs before."""
     if job.start_ms is None:
         return
     first = job.start_ms // MINUTE_MS
     at_ms = next(m for m in range(first + 6, first + 11) if m % 5 == 0) * MINUTE_MS
     rate = 12 * sum(job.minutes.get(minute, 0) for minute in range(first + 1, first + 6))
-    if at_ms > until_ms or not _is_large(job, rate, jobs):
+    if at_ms > until_ms or not _is_large(job, rate, jobs, of):
         return
     paid = {each.hour for each in job.hours if each.wall_ms > 0}
     over = [hour for hour in range(at_ms // HOUR_MS, until_ms // HOUR_MS) if hour not in paid]
@@ -194,7 +220,7 @@ def oversized(job: PlainJob, jobs: Sequence[PlainJob], until_ms: int) -> Iterato
     yield Fired("oversized", job.job_id, at_ms, resolved_ms, rate)
 
 
-def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob]) -> bool:
+def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob], of: Thresholds) -> bool:
     hour = (job.start_ms or 0) // HOUR_MS
     before = []
     for other in jobs:
@@ -204,11 +230,11 @@ def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob]) -> bool:
                 before.append((other_hour, other.job_id, other))
     before.sort(key=lambda each: each[:2])
     for alike in _kinds(job, [other for *_, other in before]):
-        if len(alike) >= 10:
+        if len(alike) >= of.size_jobs:
             rates = sorted(other.first_rate() for other in alike[-200:])
             median = rates[len(rates) // 2]
             apart = sorted(max(Fraction(each, median), Fraction(median, each)) for each in rates)
-            least = max(Fraction(5), apart[len(apart) // 2] ** 4) * median
+            least = max(of.size_factor, apart[len(apart) // 2] ** 4) * median
             return rate > rates[-1] and rate >= least
     return False
 
@@ -222,7 +248,9 @@ def _kinds(job: PlainJob, others: Sequence[PlainJob]) -> Iterator[list[PlainJob]
     yield list(others)
 
 
-def unusual_length(job: PlainJob, jobs: Sequence[PlainJob], until_ms: int) -> Iterator[Fired]:
+def unusual_length(
+    job: PlainJob, jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS
+) -> Iterator[Fired]:
     """Twice the p99 of twenty completed jobs of its kind or more, and $10 or more, in an hour that was paid."""
     first = min((each.hour for each in job.hours), default=0)
     firing: Fired | None = None
@@ -231,8 +259,9 @@ def unusual_length(job: PlainJob, jobs: Sequence[PlainJob], until_ms: int) -> It
         cost = sum(each.cost for each in job.hours if each.hour <= hour)
         paid = any(each.wall_ms > 0 for each in job.hours if each.hour == hour)
         is_done = job.attempts[-1].state() in ("completed", "cancelled") and (job.ended_ms or 0) < end_ms
-        p99_ms = _p99_before(job, jobs, end_ms)
-        holds = paid and not is_done and cost >= 10 * USD and 0 < 2 * p99_ms < job.wall_ms(end_ms)
+        p99_ms = _p99_before(job, jobs, end_ms, of)
+        is_long = 0 < of.length_factor * p99_ms < job.wall_ms(end_ms)
+        holds = paid and not is_done and cost >= of.length_nano and is_long
         if holds and firing is None:
             firing = Fired("unusual_length", job.job_id, end_ms, None, cost)
         elif firing is not None and not holds:
@@ -242,7 +271,7 @@ def unusual_length(job: PlainJob, jobs: Sequence[PlainJob], until_ms: int) -> It
         yield firing
 
 
-def _p99_before(job: PlainJob, jobs: Sequence[PlainJob], at_ms: int) -> int:
+def _p99_before(job: PlainJob, jobs: Sequence[PlainJob], at_ms: int, of: Thresholds) -> int:
     """The p99 of the run times of the narrowest kind; 0 without one."""
     before = []
     for other in jobs:
@@ -252,7 +281,7 @@ def _p99_before(job: PlainJob, jobs: Sequence[PlainJob], at_ms: int) -> int:
                 before.append((ended_ms, other.job_id, other))
     before.sort(key=lambda each: each[:2])
     for alike in _kinds(job, [other for *_, other in before]):
-        if len(alike) >= 20:
+        if len(alike) >= of.length_jobs:
             lengths = sorted(other.wall_ms(2**60) for other in alike[-1000:])
             return next(ms for at, ms in enumerate(lengths, 1) if 100 * at >= 99 * len(lengths))
     return 0

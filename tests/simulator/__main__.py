@@ -11,6 +11,7 @@ import sys
 import time
 
 from tests.simulator.faults import LATE
+from tests.simulator.rules_fired import counted
 from tests.simulator.run import run_seed
 
 
@@ -27,10 +28,14 @@ def main() -> int:
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--digests", action="store_true", help="print only what each run comes to")
     parser.add_argument("--late", action="store_true", help="only workers that die while they send")
+    parser.add_argument("--rules", action="store_true", help="say in how many of the seeds each rule fires")
     options = parser.parse_args()
     first, _, last = options.seeds.partition(":")
     seeds = range(int(first), int(last) if last else int(first) + 1)
     logging.disable(logging.CRITICAL)
+    if options.rules:
+        say(*(f"{count:5} {rule}" for rule, count in counted(seeds).most_common()))
+        return 0
     begun_s, failed = time.monotonic(), []
     for count, seed in enumerate(seeds, 1):
         result = run_seed(seed, LATE if options.late else None)

@@ -19,8 +19,10 @@ from streams.engine.ledger import derive, hours
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
+from streams.notify.notice import Notice
 from streams.notify.notifier import Notifier
 from streams.worker.ingest.log_time import LogTime
+from streams.worker.ledger_rules.hourly import HourlyJudge
 from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.shards.owned_shard import InFlightCheckpoint
@@ -192,6 +194,32 @@ def unread_shards_not_waited_for(patch: Patch) -> None:
     """A shard without an open job is taken for complete, whatever it has not read."""
     accrued = LedgerReader.accrued
     patch.setattr(LedgerReader, "accrued", lambda self, now_ms, _: accrued(self, now_ms))
+
+
+def hours_not_waited_for(patch: Patch) -> None:
+    """An hour is judged when it is over, whatever shards have stored of it."""
+    accrued = LedgerReader.accrued
+
+    def over(self: LedgerReader, now_ms: int, log: KnownLog | None) -> Accrued | None:
+        known = accrued(self, now_ms, log)
+        return None if known is None else known._replace(complete_ms=now_ms // 60_000 * 60_000)
+
+    patch.setattr(LedgerReader, "accrued", over)
+
+
+def hours_skipped(patch: Patch) -> None:
+    """Only the last minute is looked at: an hour that ended while nobody looked is lost."""
+    patch.setattr(HourlyJudge, "since_ms", lambda _, until_ms: until_ms - 60_000)
+
+
+def receipts_not_sent(patch: Patch) -> None:
+    """Receipts are stored, and only the next owner of the shard sends them."""
+    offer = Notifier.offer
+
+    def offered(self: Notifier, alerts: Iterable[Alert], shard: int) -> None:
+        offer(self, [each for each in alerts if not isinstance(each, Notice)], shard)
+
+    patch.setattr(Notifier, "offer", offered)
 
 
 def commit_before_snapshot(patch: Patch) -> None:

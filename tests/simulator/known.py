@@ -7,6 +7,7 @@ ordinary seeds by now.  So each of the faults has a test of its own besides, nea
 from __future__ import annotations
 
 KNOWN: dict[int, str] = {
+    3: "books of a former owner said that minutes were stored which its successor had taken back: a budget was told late",
     50: "a hole was given up though nothing had come since it was asked for",
     88: "a node that goes on asked for checkpoints without end",
     96: "a record of the future that was sent again after a gap still counted as refused (a fault of the simulator)",

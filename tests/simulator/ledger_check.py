@@ -6,6 +6,7 @@ It must not forgive: none lost, none twice but under the same id.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from schemas.budget_tables import ACTIONS
@@ -14,7 +15,7 @@ from streams.engine.alerts.alert import webhook_id
 from streams.engine.alerts.budgets import Budget, Limits, budget_of
 from streams.engine.ledger_rules.budget_used import BUDGET_USED
 from streams.engine.ledger_rules.findings import budget_alert_id
-from streams.engine.ledger_rules.periods import period_at
+from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject, Run
 from streams.worker.ledger_rules.known_alerts import RULES
 from streams.worker.ledger_rules.reader import Accrued
@@ -101,6 +102,22 @@ def _subjects(log: Log, tables: Tables) -> Iterator[BudgetSubject]:
                 yield BudgetSubject(budget, run)
 
 
+def reaches_a_budget(log: Log, tables: Tables, judged_ms: int) -> bool:
+    """Whether any threshold of a budget of those who spend in time is reached."""
+    begin_ms = EPOCH_MS // MINUTE_MS * MINUTE_MS
+    return any(
+        budget_told(
+            used_by_minute(tables, dict(subject.match), judged_ms),
+            _limits(subject.budget.limits),
+            subject.budget.per,
+            begin_ms,
+            judged_ms,
+        )
+        for subject in _subjects(log, tables)
+        if _is_of_spenders(subject.budget)
+    )
+
+
 def used_by_minute(tables: Tables, match: dict[str, str], until_ms: int) -> dict[int, list[int]]:
     """What matching jobs used: nano-dollars, thousandths of a GPU times ms, ms of run time."""
     found: dict[int, list[int]] = {}
@@ -151,18 +168,22 @@ def _budget(
     if guessed_ms < judged_ms and now and (top is None or top["status"] != "firing"):
         yield f"{who}: {max(now)} % does not fire, used {used} of {limits}"
     if is_on_time and _is_of_spenders(budget):
-        told = budget_told(spent, limits, "total", EPOCH_MS // MINUTE_MS * MINUTE_MS, judged_ms)
-        want = {(percent, fired_ms) for percent, fired_ms, _ in told}
-        got = {
-            (percent, round(row["started"].timestamp() * 1000))
-            for percent, row in rows.items()
-            if row is not None
+        begin_ms = EPOCH_MS // MINUTE_MS * MINUTE_MS
+        told = budget_told(spent, limits, budget.per, begin_ms, judged_ms)
+        # What is reached at the end of a day is of that day.
+        want = {
+            (period_at(budget.per, fired_ms - 1).start_ms, percent): fired_ms for percent, fired_ms, _ in told
         }
-        due = dict(want)
-        is_early = any(at_ms < due.get(percent, at_ms) for percent, at_ms in got)
-        is_known = guessed_ms < min((at_ms for _, at_ms in want), default=judged_ms)
+        got = {
+            (one.start_ms, percent): _ms(row["started"])
+            for one in periods(budget.per, begin_ms, judged_ms)
+            for percent in PERCENTS
+            if (row := alerts.get(budget_alert_id(BUDGET_USED, subject, percent, one))) is not None
+        }
+        is_early = any(at_ms < want.get(which, at_ms) for which, at_ms in got.items())
+        is_known = guessed_ms < min(want.values(), default=judged_ms)
         if is_early or (is_known and got != want):
-            yield f"{who}: told {sorted(got)}, want {sorted(want)}"
+            yield f"{who}: told {sorted(got.items())}, want {sorted(want.items())}"
 
 
 def _is_of_spenders(budget: Budget) -> bool:
@@ -193,6 +214,10 @@ def _actions(shelf: Shelf, mailbox: Mailbox) -> Iterator[str]:
             )
             if not keys <= mailbox.ids and not expired:
                 yield f"actions on {job_id}: {name} was stored and never sent"
+
+
+def _ms(instant: datetime) -> int:
+    return round(instant.timestamp() * 1000)
 
 
 def _named(row: Alert) -> str:

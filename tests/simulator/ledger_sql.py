@@ -1,6 +1,6 @@
 """Answers of the simulated store to the statements of the rules across jobs: sums of its rows, in plain Python.
 
-It must not judge. `retry_overhead`, `oversized` and lengths have no answer here: their rules hold for nothing.
+It must not judge.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
-from streams.worker.ledger_rules import fleet_sql, usage_sql
+from streams.worker.ledger_rules import fleet_sql, oversized_sql, unusual_length_sql, usage_sql
 from tests.oracle.ledger_rules import (
     BY_HOUR,
     Costs,
@@ -24,10 +24,10 @@ from tests.oracle.ledger_rules import (
     Revision,
 )
 from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.simulator import job_answers, receipt_answers
+from tests.simulator.shelf_rows import Bound, Row, read, usd
 from tests.simulator.store import Shelf
 
-Row = dict[str, Any]
-Bound = Mapping[str, Any]
 _OPEN = ("starting", "running", "suspended")
 
 
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
         return self.rows
 
     def to_pydict(self) -> dict[str, list[Any]]:
-        return {}
+        return {name: [row[name] for row in self.rows] for name in (self.rows[0] if self.rows else ())}
 
 
 def answer(shelf: Shelf, sql: str, bound: Bound | None) -> Rows:
@@ -49,32 +49,19 @@ def answer(shelf: Shelf, sql: str, bound: Bound | None) -> Rows:
     return Rows([] if known is None else list(known(shelf, bound or {})))
 
 
-def _read(shelf: Shelf, table: str, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Values of each current row, instants in ms or s as the table has them, money in nano-dollars."""
-    last, columns = None, list[list[Any]]()
-    for _, batch, place in shelf.tables[table].values():
-        if batch is not last:  # rows of one insert mostly follow each other
-            last, columns = batch, [batch.column(name) for name in names]
-        yield tuple([column[place] for column in columns])
-
-
-def _usd(nano: int) -> Decimal:
-    return Decimal(nano).scaleb(-9)
-
-
 def _jobs(shelf: Shelf) -> dict[str, Row]:
     names = (*MATCHED, "state", "started", "ended", "deadline", "budget", "cluster", "shard")
-    return {row[0]: dict(zip(names, row, strict=True)) for row in _read(shelf, JOBS, *names)}
+    return {row[0]: dict(zip(names, row, strict=True)) for row in read(shelf, JOBS, *names)}
 
 
 def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
     found: dict[int, list[int]] = {}
-    for shard, time, read_to in _read(shelf, BOOKS, "shard", "time", "read_to"):
+    for shard, time, read_to in read(shelf, BOOKS, "shard", "time", "read_to"):
         most = found.setdefault(shard, [0, 0])
         most[:] = max(most[0], time), max(most[1], read_to)
     yield from ({"shard": shard, "accrued_ms": min(both)} for shard, both in found.items())
     first: dict[int, int] = {}
-    for shard, started in _read(shelf, JOBS, "shard", "started"):
+    for shard, started in read(shelf, JOBS, "shard", "started"):
         if started is not None and shard not in found:
             first[shard] = min(started, first.get(shard, started))
     yield from ({"shard": shard, "accrued_ms": at_ms} for shard, at_ms in first.items())
@@ -94,7 +81,7 @@ def _open_shards(shelf: Shelf, _: Bound) -> Iterator[Row]:
 
 
 def _next_offsets(shelf: Shelf, _: Bound) -> Iterator[Row]:
-    for topic, shard, offset in _read(shelf, BOOKS, "topic", "shard", "next_offset"):
+    for topic, shard, offset in read(shelf, BOOKS, "topic", "shard", "next_offset"):
         yield {"topic": topic, "shard": shard, "next_offset": offset}
 
 
@@ -124,7 +111,7 @@ _COSTS = tuple(f"{component}_cost_usd" for component in COMPONENTS)
 def _before(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
     jobs, sums = _jobs(shelf), dict[tuple[str, ...], Row]()
     starts = [name for name in bound if name.startswith("start_")]
-    for job_id, hour_s, shard, gpu, wall, *costs in _read(
+    for job_id, hour_s, shard, gpu, wall, *costs in read(
         shelf, JOB_HOURS, "job_id", "hour", "shard", "gpu_milli_ms", "wall_clock_ms", *_COSTS
     ):
         hour_ms, group = hour_s * 1000, _group(fields, jobs, job_id)
@@ -137,7 +124,7 @@ def _before(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row
         row = sums.setdefault(group, dict(zip(fields, group, strict=True)))
         for name in starts:
             at, since = name.removeprefix("start_"), hour_ms >= bound[name]
-            row[f"usd_{at}"] = row.get(f"usd_{at}", Decimal(0)) + _usd(sum(costs) * since)
+            row[f"usd_{at}"] = row.get(f"usd_{at}", Decimal(0)) + usd(sum(costs) * since)
             row[f"gpu_{at}"] = row.get(f"gpu_{at}", 0) + gpu * since
             row[f"wall_{at}"] = row.get(f"wall_{at}", 0) + wall * since
     yield from sums.values()
@@ -145,7 +132,7 @@ def _before(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row
 
 def _paid(shelf: Shelf, bound: Bound) -> Iterator[tuple[str, int, str, str, int, int, int]]:
     names = ("job_id", "minute", "component", "unit", "quantity", "cost_usd", "shard")
-    for job_id, minute_s, *rest in _read(shelf, JOB_MINUTES, *names):
+    for job_id, minute_s, *rest in read(shelf, JOB_MINUTES, *names):
         if rest[2] and bound["from_ms"] // 1000 <= minute_s < bound["to_ms"] // 1000:
             yield job_id, minute_s * 1000, *rest
 
@@ -162,7 +149,7 @@ def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Ro
                 "gpu": 0,
             }
             row = sums.setdefault((group, minute_ms), empty)
-            row["usd"] += _usd(cost)
+            row["usd"] += usd(cost)
             row["gpu"] += quantity if component == "gpu" and unit == "gpu_milli_ms" else 0
     yield from sums.values()
 
@@ -170,7 +157,7 @@ def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Ro
 def _wall_clock(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
     jobs, sums = _jobs(shelf), dict[tuple[tuple[str, ...], int], int]()
     names = ("job_id", "hour", "shard", "wall_clock_from_ms", "wall_clock_until_ms")
-    for job_id, hour_s, shard, begins, ends in _read(shelf, JOB_HOURS, *names):
+    for job_id, hour_s, shard, begins, ends in read(shelf, JOB_HOURS, *names):
         group = _group(fields, jobs, job_id)
         if not bound["from_ms"] <= hour_s * 1000 < bound["to_ms"] or not _is_wanted(fields, group, bound):
             continue
@@ -192,11 +179,11 @@ def _top(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
             sums[job_id] = sums.get(job_id, 0) + cost
             first[job_id] = min(minute_ms, first.get(job_id, minute_ms))
     for job_id in sorted(sums, key=lambda each: (-sums[each], each))[:1]:
-        yield {"job_id": job_id, "usd": _usd(sums[job_id]), "first_ms": first[job_id]}
+        yield {"job_id": job_id, "usd": usd(sums[job_id]), "first_ms": first[job_id]}
 
 
 def _live(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
-    unpriced = {row[0] for row in _read(shelf, JOB_HOURS, "job_id", "unpriced_gpu_milli_ms") if row[1]}
+    unpriced = {row[0] for row in read(shelf, JOB_HOURS, "job_id", "unpriced_gpu_milli_ms") if row[1]}
     for job_id, job in sorted(_jobs(shelf).items()):
         if job["state"] in ("starting", "running", "metered") and all(
             job[name] in bound[name] for name in fields
@@ -208,21 +195,21 @@ def costs_of(shelf: Shelf) -> Costs:
     """What the rules by the hour look at."""
     hours = [
         JobHour(job_id, hour_s * 1000, sum(costs), cluster, held, sampled, wall, starting, gpu)
-        for job_id, hour_s, cluster, held, sampled, wall, starting, gpu, *costs in _read(
+        for job_id, hour_s, cluster, held, sampled, wall, starting, gpu, *costs in read(
             shelf, JOB_HOURS, "job_id", "hour", "cluster", "gpu_milli_ms", "sampled_gpu_ms", "wall_clock_ms", "starting_ms",
             "gpu_cost_usd", *_COSTS,
         )
     ]  # fmt: skip
     names = ("node", "hour", "cluster", "instance_type", "team", "paid_ms", "gpu_milli_ms", "cost_usd")
-    nodes = [NodeHour(node, hour_s * 1000, *rest) for node, hour_s, *rest in _read(shelf, NODE_HOURS, *names)]
+    nodes = [NodeHour(node, hour_s * 1000, *rest) for node, hour_s, *rest in read(shelf, NODE_HOURS, *names)]
     uses: dict[tuple[str, int], int] = {}
-    for node, minute_s, component, quantity, cost in _read(
+    for node, minute_s, component, quantity, cost in read(
         shelf, JOB_MINUTES, "node", "minute", "component", "quantity", "cost_usd"
     ):
         if component == "gpu" and quantity:
             where = node, minute_s // 3600 * HOUR_MS
             uses[where] = uses.get(where, 0) + cost
-    prices = [Revision(*row) for row in _read(shelf, PRICES, "sku", "per", "usd", "effective", "time")]
+    prices = [Revision(*row) for row in read(shelf, PRICES, "sku", "per", "usd", "effective", "time")]
     return Costs(_jobs(shelf), hours, nodes, [JobUse(*key, cost) for key, cost in uses.items()], prices)
 
 
@@ -236,8 +223,10 @@ _HOURLY = {
 def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
     costs = costs_of(shelf)
     for at_ms in range(bound["from_ms"] + HOUR_MS, bound["to_ms"] + 1, HOUR_MS):
-        for held in BY_HOUR[rule](costs, at_ms, bound):
-            part, whole = _usd(held.nano), _usd(held.of_nano)
+        held_by = BY_HOUR[rule](costs, at_ms, bound)
+        shelf.judged.setdefault((rule, at_ms), set()).add(frozenset(held.subject for held in held_by))
+        for held in held_by:
+            part, whole = usd(held.nano), usd(held.of_nano)
             cluster, _, instance_type = held.subject.name.partition("/")
             rows: dict[str, Row] = {
                 "unallocated": {"usd": whole, "idle_usd": part},
@@ -268,7 +257,7 @@ def _team_burn(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[
         ]
         if inside:
             fleet = sum(hour.cost_nano for hour in inside)
-            yield {"at_ms": at_ms, "usd": _usd(sum(spent)), "fleet_usd": _usd(fleet)}
+            yield {"at_ms": at_ms, "usd": usd(sum(spent)), "fleet_usd": usd(fleet)}
 
 
 Answerer = Callable[[Shelf, Bound], Iterator[Row]]
@@ -284,6 +273,16 @@ def _statements() -> dict[str, Answerer]:
         usage_sql.RUNS: _runs,
     }
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
+    found |= {
+        fleet_sql.RETRY_OVERHEAD: job_answers.retry_overhead,
+        oversized_sql.BEGAN: job_answers.oversized_began,
+        oversized_sql.BEFORE: job_answers.oversized_before,
+        oversized_sql.PAID: job_answers.oversized_paid,
+        unusual_length_sql.COMPLETED: job_answers.completed,
+        unusual_length_sql.RAN: job_answers.ran,
+        unusual_length_sql.HOURS: job_answers.hours_of,
+        **receipt_answers.STATEMENTS,
+    }
     for count in range(len(MATCHED) + 1):
         for fields in combinations(MATCHED, count):
             found |= {usage_sql.before_sql(fields, starts): _with(_before, fields) for starts in range(1, 6)}

@@ -122,6 +122,11 @@ class Judge(LedgerRules):
         duty = self._duty
         return 0 if duty is None else min(duty.judged_ms or 0, duty.hours.judged_ms or 0)
 
+    @property
+    def has_receipts_left(self) -> bool:
+        """Whether receipts of what was judged may still have to be issued."""
+        return self._settled is not None
+
     async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerChanges | None:
         is_due = duty.judged_ms is None or accrued.until_ms > duty.judged_ms
         if is_due and (lacking := self.mailbox.lacking(accrued)):

@@ -17,11 +17,13 @@ from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, sums_differences, table_differences
 from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
 from tests.simulator.group import Group
+from tests.simulator.hour_check import hour_differences
 from tests.simulator.ledger_check import lacking_shards, ledger_differences
 from tests.simulator.lives import Lives, Slot
 from tests.simulator.log import Log, Part
 from tests.simulator.mail import Mailbox
 from tests.simulator.process import State
+from tests.simulator.receipt_check import receipt_differences
 from tests.simulator.script import Script, write_script
 from tests.simulator.store import Shelf
 from tests.simulator.undisturbed import alert_differences, expected_alerts, stored_alerts
@@ -183,6 +185,8 @@ class Run(Lives):
         until_ms = -(-self.script.end_ms // MINUTE_MS) * MINUTE_MS
         if rules is None or rules.requester is None or rules.done_ms < until_ms or rules.requester.waiting:
             return False
+        if rules.has_receipts_left:
+            return False
         self.judged_ms = rules.done_ms
         posts = [worker.notifier for worker in live if worker.notifier is not None]
         return not any(each.waiting or each.behind or each.in_flight or each.rows_waiting for each in posts)
@@ -220,6 +224,11 @@ class Run(Lives):
         if self.mailbox is not None and self.judged_ms is not None:
             tables = expected_tables(self.script, self.log, self.judged_ms)
             is_on_time = self.script.gap is None and self._clocks_agreed
+            if self._clocks_agreed:
+                found += hour_differences(self.shelf, self.log, tables, self.judged_ms)
+            found += receipt_differences(
+                self.shelf, tables, self.mailbox, self.judged_ms, is_on_time=is_on_time
+            )
             found += ledger_differences(
                 self.shelf,
                 self.log,

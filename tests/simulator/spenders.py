@@ -9,11 +9,16 @@ import random
 from collections.abc import Iterator
 
 from tests.oracle.model import MINUTE_MS, Json
+from tests.simulator import hour_stories
 from tests.simulator.world import EPOCH_MS
 
 TEAM = "amber"
 LADDER = ({"do": "notify", "at": 0.5}, {"do": "checkpoint", "at": 0.8}, "stop")
 _CLUSTER = {"cluster": "c9"}
+BURN: Json = {"name": "limit", "rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 0.5}}
+FORGOTTEN: Json = {"name": "nodes", "rule": "forgotten_node", "thresholds": {"hours": 1}}
+#: Names what comes in time.
+SOURCE = "led"
 #: No price of other fleets costs this one anything.
 _PRICES = (
     ("gpu", "gpu_hour", "60"),
@@ -23,18 +28,26 @@ _PRICES = (
 )
 
 
-def spending(rng: random.Random, span_ms: int) -> Iterator[tuple[str, str, int, Json]]:
-    """(topic, key of the partition, append time, event)."""
+def spending(
+    rng: random.Random, span_ms: int, *, remembers_hours: bool
+) -> Iterator[tuple[str, str, int, Json]]:
+    """(topic, key of the partition, append time, event); `remembers_hours`: events of more than an hour ago are taken."""
     number = 0
 
     def said(topic: str, key: str, at_ms: int, event: Json) -> tuple[str, str, int, Json]:
         nonlocal number
         number += 1
-        return topic, key, at_ms, {"source": "led", "id": f"{number}", "time_ms": at_ms, **event}
+        return (
+            topic,
+            key,
+            max(at_ms, EPOCH_MS),
+            {"source": SOURCE, "id": f"{number}", "time_ms": at_ms, **event},
+        )
 
-    for component, per, usd in _PRICES:
-        price = {"sku": f"c9-{component}", "component": component, "per": per, "usd": usd, "effective_ms": 0}
-        yield said("prices", "", EPOCH_MS, {**price, **_CLUSTER})
+    for cluster in ("c9", hour_stories.CLUSTER):
+        for component, per, usd in _PRICES:
+            price = {"sku": f"{cluster}-{component}", "component": component, "per": per, "usd": usd}
+            yield said("prices", "", EPOCH_MS, {**price, "effective_ms": 0, "cluster": cluster})
     for minute, usd in ((-5, "1"), (-2, rng.choice(("2", "10")))):
         price = {"sku": "jump", "component": "gpu", "per": "gpu_hour", "usd": usd, "cluster": "c8"}
         yield said("prices", "", EPOCH_MS, {**price, "effective_ms": EPOCH_MS + minute * MINUTE_MS})
@@ -54,6 +67,9 @@ def spending(rng: random.Random, span_ms: int) -> Iterator[tuple[str, str, int, 
         if rng.random() < 0.3 and span_ms > MINUTE_MS:
             ends_ms = EPOCH_MS + MINUTE_MS + rng.randrange(20_000)
             yield said("jobs", name, ends_ms, {"job_id": name, "attempt": 1, "type": "completed"})
+    for topic, after_ms, event in hour_stories.hour_stories(rng, remembers_hours=remembers_hours):
+        key = event["job_id"] if topic == "jobs" else event["node"]
+        yield said(topic, key, EPOCH_MS + after_ms, event)
     at_ms = EPOCH_MS + 2_000
     yield said("nodes", "f1", at_ms, {"node": "f1", "type": "provisioned", "gpu_count": 8, **_CLUSTER})
 
@@ -62,13 +78,14 @@ def _records(rng: random.Random) -> Iterator[Json]:
     usd = rng.choice(("3", "8", "20", "1000"))
     yield {
         "kind": "budget",
-        "name": "day",
+        "name": "month",
         "team": TEAM,
         "usd": usd,
-        "per": "day",
+        "per": "month",
         "actions": list(LADDER),
         "grace_s": 0,
     }
+    yield {"kind": "budget", "name": "day", "team": TEAM, "usd": rng.choice(("3", "8")), "per": "day"}
     yield {
         "kind": "budget",
         "name": "run",
@@ -78,15 +95,12 @@ def _records(rng: random.Random) -> Iterator[Json]:
     }
     yield {"kind": "budget", "name": "clock", "team": TEAM, "wall_clock_hours": 0.03, "per": "total"}
     yield {"kind": "budget", "name": "all", "usd": rng.choice(("1", "50")), "per": "month"}
-    yield {
-        "kind": "rule",
-        "name": "limit",
-        "rule": "team_burn",
-        "team": TEAM,
-        "thresholds": {"usd_per_hour": 0.5},
-    }
-    yield {"kind": "rule", "name": "nodes", "rule": "forgotten_node", "thresholds": {"hours": 1}}
+    yield {"kind": "rule", **BURN}
+    yield {"kind": "rule", **FORGOTTEN}
+    yield from ({"kind": "rule", **record} for record in hour_stories.RECORDS)
+    yield from ({"kind": "receipt", "name": name, "on": True} for name in ("amy", "blue", "red"))
+    yield {"kind": "receipt", "name": "team", "team": TEAM, "owner": "amy", "on": True}
     if rng.random() < 0.3:
         yield {
-            "kind": "override", "name": "paper", "budget": "day", "until_ms": EPOCH_MS + 2 * MINUTE_MS, "reason": "a paper",
+            "kind": "override", "name": "paper", "budget": "month", "until_ms": EPOCH_MS + 2 * MINUTE_MS, "reason": "a paper",
         }  # fmt: skip

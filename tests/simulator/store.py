@@ -46,6 +46,8 @@ class Shelf:
     def __init__(self, name: str = "the simulated store") -> None:
         self.tables: dict[str, dict[tuple[Any, ...], Place]] = {table: {} for table in SCHEMAS}
         self.tokens: set[tuple[str, str]] = set()
+        #: For whom a rule by the hour held, by rule and hour, each time that somebody asked.
+        self.judged: dict[tuple[str, int], set[frozenset[Any]]] = {}
         self._newest: dict[tuple[str, int], int] = {}  # (table, shard) -> greatest version, of rows that stay
         self._closed = False
         self.snapshots = Snapshots(self)

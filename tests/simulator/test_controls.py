@@ -43,6 +43,9 @@ BROKEN: dict[str, tuple[Break, Allowed, range]] = {
     "budgets: shards with unread records not waited for": (
         controls.unread_shards_not_waited_for, Allowed(), range(20),
     ),
+    "hours: judged before all shards have stored them": (controls.hours_not_waited_for, Allowed(), range(30)),
+    "hours: those that were missed are lost": (controls.hours_skipped, Allowed(), range(20)),
+    "receipts: stored and not sent": (controls.receipts_not_sent, Allowed(), range(20)),
     "commit before the snapshot, start at the committed offset": (stepping_over_and_commit_first, COMMITTED, range(60)),
 }  # fmt: skip
 #: What each of these would break alone is held by another line of defence.

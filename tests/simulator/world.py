@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 US: Final = 1_000  # microseconds of a millisecond
-#: Where every run begins: 2024-03-10T12:00:03Z.
-EPOCH_MS: Final = 1_710_072_003_000
+#: Where every run begins: 2024-03-10T23:58:03Z, a Sunday: an hour, a day and a week end while it goes on.
+EPOCH_MS: Final = 1_710_115_083_000
 _EVENTS_AT_MOST: Final = 400_000
 
 

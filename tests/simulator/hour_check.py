@@ -1,0 +1,152 @@
+"""What rules by the hour must have told when a run is over, by the plain oracle, and what was told.
+
+It must not forgive: of what comes in time each hour is known; of the whole fleet each that was judged in one way only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.tables import ALERTS
+from tests.oracle.ledger_rules import (
+    Costs,
+    JobHour,
+    NodeHour,
+    Revision,
+    Subject,
+    forgotten_node,
+    price_jump,
+    provisioning_burst,
+    team_burn,
+)
+from tests.oracle.ledger_rules_jobs import Fired, judge_log
+from tests.oracle.model import HOUR_MS, PRICE_FIELDS, Tables, usd_nano
+from tests.simulator import hour_stories
+from tests.simulator.log import Log
+from tests.simulator.spenders import BURN, FORGOTTEN, SOURCE, TEAM
+from tests.simulator.store import Shelf
+
+#: Judged of all jobs and nodes, also of those that come late.
+_OF_ALL = ("unallocated", "owner_coverage")
+_OF_JOBS = ("retry_overhead", "oversized", "unusual_length")
+_CLUSTER, _TYPE = PRICE_FIELDS.index("cluster"), PRICE_FIELDS.index("instance_type")
+
+Alert = dict[str, Any]
+
+
+def hour_differences(shelf: Shelf, log: Log, tables: Tables, judged_ms: int) -> Iterator[str]:
+    """One sentence per fault; `tables`: the oracle's, as of the last judged minute."""
+    hours = sorted({at_ms for rule, at_ms in shelf.judged if rule == "owner_coverage"})
+    if hours and hours != list(range(hours[0], judged_ms // HOUR_MS * HOUR_MS + 1, HOUR_MS)):
+        yield f"hours {hours} were judged until {judged_ms}"
+    rows = [_with_ms(row) for row in shelf.rows(ALERTS)]
+    costs = costs_of(tables, log)
+    for at_ms in hours:
+        want = in_time(costs, at_ms)
+        for rule, names in want.items():
+            got = {row["subject_name"] for row in rows if row["rule"] == rule and _covers(row, at_ms)}
+            got = {name for name in got if _is_in_time(rule, name)}
+            if got != names:
+                yield f"{rule} at {at_ms}: fires for {sorted(got)}, want {sorted(names)}"
+        for rule in _OF_ALL:
+            looks = shelf.judged.get((rule, at_ms), set())
+            fires = any(row["rule"] == rule and _covers(row, at_ms) for row in rows)
+            if looks in ({frozenset()}, {_ALL[rule]}) and fires != bool(max(looks, key=len)):
+                yield f"{rule} at {at_ms}: fires {fires}"
+    if hours:
+        got_jobs = sorted(
+            _fired(row) for row in rows if row["rule"] in _OF_JOBS and row["team"] == hour_stories.TEAM
+        )
+        want_jobs = sorted(
+            _shown(each) for each in of_jobs(log, tables, judged_ms) if each.started_ms >= hours[0]
+        )
+        if got_jobs != want_jobs:
+            yield f"rules about jobs by the hour: told {got_jobs}, want {want_jobs}"
+
+
+_ALL = {
+    "unallocated": frozenset({Subject("fleet", "nodes")}),
+    "owner_coverage": frozenset({Subject("fleet", "owners")}),
+}
+
+
+def in_time(costs: Costs, at_ms: int) -> dict[str, set[str]]:
+    """For whom rules hold in the hour before, of what comes in time."""
+    held = {
+        "team_burn": team_burn(costs, at_ms, BURN),
+        "forgotten_node": forgotten_node(costs, at_ms, FORGOTTEN["thresholds"]),
+        "provisioning_burst": provisioning_burst(costs, at_ms, {}),
+        "price_jump": price_jump(costs, at_ms, {}),
+    }
+    return {
+        rule: {each.subject.name for each in found if _is_in_time(rule, each.subject.name)}
+        for rule, found in held.items()
+    }
+
+
+def of_jobs(log: Log, tables: Tables, judged_ms: int) -> list[Fired]:
+    """What rules about jobs tell of those that come in time."""
+    lines = [
+        line for line in log.lines if isinstance(line.value, dict) and line.value.get("source") == SOURCE
+    ]
+    found = judge_log(lines, _of_team(tables), judged_ms, hour_stories.THRESHOLDS)
+    return [each for each in found if tables.jobs[each.job_id].team == hour_stories.TEAM]
+
+
+def _of_team(tables: Tables) -> Tables:
+    jobs = {name: row for name, row in tables.jobs.items() if row.team == hour_stories.TEAM}
+    return Tables(
+        ledger={key: row for key, row in tables.ledger.items() if key.job_id in jobs},
+        hours={key: row for key, row in tables.hours.items() if key.job_id in jobs},
+        jobs=jobs,
+    )
+
+
+def _is_in_time(rule: str, name: str) -> bool:
+    if rule == "provisioning_burst":
+        return name.startswith(f"{hour_stories.CLUSTER}/")
+    return name == {"team_burn": TEAM, "forgotten_node": "f1", "price_jump": "jump"}[rule]
+
+
+def costs_of(tables: Tables, log: Log) -> Costs:
+    """What the rules look at, as the oracle has it."""
+    jobs = {
+        name: {"owner": row.owner or "", "team": row.team or "", "project": row.project or "",
+               "experiment": row.experiment or ""}
+        for name, row in tables.jobs.items()
+    }  # fmt: skip
+    hours = [JobHour(key.job_id, key.hour * HOUR_MS, sum(row.cost_nano)) for key, row in tables.hours.items()]
+    nodes = [
+        NodeHour(
+            node, hour * HOUR_MS, row.dimensions[_CLUSTER], row.dimensions[_TYPE], row.dimensions[-1], row.paid_ms,
+            row.gpu_milli_ms, row.cost_nano,
+        )
+        for (node, hour), row in tables.node_hours.items()
+    ]  # fmt: skip
+    prices = [
+        Revision(value["sku"], value["per"], usd_nano(value["usd"]), value["effective_ms"], value["time_ms"])
+        for line in log.lines
+        if line.topic == "prices" and isinstance(value := line.value, dict) and value.get("sku") == "jump"
+    ]
+    return Costs(jobs, hours, nodes, [], prices)
+
+
+def _with_ms(row: Alert) -> Alert:
+    resolved = row["resolved"]
+    return row | {
+        "started_ms": round(row["started"].timestamp() * 1000),
+        "resolved_ms": None if resolved is None else round(resolved.timestamp() * 1000),
+    }
+
+
+def _covers(row: Alert, at_ms: int) -> bool:
+    return bool(row["started_ms"] <= at_ms and (row["resolved_ms"] is None or row["resolved_ms"] > at_ms))
+
+
+def _fired(row: Alert) -> tuple[str, str, int, int]:
+    return row["rule"], row["subject_name"], row["started_ms"], row["resolved_ms"] or 0
+
+
+def _shown(fired: Fired) -> tuple[str, str, int, int]:
+    return fired.rule, fired.job_id, fired.started_ms, fired.resolved_ms or 0

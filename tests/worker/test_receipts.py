@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schemas.receipt_table import RECEIPTS
 from sinks.clickhouse import ClickHouseStore
+from sinks.errors import SinkBusy
 from streams.clock import ManualClock
+from streams.worker.ledger_rules.rule_rows import RuleRows
+from streams.worker.shards.owned_shard import OwnedShard
 from tests.notify.scripted_sender import run
 from tests.oracle.receipts import Hour, figures
 from tests.sinks.stores import empty
@@ -156,6 +160,33 @@ def test_a_crash_between_store_and_send_sends_the_same_message(store: ClickHouse
         # What the first would have sent has the id of what the second sent.
         await life.office.work()
         assert set(ids(life)) <= set(ids(following))
+
+    run(scenario())
+
+
+def test_a_receipt_whose_insert_was_not_acknowledged_is_sent_by_the_same_owner(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        ledger, life = Ledger(store), living(store)
+        ended(ledger, "stored")
+        writer, write = life.rules._writer, life.rules._writer.write
+
+        def lost(owner: OwnedShard, inserts: Sequence[RuleRows]) -> None:
+            write(owner, inserts)
+            if any(each.table == RECEIPTS for each in inserts):
+                monkeypatch.undo()
+                raise SinkBusy("the answer was lost")
+
+        await look(life, ledger, END - MINUTE_MS)  # what former owners owed is sent
+        monkeypatch.setattr(writer, "write", lost)
+        with pytest.raises(SinkBusy):
+            await look(life, ledger, END)
+        assert len(stored(store)) == 1
+        await look(life, ledger, END + MINUTE_MS)
+        await look(life, ledger, END + 2 * MINUTE_MS)
+        assert [each["job_id"] for each in told(life)] == ["stored"]
+        assert len(stored(store)) == 1
 
     run(scenario())
 

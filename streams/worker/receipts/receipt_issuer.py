@@ -6,6 +6,7 @@ It must not compute, and hands on only what is stored.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sinks.port import Store
 from streams.engine.alerts.receipt_records import ReceiptRecord
@@ -14,13 +15,21 @@ from streams.notify.links import Links
 from streams.notify.notice import Notice, notice_of
 from streams.threads import Threads
 from streams.worker.ledger_rules.reader import Accrued
-from streams.worker.ledger_rules.rule_rows import RuleRowWriter
+from streams.worker.ledger_rules.rule_rows import RuleRows, RuleRowWriter
 from streams.worker.receipts.digest_reader import DigestReader
 from streams.worker.receipts.receipt import Receipt
 from streams.worker.receipts.receipt_reader import DAY_MS, ReceiptReader
 from streams.worker.receipts.receipt_rows import receipt_rows
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
+
+
+class _Attempt(NamedTuple):
+    """What one insert stores."""
+
+    owner: OwnedShard
+    receipts: list[Receipt]
+    rows: RuleRows
 
 
 class ReceiptIssuer:
@@ -33,6 +42,7 @@ class ReceiptIssuer:
         self._alert_sink = alert_sink
         # Of its own: the rules across jobs do not wait for it.
         self._threads = Threads("receipts")
+        self._unsure: _Attempt | None = None  # the store may have it, though it did not say so
 
     def _due(self, records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> list[Receipt]:
         return self._reader.due(records, accrued, from_ms) or self._digests.due(records, accrued, from_ms)
@@ -53,12 +63,16 @@ class ReceiptIssuer:
         """
         if from_ms is None:
             from_ms = accrued.until_ms - DAY_MS
-        receipts = await self._threads.run(self._due, records, accrued, from_ms)
-        if not receipts:
-            return []
-        rows = receipt_rows(receipts, owner.versions.next())
-        await self._threads.run(self._writer.write, owner, [rows])
-        notices = [notice_of(each.message, each.owner) for each in receipts]
+        attempt = self._unsure
+        if attempt is None or attempt.owner is not owner:
+            receipts = await self._threads.run(self._due, records, accrued, from_ms)
+            if not receipts:
+                return []
+            attempt = _Attempt(owner, receipts, receipt_rows(receipts, owner.versions.next()))
+        self._unsure = attempt
+        await self._threads.run(self._writer.write, owner, [attempt.rows])
+        self._unsure = None
+        notices = [notice_of(each.message, each.owner) for each in attempt.receipts]
         if not owner.gone:
             self._alert_sink.offer(notices, RECEIPT_SHARD)
         return notices

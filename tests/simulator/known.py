@@ -38,6 +38,7 @@ KNOWN: dict[int, str] = {
 
 #: The same where workers die in the middle of sending rows and come back under their static names.
 KNOWN_LATE: dict[int, str] = {
+    116: "a receipt whose insert was not acknowledged was stored, and not sent by the worker that had stored it",
     105: "a late shard was not waited for any longer, yet expected to be told of in time (a fault of the simulator)",
     173: "the last records of a log were not believed, as older ones had come with them: time stood still",
     330: "a shard had stored none of its jobs when it was judged, and was not judged again (a fault of the simulator)",

@@ -14,7 +14,7 @@ from schemas.events import ControlEvent
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name
-from streams.transport.log_reader import log_reader
+from streams.transport.log_reader import ends_of, log_reader
 
 _ANSWER_S: Final = 15.0
 _ANY_TIME_MS: Final = 2**62
@@ -30,7 +30,7 @@ def rules_in_force(kafka: KafkaSettings) -> list[ControlEvent]:
     consumer = log_reader(kafka, "trainfare-rules", **{"auto.offset.reset": "earliest"})
     found: dict[bytes, ControlEvent] = {}
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=_ANSWER_S)
+        low, high = ends_of(consumer, TopicPartition(name, 0), _ANSWER_S)
         consumer.assign([TopicPartition(name, 0, low)])
         while low < high:
             message: Any = consumer.poll(_ANSWER_S)

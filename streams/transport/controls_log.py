@@ -16,7 +16,7 @@ from schemas.events import ControlEvent
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name
-from streams.transport.log_reader import log_reader
+from streams.transport.log_reader import ends_of, log_reader
 
 _AT_ONCE: Final = 1_000
 _ANSWER_S: Final = 10.0
@@ -34,7 +34,7 @@ def read_controls(kafka: KafkaSettings) -> list[ControlEvent]:
     found: dict[bytes, ControlEvent] = {}
     with closing(log_reader(kafka, "trainfare-controls")) as consumer:
         try:
-            low, end = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=_ANSWER_S)
+            low, end = ends_of(consumer, TopicPartition(name, 0), _ANSWER_S)
             consumer.assign([TopicPartition(name, 0, low)])
             while low < end:
                 messages = consumer.consume(_AT_ONCE, timeout=_ANSWER_S)

@@ -5,12 +5,17 @@ It must not commit, nor decide what is read.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.config.settings import KafkaSettings
 from streams.transport.security import librdkafka_config
+
+#: Answers while a partition moves, or has just been created.
+_MOVING: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_TRIES: Final = 20
+_PAUSE_S: Final = 0.25
 
 
 def log_reader(kafka: KafkaSettings, name: str, **options: Any) -> Consumer:
@@ -25,3 +30,21 @@ def log_reader(kafka: KafkaSettings, name: str, **options: Any) -> Consumer:
             **options,
         }
     )
+
+
+def ends_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
+    """Return where the partition begins and ends; one that moves is asked again for some seconds. Blocks.
+
+    Raises:
+        KafkaException: The broker does not answer so.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            begin, end = consumer.get_watermark_offsets(partition, timeout=timeout_s)
+        except KafkaException as fault:
+            if not tries_left or fault.args[0].code() not in _MOVING:
+                raise
+            consumer.poll(_PAUSE_S)  # waits, and lets the client learn of the new leader
+        else:
+            return begin, end
+    raise AssertionError("the last try returns or raises")

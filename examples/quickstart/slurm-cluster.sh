@@ -5,6 +5,7 @@
 #   slurm-cluster.sh stop DIR
 # Debian: apt-get install slurm-wlm slurmdbd munge mariadb-server
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 export PATH="$PATH:/usr/sbin:/sbin"
 what=${1:?start or stop} dir=${2:?the directory} port=${3:-17800}
 user=$(id -un) host=$(hostname -s)
@@ -56,6 +57,8 @@ SlurmdPidFile=$dir/run/%n.pid
 SlurmdLogFile=$dir/log/%n
 SlurmdSpoolDir=$dir/spool/%n
 SlurmdParameters=config_overrides
+Prolog=$dir/gpu-jobs.sh
+Epilog=$dir/gpu-jobs.sh
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -78,14 +81,19 @@ NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$((port + 4)) CPUs=4 Real
 PartitionName=batch Nodes=ALL Default=YES MaxTime=60 PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=60 PriorityTier=10
 E
-    printf 'NodeName=%s Name=gpu Type=h100 File=%s/gpu/%s-[0-3]\n' n1 "$dir" n1 n2 "$dir" n2 >"$dir/gres.conf"
+    # Slurm takes a GPU's index from such a name.
+    printf 'NodeName=%s Name=gpu Type=h100 File=%s/nvidia[0-3]\n' n1 "$dir/gpu/n1" n2 "$dir/gpu/n2" >"$dir/gres.conf"
+    sed "s#^dir=.*#dir=$dir/gpu-jobs/\$SLURMD_NODENAME#" "$here/../slurm/gpu-jobs.sh" >"$dir/gpu-jobs.sh"
+    chmod +x "$dir/gpu-jobs.sh"
     echo 'CgroupPlugin=autodetect' >"$dir/cgroup.conf"
 }
 
 start() {
-    mkdir -p "$dir"/{run,log,state,spool,db,gpu}
+    mkdir -p "$dir"/{run,log,state,spool,db,gpu/n1,gpu/n2}
     chmod 755 "$dir" "$dir/run" # munge wants its socket in reach of all
-    for gpu in 0 1 2 3; do : >"$dir/gpu/n1-$gpu" && : >"$dir/gpu/n2-$gpu"; done
+    for node in n1 n2; do # what is no device, Slurm would count but not tell a prolog about
+        for gpu in 0 1 2 3; do ln -sf /dev/null "$dir/gpu/$node/nvidia$gpu"; done
+    done
     write_configuration
     dd if=/dev/urandom of="$dir/munge.key" bs=128 count=1 status=none
     chmod 400 "$dir/munge.key"

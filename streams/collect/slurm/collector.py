@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from streams.collect.allocations import Allocation, write_allocations
-from streams.collect.collector import EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask
 from streams.collect.slurm.command import answer_of
 from streams.collect.slurm.events import SeenAttempt, end_of, events_of, is_running, job_id_of
+from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
 from streams.collect.slurm.records import JobRecord, queued_jobs
@@ -67,6 +68,8 @@ class SlurmCollector:
             for each in batch:
                 progress.add(each)
             yield EventBatch([each.keyed.event for each in batch], progress.position())
+        if self._options.nodes:
+            yield EventBatch(self._node_events(progress, now_s, faults), progress.position())
         if self._options.write_allocations is not None:
             write_allocations(self._options.write_allocations, _allocations(parts, self._options))
         if away is not None:
@@ -92,6 +95,16 @@ class SlurmCollector:
             for part in parts
             if part.record.raw_id not in listed and part.record.end_s <= now_s - _SETTLED_S
         ]
+
+    def _node_events(self, progress: Progress, now_s: int, faults: list[str]) -> list[CollectedEvent]:
+        """Return the events of nodes, and remember them as published."""
+        listing = listed_nodes(self._ask(self._options.nodes))
+        faults += listing.faults
+        at_s = now_s - now_s % max(self.interval_ms // 1000, 1)
+        # A node that is there at the first poll was before; but what is older than a day would be too late.
+        first_s = max(progress.since_s, now_s // _DAY_S * _DAY_S)
+        events, progress.nodes = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options)
+        return events
 
     def _new_events(
         self, parts: Collection[SeenAttempt], progress: Progress, listed: Collection[int], faults: list[str]
@@ -128,7 +141,7 @@ def _ends_without_accounting(
     """
     for record, attempt, *_ in parts:
         if attempt > 1 and "COMPLETING" not in record.states and progress.is_open(record.raw_id, attempt - 1):
-            job_id = job_id_of(record, options.job_id_prefix)
+            job_id = job_id_of(record, options)
             ended = end_of(job_id, attempt - 1, "preempted", record.submit_s, options.source)
             yield NewEvent(record.raw_id, ended)
     for lost in progress.lost(listed):
@@ -139,7 +152,7 @@ def _ends_without_accounting(
 def _allocations(parts: Collection[SeenAttempt], options: Options) -> list[Allocation]:
     """Return which GPUs are held now, where Slurm tells them apart."""
     return [
-        Allocation(node, job_id_of(part.record, options.job_id_prefix), part.attempt, indices)
+        Allocation(node, job_id_of(part.record, options), part.attempt, indices)
         for part in parts
         if is_running(part.record)
         for node, gpus in part.record.nodes.items()

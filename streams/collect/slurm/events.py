@@ -80,11 +80,12 @@ class _Moment(NamedTuple):
     what: str = ""
 
 
-def job_id_of(record: JobRecord, prefix: str) -> str:
+def job_id_of(record: JobRecord, options: Options) -> str:
     """Return the id as squeue shows it: 17, 17_3 (task 3 of an array), 17+1 (component 1 of a heterogeneous job)."""
-    if record.array is not None:
+    prefix = options.job_id_prefix
+    if record.array is not None and not options.raw_ids:
         return f"{prefix}{record.array[0]}_{record.array[1]}"
-    if record.het is not None:
+    if record.het is not None and not options.raw_ids:
         return f"{prefix}{record.het[0]}+{record.het[1]}"
     return f"{prefix}{record.raw_id}"
 
@@ -189,7 +190,7 @@ def _of_squeue(record: JobRecord, options: Options, since_s: int) -> Iterator[_M
 
 
 def _keyed(part: SeenAttempt, moment: _Moment, options: Options, since_s: int) -> KeyedEvent:
-    job_id = job_id_of(part.record, options.job_id_prefix)
+    job_id = job_id_of(part.record, options)
     key = f"{part.attempt}.{moment.type}.{moment.at_s}{moment.what}"
     value = {
         **moment.fields,

@@ -24,11 +24,17 @@ class Options(CollectorOptions):
     accounting: bool = Field(
         default=True, description="Whether there is accounting (slurmdbd), for sacct to read."
     )
+    nodes: list[str] = Field(
+        default=[], description="The command that lists nodes as JSON; none: nodes are no events."
+    )
     since: datetime | date | None = Field(
         default=None, description="What ran before is not counted; default: the UTC day of the first poll."
     )
     job_id_prefix: str = Field(
         default="", max_length=64, description="Before each job's id, where several clusters have equal ones."
+    )
+    raw_ids: bool = Field(
+        default=False, description="Whether a task of an array has Slurm's own number as its id."
     )
     without_gpus: bool = Field(default=False, description="Whether jobs without GPUs are events too.")
     suspended_hold_gpus: bool = Field(

@@ -32,12 +32,19 @@ class Progress:
     """A position, taken apart.
 
     `jobs` has for each job, by Slurm's number, its id and the keys of its published events; `read_s` is until when Slurm
-    was read (0: never).
+    was read (0: never); `nodes` the newest state of each node (None: never read).
     """
 
-    def __init__(self, since_s: int, read_s: int, jobs: Mapping[str, Iterable[str]]) -> None:
+    def __init__(
+        self,
+        since_s: int,
+        read_s: int,
+        jobs: Mapping[str, Iterable[str]],
+        nodes: Mapping[str, str] | None = None,
+    ) -> None:
         self.since_s = since_s
         self.read_s = read_s
+        self.nodes = nodes
         self._jobs = {int(raw_id): list(keys) for raw_id, keys in jobs.items()}
 
     @classmethod
@@ -50,7 +57,9 @@ class Progress:
         if position is None:
             return cls(since_s, 0, {})
         try:
-            return cls(int(position["since_s"]), int(position["read_s"]), position["jobs"])
+            nodes = position.get("nodes")
+            known = None if nodes is None else {str(node): str(state) for node, state in nodes.items()}
+            return cls(int(position["since_s"]), int(position["read_s"]), position["jobs"], known)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise TrainfareError(
                 "the position is not one of slurm's; remove its file to read Slurm from `since` on"
@@ -58,7 +67,9 @@ class Progress:
 
     def position(self) -> dict[str, Any]:
         """Return it as a position that nothing changes any more."""
+        nodes = {} if self.nodes is None else {"nodes": self.nodes}
         return {
+            **nodes,
             "since_s": self.since_s,
             "read_s": self.read_s,
             "jobs": {str(raw_id): list(keys) for raw_id, keys in self._jobs.items()},

@@ -60,69 +60,65 @@ class _Number(msgspec.Struct):
     number: int | float = 0
 
 
-_Count = int | float | _Number | None
-_States = str | list[str]
-_Text = str | None
-
-
-class _Document(msgspec.Struct):
-    jobs: list[msgspec.Raw]
+Count = int | float | _Number | None
+States = str | list[str]
+Text = str | None
 
 
 class _QueuedJob(msgspec.Struct):
     job_id: int
-    job_state: _States
-    submit_time: _Count
-    start_time: _Count
-    end_time: _Count
-    array_job_id: _Count = None
-    array_task_id: _Count = None
-    het_job_id: _Count = None
-    het_job_offset: _Count = None
-    restart_cnt: _Count = None
-    resize_time: _Count = None
-    suspend_time: _Count = None
-    cluster: _Text = None
-    user_name: _Text = None
-    account: _Text = None
-    name: _Text = None
-    partition: _Text = None
-    qos: _Text = None
-    wckey: _Text = None
-    nodes: _Text = None
-    tres_alloc_str: _Text = None
-    tres_req_str: _Text = None
+    job_state: States
+    submit_time: Count
+    start_time: Count
+    end_time: Count
+    array_job_id: Count = None
+    array_task_id: Count = None
+    het_job_id: Count = None
+    het_job_offset: Count = None
+    restart_cnt: Count = None
+    resize_time: Count = None
+    suspend_time: Count = None
+    cluster: Text = None
+    user_name: Text = None
+    account: Text = None
+    name: Text = None
+    partition: Text = None
+    qos: Text = None
+    wckey: Text = None
+    nodes: Text = None
+    tres_alloc_str: Text = None
+    tres_req_str: Text = None
     gres_detail: list[str] | None = None
 
 
 class _Times(msgspec.Struct):
-    submission: _Count
-    start: _Count
-    end: _Count
+    submission: Count
+    start: Count
+    end: Count
 
 
 class _State(msgspec.Struct):
-    current: _States
+    current: States
 
 
 class _Array(msgspec.Struct):
-    job_id: _Count = None
-    task_id: _Count = None
+    job_id: Count = None
+    task_id: Count = None
 
 
 class _Het(msgspec.Struct):
-    job_id: _Count = None
-    job_offset: _Count = None
+    job_id: Count = None
+    job_offset: Count = None
 
 
 class _Wckey(msgspec.Struct):
-    wckey: _Text = None
+    wckey: Text = None
 
 
 class _Tres(msgspec.Struct):
     type: str
-    name: _Text = None
-    count: _Count = None
+    name: Text = None
+    count: Count = None
 
 
 class _TresLists(msgspec.Struct):
@@ -138,13 +134,13 @@ class _AccountedJob(msgspec.Struct):
     het: _Het = msgspec.field(default_factory=_Het)
     tres: _TresLists = msgspec.field(default_factory=_TresLists)
     wckey: _Wckey = msgspec.field(default_factory=_Wckey)
-    restart_cnt: _Count = None
-    cluster: _Text = None
-    user: _Text = None
-    account: _Text = None
-    name: _Text = None
-    partition: _Text = None
-    qos: _Text = None
+    restart_cnt: Count = None
+    cluster: Text = None
+    user: Text = None
+    account: Text = None
+    name: Text = None
+    partition: Text = None
+    qos: Text = None
 
 
 def queued_jobs(answer: bytes) -> Listing:
@@ -168,7 +164,7 @@ def accounted_jobs(answer: bytes) -> Listing:
 def _listing(answer: bytes, command: str, read: Callable[[bytes], JobRecord]) -> Listing:
     jobs: list[JobRecord] = []
     faults: list[str] = []
-    for raw in _raw_jobs(answer, command):
+    for raw in raw_entries(answer, "jobs", command):
         try:
             jobs.append(read(raw))
         except (ValueError, RecursionError) as fault:
@@ -176,48 +172,52 @@ def _listing(answer: bytes, command: str, read: Callable[[bytes], JobRecord]) ->
     return Listing(jobs, faults)
 
 
-def _raw_jobs(answer: bytes, command: str) -> Sequence[bytes]:
-    """Return the JSON of each job.
+def raw_entries(answer: bytes, list_name: str, command: str) -> Sequence[bytes]:
+    """Return the JSON of each entry of a list in an answer, not looked into.
 
     Slurm's JSON may have NaN, raw control characters and bytes that are no UTF-8: then the standard library reads it.
+
+    Raises:
+        SourceUnavailableError: There is no such list.
     """
     try:
-        return [bytes(raw) for raw in msgspec.json.decode(answer, type=_Document).jobs]
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        document = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
+        return [bytes(raw) for raw in msgspec.json.decode(document[list_name], type=list[msgspec.Raw])]
+    except (msgspec.MsgspecError, ValueError, KeyError, RecursionError):
         pass
     try:
-        jobs = json.loads(answer.decode("utf-8", "replace"), strict=False)["jobs"]
-        if not isinstance(jobs, list):
-            raise TypeError("its jobs are no list")
-        return [orjson.dumps(job) for job in jobs]
+        entries = json.loads(answer.decode("utf-8", "replace"), strict=False)[list_name]
+        if not isinstance(entries, list):
+            raise TypeError(f"{list_name} is no list")
+        return [orjson.dumps(entry) for entry in entries]
     except (ValueError, TypeError, KeyError, RecursionError) as fault:
         raise SourceUnavailableError(f"{command}: no JSON of Slurm ({visible(str(fault)[:200])})") from None
 
 
 def _queued(job: _QueuedJob) -> JobRecord:
-    array_id, task = _count(job.array_job_id), _count(job.array_task_id)
-    het_id = _count(job.het_job_id)
+    array_id, task = count_of(job.array_job_id), count_of(job.array_task_id)
+    het_id = count_of(job.het_job_id)
     details = [gpus_of_node(each) for each in job.gres_detail or ()]
     names = node_names(job.nodes or "") if any(details) else []
     return JobRecord(
         raw_id=_job_id(job.job_id),
         array=(array_id, task) if array_id and task is not None else None,
-        het=(het_id, _count(job.het_job_offset) or 0) if het_id else None,
+        het=(het_id, count_of(job.het_job_offset) or 0) if het_id else None,
         is_unsplit=bool(array_id) and task is None,
-        cluster=_text(job.cluster),
-        user=_text(job.user_name),
-        account=_text(job.account),
-        name=_text(job.name),
-        partition=_text(job.partition),
-        qos=_text(job.qos),
-        wckey=_text(job.wckey),
-        states=_states(job.job_state),
-        restarts=_count(job.restart_cnt),
-        submit_s=_time(job.submit_time),
-        start_s=_time(job.start_time),
-        end_s=_time(job.end_time),
-        resize_s=_time(job.resize_time),
-        suspend_s=_time(job.suspend_time),
+        cluster=text_of(job.cluster),
+        user=text_of(job.user_name),
+        account=text_of(job.account),
+        name=text_of(job.name),
+        partition=text_of(job.partition),
+        qos=text_of(job.qos),
+        wckey=text_of(job.wckey),
+        states=states_of(job.job_state),
+        restarts=count_of(job.restart_cnt),
+        submit_s=time_of(job.submit_time),
+        start_s=time_of(job.start_time),
+        end_s=time_of(job.end_time),
+        resize_s=time_of(job.resize_time),
+        suspend_s=time_of(job.suspend_time),
         allocated=tres_counts(job.tres_alloc_str or ""),
         requested=tres_counts(job.tres_req_str or ""),
         nodes=dict(zip(names, details, strict=False)) if len(names) == len(details) else {},
@@ -225,25 +225,25 @@ def _queued(job: _QueuedJob) -> JobRecord:
 
 
 def _accounted(job: _AccountedJob) -> JobRecord:
-    array_id, task = _count(job.array.job_id), _count(job.array.task_id)
-    het_id = _count(job.het.job_id)
+    array_id, task = count_of(job.array.job_id), count_of(job.array.task_id)
+    het_id = count_of(job.het.job_id)
     return JobRecord(
         raw_id=_job_id(job.job_id),
         array=(array_id, task) if array_id and task is not None else None,
-        het=(het_id, _count(job.het.job_offset) or 0) if het_id else None,
+        het=(het_id, count_of(job.het.job_offset) or 0) if het_id else None,
         is_unsplit=bool(array_id) and task is None,
-        cluster=_text(job.cluster),
-        user=_text(job.user),
-        account=_text(job.account),
-        name=_text(job.name),
-        partition=_text(job.partition),
-        qos=_text(job.qos),
-        wckey=_text(job.wckey.wckey),
-        states=_states(job.state.current),
-        restarts=_count(job.restart_cnt),
-        submit_s=_time(job.time.submission),
-        start_s=_time(job.time.start),
-        end_s=_time(job.time.end),
+        cluster=text_of(job.cluster),
+        user=text_of(job.user),
+        account=text_of(job.account),
+        name=text_of(job.name),
+        partition=text_of(job.partition),
+        qos=text_of(job.qos),
+        wckey=text_of(job.wckey.wckey),
+        states=states_of(job.state.current),
+        restarts=count_of(job.restart_cnt),
+        submit_s=time_of(job.time.submission),
+        start_s=time_of(job.time.start),
+        end_s=time_of(job.time.end),
         resize_s=0,
         suspend_s=0,
         allocated=_tres(job.tres.allocated),
@@ -255,7 +255,7 @@ def _accounted(job: _AccountedJob) -> JobRecord:
 def _tres(listed: Sequence[_Tres]) -> dict[str, int]:
     found = {}
     for each in listed:
-        count = _count(each.count)
+        count = count_of(each.count)
         if count is not None and count >= 0:  # -2: Slurm's word for none
             found[f"{each.type}/{each.name}" if each.name else each.type] = count
     return found
@@ -267,7 +267,12 @@ def _job_id(number: int) -> int:
     return number
 
 
-def _count(value: _Count) -> int | None:
+def count_of(value: Count) -> int | None:
+    """Return a number in any form; None where it is not set.
+
+    Raises:
+        ValueError: It is no whole number.
+    """
     if isinstance(value, _Number):
         value = value.number if value.set and not value.infinite else None
     if value is None:
@@ -277,8 +282,13 @@ def _count(value: _Count) -> int | None:
     return int(value)
 
 
-def _time(value: _Count) -> int:
-    seconds = _count(value) or 0
+def time_of(value: Count) -> int:
+    """Return seconds since 1970; 0 where there are none.
+
+    Raises:
+        ValueError: It is before 2000 or after 2299.
+    """
+    seconds = count_of(value) or 0
     if seconds <= 0:
         return 0
     if not _FIRST_S <= seconds < _LAST_S:
@@ -286,10 +296,11 @@ def _time(value: _Count) -> int:
     return seconds
 
 
-def _states(value: _States) -> frozenset[str]:
+def states_of(value: States) -> frozenset[str]:
+    """Return one state or several."""
     return frozenset([value] if isinstance(value, str) else value)
 
 
-def _text(value: _Text) -> str:
+def text_of(value: Text) -> str:
     """Return a text that an event may hold: at most 256 bytes."""
     return (value or "").encode("utf-8", "replace")[:256].decode("utf-8", "ignore")

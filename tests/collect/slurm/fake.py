@@ -1,4 +1,4 @@
-"""Stands for squeue and sacct: `fake.py FILE squeue|sacct ARGUMENTS` prints what the file holds, as the real one chooses.
+"""Stands for Slurm's commands: `fake.py FILE squeue|sacct|nodes ARGUMENTS` prints what the file holds, as the real one chooses.
 
 A program of its own, so that the collector runs it as it runs Slurm's. Standard library only, as it starts often.
 """

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.kafka.broker import _free_ports
+from tests.kafka.broker import _free_ports, shared_broker
 
 _ROOT: Final = Path(__file__).parents[3]
 _SCRIPT: Final = _ROOT / "examples/quickstart/slurm.sh"
@@ -40,10 +40,20 @@ def free_row(count: int) -> int:
 
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}; see examples/quickstart")
 @pytest.mark.timeout(900)
-def test_a_sweep_on_a_real_slurm_costs_what_sacct_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("log", ["files", pytest.param("kafka", marks=pytest.mark.kafka)])
+def test_a_sweep_on_a_real_slurm_costs_what_sacct_says(log: str, tmp_path: Path) -> None:
+    kafka = {}
+    if log == "kafka":
+        kafka = {
+            "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": shared_broker().bootstrap_servers,
+            "TRAINFARE_KAFKA_TOPIC_PREFIX": f"slurm-{os.getpid()}.",
+            "TRAINFARE_KAFKA_GROUP_ID": f"slurm-{os.getpid()}",
+            "TRAINFARE_KAFKA_PARTITIONS": "2",
+        }
     done = subprocess.run(
         [str(_SCRIPT), str(tmp_path / "q")],
         env={
+            **kafka,
             "PATH": os.environ["PATH"],
             "HOME": str(tmp_path),
             "SLURM_PORT": str(free_row(5)),
@@ -64,6 +74,9 @@ def test_a_sweep_on_a_real_slurm_costs_what_sacct_says(tmp_path: Path) -> None:
     ]
     assert all(float(usd) > 0 for *_, usd in rows)
     assert done.stdout.endswith("equal, to the nano-dollar\n")
+    # The prolog wrote down who has which GPU; the epilogs took all of it away again.
+    assert re.search(r"/gpu-jobs/n\d/\d:\d+$", (tmp_path / "q/gpu-jobs.log").read_text(), re.M)
+    assert not list((tmp_path / "q/slurm/gpu-jobs").glob("*/?"))
     shown = (_ROOT / "examples/quickstart/README.md").read_text().split("```\n")[1]
     of_both = [re.sub(r"\d+\.\d{9}", "USD", text) for text in (shown.split("\n", 1)[1], done.stdout)]
     assert of_both[0] == of_both[1]

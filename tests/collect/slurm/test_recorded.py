@@ -116,7 +116,7 @@ def test_what_sacct_does_not_know_yet_is_taken_from_squeue(tmp_path: Path) -> No
     world.shows_no_jobs(last, "squeue")
     told = collect(world, [last])
     now_s = recorded("22.05")[-1]["time"]
-    assert sweep in {value["job_id"] for _, value in log.events}
+    assert sweep in {value.get("job_id") for _, value in log.events}
     assert (
         max(value["time_ms"] for _, value in told.events if value["type"] in END_TYPES) <= (now_s - 30) * 1000
     )

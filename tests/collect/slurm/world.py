@@ -26,12 +26,20 @@ def recorded(version: str) -> Sequence[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+@cache
+def recorded_nodes(version: str) -> Sequence[dict[str, Any]]:
+    """Return what this version said of its nodes: idle; one drained; of 22.05 one down besides, and the other back."""
+    with lzma.open(_HERE / "nodes.jsonl.xz", "rt", encoding="utf-8") as lines:
+        return [each["answer"] for each in map(json.loads, lines) if each["version"] == version[:5]]
+
+
 class SlurmWorld:
     """Some of the looks at one cluster, in their order."""
 
     def __init__(self, directory: Path, version: str = "22.05", every: int = 5) -> None:
         looks = recorded(version)
-        self._looks = [*looks[:-1:every], looks[-1]]
+        nodes = recorded_nodes(version)[0]
+        self._looks = [{**look, "nodes": nodes} for look in (*looks[:-1:every], looks[-1])]
         self._answers = directory / "answers.json"
         self._state = 0
         self._is_away = False
@@ -44,6 +52,7 @@ class SlurmWorld:
         given: dict[str, Any] = {
             "squeue": [*fake, "squeue"],
             "sacct": [*fake, "sacct"],
+            "nodes": [*fake, "nodes"],
             "gpu_types": {"h100": "H100"},
             "write_allocations": self.allocations,
         }

@@ -26,12 +26,11 @@ from tests.strategies.telling import Trace
 from tests.strategies.traces import make_trace, merged
 from tests.strategies.values import BASE_MS
 
-# Each file is a replay of its own: traces, and how long the longest may be.
+# Each file is a replay of its own: hours that the longest of these traces may take.
 FILES = {
-    "short": (range(60), 2),
-    "middle": (range(60, 120), 3),
-    "long": (range(120, 170), 5),
-    "day": (range(170, 200), 10),
+    "short": {2: range(60), 3: range(60, 120)},
+    "long": {5: range(120, 170)},
+    "day": {10: range(170, 200)},
 }
 ROWS_COMPARED = 1000
 RULES = {"burn_fast", "burn_sustained", "burn_drift", "unpriced", "silent_job", "traffic"}
@@ -47,7 +46,6 @@ class Replayed:
 
 def traces_of(file: str, each: int) -> list[Trace]:
     """One of so many traces, which begin within an hour; their jobs and prices concern no other trace."""
-    seeds, hours = FILES[file]
     rng = random.Random(file)
     return [
         make_trace(
@@ -57,6 +55,7 @@ def traces_of(file: str, each: int) -> list[Trace]:
             prices_ms=BASE_MS,
             hours_at_most=hours,
         )
+        for hours, seeds in FILES[file].items()
         for seed in seeds[each - 1 :: each]
     ]
 

@@ -179,11 +179,11 @@ def price_jump(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> li
 
 
 def unsampled_gpus(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
-    """A quarter of what it held in the hour has no samples, though 80 % of what the cluster's other jobs held has.
+    """Half of what it held in the hour has no samples, though 80 % of what the cluster's other jobs held has.
 
     It ran the whole hour and did not start in it; the others held a GPU-hour or more.
     """
-    least = exact(thresholds.get("unsampled_ratio", 0.25))
+    least = exact(thresholds.get("unsampled_ratio", 0.5))
     most = exact(thresholds.get("cluster_ratio", 0.8))
     inside = [hour for hour in costs.hours if hour.hour_ms == end_ms - HOUR_MS and hour.held_milli_ms]
     found = []

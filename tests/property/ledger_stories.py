@@ -289,7 +289,7 @@ def _rule(draw: st.DrawFn, number: int) -> Json:
             "owner_coverage": st.sampled_from([{"owned_ratio": 0.5}, {"least_usd": 7}]),
             "forgotten_node": st.sampled_from([{"hours": 1}, {"hours": 2}]),
             "price_jump": st.sampled_from([{"factor": 2}, {"factor": 7}]),
-            "unsampled_gpus": st.sampled_from([{"unsampled_ratio": 0.5}, {"cluster_ratio": 0.3}, {"cluster_ratio": 1}]),
+            "unsampled_gpus": st.sampled_from([{"unsampled_ratio": 0.25}, {"cluster_ratio": 0.3}, {"cluster_ratio": 1}]),
     }  # fmt: skip
     thresholds = draw(given[rule])
     match = draw(_match) if rule == "team_burn" else {}

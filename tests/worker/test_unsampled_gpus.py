@@ -40,6 +40,13 @@ def test_a_job_without_samples_is_told_where_the_others_have_some(world: World) 
     works(world, alert)
 
 
+def test_an_exporter_that_came_late_in_the_hour_is_none(world: World) -> None:
+    """The samples of 40 of 60 minutes say that the GPUs are sampled."""
+    held(world, "well", 1)
+    held(world, "late", 40 / 60)
+    assert found(world) == []
+
+
 def test_unknown_is_not_zero(world: World) -> None:
     held(world, "one", 0)
     held(world, "two", 0)
@@ -57,10 +64,10 @@ def test_unknown_is_not_zero(world: World) -> None:
 
 def test_late_samples_starts_and_parts_of_hours_are_none(world: World) -> None:
     held(world, "well", 1, gpus=128)
-    held(world, "late", 0.76)
+    held(world, "late", 0.51)
     held(world, "starts", 0, starting_ms=MINUTE_MS)
     held(world, "began", 0, wall_clock_ms=HOUR_MS - 1, gpu_milli_ms=HOUR_MS)
-    held(world, "partly", 0.75)
+    held(world, "partly", 0.5)
     assert found(world) == [("partly", "firing", 1)]
 
 

@@ -112,7 +112,7 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             {
                 # Samples of the last ten minutes of an hour may still come.
                 "unsampled_ratio": Threshold(
-                    0.25, 0.17, 1, "share of the GPU-time that it held in an hour without samples"
+                    0.5, 0.17, 1, "share of the GPU-time that it held in an hour without samples"
                 ),
                 "cluster_ratio": Threshold(
                     0.8, 0.01, 1, "sampled share of the GPU-time of the other jobs of its cluster"

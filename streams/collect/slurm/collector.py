@@ -13,7 +13,7 @@ from streams.collect.allocations import Allocation, write_allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask
 from streams.collect.slurm.command import answer_of
-from streams.collect.slurm.events import SeenAttempt, end_of, events_of, is_running, job_id_of
+from streams.collect.slurm.events import ENDS, SeenAttempt, end_of, events_of, is_running, job_id_of
 from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
@@ -38,6 +38,7 @@ class SlurmCollector:
         self._ask = ask
         self._accounting = Accounting(options.sacct, ask) if options.accounting else None
         self._asked_again_s = _ASKED_AGAIN_AT_START_S
+        self._without_end: set[int] = set()  # gone from squeue at the last poll, and no end in sacct either
 
     @property
     def interval_ms(self) -> int:
@@ -88,6 +89,12 @@ class SlurmCollector:
         from_s = max(progress.since_s, progress.read_s - self._asked_again_s)
         lost = [job.raw_id for job in progress.lost(listed)]
         parts = self._accounting.ended(from_s, now_s, restarts, lost, faults)
+        without_end = set(lost) - {part.record.raw_id for part in parts if part.record.states & ENDS.keys()}
+        faults += (
+            f"job {raw_id} is not in squeue, and sacct has no end of it: it is paid on; see sacctmgr show runawayjobs"
+            for raw_id in sorted(without_end & self._without_end)  # slurmdbd may hear of it in a moment
+        )
+        self._without_end = without_end
         return [
             _settled(part, listed[part.record.raw_id]) for part in parts if part.record.raw_id in listed
         ] + [

@@ -24,12 +24,13 @@ def main(path: str, command: str, arguments: list[str]) -> int:
         return 1
     document = look[command]
     if command == "sacct":
-        document["jobs"] = [job for job in document["jobs"] if _is_asked_for(job, arguments)]
+        document["jobs"] = [job for job in document["jobs"] if is_asked_for(job, arguments)]
     json.dump(document, sys.stdout)
     return 0
 
 
-def _is_asked_for(job: dict[str, Any], arguments: list[str]) -> bool:
+def is_asked_for(job: dict[str, Any], arguments: list[str]) -> bool:
+    """Return whether sacct would show a job."""
     if "--jobs" in arguments:
         return str(job["job_id"]) in arguments[arguments.index("--jobs") + 1].split(",")
     first, last = (int(arguments[arguments.index(name) + 1][3:]) for name in ("--starttime", "--endtime"))

@@ -276,6 +276,27 @@ def test_while_sacct_is_away_what_squeue_says_goes_out(tmp_path: Path) -> None:
     assert {value["type"] for _, value in log.events} >= {"queued", "started", "completed"}
 
 
+def test_a_job_that_is_gone_without_an_end_is_said(tmp_path: Path) -> None:
+    """slurmctld lost it; until an administrator ends it, it runs in sacct and is paid."""
+    world = SlurmWorld(tmp_path, "22.05", every=1)
+    job_id = ids_by_name("22.05")["slow"]
+    state = next(
+        at
+        for at, look in enumerate(recorded("22.05"))
+        for job in look["squeue"]["jobs"]
+        if str(job["job_id"]) == job_id and job["job_state"] == "RUNNING"
+    )
+    for later in range(state + 1, world.states):
+        world.shows_no_jobs(later, "squeue")
+        world.shows_no_jobs(later, "sacct")
+    collector, position, skipped = open_collector(world.options()), None, list[str]()
+    for each in (state, state + 1, state + 2, state + 3):
+        for batch in collector.poll(position, world.turn(each)):
+            position = batch.position
+            skipped += [said for said in batch.skipped if said.startswith(f"job {job_id} is not in squeue")]
+    assert len(skipped) == 2  # not at the first poll without it
+
+
 def test_sacct_is_asked_for_single_jobs_only_where_attempts_are_not_clear(tmp_path: Path) -> None:
     world = SlurmWorld(tmp_path, "22.05", every=1)
     options, asked, position = world.options(), [], None

@@ -13,13 +13,14 @@ from schemas.budget_tables import ACTIONS
 from schemas.tables import ALERTS, BOOKS
 from streams.engine.alerts.alert import webhook_id
 from streams.engine.alerts.budgets import Budget, Limits, budget_of
+from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.ledger_rules.budget_used import BUDGET_USED
 from streams.engine.ledger_rules.findings import budget_alert_id
 from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject, Run
 from streams.worker.ledger_rules.known_alerts import RULES
 from streams.worker.ledger_rules.reader import Accrued
-from tests.oracle.budgets import PERCENTS, budget_told, reached
+from tests.oracle.budgets import PERCENTS, budget_told, forecast_told, reached
 from tests.oracle.model import MINUTE_MS, Tables
 from tests.simulator.ledger_sql import open_shards
 from tests.simulator.log import Log
@@ -102,20 +103,19 @@ def _subjects(log: Log, tables: Tables) -> Iterator[BudgetSubject]:
                 yield BudgetSubject(budget, run)
 
 
-def reaches_a_budget(log: Log, tables: Tables, judged_ms: int) -> bool:
-    """Whether any threshold of a budget of those who spend in time is reached."""
-    begin_ms = EPOCH_MS // MINUTE_MS * MINUTE_MS
-    return any(
-        budget_told(
-            used_by_minute(tables, dict(subject.match), judged_ms),
-            _limits(subject.budget.limits),
-            subject.budget.per,
-            begin_ms,
-            judged_ms,
-        )
-        for subject in _subjects(log, tables)
-        if _is_of_spenders(subject.budget)
-    )
+def budget_rules(log: Log, tables: Tables, judged_ms: int) -> set[str]:
+    """Which rules about budgets of those who spend in time fire."""
+    found, begin_ms = set[str](), EPOCH_MS // MINUTE_MS * MINUTE_MS
+    for subject in _subjects(log, tables):
+        budget = subject.budget
+        if _is_of_spenders(budget):
+            spent = used_by_minute(tables, dict(subject.match), judged_ms)
+            limits = _limits(budget.limits)
+            if budget_told(spent, limits, budget.per, begin_ms, judged_ms):
+                found.add(BUDGET_USED)
+            if not budget.is_per_run and forecast_told(spent, limits, budget.per, begin_ms, judged_ms):
+                found.add(BUDGET_FORECAST)
+    return found
 
 
 def used_by_minute(tables: Tables, match: dict[str, str], until_ms: int) -> dict[int, list[int]]:
@@ -184,6 +184,15 @@ def _budget(
         is_known = guessed_ms < min(want.values(), default=judged_ms)
         if is_early or (is_known and got != want):
             yield f"{who}: told {sorted(got.items())}, want {sorted(want.items())}"
+        row = alerts.get(budget_alert_id(BUDGET_FORECAST, subject, 0, period))
+        fires = row is not None and row["status"] == "firing"
+        foretold = forecast_told(spent, limits, budget.per, begin_ms, judged_ms)
+        if (
+            not budget.is_per_run
+            and guessed_ms < begin_ms
+            and fires != any(over is None for _, over in foretold)
+        ):
+            yield f"{who}: forecast fires {fires}, want {foretold}"
 
 
 def _is_of_spenders(budget: Budget) -> bool:

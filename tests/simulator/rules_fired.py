@@ -13,7 +13,7 @@ from tests.oracle.ledger_rules import BY_HOUR
 from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.simulator.check import expected_tables
 from tests.simulator.hour_check import costs_of, in_time, of_jobs
-from tests.simulator.ledger_check import reaches_a_budget
+from tests.simulator.ledger_check import budget_rules
 from tests.simulator.log import Log
 from tests.simulator.script import write_script
 from tests.simulator.undisturbed import expected_alerts
@@ -35,8 +35,7 @@ def fired(seed: int) -> set[str]:
         found |= {rule for rule, names in in_time(costs, at_ms).items() if names}
         found |= {rule for rule in ("owner_coverage", "unallocated") if BY_HOUR[rule](costs, at_ms, {})}
     found |= {each.rule for each in of_jobs(log, tables, judged_ms)}
-    if reaches_a_budget(log, tables, judged_ms):
-        found.add("budget_used")
+    found |= budget_rules(log, tables, judged_ms)
     ends = (row.state == "completed" for row in tables.jobs.values() if row.owner == "amy")
     return found | ({"job.ended"} if any(ends) else set())
 

@@ -12,3 +12,11 @@ class TrainfareError(Exception):
 
 class WrongUseError(TrainfareError):
     """The command was used in a way that cannot work: exit code 2."""
+
+
+class FileFaultsError(WrongUseError):
+    """A file of a user is invalid; `faults` has every reason, one line each."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults = faults
+        super().__init__("\n".join(faults))

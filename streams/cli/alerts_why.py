@@ -49,7 +49,7 @@ def why(
     sys.stdout.write(f"{_head(found)}\n")
     for title, grid, nothing in (
         (
-            "Rules: from a share of 1 on a condition holds",
+            "Rules: a condition holds once its share reaches 1",
             rules,
             "no rule is judged per subject of this kind",
         ),

@@ -42,7 +42,7 @@ def audit(
     ] = None,
     data: DataOption = None,
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="Ask this worker, e.g. http://127.0.0.1:8321.")
+        str | None, typer.Option("--url", metavar="URL", help="Ask this worker, e.g. http://127.0.0.1:8787.")
     ] = None,
     recount: Annotated[
         tuple[str, str] | None,

@@ -43,7 +43,11 @@ def backtest(
     ],
     rules: Annotated[
         list[Path] | None,
-        typer.Option("--rules", metavar="TOML", help="Rules to judge by; several are shown side by side."),
+        typer.Option(
+            "--rules",
+            metavar="TOML",
+            help="File of rules to evaluate instead of the defaults; several are shown side by side.",
+        ),
     ] = None,
     labels: Annotated[
         Path | None,

@@ -83,11 +83,7 @@ def costs(
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Maximum number of rows.")] = ROWS_MAX,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show what was paid, over time and by any mixture of levels.
-
-    Raises:
-        WrongUseError: An option is wrong, or does not go with another.
-    """
+    """Show what was paid, over time and by any levels (job, owner, team...)."""
     request = request_of(
         {
             "metric": [metric],

@@ -16,7 +16,7 @@ import typer
 from schemas.escaping import visible
 from sinks.errors import QueryRefused, SinkError, StoreMismatch
 from streams.config.load import SettingsError
-from streams.errors import TrainfareError, WrongUseError
+from streams.errors import FileFaultsError, TrainfareError, WrongUseError
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 DEBUG_VARIABLE = "TRAINFARE_DEBUG"
@@ -46,7 +46,7 @@ def guarded(command: Callable[[], int | None]) -> int:
 
 def described(fault: Exception) -> tuple[int, list[str]]:
     """Return the exit code of a fault, and the lines to print."""
-    if isinstance(fault, SettingsError):
+    if isinstance(fault, (SettingsError, FileFaultsError)):
         return WRONG_USE, [str(each) for each in fault.faults]
     if isinstance(fault, (WrongUseError, StoreMismatch, QueryRefused)):
         return WRONG_USE, [str(fault)]

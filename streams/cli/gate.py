@@ -24,11 +24,14 @@ from streams.errors import WrongUseError
 
 def gate(
     data: DataOption = None,
-    team: Annotated[str, typer.Option(help="Whose budgets: the team's.")] = "",
-    owner: Annotated[str, typer.Option(help="The owner's.")] = "",
-    project: Annotated[str, typer.Option(help="The project's.")] = "",
-    experiment: Annotated[str, typer.Option(help="The experiment's.")] = "",
-    job: Annotated[str, typer.Option(metavar="ID", help="The job's, those per run included.")] = "",
+    team: Annotated[str, typer.Option(help="Name of the team whose budgets are looked up.")] = "",
+    owner: Annotated[str, typer.Option(help="Name of the owner whose budgets are looked up.")] = "",
+    project: Annotated[str, typer.Option(help="Name of the project whose budgets are looked up.")] = "",
+    experiment: Annotated[str, typer.Option(help="Name of the experiment whose budgets are looked up.")] = "",
+    job: Annotated[
+        str,
+        typer.Option(metavar="ID", help="Id of the job whose budgets are looked up, those per run included."),
+    ] = "",
     need: Annotated[str, typer.Option(metavar="USD", help="Dollars that are needed.")] = "",
     gpu_hours: Annotated[float, typer.Option(min=0, help="GPU-hours that are needed.")] = 0.0,
     form: FormatOption = OutputFormat.table,
@@ -82,10 +85,14 @@ def _line(whose: str, found: Sequence[Left], over: Sequence[Left], usd: Decimal,
     tightest = (over or found)[0]
     left = _rest(tightest)
     name = f"budget {visible(tightest.budget)}" if tightest.budget else "its own budget"
-    of = f"of {name} ({visible(tightest.subject)}, per {tightest.per})"
+    of = f"of {name} ({visible(tightest.subject)}, {_period(tightest.per)})"
     if over:
         return f"stop: {whose} needs {wanted or 'anything'}, {left} is left {of}"
     return f"go: {left} is left {of}" + (f", {wanted} needed" if wanted else "")
+
+
+def _period(per: str) -> str:
+    return "in total" if per == "total" else f"per {per}"
 
 
 def _rest(left: Left) -> str:

@@ -45,10 +45,14 @@ ORDER BY r.ended DESC, r.receipt_id LIMIT 1"""  # noqa: S608 - of constants
 
 def show(
     receipt: Annotated[
-        str, typer.Argument(metavar="[ID]", help="A receipt, or a job: its last one; without, the newest.")
+        str,
+        typer.Argument(
+            metavar="[ID]",
+            help="Id of a receipt, or of a job for its last receipt; if absent, the newest are listed.",
+        ),
     ] = "",
-    owner: Annotated[str, typer.Option(help="Only those that this owner was sent.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 20,
+    owner: Annotated[str, typer.Option(help="Only those sent to this owner.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Maximum number of receipts.")] = 20,
     data: DataOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -102,11 +106,13 @@ def _one(found: Mapping[str, Any], form: OutputFormat) -> None:
 
 
 def ask(
-    owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose jobs, and who is sent it.")],
+    owner: Annotated[
+        str, typer.Argument(metavar="OWNER", help="Whose jobs; receipts go to the addresses of this owner.")
+    ],
     team: Annotated[
         str, typer.Option(help="The weekly digest of this team, instead of receipts of the owner's jobs.")
     ] = "",
-    off: Annotated[bool, typer.Option("--off", help="No longer.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Stop sending them.")] = False,
     comment: Annotated[str, typer.Option(help="Why; it is kept in the record.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record, and publish nothing.")] = False,
 ) -> None:

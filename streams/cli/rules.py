@@ -25,7 +25,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML with ta
 
 
 def check(file: FileArgument, form: FormatOption = OutputFormat.table) -> None:
-    """Check a file of rules: every fault at once, or what the file changes of the defaults."""
+    """Check a file of rules: every fault at once, or what differs from the defaults."""
     records = read_rules(file)
     write(changes(records), form)
     if form is OutputFormat.table:
@@ -41,7 +41,7 @@ def publish(
         bool, typer.Option("--prune", help="Also remove the rules in force that the file does not have.")
     ] = False,
 ) -> None:
-    """Publish a file of rules; workers judge by them from then on, and a replay of the log does, too."""
+    """Publish a file of rules; workers, and replays of the log, use them from then on."""
     settings = settings_for()
     records = read_rules(file)
     gone: list[bytes] = []

@@ -32,7 +32,10 @@ def show(
     job: Annotated[str | None, typer.Option(metavar="ID", help="The settings for this job.")] = None,
     file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What would hold by this file; else by Kafka's records."),
+        typer.Option(
+            metavar="FILE",
+            help="Settings as this file would make them; without it, those published to Kafka.",
+        ),
     ] = None,
     defaults: Annotated[
         bool, typer.Option("--defaults", help="The shipped file of defaults, as it is.")

@@ -1,6 +1,6 @@
 """Reads `rules.toml`: each `[[rule]]` changes the settings of one rule for the jobs that match.
 
-It must not publish: a file is accepted as a whole, or refused with every fault, its line and what is allowed.
+It must not publish: a file is accepted as a whole, or refused with every fault, the line of its `[[rule]]` and what is allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from schemas.decode import decode
 from schemas.events import ControlEvent
 from schemas.invalid import Invalid
 from streams.engine.alerts.controls import Controls
-from streams.errors import WrongUseError
+from streams.errors import FileFaultsError, WrongUseError
 from streams.keys import key_of
 from streams.topics import Topic
 
@@ -55,7 +55,8 @@ def rule_records(name: str, text: str, now_ms: int) -> list[RuleFileRecord]:
     """Return the records of a file; ids are functions of what a record says, `time_ms` is `now_ms`.
 
     Raises:
-        WrongUseError: Something in it is invalid.
+        WrongUseError: The file is no list of `[[rule]]`.
+        FileFaultsError: Some of its rules are invalid.
     """
     content = _parsed(name, text)
     tables = content.pop("rule", [])
@@ -84,7 +85,7 @@ def rule_records(name: str, text: str, now_ms: int) -> list[RuleFileRecord]:
             faults.append(f"{name} line {line}: [[rule]] {place + 1}{which}: {fault}")
     if faults:
         more = len(faults) - _SHOWN_AT_MOST
-        raise WrongUseError("\n".join(faults[:_SHOWN_AT_MOST]) + (f"\nand {more} more" if more > 0 else ""))
+        raise FileFaultsError(faults[:_SHOWN_AT_MOST] + ([f"and {more} more"] if more > 0 else []))
     return found
 
 

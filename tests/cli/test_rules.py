@@ -47,6 +47,13 @@ def test_check_names_faults_and_fails(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_text(FILE.replace("burn_fast", "burn"))
     assert run(["rules", "check", str(path)]) == 2
     assert "line 1: [[rule]] 1 ('vision'): rule: got \"burn\", expected one of" in capsys.readouterr().err
+    path.write_text('[[rule]]\nname = "a"\nrule = "x"\n[[rule]]\nname = "b"\nrule = "y"\n')
+    assert run(["rules", "check", str(path)]) == 2
+    each = capsys.readouterr().err.splitlines()
+    assert [line.partition(": rule:")[0] for line in each] == [
+        f"trainfare: {path} line 1: [[rule]] 1 ('a')",
+        f"trainfare: {path} line 4: [[rule]] 2 ('b')",
+    ]
     path.write_bytes(b"\xff")
     assert run(["rules", "check", str(path)]) == 2
     assert "not UTF-8" in capsys.readouterr().err

@@ -18,6 +18,7 @@ COMMANDS = {
     "streams/cli/bills_export.py:export",
     "streams/cli/chargeback.py:chargeback",
     "streams/cli/collect.py:collect",
+    "streams/cli/costs.py:costs",
     "streams/cli/dead_letters/listing.py:show",
     "streams/cli/dead_letters/replay.py:replay",
     "streams/cli/demo.py:demo",

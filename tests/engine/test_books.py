@@ -88,6 +88,15 @@ def test_books_do_not_say_that_a_job_is_paid_that_was_read_after_the_accrual() -
     assert read_to_ms == [T0, T0 + 2 * HOUR_MS - 10_000]
 
 
+def test_books_do_not_say_that_anything_was_read_before_the_first_tick() -> None:
+    one = shard()
+    one.checkpoint(T0, 1, open_attempts=True)
+    one.fold(batch(event("started", 0, gpu_count=1)))
+    one.owe_books()
+    (row,) = one.checkpoint(T0, 2, open_attempts=False).tables[BOOKS].to_pylist()
+    assert (row["time"].timestamp() * 1000, row["read_to"].timestamp()) == (T0, 0)
+
+
 def test_books_of_a_former_owner_are_put_back_to_the_snapshot() -> None:
     one = shard()
     one.fold(batch(*STORY[:2]))

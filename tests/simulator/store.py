@@ -48,6 +48,8 @@ class Shelf:
         self.tokens: set[tuple[str, str]] = set()
         #: For whom a rule by the hour held, by rule and hour, each time that somebody asked.
         self.judged: dict[tuple[str, int], set[frozenset[Any]]] = {}
+        #: The shards that had not stored all of an hour when somebody asked: those that wait for nothing but nodes.
+        self.short: dict[int, set[int]] = {}
         self._newest: dict[tuple[str, int], int] = {}  # (table, shard) -> greatest version, of rows that stay
         self._closed = False
         self.snapshots = Snapshots(self)

@@ -90,7 +90,8 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     if open_attempts and not more:
         tick_ms = shard.position.tick_ms
         shard.due.accrued_to_ms = as_of_ms
-        shard.due.accrued_read_to_ms = as_of_ms if tick_ms is None else max(tick_ms - TICK_MS, 0)
+        # Before the first tick nothing was read yet.
+        shard.due.accrued_read_to_ms = 0 if tick_ms is None else max(tick_ms - TICK_MS, 0)
     # After the dead letters and replays that these rows count: a reader of the counts finds them.
     if not more and (open_attempts or (shard.due.books_owed and shard.position.next != shard.due.books_next)):
         tables.update(shard.sums.drain_changed(shard.number, version))

@@ -28,6 +28,7 @@ class Plan:
     restart_after_s: float | None = None
     module: tuple[str, ...] = ("streams.cli.main",)
     env: dict[str, str] = field(default_factory=dict)
+    has_budgets: bool = False  # a run waits for the last look at them, and takes five minutes at least
 
 
 @dataclass

@@ -12,13 +12,16 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from sinks.clickhouse import ClickHouseStore
 from streams.config.settings import KafkaSettings
+from streams.notify.webhooks.receiver import Received
 from streams.topics import SHARD_TOPICS
 from streams.transport.admin import connect, create_topics
+from tests.chaos.budgets import budget_differences, records, wait_for_a_look
 from tests.chaos.fleet import Fleet
 from tests.chaos.judged import Judged, judge
 from tests.chaos.log import Feed, Offsets, Place, read_back
@@ -34,6 +37,7 @@ from tests.chaos.stored import (
 )
 from tests.chaos.workers import Worker, Workers
 from tests.kafka.broker import KafkaBroker, shared_broker
+from tests.kafka.test_alerts_live import SECRET, Inbox
 from tests.oracle.model import Line, Tables
 from tests.property.compare import differences
 from tests.store_process import StoreProcess
@@ -66,19 +70,31 @@ class Chaos:
             partitions=plan.partitions,
         )
         self.report = Report()
+        self._received: list[Received] = []
+        self._begun_ms = time.time_ns() // 1_000_000
 
     def go(self) -> Report:
         """Feed, disturb, drain, stop, compare."""
         create_topics(self.kafka, connect(self.kafka))
-        with StoreProcess(self._directory / "store") as front:
+        with StoreProcess(self._directory / "store") as front, Inbox() as inbox:
+            self._received = inbox.received
             env = worker_env(self.kafka, front.url, self.plan.session_timeout_ms)
             env |= {"TRAINFARE_METER_AS_OF_MS": str(self._fleet.as_of_ms), **self.plan.env}
+            if self.plan.has_budgets:
+                env |= {
+                    "TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET,
+                    "TRAINFARE_ALERTS_ALLOW_HOSTS": inbox.receiver.host_port,
+                    "TRAINFARE_ALERTS_DEFAULT_WEBHOOK": inbox.receiver.url,
+                }
             with Workers(self._directory, env, self.plan.module) as workers:
                 self._run(workers, front)
         return self.report
 
     def _run(self, workers: Workers, front: StoreProcess) -> None:
-        feed = Feed(self.kafka, self._fleet.events(), self.plan.per_s)
+        events = self._fleet.events()
+        if self.plan.has_budgets:
+            events = chain(records(), events)
+        feed = Feed(self.kafka, events, self.plan.per_s)
         offsets = Offsets(self.kafka)
         for _ in range(2):
             workers.start()
@@ -174,6 +190,8 @@ class Chaos:
                         self._terminate(worker)
                         workers.start()
                 self._replace_the_dead(workers)
+            if self.plan.has_budgets:
+                wait_for_a_look(store, self._begun_ms)
             self.report.events = judged.events
             self.report.seconds = time.monotonic() - begin_s
             last = workers.alive
@@ -204,6 +222,10 @@ class Chaos:
         refused = judged.counts.too_late + judged.counts.dead_lettered
         if (got := stored_refused(store)) != refused:
             self._differ(f"counts of dead letters: got {got}, want {refused}")
+
+        if self.plan.has_budgets:
+            tables, as_of_ms = judged.tables, self._fleet.as_of_ms
+            self.report.differences += budget_differences(store, tables, as_of_ms, self._received)
 
     def _differ(self, words: str) -> None:
         self.report.differences.append(words)
@@ -237,11 +259,20 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=7)
     parser.add_argument("--per-s", type=float, default=1_500)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--budgets", action="store_true", help="judge budgets, too")
     parser.add_argument("--patched", default="", help="names of patches of tests.chaos.patched, with commas")
     parser.add_argument("--keep", type=Path, help="a directory for logs and the store")
     given = parser.parse_args()
     module = ("tests.chaos.patched", given.patched) if given.patched else ("streams.cli.main",)
-    plan = Plan(given.jobs, given.seconds, given.cycles, given.per_s, given.seed, module=module)
+    plan = Plan(
+        given.jobs,
+        given.seconds,
+        given.cycles,
+        given.per_s,
+        given.seed,
+        module=module,
+        has_budgets=given.budgets,
+    )
     directory = given.keep or Path(tempfile.mkdtemp(prefix="trainfare-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     print(f"logs in {directory}", flush=True)  # noqa: T201 - a command

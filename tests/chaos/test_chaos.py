@@ -94,9 +94,15 @@ def test_one_line_of_defence_is_enough(patches: tuple[str, ...], tmp_path: Path)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_200)
+def test_budgets_are_told_once_whatever_befalls_the_workers(tmp_path: Path) -> None:
+    assert_exact(run(Plan(jobs=16, seconds=400, cycles=5, per_s=1_500, has_budgets=True), tmp_path))
+
+
+@pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_a_million_events_and_thirty_faults(tmp_path: Path) -> None:
-    plan = Plan(jobs=310, seconds=3_200, cycles=30, per_s=4_500, patience_s=300)
+    plan = Plan(jobs=310, seconds=3_200, cycles=30, per_s=4_500, patience_s=300, has_budgets=True)
     report = run(plan, tmp_path)
     assert_exact(report)
     assert report.events >= 1_000_000

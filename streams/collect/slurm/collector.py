@@ -13,7 +13,7 @@ from streams.collect.allocations import Allocation, write_allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask
 from streams.collect.slurm.command import answer_of
-from streams.collect.slurm.events import ENDS, SeenAttempt, end_of, events_of, is_running, job_id_of
+from streams.collect.slurm.events import ENDS, SeenAttempt, end_of, events_of, is_over, is_running, job_id_of
 from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
@@ -54,6 +54,8 @@ class SlurmCollector:
         now_s = now_ms // 1000
         since_s = self._options.since_s
         progress = Progress.of(position, now_s // _DAY_S * _DAY_S if since_s is None else since_s)
+        if now_s < progress.since_s:
+            return
         listing = queued_jobs(self._ask([*self._options.squeue, "--json", "--states=all"]))
         faults = list(listing.faults)
         parts = [SeenAttempt(job, (job.restarts or 0) + 1, is_live=True) for job in listing.jobs]
@@ -119,6 +121,10 @@ class SlurmCollector:
         """Return the events that were not published yet, in the order of time."""
         found: dict[str, NewEvent] = {}
         for part in parts:
+            if is_over(part.record, progress.since_s) and not progress.is_open(
+                part.record.raw_id, part.attempt
+            ):
+                continue
             try:
                 events = list(events_of(part, self._options, progress.since_s))
             except ValueError as fault:

@@ -116,8 +116,9 @@ def events_of(part: SeenAttempt, options: Options, since_s: int) -> Iterator[Key
         )
     if not _gpus(record.allocated or record.requested, options) and not options.without_gpus:
         return
-    for moment in _moments(part, options):
-        if moment.at_s >= since_s or (moment.type != "queued" and not _is_over(record, since_s)):
+    over = is_over(record, since_s)
+    for moment in _moments(part, options, since_s):
+        if moment.at_s >= since_s or moment.type in END_TYPES or (moment.type != "queued" and not over):
             yield _keyed(part, moment, options, since_s)
 
 
@@ -136,19 +137,21 @@ def end_of(job_id: str, attempt: int, type_: str, at_s: int, source: str) -> Key
     return KeyedEvent(key, CollectedEvent(Topic.JOBS, value))
 
 
-def _is_over(record: JobRecord, since_s: int) -> bool:
-    return bool(record.states & ENDS.keys()) and record.end_s <= since_s
+def is_over(record: JobRecord, since_s: int) -> bool:
+    """Return whether it ended before a time; its end is of interest to those who have seen it run."""
+    return bool(record.states & (ENDS.keys() | {"RESIZING"})) and 0 < record.end_s <= since_s
 
 
-def _moments(part: SeenAttempt, options: Options) -> Iterator[_Moment]:
+def _moments(part: SeenAttempt, options: Options, since_s: int) -> Iterator[_Moment]:
     record, states = part.record, part.record.states
     described = _description(record, options)
     has_run = bool(record.allocated) and record.start_s > 0 and states != {"PENDING"}
     held = {**_resources(record.allocated, options), **described} if has_run else {}
     resized_s = _resized_s(part)
-    if record.submit_s and not (
-        resized_s and not part.is_live
-    ):  # a later part has the time of the change instead
+    is_later_part = bool(resized_s) and not part.is_live
+    if resized_s <= since_s:
+        resized_s = 0  # the size it began with is of no interest
+    if record.submit_s and not is_later_part:  # that has the time of the change instead
         yield _Moment("queued", record.submit_s, described)
     if has_run and "CONFIGURING" in states:
         yield _Moment("allocated", record.start_s, held)

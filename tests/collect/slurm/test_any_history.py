@@ -1,9 +1,10 @@
-"""Whatever a collector saw, was killed at or forgot: the costs are those of sacct in the end."""
+"""Whatever a collector saw, was killed at or forgot, and since when it counts: the costs are those of sacct in the end."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -21,8 +22,6 @@ from tests.collect.world import Log
 from tests.harness import meter
 from tests.oracle.model import Line
 
-OPTIONS = Options(gpu_types={"h100": "H100"})
-
 
 @cache
 def squeue(version: str, at: int) -> bytes:
@@ -39,19 +38,22 @@ def asker(version: str, at: int) -> Callable[[Sequence[str]], bytes]:
     return ask
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(st.data())
 @pytest.mark.parametrize("version", ["22.05", "24.11"])
 def test_costs_do_not_depend_on_what_was_seen(version: str, data: st.DataObject) -> None:
-    """Two collectors, each polls when it likes; a poll may be cut short, or its position lost."""
+    """Two collectors, each polls when it likes; a poll may be cut short, or its position lost. Counted since any time."""
     last = len(recorded(version)) - 1
+    times = [int(look["time"]) for look in recorded(version)]
+    since_s = data.draw(st.just(times[0] - 3600) | st.integers(times[0], times[-1] - 1))
+    options = Options(gpu_types={"h100": "H100"}, since=datetime.fromtimestamp(since_s, UTC))
     log = Log()
     for _ in range(2):
         positions: list[Position | None] = [None]
         polls = sorted(data.draw(st.sets(st.integers(0, last - 1), max_size=8)))
         for at in (*polls, last):
             back = 1 if at == last else data.draw(st.integers(1, min(len(positions), 3)))
-            collector = SlurmCollector(OPTIONS, asker(version, at))
+            collector = SlurmCollector(options, asker(version, at))
             now_ms: Any = int(recorded(version)[at]["time"]) * 1000
             for batch in collector.poll(positions[-back], now_ms):
                 log.publish(batch.events)
@@ -60,5 +62,5 @@ def test_costs_do_not_depend_on_what_was_seen(version: str, data: st.DataObject)
                 positions.append(batch.position)
     as_of_ms = int(recorded(version)[-1]["time"]) * 1000
     tables = meter([PRICE, *(Line(topic, dict(value)) for topic, value in log.events)], as_of_ms=as_of_ms)
-    assert cost_nano(tables) == of_sacct(version)
+    assert cost_nano(tables) == of_sacct(version, since_s)
     assert not tables.dead

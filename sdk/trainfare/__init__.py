@@ -1,4 +1,4 @@
-"""Puts a training script on the meter.
+"""Meters a training script: its lifecycle, progress, checkpoints and GPU use.
 
     import trainfare
 

@@ -1,4 +1,4 @@
-"""Which attempt of its job a process is: told by the launcher, or counted in a file.
+"""Which attempt of its job a process is: given by the launcher, or counted in a file.
 
 It must not raise: where nothing is known it is the first.
 """

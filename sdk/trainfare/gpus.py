@@ -1,4 +1,4 @@
-"""Which GPUs are this process's, and how busy they were since they were looked at last.
+"""Which GPUs are this process's, and how busy they were since the last sample.
 
 It must not count GPUs that other processes of the machine use.
 """

@@ -1,4 +1,4 @@
-"""Makes a run of what the script says and what its environment knows, and the decorator for a function that is one.
+"""Opens a run from the script's arguments and the environment; `metered` does so for each call of a function.
 
 It must not raise, and is the only place that looks for the token.
 """

@@ -13,9 +13,9 @@ from typing import Any
 
 from trainfare import process
 from trainfare.attempts import current_attempt
-from trainfare.beats import Beats, gpus_of_this_process
 from trainfare.ending import ENDS, REASONS, end_of
 from trainfare.gpus import Gpus
+from trainfare.heartbeats import Heartbeats, gpus_of_this_process
 from trainfare.sender import Sender
 
 HEARTBEAT_S = 15.0
@@ -72,7 +72,7 @@ class Run:
         self._pid = os.getpid()
         beat = self._beat if is_first else None
         sample = self._sample if has_samples else None
-        self._beats = Beats(heartbeat_s, now_ms, beat, sample, open_gpus)
+        self._heartbeats = Heartbeats(heartbeat_s, now_ms, beat, sample, open_gpus)
 
     def __repr__(self) -> str:
         """Without the token."""
@@ -139,7 +139,7 @@ class Run:
             if self._has_lifecycle:
                 self._send("started", lambda: self._job)
             if self._sender is not None:
-                self._beats.start()
+                self._heartbeats.start()
         except Exception:  # no thread to be had
             self._sender, self._keeps_measures = None, False
             process.leave(self)
@@ -195,7 +195,7 @@ class Run:
             at_ms = self._now_ms()
             process.leave(self)
             if self._sender is not None:
-                self._beats.stop(_LAST_SAMPLE_WITHIN_S)
+                self._heartbeats.stop(_LAST_SAMPLE_WITHIN_S)
             if self._has_lifecycle:
                 self._send(kind, lambda: {**self._measures(), **fields}, at_ms=at_ms)
             elif self._progress or self._quality:

@@ -75,11 +75,11 @@ def publish(
 
 def _move(data: Path, settings: Settings) -> None:
     """Send what Kafka does not have yet of a log on disk."""
-    from streams.broker.moving import Move
+    from streams.broker.move_to_kafka import MoveToKafka
     from streams.transport.cluster import cluster_of, log_name
     from streams.transport.producer import LogProducer
 
-    move = Move(data, log_name(settings.kafka, cluster_of(settings.kafka, _ANSWER_S)))
+    move = MoveToKafka(data, log_name(settings.kafka, cluster_of(settings.kafka, _ANSWER_S)))
     with LogProducer(settings.kafka) as producer, progress("publishing", move.left_bytes) as advance:
         sent = move.run(producer, advance)
     sys.stdout.write(f"{sent} events of {data} acknowledged by {settings.kafka.bootstrap_servers}\n")

@@ -1,4 +1,4 @@
-"""Which job holds which GPUs of a node, as a scheduler's collector writes it down for those that sample GPUs.
+"""Which job holds which GPUs of a node, written by a scheduler's collector and read by collectors that sample GPUs.
 
 A file of JSON, replaced as a whole. It must not be asked about the past: exporters report the present.
 """

@@ -1,4 +1,4 @@
-"""Runs one collector: poll, publish, store the position, wait; with back-off while the source or Kafka is away.
+"""Runs one collector: poll, publish, store the position, wait; with back-off while the source or Kafka is unreachable.
 
 It must not know a source. Time, waiting and chance are handed in.
 """

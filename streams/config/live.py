@@ -235,7 +235,7 @@ class ActionSettings(Group):
         default=300_000,
         ge=0,
         le=7 * 86_400_000,
-        description="From one rung of a budget's ladder to the next, of budgets that do not say `grace_s`.",
+        description="From one escalation step of a budget to the next, of budgets that do not say `grace_s`.",
     )
 
     @field_validator("webhook_secret")

@@ -1,4 +1,4 @@
-"""Sends one delivery by the way of its receiver: a signed webhook, Slack, e-mail, or Alertmanager.
+"""Sends one delivery over the channel of its receiver: a signed webhook, Slack, e-mail, or Alertmanager.
 
 It must not retry or record. What it returns contains no secret and no path of an address.
 """

@@ -1,4 +1,4 @@
-"""Takes what people are to get into groups, and puts the groups' messages into the queue when they are due.
+"""Puts messages to people into groups, and the groups' messages into the queue when they are due.
 
 It must not send. Every alert of a message has a row of its own in `deliveries`.
 """

@@ -1,4 +1,4 @@
-"""A message that is no alert, on the way of alerts: a receipt of a job that ended, or a weekly digest.
+"""A message that is no alert but is delivered like one: a receipt of a job that ended, or a weekly digest.
 
 It must not compute: what is stored is what is sent, so that every attempt of every process has the same bytes.
 """

@@ -252,7 +252,7 @@ def test_another_rank_has_a_run_that_does_not_speak(endpoint: Endpoint) -> None:
     trainer = HuggingFace(callback, is_zero=False)
     trainer.call("on_train_begin")
     assert callback.run is not None
-    assert (callback.run._is_first, callback.run._beats._beat) == (False, None)
+    assert (callback.run._is_first, callback.run._heartbeats._beat) == (False, None)
     trainer.call("on_train_end")
     assert endpoint.events == {}
 

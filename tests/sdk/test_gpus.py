@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import trainfare
-from trainfare import beats, nvml
+from trainfare import heartbeats, nvml
 from trainfare.gpus import Gpus, parent_of
 from trainfare.nvml import Nvml
 
@@ -150,7 +150,7 @@ def test_without_the_library_or_a_driver_there_are_no_gpus(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(nvml.Nvml.__init__, "__defaults__", (name,))
-    assert beats.gpus_of_this_process() is None
+    assert heartbeats.gpus_of_this_process() is None
 
 
 def test_a_library_of_which_half_is_missing_samples_nothing(tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_a_run_sends_samples_that_follow_each_other(
 @pytest.mark.usefixtures("one_gpu")
 def test_a_short_run_has_its_last_sample(endpoint: Endpoint) -> None:
     with trainfare.run("run-7", url=endpoint.url) as found:
-        while not found._beats._looked_ms:
+        while not found._heartbeats._looked_ms:
             pass
-        while found._now_ms() <= found._beats._looked_ms:
+        while found._now_ms() <= found._heartbeats._looked_ms:
             pass
     (sample,) = samples(endpoint)
     assert sample["gpus"] == ["0"]

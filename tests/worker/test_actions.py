@@ -1,4 +1,4 @@
-"""What budgets ask for: the ladder over a sweep with the example receiver, dry runs, and receivers that misbehave."""
+"""What budgets ask for: the escalation steps over a sweep with the example receiver, dry runs, and receivers that misbehave."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from tests.worker.ledger_lab import MINUTE_MS, T0, Ledger, Life, at, opened
 
 ROOT = Path(__file__).parents[2]
 HOOK = "https://act.example.com/hook"
-LADDER = [{"do": "checkpoint", "at": 0.98}, {"do": "stop", "at": 1}]
-SWEEP = ("budget", "sweep", {"experiment": "lr", "usd": 100, "actions": LADDER, "grace_s": 60})
+STEPS = [{"do": "checkpoint", "at": 0.98}, {"do": "stop", "at": 1}]
+SWEEP = ("budget", "sweep", {"experiment": "lr", "usd": 100, "actions": STEPS, "grace_s": 60})
 LIVE = ActionOptions("live", HOOK, (SECRET,))
 
 
@@ -269,12 +269,12 @@ def test_rungs_wait_for_their_grace_and_the_message_fits_its_schema(store: Click
     async def scenario() -> None:
         sender = ScriptedSender()
         fleet = Fleet(store, 1, 100)
-        ladder = (
+        steps = (
             "budget",
             "b",
             {"experiment": "lr", "usd": 10, "actions": ["checkpoint", "suspend", "stop"], "grace_s": 180},
         )
-        life = Life(store, ManualClock(T0), ladder, actions=LIVE, sender=sender)
+        life = Life(store, ManualClock(T0), steps, actions=LIVE, sender=sender)
         await play(life, fleet, 10, first=9)
         assert [sent.body["data"]["action"] for sent in sender.sent] == ["checkpoint", "suspend", "stop"]
         assert [row[0] for row in asked(store, "time", "state") if row[1] == "requested"] == [

@@ -1,4 +1,4 @@
-"""Asks sacct: what has ended in a time, and all about some jobs where their attempts are not clear otherwise."""
+"""Queries sacct: jobs that ended in an interval, and whole jobs whose attempts are not clear otherwise."""
 
 from __future__ import annotations
 

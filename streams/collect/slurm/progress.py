@@ -1,4 +1,4 @@
-"""How far Slurm was read: what was published of each job that is not over for long. Plain values, stored as JSON."""
+"""How far Slurm was read: what was published of each job that runs or ended lately. Plain values, stored as JSON."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ _GRACE_MAX_S: Final = 7 * 86_400
 _AMOUNT_MAX_HOURS: Final = 2**53 // (HOUR_MS * MILLI)
 
 
-class Rung(NamedTuple):
-    """One step of a ladder: what is asked for from which used share on."""
+class EscalationStep(NamedTuple):
+    """One action of a budget, and the used share from which on it is requested."""
 
     action: str
     at_ratio: float = 1.0
@@ -61,8 +61,8 @@ class Budget:
     match: Mapping[str, str]
     per: str
     limits: Limits
-    rungs: tuple[Rung, ...] = ()
-    grace_ms: int | None = None  # between rungs; None: that of the settings
+    escalation_steps: tuple[EscalationStep, ...] = ()
+    grace_ms: int | None = None  # between steps; None: that of the settings
     webhook: str | None = field(default=None, repr=False)  # of its actions; None: that of the settings
     contact: str = ""  # the owner who gets its alerts
 
@@ -108,7 +108,7 @@ def budget_of(name: str, value: Mapping[str, object], match: Mapping[str, str]) 
         {**_subject(value), **match},
         str(per),
         _limits(value),
-        _rungs(value),
+        _escalation_steps(value),
         _grace_ms(value),
         _text(value, "webhook") or None,
         _text(value, "contact"),
@@ -171,8 +171,8 @@ def _decimal(value: Mapping[str, object], name: str) -> Decimal | None:
     return amount
 
 
-def _rungs(value: Mapping[str, object]) -> tuple[Rung, ...]:
-    """Return the ladder: names, or objects of `do` and `at`, in an array; or the one `action`."""
+def _escalation_steps(value: Mapping[str, object]) -> tuple[EscalationStep, ...]:
+    """Return the escalation steps: names, or objects of `do` and `at`, in an array; or the one `action`."""
     given = value.get("actions")
     if given is None:
         one = value.get("action")
@@ -181,15 +181,15 @@ def _rungs(value: Mapping[str, object]) -> tuple[Rung, ...]:
         given = [given]
     if not isinstance(given, Sequence) or isinstance(given, bytes):
         raise MalformedControlError("actions: expected an array of actions")
-    found = tuple(_rung(each) for each in given)
-    if len({rung.action for rung in found}) < len(found):
+    found = tuple(_escalation_step(each) for each in given)
+    if len({step.action for step in found}) < len(found):
         raise MalformedControlError("actions: one is named twice")
-    if [rung.at_ratio for rung in found] != sorted(rung.at_ratio for rung in found):
+    if [step.at_ratio for step in found] != sorted(step.at_ratio for step in found):
         raise MalformedControlError("actions: a later one begins at a smaller share")
     return found
 
 
-def _rung(given: object) -> Rung:
+def _escalation_step(given: object) -> EscalationStep:
     action, at_ratio = given, 1.0
     if isinstance(given, Mapping):
         if not given.keys() <= {"do", "at"}:
@@ -200,7 +200,7 @@ def _rung(given: object) -> Rung:
         at_ratio = float(ratio)
     if action not in _ACTIONS:
         raise MalformedControlError(f"actions: expected {', '.join(_ACTIONS)}")
-    return Rung(str(action), at_ratio)
+    return EscalationStep(str(action), at_ratio)
 
 
 def _grace_ms(value: Mapping[str, object]) -> int | None:

@@ -1,4 +1,4 @@
-"""Cuts a job's billed time into stretches in which nothing changes: what it holds and pays, all attempts together.
+"""Cuts a job's paid time into stretches in which nothing changes: what it holds and pays, all attempts together.
 
 A pure function of timelines and lines; rates are exact, so that their order must not matter.
 """

@@ -1,4 +1,4 @@
-"""The ladder of a budget's actions: which rung is next for a job, and when.
+"""The escalation steps of a budget: which action is next for a job, and when.
 
 It must not ask for anything: it says what is to be stored and asked for.
 """
@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from streams.engine.alerts.budgets import Budget, Override, Rung
+from streams.engine.alerts.budgets import Budget, EscalationStep, Override
 from streams.engine.ledger_rules.periods import CalendarPeriod
 from streams.engine.ledger_rules.subject import BudgetSubject, Run
 
@@ -34,15 +34,15 @@ class LiveJob(NamedTuple):
     is_unpriced: bool = False
 
 
-class ActionStep(NamedTuple):
-    """A state of a request to be stored: it is planned, requested, or why it is neither."""
+class DueAction(NamedTuple):
+    """An action that is due for a job, and the state to be stored of it: planned, requested, or why it is neither."""
 
     key: str
     subject: BudgetSubject
     period: CalendarPeriod
     job: LiveJob
-    rung: Rung
-    following: Rung | None
+    escalation: EscalationStep
+    following: EscalationStep | None
     mode: ActionMode
     state: str
     at_ms: int
@@ -53,13 +53,13 @@ class ActionStep(NamedTuple):
 States = Mapping[str, int]
 
 
-def action_key(budget: Budget, period: CalendarPeriod, job_id: str, rung: Rung) -> str:
+def action_key(budget: Budget, period: CalendarPeriod, job_id: str, step: EscalationStep) -> str:
     """Return the idempotency key: one per budget, period, job and action, in every process."""
-    text = f"{budget.name}|{period.start_ms}|{job_id}|{rung.action}"
+    text = f"{budget.name}|{period.start_ms}|{job_id}|{step.action}"
     return "act_" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
-def next_step(
+def next_due_action(
     subject: BudgetSubject,
     period: CalendarPeriod,
     ratio: float,
@@ -69,28 +69,32 @@ def next_step(
     grace_ms: int,
     overrides: Sequence[Override],
     states: Callable[[str], States],
-) -> ActionStep | None:
-    """Return the next state to be stored of the job's ladder; None: nothing is due.
+) -> DueAction | None:
+    """Return the next state to be stored of the job's escalation; None: nothing is due.
 
-    `ratio`: the used share. `grace_ms`: between rungs, of budgets that do not say. `states`: what is stored of a key in
+    `ratio`: the used share. `grace_ms`: between steps, of budgets that do not say. `states`: what is stored of a key in
     this mode.
     """
     taken_ms: int | None = None
     grace_ms = grace_ms if subject.budget.grace_ms is None else subject.budget.grace_ms
-    for place, rung in enumerate(subject.budget.rungs):
-        key = action_key(subject.budget, period, job.run.job_id, rung)
+    for place, step in enumerate(subject.budget.escalation_steps):
+        key = action_key(subject.budget, period, job.run.job_id, step)
         stored = states(key)
         began_ms = stored.get(PLANNED if mode == "dry_run" else REQUESTED)
         if began_ms is not None:
             taken_ms = began_ms
             continue
-        if ratio < rung.at_ratio or (taken_ms is not None and at_ms < taken_ms + grace_ms):
+        if ratio < step.at_ratio or (taken_ms is not None and at_ms < taken_ms + grace_ms):
             return None
-        following = subject.budget.rungs[place + 1] if place + 1 < len(subject.budget.rungs) else None
+        following = (
+            subject.budget.escalation_steps[place + 1]
+            if place + 1 < len(subject.budget.escalation_steps)
+            else None
+        )
         state, detail = _state(subject, job, at_ms, mode, overrides)
         if state in stored:
             return None
-        return ActionStep(key, subject, period, job, rung, following, mode, state, at_ms, detail)
+        return DueAction(key, subject, period, job, step, following, mode, state, at_ms, detail)
     return None
 
 
@@ -105,24 +109,24 @@ def _state(
     return (PLANNED, "dry run: nothing was sent") if mode == "dry_run" else (REQUESTED, "")
 
 
-def step_of(
+def due_action_of(
     subject: BudgetSubject, period: CalendarPeriod, job: LiveJob, key: str, at_ms: int
-) -> ActionStep | None:
-    """Return a request that is stored as one of its ladder; None: the budget has no such rung any more."""
-    rungs = subject.budget.rungs
-    for place, rung in enumerate(rungs):
-        if action_key(subject.budget, period, job.run.job_id, rung) == key:
-            following = rungs[place + 1] if place + 1 < len(rungs) else None
-            return ActionStep(key, subject, period, job, rung, following, "live", REQUESTED, at_ms)
+) -> DueAction | None:
+    """Return a request that is stored as an escalation step; None: the budget has no such step any more."""
+    steps = subject.budget.escalation_steps
+    for place, step in enumerate(steps):
+        if action_key(subject.budget, period, job.run.job_id, step) == key:
+            following = steps[place + 1] if place + 1 < len(steps) else None
+            return DueAction(key, subject, period, job, step, following, "live", REQUESTED, at_ms)
     return None
 
 
 def is_over(budget: Budget, ratio: float) -> bool:
-    """Return whether the first rung of the budget's ladder is reached."""
-    return bool(budget.rungs) and ratio >= budget.rungs[0].at_ratio
+    """Return whether the budget's first escalation step is reached."""
+    return bool(budget.escalation_steps) and ratio >= budget.escalation_steps[0].at_ratio
 
 
 def due_keys(subject: BudgetSubject, period: CalendarPeriod, job_id: str) -> Iterator[str]:
-    """Yield the keys of the whole ladder of a job."""
-    for rung in subject.budget.rungs:
-        yield action_key(subject.budget, period, job_id, rung)
+    """Yield the keys of all escalation steps of a job."""
+    for step in subject.budget.escalation_steps:
+        yield action_key(subject.budget, period, job_id, step)

@@ -1,4 +1,4 @@
-"""A change that a rule finds: what an alert is made of, before its sentence.
+"""A change of an alert that a rule finds: its figures, before they are made into a sentence.
 
 It must not decide anything.
 """

@@ -1,4 +1,4 @@
-"""Asks a receiver for the actions of budgets: each is stored before it is sent, and every outcome after.
+"""Requests the actions of budgets from their receivers: each request is stored before it is sent, and every outcome after.
 
 It must not decide what is due, nor act on a job itself. Nothing is sent in a dry run.
 """
@@ -24,12 +24,12 @@ from streams.engine.ledger_rules.budget_actions import (
     REFUSED,
     REQUESTED,
     ActionMode,
-    ActionStep,
+    DueAction,
     States,
+    due_action_of,
     due_keys,
     is_over,
-    next_step,
-    step_of,
+    next_due_action,
 )
 from streams.notify.webhooks.guard import shown
 from streams.notify.webhooks.retry import delay_ms, retry_after_ms
@@ -72,7 +72,7 @@ class ActionOptions:
 class _Request:
     """A request under way; the time of its next attempt is monotonic."""
 
-    step: ActionStep
+    action: DueAction
     row: ActionRow
     due_ms: int
     attempt: int = 0
@@ -124,7 +124,7 @@ class ActionRequester:
         if self._left is None:
             since_ms = self._clock.now_ms() - _LEFT_MS
             self._left = await self._threads.run(open_requests, self._store, since_ms)
-        rows: list[tuple[ActionStep, ActionRow]] = []
+        rows: list[tuple[DueAction, ActionRow]] = []
         wanted: set[str] = set()
         for state in states:
             if not is_over(state.subject.budget, state.ratio):
@@ -134,7 +134,7 @@ class ActionRequester:
             wanted |= keys
             await self._read(keys - self._known.keys())
             for job in jobs:
-                step = next_step(
+                action = next_due_action(
                     state.subject,
                     state.period,
                     state.ratio,
@@ -145,19 +145,19 @@ class ActionRequester:
                     controls.overrides,
                     self._states,
                 )
-                if step is not None:
-                    rows.append((step, row_of(step, state.used.usd_nano, state.ratio)))
+                if action is not None:
+                    rows.append((action, row_of(action, state.used.usd_nano, state.ratio)))
                 for key in due_keys(state.subject, state.period, job.run.job_id):
-                    self._resume(key, step_of(state.subject, state.period, job, key, state.at_ms))
+                    self._resume(key, due_action_of(state.subject, state.period, job, key, state.at_ms))
         self._left = [row for row in self._left if row.idempotency_key not in self._waiting]
         await self._keep(owner, [row for _, row in rows])
-        for step, row in rows:
+        for action, row in rows:
             logger.info(
                 "a budget asks for an action",
                 extra={"job_id": row.job_id, "action": row.rung, "budget": row.budget, "state": row.state},
             )
-            if step.state == REQUESTED:
-                self._waiting[row.idempotency_key] = _Request(step, row, self._clock.monotonic_ms())
+            if action.state == REQUESTED:
+                self._waiting[row.idempotency_key] = _Request(action, row, self._clock.monotonic_ms())
         await self._expire(owner, wanted)
 
     async def send_due(self, owner: OwnedShard) -> None:
@@ -193,13 +193,13 @@ class ActionRequester:
 
     async def _send(self, request: _Request) -> SendResult:
         request.attempt += 1
-        url = request.step.subject.budget.webhook or self._options.webhook
+        url = request.action.subject.budget.webhook or self._options.webhook
         if url is None or self._signer is None:
             missing = "actions.webhook" if url is None else "a webhook secret"
             return SendResult("failed", 0, f"{missing} is not set")
-        grace_ms = request.step.subject.budget.grace_ms
+        grace_ms = request.action.subject.budget.grace_ms
         body = action_body(
-            request.step, request.row, self._options.grace_ms if grace_ms is None else grace_ms
+            request.action, request.row, self._options.grace_ms if grace_ms is None else grace_ms
         )
         key = request.row.idempotency_key
         headers = self._signer.headers(key, body, self._clock.now_ms())
@@ -210,7 +210,7 @@ class ActionRequester:
 
     def _after(self, request: _Request, result: SendResult) -> ActionRow | None:
         """Return the row of a final outcome; None: it is tried again."""
-        url = request.step.subject.budget.webhook or self._options.webhook or ""
+        url = request.action.subject.budget.webhook or self._options.webhook or ""
         detail = " ".join(filter(None, (shown(url), result.detail)))
         state = _STATES_OF.get(result.verdict)
         if state is None and request.attempt >= self._options.max_attempts:
@@ -224,15 +224,15 @@ class ActionRequester:
             time_ms=self._clock.now_ms(), state=state, attempt=request.attempt, detail=detail
         )
 
-    def _resume(self, key: str, step: ActionStep | None) -> None:
+    def _resume(self, key: str, action: DueAction | None) -> None:
         """Take up a request that a former owner stored and whose outcome nobody did; in a dry run nothing is sent."""
         if self._options.mode != "live":
             return
         rows = [row for row in self._known.get(key, ()) if row.mode == "live"]
         asked = [row for row in rows if row.state == REQUESTED]
         is_done = any(row.state in FINAL and row.attempt for row in rows)
-        if asked and not is_done and key not in self._waiting and step is not None:
-            self._waiting[key] = _Request(step, asked[0], self._clock.monotonic_ms())
+        if asked and not is_done and key not in self._waiting and action is not None:
+            self._waiting[key] = _Request(action, asked[0], self._clock.monotonic_ms())
 
     async def _expire(self, owner: OwnedShard, wanted: set[str]) -> None:
         """End requests that nothing needs any more: the job is over, or the budget has room again."""

@@ -21,7 +21,7 @@ from schemas.tables import SCHEMAS
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.formatting import usd as shown_usd
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.ledger_rules.budget_actions import FINAL, REQUESTED, ActionStep
+from streams.engine.ledger_rules.budget_actions import FINAL, REQUESTED, DueAction
 from streams.engine.ledger_rules.budget_alert import whose
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.engine.ledger_rules.findings import budget_alert_id
@@ -52,30 +52,30 @@ class ActionRow(NamedTuple):
 _TEXTS: Final = ("idempotency_key", "budget", "job_id", "rung", "mode", "state", "alert_id", "detail")
 
 
-def row_of(step: ActionStep, spent_nano: int, ratio: float) -> ActionRow:
-    """Build the row of a step of a ladder."""
+def row_of(action: DueAction, spent_nano: int, ratio: float) -> ActionRow:
+    """Build the row of an escalation step."""
     return ActionRow(
-        time_ms=step.at_ms,
-        idempotency_key=step.key,
-        budget=step.subject.budget.name,
-        period_start_ms=step.period.start_ms,
-        job_id=step.job.run.job_id,
-        rung=step.rung.action,
-        mode=step.mode,
-        state=step.state,
+        time_ms=action.at_ms,
+        idempotency_key=action.key,
+        budget=action.subject.budget.name,
+        period_start_ms=action.period.start_ms,
+        job_id=action.job.run.job_id,
+        rung=action.escalation.action,
+        mode=action.mode,
+        state=action.state,
         attempt=0,
         spent_nano=spent_nano,
-        limit_nano=step.subject.budget.limits.usd_nano or 0,
+        limit_nano=action.subject.budget.limits.usd_nano or 0,
         used_ratio=ratio,
-        alert_id=alert_of(step, ratio),
-        detail=step.detail,
+        alert_id=alert_of(action, ratio),
+        detail=action.detail,
     )
 
 
-def alert_of(step: ActionStep, ratio: float) -> str:
+def alert_of(action: DueAction, ratio: float) -> str:
     """Return the id of the alert that explains it: that of the highest threshold reached."""
     reached = [percent for percent in THRESHOLDS if ratio * 100 >= percent]
-    return budget_alert_id(BUDGET_USED, step.subject, max(reached, default=min(THRESHOLDS)), step.period)
+    return budget_alert_id(BUDGET_USED, action.subject, max(reached, default=min(THRESHOLDS)), action.period)
 
 
 def action_table(rows: Sequence[ActionRow], version: int) -> pa.Table:
@@ -126,15 +126,15 @@ def open_requests(store: Rows, since_ms: int) -> list[ActionRow]:
     return [row for row in rows if row.state == REQUESTED and row.idempotency_key not in done]
 
 
-def action_body(step: ActionStep, row: ActionRow, grace_ms: int) -> bytes:
+def action_body(action: DueAction, row: ActionRow, grace_ms: int) -> bytes:
     """Return the message; the same request always gives the same bytes."""
-    run, budget = step.job.run, step.subject.budget
+    run, budget = action.job.run, action.subject.budget
     data = ActionData(
         idempotency_key=row.idempotency_key,
         action=cast("ActionName", row.rung),
         job=ActionJob(
             job_id=_text(run.job_id),
-            cluster=_text(step.job.cluster),
+            cluster=_text(action.job.cluster),
             owner=_text(run.owner),
             team=_text(run.team),
             project=_text(run.project),
@@ -142,7 +142,7 @@ def action_body(step: ActionStep, row: ActionRow, grace_ms: int) -> bytes:
         ),
         budget=ActionBudget(
             name=_text(budget.name),
-            subject=AlertSubject(kind=step.subject.kind, name=_text(step.subject.name)),
+            subject=AlertSubject(kind=action.subject.kind, name=_text(action.subject.name)),
             per=budget.per,
             period_start_ms=row.period_start_ms,
             limit_usd=None if budget.limits.usd_nano is None else usd(budget.limits.usd_nano),
@@ -151,19 +151,21 @@ def action_body(step: ActionStep, row: ActionRow, grace_ms: int) -> bytes:
         ),
         alert_id=row.alert_id,
         grace_s=grace_ms // 1000,
-        next_action=None if step.following is None else cast("ActionName", step.following.action),
-        reason=visible(_reason(step, row)),
+        next_action=None if action.following is None else cast("ActionName", action.following.action),
+        reason=visible(_reason(action, row)),
     )
     return msgspec.json.encode(
         ActionRequested(type="action.requested", timestamp=rfc3339(row.time_ms), data=data)
     )
 
 
-def _reason(step: ActionStep, row: ActionRow) -> str:
-    name = step.subject.budget.name
+def _reason(action: DueAction, row: ActionRow) -> str:
+    name = action.subject.budget.name
     budget = f"budget {name}" if name else "its own budget"
     what = f"{100 * row.used_ratio:.1f} % used, {shown_usd(row.spent_nano)} spent"
-    return f"{whose(step.subject)}: {budget} for {named(step.subject.budget.per, step.period)} is {what}"
+    return (
+        f"{whose(action.subject)}: {budget} for {named(action.subject.budget.per, action.period)} is {what}"
+    )
 
 
 def _text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The SQL of the rule `oversized`: how jobs began, and how those of their teams before them did."""
+"""The SQL of the rule `oversized`: the first rates of jobs, and of earlier jobs of their teams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a changes, alerts and what budgets have used, and their way into the store.
+"""The rows of what changed, alerts and what budgets have used, and how they are stored.
 
 It must not judge. Rows are built on the event loop, where versions are counted, and stored in a thread.
 """

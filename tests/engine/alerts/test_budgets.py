@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.events import ControlEvent
-from streams.engine.alerts.budgets import Budget, Limits, Rung, own_budget
+from streams.engine.alerts.budgets import Budget, EscalationStep, Limits, own_budget
 from streams.engine.alerts.controls import Controls
 
 HOUR_MS = 3_600_000
@@ -33,7 +33,12 @@ def fault(kind: str = "budget", **value: Any) -> str:
 def test_a_budget_has_limits_match_fields_and_a_period() -> None:
     found = budget(team="vision", usd="10000.5", gpu_hours=2, wall_clock_hours=0.5, per="month")
     assert found.limits == Limits(10_000_500_000_000, 2 * HOUR_MS * 1000, HOUR_MS // 2)
-    assert (found.name, found.match, found.per, found.rungs) == ("b", {"team": "vision"}, "month", ())
+    assert (found.name, found.match, found.per, found.escalation_steps) == (
+        "b",
+        {"team": "vision"},
+        "month",
+        (),
+    )
 
 
 def test_the_older_names_of_fields_are_taken() -> None:
@@ -41,13 +46,17 @@ def test_the_older_names_of_fields_are_taken() -> None:
     assert budget(usd=1, subject="job:run-7").match == {"job_id": "run-7"}
     assert budget(usd=1, subject={"kind": "owner", "name": "ada"}).match == {"owner": "ada"}
     assert budget(usd=1, match={"job": "run-7"}).match == {"job_id": "run-7"}
-    assert budget(usd=1, action="stop").rungs == (Rung("stop"),)
+    assert budget(usd=1, action="stop").escalation_steps == (EscalationStep("stop"),)
     assert budget(usd=1).per == "total"
 
 
 def test_a_ladder_is_names_or_objects_with_shares() -> None:
-    ladder: list[Any] = ["notify", {"do": "checkpoint"}, {"do": "stop", "at": 1.05}]
-    assert budget(usd=1, actions=ladder).rungs == (Rung("notify"), Rung("checkpoint"), Rung("stop", 1.05))
+    steps: list[Any] = ["notify", {"do": "checkpoint"}, {"do": "stop", "at": 1.05}]
+    assert budget(usd=1, actions=steps).escalation_steps == (
+        EscalationStep("notify"),
+        EscalationStep("checkpoint"),
+        EscalationStep("stop", 1.05),
+    )
     assert budget(usd=1, actions=["stop"], grace_s=90).grace_ms == 90_000
 
 
@@ -96,6 +105,10 @@ def test_an_override_needs_its_reason_and_covers_what_it_names() -> None:
 def test_a_jobs_own_budget_is_per_run() -> None:
     found = own_budget({"usd": "5000", "action": "checkpoint"})
     assert found is not None
-    assert (found.per, found.limits.usd_nano, found.rungs) == ("run", 5_000 * 10**9, (Rung("checkpoint"),))
+    assert (found.per, found.limits.usd_nano, found.escalation_steps) == (
+        "run",
+        5_000 * 10**9,
+        (EscalationStep("checkpoint"),),
+    )
     assert own_budget({}) is None
     assert own_budget({"action": "stop"}) is None

@@ -1,4 +1,4 @@
-"""A thread that tells at regular times that a run goes on, and how busy its GPUs are.
+"""A thread that sends heartbeats and GPU samples of a run at regular intervals.
 
 It must not raise, nor go on after `stop`.
 """
@@ -17,7 +17,7 @@ from trainfare.nvml import Nvml
 _LONGEST_INTERVAL_MS = 3_600_000
 
 
-class Beats:
+class Heartbeats:
     """The thread."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streams.broker.broker import LocalBroker
-from streams.broker.moving import Move
+from streams.broker.move_to_kafka import MoveToKafka
 from streams.broker.writers import LocalWriters
 from streams.clock import SystemClock
 from streams.config.settings import KafkaSettings
@@ -55,7 +55,7 @@ def target(tmp_path: Path) -> Iterator[LocalBroker]:
 
 def moved(data: Path, target: LocalBroker, cluster: str = "c") -> int:
     with LogProducer(target.settings()) as producer:
-        return Move(data, cluster).run(producer, lambda _by: None)
+        return MoveToKafka(data, cluster).run(producer, lambda _by: None)
 
 
 def expected(topic: Topic, numbers: range, partition: int) -> list[bytes]:
@@ -82,7 +82,7 @@ def test_a_second_run_moves_what_came_since(tmp_path: Path, target: LocalBroker)
     add(data, range(10))
     assert moved(data, target) == 22
     assert moved(data, target) == 0
-    assert Move(data, "c").left_bytes == 0
+    assert MoveToKafka(data, "c").left_bytes == 0
     add(data, range(10, 15))
     assert moved(data, target) == 11
     assert moved(data, target, "another cluster") == 33
@@ -92,7 +92,7 @@ def test_a_second_run_moves_what_came_since(tmp_path: Path, target: LocalBroker)
 def test_a_run_that_broke_off_goes_on_where_the_cluster_had_everything(
     tmp_path: Path, target: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streams.broker.moving._FLUSH_EVERY", 6)
+    monkeypatch.setattr("streams.broker.move_to_kafka._FLUSH_EVERY", 6)
     data = tmp_path / "data"
     add(data, range(COUNT))
 
@@ -106,7 +106,7 @@ def test_a_run_that_broke_off_goes_on_where_the_cluster_had_everything(
             super().send(*record, **named)
 
     with pytest.raises(TrainfareError, match="no more"), Breaks(target.settings()) as producer:
-        Move(data, "c").run(producer, lambda _by: None)
+        MoveToKafka(data, "c").run(producer, lambda _by: None)
     moved(data, target)
     for partition in range(TO.partitions):
         found = values(target, "gpu", partition)
@@ -127,12 +127,12 @@ def test_what_retention_took_before_it_moved_is_an_error(tmp_path: Path, target:
 
 def test_a_directory_without_a_log_and_a_broken_file_are_errors_that_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(WrongUseError, match="no log of `trainfare serve`"):
-        Move(tmp_path, "c")
+        MoveToKafka(tmp_path, "c")
     add(tmp_path, range(1))
     (tmp_path / "log" / "published.json").write_text("{")
     (tmp_path / "log" / "published.json").chmod(0o600)
     with pytest.raises(TrainfareError, match="remove it"):
-        Move(tmp_path, "c")
+        MoveToKafka(tmp_path, "c")
 
 
 def test_the_command_tells_how_many(tmp_path: Path, target: LocalBroker) -> None:

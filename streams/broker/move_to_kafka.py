@@ -1,6 +1,6 @@
 """Moves a log on disk to Kafka, from where an earlier run stopped: `trainfare publish DIR`.
 
-It must not judge a record; prices and controls go first. What an interrupted run sent again counts once.
+It must not validate a record; prices and controls go first. What an interrupted run sent again counts once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class _Published(msgspec.Struct):
     clusters: dict[str, dict[str, int]] = {}
 
 
-class Move:
-    """The way of one log to one cluster.
+class MoveToKafka:
+    """Moves one log to one cluster.
 
     Args:
         data: The data directory of `trainfare serve`.

@@ -43,7 +43,7 @@ def trainfare(
     A replay into a directory without a store finds an empty one there, unless it shall begin it by itself.
     """
     if words[:1] == ("replay",) and "--data" in words and new_store == "copied":
-        begun(Path(str(words[words.index("--data") + 1])))
+        begun((cwd or Path()) / str(words[words.index("--data") + 1]))
     done = FORKER.run(
         function,
         *(str(word) for word in words),

@@ -49,7 +49,7 @@ class IngestPublisher:
         """Publish events; return when Kafka has them. What the worker refuses is logged: it would be again.
 
         Raises:
-            TrainfareError: The worker does not answer, or Kafka is away; publishing all of them again is harmless.
+            TrainfareError: The worker does not answer, or Kafka is unreachable; publishing all of them again is harmless.
             WrongUseError: The address or the token is wrong.
         """
         for body, count in _bodies(events):

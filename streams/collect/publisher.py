@@ -39,7 +39,7 @@ class KafkaPublisher:
         """Publish events; return when all in-sync replicas have them.
 
         Raises:
-            TrainfareError: Kafka is away, its topics are not as they must be, or it refused an event.
+            TrainfareError: Kafka is unreachable, its topics are not as they must be, or it refused an event.
         """
         producer = self._producer or self._connect()
         self._producer = None  # unless all goes well: a producer that failed reports the failure for ever

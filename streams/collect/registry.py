@@ -76,7 +76,14 @@ def _options(model: type[CollectorOptions], table: Mapping[str, Any], where: str
         return model.model_validate(table)
     except ValidationError as faults:
         each = (
-            f"{where} {'.'.join(map(str, fault['loc']))}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+            f"{where} {'.'.join(map(str, fault['loc']))}: {_words(fault, model)}"
             for fault in faults.errors(include_url=False, include_input=False)  # an input may be a secret
         )
         raise WrongUseError("; ".join(each)) from None
+
+
+def _words(fault: Mapping[str, Any], model: type[CollectorOptions]) -> str:
+    if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+        return f"no such option; expected one of {', '.join(sorted(model.model_fields))}"
+    message: str = fault["msg"]
+    return message[:1].lower() + message[1:]

@@ -60,7 +60,7 @@ class CollectorRunner:
         """Poll once and publish what is found; return how many events that were.
 
         Raises:
-            TrainfareError: The source or the destination is away; what was acknowledged before stays so.
+            TrainfareError: The source or the destination is unreachable; what was acknowledged before stays so.
         """
         published = 0
         for batch in self._collector.poll(self._position, self._clock.now_ms()):

@@ -47,7 +47,11 @@ def test_list_shows_all_collectors() -> None:
         ("dcgm", "[other]\n", "expected a table [dcgm]"),
         ("dcgm", "[dcgm\n", "(at line 1, column 6)"),
         ("dcgm", '[dcgm]\ntargets = ["gpu-01"]\n', "is no address, expected e.g. http://gpu-01:9400/metrics"),
-        ("dcgm", '[dcgm]\ntargets = ["http://a/"]\ntarget = 1\n', "target: no such option; expected one of allocations, "),
+        (
+            "dcgm",
+            '[dcgm]\ntargets = ["http://a/"]\ntarget = 1\n',
+            "target: no such option; expected one of allocations, ",
+        ),
         ("dcgm", "[dcgm]\n", "targets: field required"),
     ],
 )

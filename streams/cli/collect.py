@@ -16,7 +16,7 @@ import typer
 
 from streams.cli.options import settings_for
 from streams.clock import SystemClock
-from streams.collect.registry import COLLECTORS, open_collector
+from streams.collect.registry import COLLECTORS, check_sample, open_collector
 from streams.errors import WrongUseError
 from streams.log import configure_logging
 
@@ -35,6 +35,10 @@ def collect(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the events of one poll; publish and store nothing.")
     ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Print the events that a sample would make (kafka)."),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Poll once and exit.")] = False,
     to: Annotated[
         str, typer.Option("--to", metavar="URL", help="Publish over HTTP to this worker instead of Kafka.")
@@ -46,7 +50,13 @@ def collect(
         for each, known in COLLECTORS.items():
             sys.stdout.write(f"{each:16}{known.about}\n")
         return
-    collector = open_collector(name, config, may_write=not dry_run)
+    if check is not None:
+        events = check_sample(name, config, check)
+        from streams.collect.publisher import PrintingPublisher  # not needed to refuse a file
+
+        PrintingPublisher().publish(events)
+        return
+    collector = open_collector(name, config, lambda: settings_for().kafka, may_write=not dry_run)
     from prometheus_client import CollectorRegistry, start_http_server  # not needed to refuse a file
 
     from streams.collect.ingest_publisher import IngestPublisher

@@ -6,6 +6,7 @@ It must not publish, wait, or remember anything between two polls but its positi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from streams.errors import TrainfareError
@@ -23,11 +24,15 @@ class CollectedEvent(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """Some events, and the position after them; `skipped` says what could not be read and is left out."""
+    """Some events, and the position after them; `skipped` says what could not be read and is left out.
+
+    `reasons` counts it by reason, where the collector tells reasons apart: a few short names, for metrics.
+    """
 
     events: list[CollectedEvent]
     position: Position
     skipped: Sequence[str] = ()
+    reasons: Mapping[str, int] = MappingProxyType({})
 
 
 class SourceUnavailableError(TrainfareError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -34,6 +34,12 @@ class CollectorMetrics:
             registry=registry,
         )
         self._skipped.labels(name)
+        self._reasons = Counter(
+            "trainfare_collector_skipped_by_reason",
+            "The same, by reason, of collectors that tell reasons apart.",
+            ("collector", "reason"),
+            registry=registry,
+        )
         self._polled = Gauge(
             "trainfare_collector_last_poll_timestamp_seconds",
             "When the last complete poll ended.",
@@ -55,6 +61,11 @@ class CollectorMetrics:
     def skipped(self, count: int) -> None:
         """Count what could not be read."""
         self._skipped.labels(self._name).inc(count)
+
+    def skipped_for(self, reasons: Mapping[str, int]) -> None:
+        """Count the same by reason."""
+        for reason, count in reasons.items():
+            self._reasons.labels(self._name, reason).inc(count)
 
     def polled(self, at_ms: int) -> None:
         """Record a complete poll."""

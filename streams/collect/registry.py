@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from schemas.escaping import visible
-from streams.collect.collector import Collector
+from streams.collect.collector import CollectedEvent, Collector
 from streams.collect.options import CollectorOptions
+from streams.config.settings import KafkaSettings
 from streams.errors import WrongUseError
 
 
@@ -21,39 +22,77 @@ class Known(NamedTuple):
     """A collector that can be named.
 
     `package` (in streams.collect) has `options.Options`, a model of the table in the configuration file, and
-    `collector.open_collector(Options) -> Collector`.
+    `collector.open_collector(Options) -> Collector`; one that reads Kafka itself is handed the meter's settings of it, too.
+    With `has_check` it has `check.check_sample(Options, Path) -> list[CollectedEvent]`.
     """
 
     about: str
     package: str
+    reads_kafka: bool = False
+    has_check: bool = False
 
 
 COLLECTORS: Final[Mapping[str, Known]] = {
     "dcgm": Known("GPU use from dcgm-exporter, node by node", "dcgm"),
+    "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
     "slurm": Known("jobs of Slurm, from squeue and sacct", "slurm"),
 }
 
 
-def open_collector(name: str, config: Path, *, may_write: bool = True) -> Collector:
+def open_collector(
+    name: str, config: Path, kafka: Callable[[], KafkaSettings], *, may_write: bool = True
+) -> Collector:
     """Return the collector with its options from the table `[name]` of a TOML file.
 
-    Without `may_write` it leaves no files, whatever the options say.
+    `kafka` is asked for the meter's Kafka by a collector that reads Kafka itself. Without `may_write` it leaves no files,
+    whatever the options say.
 
     Raises:
         WrongUseError: There is no such collector, or the file has faults; the message names all of them.
     """
+    known = _known(name)
+    options = _options_of(known, name, config)
+    if not may_write:
+        options = options.without_files()
+    module = import_module(f"streams.collect.{known.package}.collector")
+    found: Collector = (
+        module.open_collector(options, kafka) if known.reads_kafka else module.open_collector(options)
+    )
+    return found
+
+
+def check_sample(name: str, config: Path, sample: Path) -> list[CollectedEvent]:
+    """Return the events that a collector would make of a sample, without the outside system.
+
+    Raises:
+        WrongUseError: The collector takes no sample, or a file has faults.
+        TrainfareError: The sample does not make events; the message says why.
+    """
+    known = _known(name)
+    if not known.has_check:
+        able = ", ".join(each for each, other in COLLECTORS.items() if other.has_check)
+        raise WrongUseError(
+            f"collect {name} takes no --check; {able} does; look at its events with --dry-run"
+        )
+    options = _options_of(known, name, config)
+    found: list[CollectedEvent] = import_module(f"streams.collect.{known.package}.check").check_sample(
+        options, sample
+    )
+    return found
+
+
+def _known(name: str) -> Known:
     known = COLLECTORS.get(name)
     if known is None:
         near = difflib.get_close_matches(name, COLLECTORS, 1)
         hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(COLLECTORS)}"
         raise WrongUseError(f"collect {visible(name[:80])}: no such collector; {hint}")
-    package = f"streams.collect.{known.package}"
-    model: type[CollectorOptions] = import_module(f"{package}.options").Options
-    options = _options(model, _table(config, name), f"{config} [{name}]")
-    found: Collector = import_module(f"{package}.collector").open_collector(
-        options if may_write else options.without_files()
-    )
-    return found
+    return known
+
+
+def _options_of(known: Known, name: str, config: Path) -> CollectorOptions:
+    model: type[CollectorOptions] = import_module(f"streams.collect.{known.package}.options").Options
+    return _options(model, _table(config, name), f"{config} [{name}]")
 
 
 def _table(config: Path, name: str) -> Mapping[str, Any]:

@@ -70,6 +70,7 @@ class CollectorRunner:
                 self._metrics.published(batch.events)
             if batch.skipped or self._skipped:
                 self._report(batch.skipped)
+                self._metrics.skipped_for(batch.reasons)
             if batch.position != self._position:
                 if self._positions is not None:
                     self._positions.store(batch.position)

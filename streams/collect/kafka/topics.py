@@ -64,8 +64,10 @@ class SourceLog(Protocol):
 class KafkaTopics:
     """Topics of one Kafka; connects when they are first read, and again after a failure."""
 
-    def __init__(self, settings: Callable[[], KafkaSettings]) -> None:
+    def __init__(self, settings: Callable[[], KafkaSettings], answer_s: float = _ANSWER_S) -> None:
+        """`answer_s`: how long Kafka may take to answer, in seconds."""
         self._settings = settings
+        self._answer_s = answer_s
         self._consumer: Consumer | None = None
         self._servers = ""
 
@@ -78,15 +80,18 @@ class KafkaTopics:
         consumer = self._connected()
         found = {}
         try:
-            known = consumer.list_topics(timeout=_ANSWER_S).topics
+            known = consumer.list_topics(timeout=self._answer_s).topics
             for topic in topics:
                 if topic not in known or not known[topic].partitions:
-                    raise SourceUnavailableError(f"topic {topic} does not exist at {self._servers}")
+                    raise SourceUnavailableError(
+                        f"topic {topic} does not exist at {self._servers}; see `topic` of the rules"
+                    )
                 for partition in sorted(known[topic].partitions):
                     place = TopicPartition(topic, partition)
-                    found[topic, partition] = Bounds(*ends_of(consumer, place, _ANSWER_S))
+                    found[topic, partition] = Bounds(*ends_of(consumer, place, self._answer_s))
         except KafkaException as fault:
-            raise self._away(fault.args[0].str()) from None
+            said = fault.args[0].str()
+            raise self._away(f"{said}; start it, or name another in [kafka.connection]") from None
         return found
 
     def records(self, parts: Mapping[Place, Bounds]) -> Iterator[list[SourceRecord]]:

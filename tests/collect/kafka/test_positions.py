@@ -13,10 +13,12 @@ from streams.clock import ManualClock
 from streams.collect.collector import EventBatch, SourceUnavailableError
 from streams.collect.kafka.collector import KafkaRelay, open_collector
 from streams.collect.kafka.options import Options
+from streams.collect.kafka.topics import KafkaTopics
 from streams.collect.metrics import CollectorMetrics
 from streams.collect.runner import CollectorRunner
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError, WrongUseError
+from tests.cli.command import NOBODY
 from tests.collect.kafka.world import MemoryTopics, of_rule
 from tests.collect.world import Log
 
@@ -110,6 +112,13 @@ def test_records_that_are_left_out_are_counted_by_reason_and_said_once() -> None
     assert len(skipped) == 8
     assert len(set(skipped)) == 2
     assert skipped[0].startswith("t, partition 0, offset 0: expected JSON")
+
+
+def test_a_kafka_that_is_away_is_named_each_time() -> None:
+    topics = KafkaTopics(lambda: KafkaSettings(bootstrap_servers=NOBODY), answer_s=0.2)
+    for _ in range(2):
+        with pytest.raises(SourceUnavailableError, match=rf"^Kafka at {NOBODY}: .* \[kafka\.connection\]$"):
+            topics.bounds(["t"])
 
 
 def test_the_meter_s_own_topics_are_refused() -> None:

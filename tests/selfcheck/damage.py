@@ -17,19 +17,21 @@ _LARGEST = "SELECT path FROM system.parts WHERE database = currentDatabase() AND
 
 
 def table_folder(data: Path, table: str) -> Path:
-    return _path(data, FOLDER, table)
+    return _paths(data, FOLDER, table)[0]
 
 
 def largest_file(data: Path, table: str) -> Path:
-    """The largest column of the largest part."""
-    files = [each for each in _path(data, _LARGEST, table).iterdir() if each.suffix == ".bin"]
-    return max(files, key=lambda each: each.stat().st_size)
+    """The largest column of the largest part; parts that a merge has replaced are removed, as the engine would fall back on them."""
+    active = _paths(data, _LARGEST, table)
+    for folder in part_folders(table_folder(data, table)):
+        if folder not in active:
+            shutil.rmtree(folder)
+    return max(active[0].glob("*.bin"), key=lambda each: each.stat().st_size)
 
 
-def _path(data: Path, sql: str, table: str) -> Path:
+def _paths(data: Path, sql: str, table: str) -> list[Path]:
     with embedded(data) as store:
-        path = Path(str(store.query(sql, {"t": table})["path"].to_pylist()[0]))
-    return path if path.is_absolute() else data / path
+        return [data / str(path) for path in store.query(sql, {"t": table})["path"].to_pylist()]
 
 
 def part_folders(folder: Path) -> list[Path]:

@@ -112,7 +112,7 @@ def test_what_exceeds_a_limit_fails_and_says_which(store: ClickHouseStore) -> No
     greedy = "SELECT length(groupArray(repeat('x', 1000))) FROM numbers(10000000)"
     wide = "SELECT repeat('x', 1000) FROM numbers(100000)"
     folded = "SELECT " + ", ".join(
-        f"arrayCount(x -> sipHash64(x, {n}) % 7 = 3, range(2000000))" for n in range(40)
+        f"arrayCount(x -> sipHash64(x, {n}) % 7 = 3, range(5000000))" for n in range(60)
     )
     for limits, sql, said in (
         (short, endless, "TIMEOUT_EXCEEDED"),

@@ -35,7 +35,7 @@ _SWITCHED_S: Final = 0.0005
 _SDK: Final = Path(__file__).resolve().parents[1] / "sdk"
 
 
-def serve(kind: str, told: Connection) -> None:
+def serve(kind: str, port: Connection) -> None:
     """Answer events as an endpoint does, or as one that is away, slow or refuses."""
     status = {"away": 503, "spool_away": 503, "refused": 401}.get(kind, 202)
 
@@ -54,7 +54,7 @@ def serve(kind: str, told: Connection) -> None:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    told.send(server.server_port)
+    port.send(server.server_port)
     server.serve_forever()
 
 

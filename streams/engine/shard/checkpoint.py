@@ -31,6 +31,7 @@ from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.job import JobState
+from streams.engine.state.shard_parts import set_member
 from streams.engine.state.traffic import MINUTE_MS
 
 #: A sample covers an hour at most (docs/events.md, gpu).
@@ -175,8 +176,8 @@ def _derive_jobs(
         elif not job.is_open:
             shard.due.sampled_jobs.add(job_id)
         shard.snapshots.changes.jobs.add(job_id)
-        _flag(shard.due.open_jobs, job_id, is_in=job.is_open)
-        _flag(shard.due.hours_put_off, job_id, is_in=job.owes_hours)
+        set_member(shard.due.open_jobs, job_id, is_member=job.is_open)
+        set_member(shard.due.hours_put_off, job_id, is_member=job.owes_hours)
     if shard.due.books_owed and not (open_attempts or shard.due.dirty_jobs):
         _write_put_off_hours(shard, hours)
     if rows.estimate:
@@ -190,14 +191,6 @@ def _derive_jobs(
         if table.num_rows:
             tables[JOB_HOURS] = table
     return changed, room, bool(shard.due.dirty_jobs or (open_attempts and _owes_more(shard, as_of_ms)))
-
-
-def _flag(jobs: set[str], job_id: str, *, is_in: bool) -> None:
-    """Add the job, or remove it."""
-    if is_in:
-        jobs.add(job_id)
-    else:
-        jobs.discard(job_id)
 
 
 def _write_put_off_hours(shard: ShardState, hours: HourRows) -> None:

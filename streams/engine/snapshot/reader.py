@@ -25,7 +25,7 @@ from streams.engine.snapshot.writer import StoredBlob
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.hours import UNKNOWN_TIME
 from streams.engine.state.job import JobState
-from streams.engine.state.shard_parts import DueWork
+from streams.engine.state.shard_parts import DueWork, set_member
 
 
 class JobsOfChain(msgspec.Struct):
@@ -161,10 +161,7 @@ def _apply_parts(
 def _flag(target: RestoreTarget, job_id: str, flags: int) -> None:
     due = target.due
     for flag, jobs in ((OPEN, due.open_jobs), (DIRTY, due.dirty_jobs), (SAMPLED, due.sampled_jobs)):
-        if flags & flag:
-            jobs.add(job_id)
-        else:
-            jobs.discard(job_id)
+        set_member(jobs, job_id, is_member=bool(flags & flag))
 
 
 def load(shard: ShardState, blobs: Sequence[bytes]) -> None:

@@ -42,6 +42,14 @@ class DueWork:
     books_next: dict[str, int] = field(default_factory=dict)  # the offsets of the stored books
 
 
+def set_member(jobs: set[str], job_id: str, *, is_member: bool) -> None:
+    """Add the job to a set of DueWork, or remove it."""
+    if is_member:
+        jobs.add(job_id)
+    else:
+        jobs.discard(job_id)
+
+
 class ShardPrices:
     """The price book, and which jobs and nodes look up which of its prices."""
 

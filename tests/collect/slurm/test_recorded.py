@@ -214,16 +214,21 @@ def test_what_ran_before_since_is_not_counted(place: str, tmp_path: Path) -> Non
     assert cost_nano(tables_of(log, world)) == of_sacct("22.05", since_s)
 
 
-def test_what_turns_out_to_have_ended_before_since_ends_there(tmp_path: Path) -> None:
-    """Slurm may put the end of a job that it lost with its node back in time."""
-    world = SlurmWorld(tmp_path, "22.05", every=1)
-    job_id = ids_by_name("22.05")["slow"]
-    state = next(
+def first_running(job_id: str) -> int:
+    """Return the first look of 22.05 at which the job runs."""
+    return next(
         at
         for at, look in enumerate(recorded("22.05"))
         for job in look["squeue"]["jobs"]
         if str(job["job_id"]) == job_id and job["job_state"] == "RUNNING"
     )
+
+
+def test_what_turns_out_to_have_ended_before_since_ends_there(tmp_path: Path) -> None:
+    """Slurm may put the end of a job that it lost with its node back in time."""
+    world = SlurmWorld(tmp_path, "22.05", every=1)
+    job_id = ids_by_name("22.05")["slow"]
+    state = first_running(job_id)
     since_s = recorded("22.05")[state + 3]["time"]
 
     def ends_early(look: dict[str, Any]) -> None:
@@ -313,12 +318,7 @@ def test_a_job_that_is_gone_without_an_end_is_said(tmp_path: Path) -> None:
     """slurmctld lost it; until an administrator ends it, it runs in sacct and is paid."""
     world = SlurmWorld(tmp_path, "22.05", every=1)
     job_id = ids_by_name("22.05")["slow"]
-    state = next(
-        at
-        for at, look in enumerate(recorded("22.05"))
-        for job in look["squeue"]["jobs"]
-        if str(job["job_id"]) == job_id and job["job_state"] == "RUNNING"
-    )
+    state = first_running(job_id)
     for later in range(state + 1, world.states):
         world.shows_no_jobs(later, "squeue")
         world.shows_no_jobs(later, "sacct")

@@ -95,8 +95,9 @@ async def readable(api: Api, send: Send, probes: Probes, for_s: float, per_s: fl
             send(probes.probe(name, int(sent_ms[name])))
         waiting = [name for name in sent_ms if name not in found_ms]
         if waiting:
-            for name in await asyncio.to_thread(api.names, _READABLE, jobs=waiting):
-                found_ms[name] = now_ms() - sent_ms[name]
+            with suppress(urllib3.exceptions.HTTPError):  # a worker too busy to answer: not readable yet
+                for name in await asyncio.to_thread(api.names, _READABLE, jobs=waiting):
+                    found_ms[name] = now_ms() - sent_ms[name]
         if passed_s > for_s and (len(found_ms) == len(sent_ms) or passed_s > for_s + _PATIENCE_S):
             return spread(len(sent_ms), list(found_ms.values()))
         await asyncio.sleep(_POLL_S)

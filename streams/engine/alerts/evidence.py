@@ -38,7 +38,7 @@ def decimal(nano: int) -> str:
 
 def _minute(ms: int) -> str:
     at = _EPOCH + timedelta(minutes=ms // _MINUTE_MS)
-    return f"toDateTime('{at:%Y-%m-%d %H:%M:%S}', 'UTC')"
+    return f"toDateTime('{at.isoformat(' ')[:19]}', 'UTC')"
 
 
 def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_hour: int) -> str:

@@ -20,7 +20,9 @@ SENTENCE_AT_MOST: Final = 200
 NAMES_AT_MOST: Final = 40
 _LENGTHS: Final = (NAMES_AT_MOST, 24, 16, 12)
 _UNHEEDED_HOURS: Final = 8
+_MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
 _UNITS_MS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
@@ -59,8 +61,10 @@ def instant(ms: int) -> str:
 
 def short_instant(ms: int, today_ms: int) -> str:
     """Format as `03:12`, with the date if it is another UTC day than that of `today_ms`."""
-    at, today = (_EPOCH + timedelta(milliseconds=each) for each in (ms, today_ms))
-    return f"{at:%H:%M}" if at.date() == today.date() else f"{at:%Y-%m-%d %H:%M}"
+    if ms // _DAY_MS != today_ms // _DAY_MS:
+        return f"{_EPOCH + timedelta(milliseconds=ms):%Y-%m-%d %H:%M}"
+    hour, minute = divmod(ms % _DAY_MS // _MINUTE_MS, 60)
+    return f"{hour:02d}:{minute:02d}"
 
 
 def one_line(name: str) -> str:

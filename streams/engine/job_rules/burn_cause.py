@@ -7,7 +7,7 @@ was no more than expected: they differ by size or by price. Traffic comes on top
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
+from math import fsum
 from typing import Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS
@@ -23,7 +23,7 @@ _HARDWARE: Final = (PRICE_FIELDS.index("gpu_type"), PRICE_FIELDS.index("instance
 # The kinds of causes; of equal shares the first one is named.
 SIZE, PURCHASE, HARDWARE, PRICE, TRAFFIC, REST = range(6)
 # As the judge has it: a threshold that is missed by less than this share of it is reached.
-_NOISE: Final = 1 + Fraction(1, 10**9)
+_NOISE: Final = 1e-9
 
 
 class JobRates(NamedTuple):
@@ -42,7 +42,7 @@ class JobRates(NamedTuple):
 class _Extra(NamedTuple):
     """Extra cost by one change, in nano-dollars, and what changed: from `before` to `after`, in force until `until_ms`."""
 
-    nano: Fraction
+    nano: float
     before: Stretch | None
     after: Stretch
     until_ms: int
@@ -54,16 +54,17 @@ def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
     '' if nothing is known of what the job pays, or nothing of it is above what is expected.
     """
     extras, expected = _extras(paid, from_ms, at_ms)
-    nano = {kind: sum(each.nano for each in changes.values()) for kind, changes in extras.items()}
+    # Whole nano-dollars: shares that are equal but for rounding are equal.
+    nano = {kind: round(fsum(each.nano for each in changes.values())) for kind, changes in extras.items()}
     largest = min(nano, key=lambda kind: (-nano[kind], kind), default=REST)
-    largest_nano = nano.get(largest, Fraction(0))
+    largest_nano = nano.get(largest, 0)
     if sum(paid.traffic.values()) > max(largest_nano, 0):
         flow, flow_nano = min(paid.traffic.items(), key=lambda item: (-item[1], item[0]))
         return f"{flow} cost {rounded_usd(flow_nano)} in {span(at_ms - from_ms)}; keep the data where the job runs"
     if expected is None or largest_nano <= 0:
         return ""
     # Of several changes of the kind, the one that cost most; of equal ones the last.
-    since_ms, extra = max(extras[largest].items(), key=lambda item: (item[1].nano, item[0]))
+    since_ms, extra = max(extras[largest].items(), key=lambda item: (round(item[1].nano), item[0]))
     if largest == REST or extra.before is None:
         return _rest(paid, extra, since_ms, expected, at_ms)
     when = _when(since_ms, extra.until_ms, at_ms) + _retry(paid.timelines, extra.before, extra.after)
@@ -86,12 +87,12 @@ def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[in
         if expected is None:
             if not stretch.rate or stretch.unpriced:
                 continue
-            expected = Expected(paid.declared, paid.planned, float(stretch.rate * HOUR_MS))
+            expected = Expected(paid.declared, paid.planned, stretch.rate * HOUR_MS)
         pieces = expected.between(stretch.from_ms, stretch.until_ms)
         ends_ms = [*(piece_ms for piece_ms, _ in pieces[1:]), stretch.until_ms]
         for (piece_ms, per_hour), end_ms in zip(pieces, ends_ms, strict=True):
-            usual = Fraction(per_hour) / HOUR_MS
-            if stretch.rate <= usual * _NOISE:
+            usual = per_hour / HOUR_MS
+            if stretch.rate <= usual * (1 + _NOISE):
                 base = stretch
             for kind, value in _values(stretch, per_hour):
                 if kind not in since or since[kind][0] != value:
@@ -102,7 +103,7 @@ def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[in
             for kind, rate in _differences(base, stretch, usual):
                 changes = extras.setdefault(kind, {})
                 since_ms = since[kind][1]
-                before = changes[since_ms].nano if since_ms in changes else Fraction(0)
+                before = changes[since_ms].nano if since_ms in changes else 0.0
                 changes[since_ms] = _Extra(before + rate * inside_ms, base, stretch, end_ms)
     return extras, expected
 
@@ -116,7 +117,7 @@ def _values(stretch: Stretch, per_hour: float) -> Iterator[tuple[int, object]]:
     yield REST, per_hour
 
 
-def _differences(base: Stretch | None, now: Stretch, usual: Fraction) -> Iterator[tuple[int, Fraction]]:
+def _differences(base: Stretch | None, now: Stretch, usual: float) -> Iterator[tuple[int, float]]:
     """Yield what each kind of cause adds to the rate, in nano-dollars per ms; together they are the extra rate."""
     if base is None:
         yield REST, now.rate - usual
@@ -124,14 +125,14 @@ def _differences(base: Stretch | None, now: Stretch, usual: Fraction) -> Iterato
     yield REST, base.rate - usual
     if base is now:
         return
-    size = Fraction(0)
+    size = 0.0
     if base.noun == now.noun:
         # What both changed together is shared evenly.
         size = (now.units - base.units) * (base.rate / base.units + now.rate / now.units) / 2
     if size:
         yield SIZE, size
     price = now.rate - base.rate - size
-    if not price:
+    if abs(price) <= now.rate * _NOISE:
         return
     if base.fields[_PURCHASE] != now.fields[_PURCHASE]:
         yield PURCHASE, price

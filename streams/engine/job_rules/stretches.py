@@ -1,12 +1,12 @@
 """Cuts a job's paid time into stretches in which nothing changes: what it holds and pays, all attempts together.
 
-A pure function of timelines and lines; rates are exact, so that their order must not matter.
+A pure function of timelines and lines; rates are rounded once from exact sums, so that the order of lines must not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
+from math import lcm
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ class SkuRate(NamedTuple):
     """What a SKU costs: its price as published, and its part of the rate in nano-dollars per ms."""
 
     usd_nano: int
-    rate: Fraction
+    rate: float
 
 
 class Stretch(NamedTuple):
@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
     units: int
     fields: tuple[str | None, ...]
     prices: Mapping[str, SkuRate]
-    rate: Fraction  # nano-dollars per ms
+    rate: float  # nano-dollars per ms
     unpriced: bool  # GPU-time has no price
 
 
@@ -83,17 +83,17 @@ def _edges(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms:
 def _stretch(
     from_ms: int, until_ms: int, held: Mapping[int, Segment], paid: Mapping[tuple[int, Line], int]
 ) -> Stretch:
-    prices: dict[str, SkuRate] = {}
+    # Exact: in parts of a nano-dollar per ms of which all divisors are multiples.
+    parts = lcm(*{line.price.divisor for _, line in paid})
+    rates: dict[str, tuple[int, int]] = {}
     unpriced = False
     for (_, line), quantity in paid.items():
         price = line.price
         if not price.sku:
             unpriced = unpriced or price.component == "gpu"
             continue
-        before = prices[price.sku].rate if price.sku in prices else Fraction(0)
-        prices[price.sku] = SkuRate(
-            price.usd_nano, before + Fraction(quantity * price.usd_nano, price.divisor)
-        )
+        before = rates[price.sku][1] if price.sku in rates else 0
+        rates[price.sku] = price.usd_nano, before + quantity * price.usd_nano * (parts // price.divisor)
     values = [segment.values for segment in held.values()]
     sizes = {
         "GPU": sum(each.gpu_milli for each in values),
@@ -108,7 +108,7 @@ def _stretch(
         noun=noun,
         units=sizes.get(noun, 1000),
         fields=held[max(held)].values.fields,
-        prices=prices,
-        rate=sum((each.rate for each in prices.values()), Fraction(0)),
+        prices={sku: SkuRate(usd_nano, rate / parts) for sku, (usd_nano, rate) in rates.items()},
+        rate=sum(rate for _, rate in rates.values()) / parts,
         unpriced=unpriced,
     )

@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,16 @@ def collect(
         Path | None,
         typer.Option("--check", metavar="FILE", help="Print the events that a sample would make (kafka)."),
     ] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--files", metavar="PATTERN", help="Files to read, of a collector of files; may be repeated."
+        ),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILES]...", help="More of them, where a shell replaced a pattern by names."),
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Poll once and exit.")] = False,
     to: Annotated[
         str, typer.Option("--to", metavar="URL", help="Publish over HTTP to this worker instead of Kafka.")
@@ -56,7 +67,15 @@ def collect(
 
         PrintingPublisher().publish(events)
         return
-    collector = open_collector(name, config, lambda: settings_for().kafka, may_write=not dry_run)
+    if more and not files:
+        raise WrongUseError(f"collect {name} {more[0]}: name files after --files")
+    collector = open_collector(
+        name,
+        config,
+        lambda: settings_for().kafka,
+        files=[*(files or ()), *(more or ())],
+        may_write=not dry_run,
+    )
     from prometheus_client import CollectorRegistry, start_http_server  # not needed to refuse a file
 
     from streams.collect.ingest_publisher import IngestPublisher
@@ -69,9 +88,11 @@ def collect(
     registry = CollectorRegistry()
     counts, clock = CollectorMetrics(collector.name, registry), SystemClock()
     if dry_run:
-        CollectorRunner(
+        trial = CollectorRunner(
             collector, PrintingPublisher(), None, clock, counts, jitter_ratio=random.random
-        ).run_once()
+        )
+        trial.run_once()
+        _say(trial.left_out, trial.first_skipped)
         return
     settings = settings_for()
     configure_logging(settings.log)
@@ -86,6 +107,7 @@ def collect(
         if once:
             published = runner.run_once()
             sys.stdout.write(f"{published} events acknowledged by {to or settings.kafka.bootstrap_servers}\n")
+            _say(runner.left_out, runner.first_skipped)
             return
         if metrics:
             host, _, port = metrics.rpartition(":")
@@ -96,3 +118,11 @@ def collect(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: stop.set())
         runner.run(lambda wait_ms: stop.wait(wait_ms / 1000))
+
+
+def _say(left_out: Mapping[str, int], first_skipped: str) -> None:
+    """Say on stderr what the source reported and no event has: for a person who tries a collector."""
+    if left_out:
+        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
+        first = f"; first: {first_skipped}" if first_skipped else ""
+        sys.stderr.write(f"left out: {counts}{first}\n")

@@ -1,12 +1,13 @@
-"""Which job holds which GPUs of a node, written by a scheduler's collector and read by collectors that sample GPUs.
+"""Which job holds which GPUs of a node, written by a scheduler's collector and read by collectors of GPUs and traffic.
 
-A file of JSON, replaced as a whole. It must not be asked about the past: exporters report the present.
+A file of JSON, replaced as a whole. `Allocations` are those of now, as exporters report the present; `PastAllocations`
+say whose a node was, as logs of traffic come later.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,9 @@ class JobHolder(NamedTuple):
 class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
     """GPUs of one node that an attempt holds: indices or UUIDs; without any it holds all of them.
 
-    `pod` ("namespace/name") names the holder where an exporter says which pod has a GPU.
+    `pod` ("namespace/name") names the holder where an exporter says which pod has a GPU, `addresses` are those of the
+    pod where it has its own. It is held from `from_ms` until `until_ms`, in ms since 1970; without them it always was,
+    and is still.
     """
 
     node: str
@@ -34,6 +37,13 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int = 1
     gpus: Sequence[str] = ()
     pod: str = ""
+    addresses: Sequence[str] = ()
+    from_ms: int = 0
+    until_ms: int | None = None
+
+    def overlaps(self, from_ms: int, until_ms: int) -> bool:
+        """Return whether it was held at some instant of an interval."""
+        return self.from_ms < until_ms and (self.until_ms is None or from_ms < self.until_ms)
 
 
 class _File(msgspec.Struct):
@@ -48,6 +58,8 @@ class Allocations:
         self._of_node: dict[str, list[JobHolder]] = {}
         self._of_pod: dict[str, JobHolder] = {}
         for each in allocations:
+            if each.until_ms is not None:
+                continue
             holder = JobHolder(each.job_id, each.attempt)
             if each.pod:
                 self._of_pod[each.pod] = holder
@@ -70,14 +82,69 @@ class Allocations:
         return whole[0] if len(whole) == 1 else None
 
 
+class PastAllocations:
+    """The holders of nodes, pods and addresses over time."""
+
+    def __init__(self, allocations: Sequence[Allocation]) -> None:
+        self._of_node: dict[str, list[Allocation]] = {}
+        self._of_pod: dict[str, list[Allocation]] = {}
+        self._of_address: dict[str, list[Allocation]] = {}
+        for each in allocations:
+            if each.pod:
+                self._of_pod.setdefault(each.pod, []).append(each)
+            for address in each.addresses:
+                self._of_address.setdefault(address, []).append(each)
+            if not each.addresses:  # else the rest of the node's traffic is not its
+                self._of_node.setdefault(each.node, []).append(each)
+
+    def nodes(self) -> Iterable[str]:
+        """Return the names of the nodes that were held."""
+        return self._of_node.keys()
+
+    def has_address(self, address: str) -> bool:
+        """Return whether a pod ever had it."""
+        return address in self._of_address
+
+    def node_of_address(self, address: str, from_ms: int, until_ms: int) -> str | None:
+        """Return on which node the pod with an address was; None without one, or with several."""
+        found = self._of_address.get(address, ())
+        nodes = {each.node for each in found if each.overlaps(from_ms, until_ms)}
+        return next(iter(nodes)) if len(nodes) == 1 else None
+
+    def of_node(self, node: str, from_ms: int, until_ms: int) -> set[JobHolder]:
+        """Return who held a node, or GPUs of it, at some instant of an interval."""
+        return _holders(self._of_node.get(node, ()), from_ms, until_ms)
+
+    def of_pod(self, pod: str, from_ms: int, until_ms: int) -> set[JobHolder]:
+        """Return whose a pod ("namespace/name") was."""
+        return _holders(self._of_pod.get(pod, ()), from_ms, until_ms)
+
+    def of_address(self, address: str, from_ms: int, until_ms: int) -> set[JobHolder]:
+        """Return whose pod had an address."""
+        return _holders(self._of_address.get(address, ()), from_ms, until_ms)
+
+
+def _holders(allocations: Iterable[Allocation], from_ms: int, until_ms: int) -> set[JobHolder]:
+    return {JobHolder(each.job_id, each.attempt) for each in allocations if each.overlaps(from_ms, until_ms)}
+
+
 def read_allocations(path: Path) -> Allocations:
-    """Return the allocations of a file.
+    """Return the present allocations of a file.
+
+    Raises:
+        SourceUnavailableError: It is missing or no such file.
+    """
+    return Allocations(stored_allocations(path))
+
+
+def stored_allocations(path: Path) -> list[Allocation]:
+    """Return what a file holds.
 
     Raises:
         SourceUnavailableError: It is missing or no such file.
     """
     try:
-        return Allocations(msgspec.json.decode(path.read_bytes(), type=_File).allocations)
+        return msgspec.json.decode(path.read_bytes(), type=_File).allocations
     except OSError as fault:
         raise SourceUnavailableError(f"{path}: {fault.strerror}; a scheduler's collector writes it") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as fault:

@@ -27,12 +27,14 @@ class EventBatch(NamedTuple):
     """Some events, and the position after them; `skipped` says what could not be read and is left out.
 
     `reasons` counts it by reason, where the collector tells reasons apart: a few short names, for metrics.
+    `unattributed_bytes` are amounts that belong to no job, likewise.
     """
 
     events: list[CollectedEvent]
     position: Position
     skipped: Sequence[str] = ()
     reasons: Mapping[str, int] = MappingProxyType({})
+    unattributed_bytes: Mapping[str, int] = MappingProxyType({})
 
 
 class SourceUnavailableError(TrainfareError):

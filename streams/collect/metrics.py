@@ -40,6 +40,12 @@ class CollectorMetrics:
             ("collector", "reason"),
             registry=registry,
         )
+        self._unattributed = Counter(
+            "trainfare_collector_unattributed_bytes",
+            "Bytes that a source reported and that belong to no job, by reason.",
+            ("collector", "reason"),
+            registry=registry,
+        )
         self._polled = Gauge(
             "trainfare_collector_last_poll_timestamp_seconds",
             "When the last complete poll ended.",
@@ -66,6 +72,11 @@ class CollectorMetrics:
         """Count the same by reason."""
         for reason, count in reasons.items():
             self._reasons.labels(self._name, reason).inc(count)
+
+    def unattributed(self, bytes_by_reason: Mapping[str, int]) -> None:
+        """Count bytes that belong to no job."""
+        for reason, count in bytes_by_reason.items():
+            self._unattributed.labels(self._name, reason).inc(count)
 
     def polled(self, at_ms: int) -> None:
         """Record a complete poll."""

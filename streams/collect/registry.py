@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,7 @@ class Known(NamedTuple):
 
     `package` (in streams.collect) has `options.Options`, a model of the table in the configuration file, and
     `collector.open_collector(Options) -> Collector`; one that reads Kafka itself is handed the meter's settings of it, too.
+    `reads_files`: its options are those of files, and `--files` may name them.
     With `has_check` it has `check.check_sample(Options, Path) -> list[CollectedEvent]`.
     """
 
@@ -30,20 +31,32 @@ class Known(NamedTuple):
     package: str
     reads_kafka: bool = False
     has_check: bool = False
+    reads_files: bool = False
 
 
 COLLECTORS: Final[Mapping[str, Known]] = {
+    "aws-flow-logs": Known(
+        "traffic of nodes, from files of AWS VPC flow logs", "flow_logs.aws", reads_files=True
+    ),
+    "azure-flow-logs": Known("the same of Azure", "flow_logs.azure", reads_files=True),
     "dcgm": Known("GPU use from dcgm-exporter, node by node", "dcgm"),
+    "gcp-flow-logs": Known("the same of Google Cloud", "flow_logs.gcp", reads_files=True),
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
     "slurm": Known("jobs of Slurm, from squeue and sacct", "slurm"),
 }
 
 
 def open_collector(
-    name: str, config: Path, kafka: Callable[[], KafkaSettings], *, may_write: bool = True
+    name: str,
+    config: Path,
+    kafka: Callable[[], KafkaSettings],
+    *,
+    files: Sequence[str] = (),
+    may_write: bool = True,
 ) -> Collector:
     """Return the collector with its options from the table `[name]` of a TOML file.
 
+    `files` are added to those that the table names; with them there need be no table.
     `kafka` is asked for the meter's Kafka by a collector that reads Kafka itself. Without `may_write` it leaves no files,
     whatever the options say.
 
@@ -51,7 +64,7 @@ def open_collector(
         WrongUseError: There is no such collector, or the file has faults; the message names all of them.
     """
     known = _known(name)
-    options = _options_of(known, name, config)
+    options = _options_of(known, name, config, files)
     if not may_write:
         options = options.without_files()
     module = import_module(f"streams.collect.{known.package}.collector")
@@ -90,21 +103,32 @@ def _known(name: str) -> Known:
     return known
 
 
-def _options_of(known: Known, name: str, config: Path) -> CollectorOptions:
+def _options_of(known: Known, name: str, config: Path, files: Sequence[str] = ()) -> CollectorOptions:
     model: type[CollectorOptions] = import_module(f"streams.collect.{known.package}.options").Options
-    return _options(model, _table(config, name), f"{config} [{name}]")
+    if files and not known.reads_files:
+        raise WrongUseError(
+            f"collect {name} reads no files; name its source in the table [{name}] of {config}"
+        )
+    if not files:
+        return _options(model, _table(config, name), f"{config} [{name}]")
+    table = _table(config, name, may_lack=True)
+    named = table.get("files", [])
+    both = [*named, *files] if isinstance(named, list) else named
+    return _options(model, {**table, "files": both}, f"{config} [{name}]")
 
 
-def _table(config: Path, name: str) -> Mapping[str, Any]:
+def _table(config: Path, name: str, *, may_lack: bool = False) -> Mapping[str, Any]:
     try:
         document = tomllib.loads(config.read_text(encoding="utf-8"))
     except OSError as fault:
+        if may_lack and isinstance(fault, FileNotFoundError):
+            return {}
         raise WrongUseError(
             f"{config}: {fault.strerror}; expected a TOML file with a table [{name}]"
         ) from None
     except (ValueError, RecursionError) as fault:
         raise WrongUseError(f"{config}: {fault}") from None
-    table = document.get(name)
+    table = document.get(name, {} if may_lack else None)
     if not isinstance(table, Mapping):
         raise WrongUseError(f"{config}: expected a table [{name}]")
     return table

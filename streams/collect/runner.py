@@ -6,6 +6,7 @@ It must not know a source. Time, waiting and chance are handed in.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -55,6 +56,8 @@ class CollectorRunner:
         self._position: Position | None = None if positions is None else positions.load()
         self._failures = 0
         self._skipped: frozenset[str] = frozenset()
+        self.left_out: Counter[str] = Counter()  #: what was not made into events since the start, by reason
+        self.first_skipped = ""
 
     def run_once(self) -> int:
         """Poll once and publish what is found; return how many events that were.
@@ -70,7 +73,9 @@ class CollectorRunner:
                 self._metrics.published(batch.events)
             if batch.skipped or self._skipped:
                 self._report(batch.skipped)
-                self._metrics.skipped_for(batch.reasons)
+            self._metrics.skipped_for(batch.reasons)
+            self._metrics.unattributed(batch.unattributed_bytes)
+            self.left_out.update(batch.reasons)
             if batch.position != self._position:
                 if self._positions is not None:
                     self._positions.store(batch.position)
@@ -80,6 +85,7 @@ class CollectorRunner:
 
     def _report(self, skipped: Sequence[str]) -> None:
         """Count what could not be read; log it where it was not so at the last poll."""
+        self.first_skipped = self.first_skipped or next(iter(skipped), "")
         self._metrics.skipped(len(skipped))
         new = [each for each in skipped if each not in self._skipped]
         self._skipped = frozenset(skipped)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from streams.collect.registry import COLLECTORS
 from tests.cli.command import NOBODY, trainfare
 from tests.collect.dcgm_world import DcgmWorld
 
@@ -36,7 +38,7 @@ def test_a_dry_run_prints_events_and_stores_nothing(world: DcgmWorld, tmp_path: 
 def test_list_shows_all_collectors() -> None:
     done = trainfare("collect", "list")
     assert done.code == 0
-    assert done.out.startswith("dcgm ")
+    assert [line.split()[0] for line in done.out.splitlines()] == list(COLLECTORS)
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,35 @@ def test_a_source_that_is_away_is_an_error_with_its_name(tmp_path: Path) -> None
     done = trainfare("collect", "dcgm", "--config", path, "--dry-run", cwd=tmp_path)
     assert done.code == 1
     assert f"no exporter of 1 answers; http://{NOBODY}/metrics" in done.one_line()
+
+
+def test_files_are_named_on_the_command_line_and_what_belongs_to_nobody_is_said(tmp_path: Path) -> None:
+    log, config = tmp_path / "flows.log", tmp_path / "collect.toml"
+    log.write_text("2 1 eni-1 10.0.1.5 8.8.8.8 1 2 6 9 100 1780300800 1780300860 ACCEPT OK\nx\n")
+    os.utime(log, (1_780_300_900, 1_780_300_900))
+    command = ("collect", "aws-flow-logs", "--config", config, "--dry-run", "--files", log, log)
+    done = trainfare(*command, cwd=tmp_path)
+    assert (done.code, done.out) == (0, "")
+    assert done.err.splitlines()[-1] == (
+        "left out: 1 malformed, 1 no_node; first: flows.log record 2: 1 fields, expected 14 as the format has"
+    )
+    held = tmp_path / "allocations.json"
+    held.write_text('{"allocations": [{"node": "10.0.1.5", "job_id": "run-7"}]}')
+    config.write_text(f'[aws-flow-logs]\nfiles = []\nallocations = "{held}"\n')
+    done = trainfare(*command, cwd=tmp_path)
+    assert done.code == 0
+    assert [json.loads(line)["value"]["job_id"] for line in done.out.splitlines()] == ["run-7"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("dcgm", "--files", "a"), "collect dcgm reads no files; name its source in the table [dcgm]"),
+        (("aws-flow-logs", "a.log"), "name files after --files"),
+        (("aws-flow-logs", "--files", ""), "files: value error, '' names no files, expected e.g. /logs/*.gz"),
+    ],
+)
+def test_files_where_there_are_none(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = trainfare("collect", *arguments, "--dry-run", cwd=tmp_path)
+    assert done.code == 2
+    assert said in done.one_line()

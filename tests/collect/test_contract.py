@@ -16,13 +16,17 @@ from streams.collect.publisher import Publisher
 from streams.collect.runner import CollectorRunner
 from streams.errors import TrainfareError
 from tests.collect.dcgm_world import DcgmWorld
+from tests.collect.flow_logs.world import aws_world, azure_world, gcp_world
 from tests.collect.kafka.world import RelayWorld
 from tests.collect.slurm.world import SlurmWorld
 from tests.collect.world import Log, World
 
 #: A new collector joins this suite before it has tests of its own.
 WORLDS: dict[str, Callable[[Path], World]] = {
+    "aws-flow-logs": aws_world,
+    "azure-flow-logs": azure_world,
     "dcgm": DcgmWorld,
+    "gcp-flow-logs": gcp_world,
     "kafka": RelayWorld,
     "slurm 22.05": SlurmWorld,
     "slurm 24.11": partial(SlurmWorld, version="24.11", every=7),

@@ -44,6 +44,7 @@ def _of_a_collector() -> str:
     counts = CollectorMetrics("dcgm", registry)
     counts.published([CollectedEvent(Topic.GPU, {})])
     counts.skipped_for({"oversize": 1})
+    counts.unattributed({"no_node": 1})
     counts.polled(1)
     return generate_latest(registry).decode()
 

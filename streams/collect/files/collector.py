@@ -1,0 +1,74 @@
+"""A collector of files: reads what was added to the files that patterns name, and makes events of it by a reader.
+
+It must not know what the files hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from schemas.escaping import visible
+from streams.collect.collector import EventBatch, Position
+from streams.collect.files.content import UnreadableError
+from streams.collect.files.listing import found_files
+from streams.collect.files.options import FileOptions
+from streams.collect.files.parts import FileReader, Findings, unread_parts
+from streams.collect.files.progress import FileProgress
+
+_EVENTS_PER_BATCH: Final = 1_000
+
+
+class FileCollector:
+    """Files of one kind. `open_reader` is called at each poll, for what may change in between."""
+
+    def __init__(
+        self,
+        name: str,
+        options: FileOptions,
+        open_reader: Callable[[], FileReader],
+        *,
+        events_per_batch: int = _EVENTS_PER_BATCH,
+    ) -> None:
+        self.name = name
+        self._options = options
+        self._open_reader = open_reader
+        self._events_per_batch = events_per_batch
+
+    @property
+    def interval_ms(self) -> int:
+        """Return how long to wait between two polls."""
+        return self._options.interval_ms
+
+    def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
+        """Yield what the files have after a position, those that changed first before the others.
+
+        Raises:
+            SourceUnavailableError: A folder is away, or what the reader needs.
+        """
+        files = found_files(self._options, now_ms)
+        progress = FileProgress.of(position, files, now_ms)
+        reader = self._open_reader()
+        found = Findings()
+        for file in files:
+            known = progress.of_file(file)
+            if known.is_read(file):
+                continue
+            try:
+                for part in unread_parts(reader, file, known, self._options.unpacked_bytes):
+                    if len(found.events) >= self._events_per_batch:
+                        yield _batch(found, progress)  # without this part: it is noted as read only now
+                        found = Findings()
+                    reader.read(part, found)
+            except UnreadableError as fault:
+                found.reasons[fault.reason] += 1
+                found.skipped.append(visible(f"{Path(file.path).name}: {fault}"[:500]))
+            known.size_bytes, known.modified_ns = file.size_bytes, file.modified_ns
+        yield _batch(found, progress)
+
+
+def _batch(found: Findings, progress: FileProgress) -> EventBatch:
+    return EventBatch(
+        found.events, progress.position(), found.skipped, found.reasons, found.unattributed_bytes
+    )

@@ -1,0 +1,142 @@
+"""Reads a file piece by piece: plain or gzip, lines or JSON, within limits of size. It must not interpret a piece."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+LINE_MAX_BYTES: Final = 2**20
+#: JSON that is one document is held in memory as a whole.
+WHOLE_MAX_BYTES: Final = 256 * 2**20
+_GZIP: Final = b"\x1f\x8b"
+_PEEKED_BYTES: Final = 64
+
+
+class UnreadableError(Exception):
+    """The rest of a file cannot be read; `reason` is one of a short list, for metrics."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class Content:
+    """The unpacked content of one file; of no more than so many bytes."""
+
+    def __init__(self, stream: io.BufferedReader | gzip.GzipFile, bytes_at_most: int) -> None:
+        self._stream = stream
+        self._left = bytes_at_most
+        self._at_most = bytes_at_most
+
+    def line(self) -> bytes:
+        """Return the next line, with its end; empty at the end of the file.
+
+        Raises:
+            UnreadableError: It is too long, or the file too large.
+        """
+        data = self._take(self._stream.readline, min(LINE_MAX_BYTES, self._left) + 1)
+        if len(data) > LINE_MAX_BYTES:
+            raise UnreadableError("oversize", f"a line is longer than {LINE_MAX_BYTES} bytes")
+        return data
+
+    def whole(self) -> bytes:
+        """Return all that is left.
+
+        Raises:
+            UnreadableError: The file is too large.
+        """
+        most = min(WHOLE_MAX_BYTES, self._left)
+        data = self._take(self._stream.read, most + 1)
+        if len(data) > most:
+            raise UnreadableError("oversize", f"more than {most} bytes of one JSON document")
+        return data
+
+    def begins_with(self, sign: bytes) -> bool:
+        """Return whether the first byte that is not blank, near the beginning, is this one."""
+        return _checked(self._stream.peek, _PEEKED_BYTES).lstrip().startswith(sign)
+
+    def _take(self, read: Callable[[int], bytes], at_most: int) -> bytes:
+        data = _checked(read, at_most)
+        self._left -= len(data)
+        if self._left < 0:
+            raise UnreadableError("oversize", f"more than {self._at_most} bytes unpacked; see file_mib")
+        return data
+
+
+@contextmanager
+def opened(path: str, bytes_at_most: int) -> Iterator[Content]:
+    """Open a file, and unpack it if it begins as gzip does.
+
+    Raises:
+        UnreadableError: It cannot be opened.
+    """
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(path).open("rb"))
+        except OSError as fault:
+            raise UnreadableError("unreadable", fault.strerror or str(fault)) from None
+        packed = _checked(file.read, len(_GZIP)) == _GZIP
+        file.seek(0)
+        stream = stack.enter_context(gzip.GzipFile(fileobj=file)) if packed else file
+        yield Content(stream, bytes_at_most)
+
+
+def _checked(read: Callable[[int], bytes], at_most: int) -> bytes:
+    try:
+        return read(at_most)
+    except OSError as fault:  # of gzip, too
+        raise UnreadableError("unreadable", fault.strerror or str(fault)) from None
+    except (EOFError, zlib.error) as fault:
+        raise UnreadableError("unreadable", f"the compressed file is cut short or damaged: {fault}") from None
+
+
+def lines(content: Content) -> Iterator[bytes]:
+    """Yield the lines that are not blank, without their ends.
+
+    Raises:
+        UnreadableError: The rest cannot be read.
+    """
+    while line := content.line():
+        if stripped := line.strip():
+            yield stripped
+
+
+def json_lines(content: Content) -> Iterator[bytes]:
+    """Yield JSON texts: one a line, or the entries of one array.
+
+    Raises:
+        UnreadableError: The rest cannot be read.
+    """
+    if content.begins_with(b"["):
+        yield from _entries(content.whole(), list[msgspec.Raw])
+    else:
+        yield from lines(content)
+
+
+class _Records(msgspec.Struct):
+    records: list[msgspec.Raw]
+
+
+def json_records(content: Content) -> Iterator[bytes]:
+    """Yield the entries of `records`, a list in one JSON object.
+
+    Raises:
+        UnreadableError: The rest cannot be read, or is no such object.
+    """
+    yield from _entries(content.whole(), _Records)
+
+
+def _entries(text: bytes, form: type[list[msgspec.Raw] | _Records]) -> Iterator[bytes]:
+    try:
+        found = msgspec.json.decode(text, type=form)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+        raise UnreadableError("malformed", f"not the JSON that is expected: {fault}") from None
+    for entry in found.records if isinstance(found, _Records) else found:
+        yield bytes(entry)

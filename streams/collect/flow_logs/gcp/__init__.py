@@ -1,0 +1,1 @@
+"""Flow logs of virtual networks of Google."""

@@ -7,14 +7,17 @@ say whose a node was, as logs of traffic come later.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from streams.collect.collector import SourceUnavailableError
 from streams.errors import TrainfareError
+
+#: How long allocations that are over are kept: so late is hardly any log.
+_KEPT_MS: Final = 86_400_000
 
 
 class JobHolder(NamedTuple):
@@ -149,6 +152,33 @@ def stored_allocations(path: Path) -> list[Allocation]:
         raise SourceUnavailableError(f"{path}: {fault.strerror}; a scheduler's collector writes it") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
         raise SourceUnavailableError(f"{path}: {fault}") from None
+
+
+def with_past(
+    path: Path, present: Sequence[Allocation], ends_ms: Mapping[JobHolder, int], now_ms: int
+) -> list[Allocation]:
+    """Return the present allocations, and those of a file that are over, for a day: logs of traffic come later.
+
+    `ends_ms`: when attempts ended; where that is not known, an allocation that is gone is over now.
+    """
+    try:
+        former = stored_allocations(path)
+    except SourceUnavailableError:
+        former = []  # there is none yet, or it is replaced
+    held = {_without_times(each) for each in present}
+    past = []
+    for each in former:
+        if _without_times(each) in held:
+            continue
+        ended_ms = ends_ms.get(JobHolder(each.job_id, each.attempt), now_ms)
+        until_ms = ended_ms if each.until_ms is None else each.until_ms
+        if until_ms > now_ms - _KEPT_MS:
+            past.append(msgspec.structs.replace(each, until_ms=until_ms))
+    return [*present, *past]
+
+
+def _without_times(each: Allocation) -> tuple[object, ...]:
+    return each.node, each.job_id, each.attempt, tuple(each.gpus), each.pod
 
 
 def write_allocations(path: Path, allocations: Sequence[Allocation]) -> None:

@@ -7,9 +7,10 @@ seeing every state: a job that came and went between two polls is made of what s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
-from streams.collect.allocations import Allocation, write_allocations
+from streams.collect.allocations import Allocation, JobHolder, with_past, write_allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask
 from streams.collect.slurm.command import answer_of
@@ -74,7 +75,7 @@ class SlurmCollector:
         if self._options.nodes:
             yield EventBatch(self._node_events(progress, now_s, faults), progress.position())
         if self._options.write_allocations is not None:
-            write_allocations(self._options.write_allocations, _allocations(parts, self._options))
+            self._write_allocations(self._options.write_allocations, parts, ended, now_ms)
         if away is not None:
             raise away
         progress.read_s = now_s
@@ -104,6 +105,17 @@ class SlurmCollector:
             for part in parts
             if part.record.raw_id not in listed and part.record.end_s <= now_s - _SETTLED_S
         ]
+
+    def _write_allocations(
+        self, path: Path, parts: Collection[SeenAttempt], ended: Collection[SeenAttempt], now_ms: int
+    ) -> None:
+        ends_ms = {
+            JobHolder(job_id_of(part.record, self._options), part.attempt): part.record.end_s * 1000
+            for part in (*parts, *ended)
+            if part.record.end_s and not is_running(part.record)
+        }
+        present = _allocations(parts, self._options)
+        write_allocations(path, with_past(path, present, ends_ms, now_ms))
 
     def _node_events(self, progress: Progress, now_s: int, faults: list[str]) -> list[CollectedEvent]:
         """Return the events of nodes, and remember them as published."""
@@ -165,7 +177,13 @@ def _ends_without_accounting(
 def _allocations(parts: Collection[SeenAttempt], options: Options) -> list[Allocation]:
     """Return which GPUs are held now, where Slurm tells them apart."""
     return [
-        Allocation(node, job_id_of(part.record, options), part.attempt, indices)
+        Allocation(
+            node,
+            job_id_of(part.record, options),
+            part.attempt,
+            indices,
+            from_ms=part.record.start_s * 1000,
+        )
         for part in parts
         if is_running(part.record)
         for node, gpus in part.record.nodes.items()

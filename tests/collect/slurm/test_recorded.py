@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from streams.collect.allocations import JobHolder, read_allocations
+from streams.collect.allocations import JobHolder, read_allocations, stored_allocations
 from streams.collect.collector import Position, SourceUnavailableError
 from streams.collect.slurm.collector import SlurmCollector, open_collector
 from streams.collect.slurm.command import answer_of
@@ -200,6 +200,26 @@ def test_allocations_say_who_has_which_gpu(version: str, tmp_path: Path) -> None
     collect(world, [state])
     held = read_allocations(world.allocations)
     assert [held.of_gpu("n2", [gpu]) for gpu in "0123"] == [JobHolder(ids["low"], 2)] * 4
+
+
+def test_allocations_that_are_over_have_the_times_of_slurm(tmp_path: Path) -> None:
+    world = SlurmWorld(tmp_path, "22.05", every=1)
+    collect(world, range(world.states))
+    over = [each for each in stored_allocations(world.allocations) if each.until_ms is not None]
+    of_slurm = {
+        (job["time"]["start"] * 1000, job["time"]["end"] * 1000)
+        for look in recorded("22.05")
+        for job in look["sacct"]["jobs"]
+    }
+    assert len(over) > 10
+    # The end of a preempted attempt is in sacct a poll later; here polls are a second or two apart.
+    assert all(
+        any(
+            from_ms == each.from_ms and 0 <= (each.until_ms or 0) - until_ms <= 2_000
+            for from_ms, until_ms in of_slurm
+        )
+        for each in over
+    )
 
 
 @pytest.mark.parametrize("place", ["at an end", "while it polls already"])

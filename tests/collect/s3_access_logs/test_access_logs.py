@@ -1,0 +1,151 @@
+"""What access logs become: requests and bytes of each job, by class; and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.decode import decode
+from schemas.invalid import Invalid
+from streams.collect.s3_access_logs.collector import open_collector
+from streams.collect.s3_access_logs.options import RequestRule
+from streams.collect.s3_access_logs.patterns import pattern_of
+from tests.collect.flow_logs.polling import Polled, polled
+from tests.collect.s3_access_logs.world import ACCESS_LOG, options
+
+LINE = ACCESS_LOG.read_text().splitlines()[0]
+
+
+def read(folder: Path, text: bytes | str, **others: Any) -> Polled:
+    path = folder / "access.log"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return polled(open_collector(options(folder, [str(path)], **others)))
+
+
+def test_requests_of_each_job_by_class_and_minute(tmp_path: Path) -> None:
+    found = read(tmp_path, ACCESS_LOG.read_text())
+    assert [
+        (
+            event["job_id"],
+            event["attempt"],
+            event["op"],
+            event["requests"],
+            event.get("bytes", 0),
+            event["time_ms"] - 1_780_308_000_000,
+            event.get("storage_class", ""),
+        )
+        for event in found.events
+    ] == [
+        ("run-7", 1, "list", 1, 0, 60_000, "standard"),
+        ("run-7", 1, "read", 2, 104_857_600 + 1_048_576, 60_000, "standard"),
+        ("run-8", 1, "delete", 1, 0, 120_000, ""),
+        ("run-8", 1, "write", 1, 67_108_864, 120_000, ""),
+        ("run-9", 2, "read", 1, 500, 120_000, ""),
+    ]
+    assert {event["region"] for event in found.events} == {"us-west-1"}
+    assert found.reasons == {"unpaid": 2, "no_node": 1}
+    assert found.unattributed_bytes == {"no_node": 243}
+
+
+@pytest.mark.parametrize(
+    ("operation", "op"),
+    [
+        ("REST.GET.OBJECT", "read"),
+        ("REST.HEAD.OBJECT", "read"),
+        ("WEBSITE.GET.OBJECT", "read"),
+        ("REST.GET.VERSIONING", "read"),
+        ("REST.GET.BUCKET", "list"),
+        ("REST.GET.BUCKETVERSIONS", "list"),
+        ("REST.PUT.OBJECT", "write"),
+        ("REST.COPY.OBJECT", "write"),
+        ("REST.POST.UPLOADS", "write"),
+        ("REST.POST.MULTI_OBJECT_DELETE", "delete"),
+        ("BATCH.DELETE.OBJECT", "delete"),
+        ("S3.TRANSITION_SIA.OBJECT", None),
+        ("nothing", None),
+    ],
+)
+def test_classes_of_operations(operation: str, op: str | None, tmp_path: Path) -> None:
+    found = read(tmp_path, LINE.replace("REST.GET.OBJECT", operation))
+    assert [event["op"] for event in found.events] == ([] if op is None else [op])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "job_id"),
+    [
+        ("runs/{job_id}/*", "runs/run-7/a/b", "run-7"),
+        ("runs/{job_id}/*", "runs//a", None),
+        ("*app/{job_id}*", "Boto3/1 app/run-7 x", "run-7"),
+        ("*app/{job_id}", "Boto3/1 app/run-7 x", None),
+        ("*a*{job_id}.json", "xaya/run-7.json", "run-7"),
+        ("a.b*", "aXb", None),
+        ("exact", "exact", ""),
+        ("exact", "exactly", None),
+        ("*", "anything", ""),
+        ("a*a", "a", None),
+    ],
+)
+def test_patterns(pattern: str, text: str, job_id: str | None) -> None:
+    found = pattern_of(pattern).fullmatch(text)
+    assert (None if found is None else found.groupdict().get("job_id", "")) == job_id
+
+
+def test_a_hostile_text_makes_no_pattern_slow() -> None:
+    """Backtracking over all of its wildcards would outlast the universe."""
+    assert pattern_of("*a*a*a*a*a*a*a*{job_id}b").fullmatch("a" * 16_000) is None
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {},
+        {"job_id": "run-7"},
+        {"key": "runs/*"},
+        {"key": "runs/{job_id}/*", "job_id": "run-7"},
+        {"key": "{job_id}", "user_agent": "{job_id}"},
+        {"key": "{job_id}*********"},
+        {"keys": "{job_id}"},
+    ],
+)
+def test_a_rule_that_names_no_job_or_two_is_refused(rule: dict[str, str]) -> None:
+    with pytest.raises(ValidationError):
+        RequestRule.model_validate(rule)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("01/Jun/2026", "32/Jun/2026", "day is out of range"),
+        ("01/Jun/2026", "01/Xxx/2026", "the time is none"),
+        ("200 - 104857600", "200 - 1e9", "no number"),
+        ("200 - 104857600", "200 - " + "9" * 400, "no number"),
+        ("[01", "01", "does not begin"),
+        ("REST", "REST" * 5_000, "too long"),
+        (LINE[LINE.index(' "Boto3') :], "", "13 fields after the time"),
+    ],
+)
+def test_what_is_no_line_is_said(old: str, new: str, said: str, tmp_path: Path) -> None:
+    found = read(tmp_path, LINE.replace(old, new))
+    assert (found.events, found.reasons) == ([], {"malformed": 1})
+    assert said in found.skipped[0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("hostile")
+
+
+@given(data=st.data())
+def test_bytes_changed_at_random(folder: Path, data: st.DataObject) -> None:
+    text = bytearray(ACCESS_LOG.read_bytes())
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        text[at : at + data.draw(st.integers(0, 9))] = data.draw(st.binary(max_size=9))
+    for event in read(folder, bytes(text)).events:
+        assert not isinstance(decode("storage", msgspec.json.encode(event), (), 2**53), Invalid), event

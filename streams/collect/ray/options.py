@@ -1,0 +1,84 @@
+"""The options of `trainfare collect ray`."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from schemas.events import PRICE_FIELDS
+from streams.collect.http_source import checked_address
+from streams.collect.options import CollectorOptions
+
+_DESCRIBES = ("owner", "team", "project", "experiment")
+
+
+class Options(CollectorOptions):
+    """The table `[ray]`."""
+
+    address: str = Field(
+        default="http://127.0.0.1:8265", description="Address of the dashboard of a cluster's head."
+    )
+    token_file: Path | None = Field(
+        default=None, description="File with the token of a cluster with RAY_AUTH_MODE=token."
+    )
+    gpus: Literal["reserved", "cluster"] = Field(
+        default="reserved",
+        description="reserved: the GPUs that a job holds in Ray; cluster: all of the cluster, for one that runs one job.",
+    )
+    drivers: bool = Field(
+        default=True, description="Whether drivers that were not submitted as jobs are jobs too."
+    )
+    tasks: bool = Field(
+        default=True, description="Whether tasks outside of placement groups are looked at, too."
+    )
+    nodes: bool = Field(default=False, description="Whether nodes are events.")
+    without_gpus: bool = Field(default=False, description="Whether jobs that never hold a GPU are events.")
+    since: datetime | date | None = Field(
+        default=None, description="What ran before is not counted; default: the UTC day of the first poll."
+    )
+    job_id_prefix: str = Field(
+        default="", max_length=64, description="Before each job's id, where several clusters have equal ones."
+    )
+    metadata: dict[str, str] = Field(
+        default={name: name for name in _DESCRIBES},
+        description="owner, team, project, experiment -> key of a job's metadata.",
+    )
+    gpu_types: dict[str, str] = Field(default={}, description="Ray's accelerator_type -> the price list's.")
+    fields: dict[str, str] = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
+    timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
+    answer_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
+    source: str = Field(default="ray", min_length=1, max_length=256, description="The events' `source`.")
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, address: str) -> str:
+        return checked_address(address)
+
+    @field_validator("fields")
+    @classmethod
+    def _are_price_fields(cls, fields: dict[str, str]) -> dict[str, str]:
+        for name in fields:
+            if name not in PRICE_FIELDS:
+                raise ValueError(
+                    f"{name[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
+                )
+        return fields
+
+    @field_validator("metadata")
+    @classmethod
+    def _describe(cls, metadata: dict[str, str]) -> dict[str, str]:
+        for name in metadata:
+            if name not in _DESCRIBES:
+                raise ValueError(f"{name[:80]!r} is none of {', '.join(_DESCRIBES)}")
+        return metadata
+
+    @property
+    def since_ms(self) -> int | None:
+        """Return `since` in ms since 1970; a time without a zone is UTC."""
+        if self.since is None:
+            return None
+        at = self.since if isinstance(self.since, datetime) else datetime.combine(self.since, time())
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

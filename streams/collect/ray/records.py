@@ -1,0 +1,347 @@
+"""Reads what Ray's dashboard answers: jobs, actors, placement groups, tasks and nodes.
+
+Only fields named here are read: entry points, environments and messages may hold secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from schemas.escaping import visible
+from streams.collect.collector import SourceUnavailableError
+
+_FIRST_MS: Final = 946_684_800_000  # 2000; events are not older
+_LAST_MS: Final = 10_413_792_000_000  # 2300
+_GPUS_AT_MOST: Final = 100_000
+_TYPE: Final = "accelerator_type:"
+#: The actor in which a submitted job's entry point runs has this name, and the job's id.
+_SUPERVISOR: Final = "_ray_internal_job_actor_"
+ENDS: Final[Mapping[str, str]] = {"SUCCEEDED": "completed", "FAILED": "failed", "STOPPED": "cancelled"}
+
+
+class RayJob(NamedTuple):
+    """A job that was submitted, or a driver that was not (`submission` is empty then). Times in ms, 0: none."""
+
+    submission: str
+    driver: str  # the id that its actors and groups have; empty until its driver has connected
+    status: str
+    error: str
+    start_ms: int
+    end_ms: int
+    metadata: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Return what no other job has: Ray counts drivers from 1 again in each new cluster."""
+        return self.submission or f"{self.driver}-{self.start_ms}"
+
+    @property
+    def is_driver(self) -> bool:
+        """Return whether it was not submitted as a job."""
+        return not self.submission
+
+
+class RayNode(NamedTuple):
+    """A node of the cluster; `end_ms` is 0 while it is alive."""
+
+    node: str
+    name: str
+    gpu_milli: int
+    gpu_type: str
+    start_ms: int
+    end_ms: int
+
+
+class RayActor(NamedTuple):
+    """An actor that holds GPUs, or a job's supervisor. Times in ms, 0: it does not run yet, or still does."""
+
+    driver: str
+    supervises: str  # the submission whose entry point runs in it
+    node: str
+    gpu_milli: int
+    in_group: bool
+    start_ms: int
+    end_ms: int
+
+
+class RayGroup(NamedTuple):
+    """A placement group with GPUs that was created; `gpu_milli` is node -> thousandths of a GPU."""
+
+    group: str
+    driver: str
+    gpu_milli: Mapping[str, int]
+    start_ms: int
+    is_removed: bool
+
+
+class RayTask(NamedTuple):
+    """A task with GPUs that began outside of placement groups."""
+
+    driver: str
+    node: str
+    gpu_milli: int
+    start_ms: int
+    end_ms: int
+
+
+Resources = dict[str, float]
+Millis = int | float | None
+
+
+class _WireJob(msgspec.Struct):
+    status: str
+    start_time: Millis = None
+    end_time: Millis = None
+    type: str = ""
+    job_id: str | None = None
+    submission_id: str | None = None
+    error_type: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class _ActorAddress(msgspec.Struct, frozen=True):
+    nodeId: str = ""  # noqa: N815 - as Ray writes it
+
+
+class _WireActor(msgspec.Struct, rename="camel"):
+    job_id: str
+    state: str
+    start_time: Millis = None
+    end_time: Millis = None
+    name: str | None = None
+    address: _ActorAddress = _ActorAddress()
+    placement_group_id: str | None = None
+    required_resources: Resources = {}
+
+
+class _GroupBundle(msgspec.Struct):
+    unit_resources: Resources = {}
+    node_id: str | None = None
+
+
+class _GroupStats(msgspec.Struct):
+    creation_request_received_ns: str | int = 0
+    end_to_end_creation_latency_us: str | int = 0
+
+
+class _WireGroup(msgspec.Struct):
+    placement_group_id: str
+    creator_job_id: str
+    state: str
+    bundles: list[_GroupBundle] | None = None
+    stats: _GroupStats | None = None
+
+
+class _WireTask(msgspec.Struct):
+    job_id: str
+    type: str
+    node_id: str | None = None
+    placement_group_id: str | None = None
+    required_resources: Resources | None = None
+    start_time_ms: Millis = None
+    end_time_ms: Millis = None
+
+
+class _WireNode(msgspec.Struct):
+    node_id: str
+    node_name: str
+    state: str
+    resources_total: Resources = {}
+    start_time_ms: Millis = None
+    end_time_ms: Millis = None
+
+
+class _ListedEntries(msgspec.Struct):
+    total: int
+    num_after_truncation: int
+    result: list[msgspec.Raw]
+
+
+class _ListingData(msgspec.Struct):
+    result: _ListedEntries
+
+
+class _ListingAnswer(msgspec.Struct):
+    data: _ListingData
+
+
+class _ActorsData(msgspec.Struct):
+    actors: dict[str, msgspec.Raw]
+
+
+class _ActorsAnswer(msgspec.Struct):
+    data: _ActorsData
+
+
+Read = TypeVar("Read")
+
+
+def jobs_of(answer: bytes, faults: list[str]) -> list[RayJob]:
+    """Return the jobs; what cannot be read is added to `faults`.
+
+    Raises:
+        SourceUnavailableError: It is not Ray's JSON at all.
+    """
+    return list(_each("jobs", _decoded("jobs", answer, list[msgspec.Raw]), _job, faults))
+
+
+def actors_of(answer: bytes, faults: list[str]) -> list[RayActor]:
+    """Return the supervisors, and the actors with GPUs; what cannot be read is added to `faults`.
+
+    Raises:
+        SourceUnavailableError: It is not Ray's JSON at all.
+    """
+    raws = _decoded("actors", answer, _ActorsAnswer).data.actors.values()
+    return [each for each in _each("actors", raws, _actor, faults) if each.supervises or each.gpu_milli]
+
+
+def groups_of(answer: bytes, faults: list[str]) -> list[RayGroup]:
+    """Return the placement groups with GPUs that were created; what cannot be read is added to `faults`.
+
+    Raises:
+        SourceUnavailableError: It is not Ray's JSON at all.
+    """
+    found = _each("placement groups", _listed("placement groups", answer, faults), _group, faults)
+    return [each for each in found if each is not None]
+
+
+def tasks_of(answer: bytes, faults: list[str]) -> list[RayTask]:
+    """Return the tasks with GPUs outside of placement groups; what cannot be read is added to `faults`.
+
+    Raises:
+        SourceUnavailableError: It is not Ray's JSON at all.
+    """
+    found = _each("tasks", _listed("tasks", answer, faults), _task, faults)
+    return [each for each in found if each is not None]
+
+
+def nodes_of(answer: bytes, faults: list[str]) -> list[RayNode]:
+    """Return the nodes; what cannot be read is added to `faults`.
+
+    Raises:
+        SourceUnavailableError: It is not Ray's JSON at all.
+    """
+    return list(_each("nodes", _listed("nodes", answer, faults), _node, faults))
+
+
+def _decoded(what: str, answer: bytes, form: type[Read]) -> Read:
+    try:
+        return msgspec.json.decode(answer, type=form)
+    except (ValueError, RecursionError) as fault:
+        raise SourceUnavailableError(f"{what}: no JSON of Ray ({visible(str(fault)[:200])})") from None
+
+
+def _listed(what: str, answer: bytes, faults: list[str]) -> list[msgspec.Raw]:
+    listed = _decoded(what, answer, _ListingAnswer).data.result
+    if listed.num_after_truncation < listed.total:
+        faults.append(f"{what}: Ray lists only {listed.num_after_truncation} of {listed.total}")
+    return listed.result
+
+
+def _each(
+    what: str, raws: Iterator[msgspec.Raw] | Any, read: Callable[[msgspec.Raw], Read], faults: list[str]
+) -> Iterator[Read]:
+    for raw in raws:
+        try:
+            yield read(raw)
+        except (ValueError, RecursionError) as fault:
+            faults.append(f"{what}: {visible(str(fault)[:300])}")
+
+
+def _job(raw: msgspec.Raw) -> RayJob:
+    job = msgspec.json.decode(raw, type=_WireJob)
+    found = RayJob(
+        job.submission_id or "",
+        job.job_id or "",
+        job.status,
+        job.error_type or "",
+        _time(job.start_time),
+        _time(job.end_time),
+        job.metadata or {},
+    )
+    name = visible(found.key[:80])
+    if not found.start_ms or not (found.submission or found.driver):
+        raise ValueError(f"job {name} has no id or no start")
+    if found.end_ms and found.end_ms < found.start_ms:
+        raise ValueError(f"job {name} ends before it starts")
+    if found.status not in {"PENDING", "RUNNING", *ENDS}:
+        raise ValueError(f"job {name}: status {job.status[:40]} is not known")
+    if found.status in ENDS and not found.end_ms:
+        raise ValueError(f"job {name} has ended, and Ray does not say when")
+    return found
+
+
+def _actor(raw: msgspec.Raw) -> RayActor:
+    actor = msgspec.json.decode(raw, type=_WireActor)
+    name = actor.name or ""
+    return RayActor(
+        driver=actor.job_id,
+        supervises=name.removeprefix(_SUPERVISOR) if name.startswith(_SUPERVISOR) else "",
+        node=actor.address.nodeId,
+        gpu_milli=_gpu_milli(actor.required_resources),
+        in_group=bool(actor.placement_group_id),
+        start_ms=_time(actor.start_time),
+        end_ms=_time(actor.end_time) if actor.state == "DEAD" else 0,
+    )
+
+
+def _group(raw: msgspec.Raw) -> RayGroup | None:
+    group = msgspec.json.decode(raw, type=_WireGroup)
+    stats = group.stats or _GroupStats()
+    received_ns = int(stats.creation_request_received_ns)
+    held: dict[str, int] = {}
+    for bundle in group.bundles or ():
+        if bundle.node_id and (milli := _gpu_milli(bundle.unit_resources)):
+            held[bundle.node_id] = held.get(bundle.node_id, 0) + milli
+    if not held or not received_ns or group.state not in {"CREATED", "RESCHEDULING", "REMOVED"}:
+        return None
+    return RayGroup(
+        group=group.placement_group_id,
+        driver=group.creator_job_id,
+        gpu_milli=held,
+        start_ms=_time((received_ns + int(stats.end_to_end_creation_latency_us) * 1000) // 10**6),
+        is_removed=group.state == "REMOVED",
+    )
+
+
+def _task(raw: msgspec.Raw) -> RayTask | None:
+    task = msgspec.json.decode(raw, type=_WireTask)
+    milli = _gpu_milli(task.required_resources or {})
+    start_ms = _time(task.start_time_ms)
+    if task.type != "NORMAL_TASK" or task.placement_group_id or not milli or not start_ms:
+        return None
+    return RayTask(task.job_id, task.node_id or "", milli, start_ms, _time(task.end_time_ms))
+
+
+def _node(raw: msgspec.Raw) -> RayNode:
+    node = msgspec.json.decode(raw, type=_WireNode)
+    types = [name.removeprefix(_TYPE) for name in node.resources_total if name.startswith(_TYPE)]
+    start_ms, end_ms = _time(node.start_time_ms), _time(node.end_time_ms)
+    if not 0 < len(node.node_name.encode()) <= 256 or not start_ms:
+        raise ValueError("a node without a name or a start, or with a name of more than 256 bytes")
+    return RayNode(
+        node=node.node_id,
+        name=node.node_name,
+        gpu_milli=_gpu_milli(node.resources_total),
+        gpu_type=types[0] if len(types) == 1 else "",
+        start_ms=start_ms,
+        end_ms=max(end_ms, start_ms) if node.state == "DEAD" and end_ms else 0,
+    )
+
+
+def _gpu_milli(resources: Resources) -> int:
+    gpus = resources.get("GPU", 0.0)
+    if not 0 <= gpus <= _GPUS_AT_MOST:
+        raise ValueError(f"{gpus:g} GPUs are not possible")
+    return round(gpus * 1000)
+
+
+def _time(value: Millis) -> int:
+    if value is None or value <= 0:
+        return 0
+    if not _FIRST_MS <= value < _LAST_MS:
+        raise ValueError(f"{value:g} is no time of this century in ms")
+    return int(value)

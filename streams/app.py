@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
@@ -41,7 +41,7 @@ from streams.transport.record_writer import RecordWriter
 from streams.transport.security import librdkafka_config
 from streams.web.last_audit import LastAudit
 from streams.web.local_access import LocalAccess
-from streams.web.record_log import RecordLog
+from streams.web.record_log import Writers
 from streams.web.server import WebServer
 from streams.worker.health.memory import release_free_pages
 from streams.worker.health.probe import Probe
@@ -149,31 +149,10 @@ def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None
         meta.set_once(f"id of topic {name}", topic_id, hint)
 
 
-class Writers(Protocol):
-    """What takes the events and controls of HTTP requests."""
-
-    @property
-    def events(self) -> RecordLog:
-        """Return what takes events."""
-        ...
-
-    @property
-    def controls(self) -> RecordLog:
-        """Return what takes controls."""
-        ...
-
-
-class KafkaWriters(NamedTuple):
-    """Producers for Kafka."""
-
-    events: RecordWriter
-    controls: RecordWriter  # so that no control waits behind events
-
-
-def kafka_writers(kafka: KafkaSettings) -> KafkaWriters:
+def kafka_writers(kafka: KafkaSettings) -> Writers:
     """Return producers that connect at their first write."""
     config = librdkafka_config(kafka)
-    return KafkaWriters(
+    return Writers(
         RecordWriter(config, kafka.topic_prefix, "events"),
         RecordWriter(config, kafka.topic_prefix, "controls"),
     )

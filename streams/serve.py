@@ -11,11 +11,12 @@ from typing import Final
 
 from streams.app import run_worker
 from streams.broker.broker import LocalBroker
-from streams.broker.writers import LocalWriters
+from streams.broker.writers import LocalRecordLog
 from streams.clock import Clock, SystemClock
 from streams.config.live import ServeSettings
 from streams.config.settings import DAY_MS, Settings
 from streams.segmented_log.log import LogOptions
+from streams.web.record_log import Writers
 
 _IN_THE_CLEAR: Final = "Sending username and password in the clear"  # within this process
 
@@ -31,9 +32,11 @@ def run_serve(settings: Settings, data: Path, clock: Clock | None = None) -> Non
     logging.getLogger("aiokafka.conn").addFilter(lambda record: record.msg != _IN_THE_CLEAR)
     with LocalBroker(data, settings.kafka, log_options(settings.serve), clock) as broker:
         kafka = broker.settings()
-        run_worker(
-            settings.model_copy(update={"kafka": kafka}), clock, LocalWriters.of(broker.log, kafka.partitions)
+        writers = Writers(
+            LocalRecordLog(broker.log, kafka.partitions, "events"),
+            LocalRecordLog(broker.log, kafka.partitions, "controls"),
         )
+        run_worker(settings.model_copy(update={"kafka": kafka}), clock, writers)
 
 
 def log_options(serve: ServeSettings) -> LogOptions:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Final, NamedTuple
+from typing import Final
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -31,7 +31,7 @@ _AT_ONCE: Final = 2
 
 
 class LocalRecordLog:
-    """Takes records of all topics."""
+    """Takes records of all topics, in threads of its own that are named after it."""
 
     def __init__(self, log: LogDirectory, partitions: int, name: str) -> None:
         self._log = log
@@ -47,18 +47,6 @@ class LocalRecordLog:
         """
         batches = await self._threads.run(batches_of, records, self._partitions)
         await _durable(self._log.append(batches))
-
-
-class LocalWriters(NamedTuple):
-    """What takes records where the log is in this process."""
-
-    events: LocalRecordLog
-    controls: LocalRecordLog
-
-    @classmethod
-    def of(cls, log: LogDirectory, partitions: int) -> LocalWriters:
-        """Return the writers of a log."""
-        return cls(*(LocalRecordLog(log, partitions, name) for name in ("events", "controls")))
 
 
 def batches_of(records: Iterable[OutgoingRecord], partitions: int) -> list[tuple[Place, bytes]]:

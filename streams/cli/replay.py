@@ -107,7 +107,7 @@ def _show(result: ReplayResult, form: OutputFormat) -> None:
         labels = {
             "gpu_hours": "GPU hours",
             "usd": "dollars",
-            "too_late": "of the dead letters too late",
+            "too_late": "dead letters that came too late",
             "unpriced_gpu_hours": "unpriced GPU hours",
             "balanced": "books balance",
         }

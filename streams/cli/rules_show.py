@@ -43,7 +43,7 @@ def show(
     data: DataOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show the settings of the rules: for every job, for those that a record matches, or for one job."""
+    """Show the settings of the rules, and what each judges: jobs, nodes, the fleet; or those of one job."""
     if defaults:
         from streams.rules.file import default_rules  # loads the engine; not needed for --help
 

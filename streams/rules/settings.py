@@ -15,8 +15,8 @@ from streams.engine.alerts.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.alerts.rule_records import RuleRecord, profile_of
 from streams.engine.alerts.rules import JOB_RULES, NAMES
 from streams.engine.ledger_rules.fleet_rules import (
+    EACH_BY_ITSELF,
     FLEET_RULES,
-    JOB_SUBJECTS,
     TEAM_BURN,
     FleetRuleRecord,
     FleetSettings,
@@ -32,17 +32,17 @@ class SettingChange(NamedTuple):
 
     record: str
     rule: str
-    jobs: str
+    subjects: str
     setting: str
     default: str
     value: str
 
 
 class ShownRule(NamedTuple):
-    """The settings of a rule for some jobs."""
+    """The settings of a rule for what it judges: some jobs, every job, every node, the fleet."""
 
     rule: str
-    jobs: str
+    subjects: str
     enabled: str
     severity: str
     thresholds: str
@@ -57,7 +57,7 @@ def changed_settings(event: ControlEvent) -> list[SettingChange]:
         before = _of_job_rule(record.rule, DEFAULT.rules[record.rule])
         found += _changed(record, NAMES[record.rule], EVERY_JOB, before)
     for each in controls.fleet_rules:
-        found += _changed(each, each.rule, FLEET, settings_of(each.rule, []))
+        found += _changed(each, each.rule, _subjects(each.rule), settings_of(each.rule, []))
     return found
 
 
@@ -86,7 +86,8 @@ def rules_of_job(
     ]
     matching = controls.rules_for(dimensions, labels)
     rows = _rows(controls.profile_for(dimensions, labels), dimensions.job_id, matching)
-    return rows + _fleet_rows(of_fleet, [TEAM_BURN, *JOB_SUBJECTS])
+    by_job = [rule for rule, subject in EACH_BY_ITSELF.items() if subject == "job"]
+    return rows + _fleet_rows(of_fleet, [TEAM_BURN, *by_job])
 
 
 def dimensions_of_row(row: Mapping[str, object]) -> AlertDimensions:
@@ -96,16 +97,16 @@ def dimensions_of_row(row: Mapping[str, object]) -> AlertDimensions:
 
 
 def match_text(match: Mapping[str, str], all_of_them: str = EVERY_JOB) -> str:
-    """Return which jobs a record is for."""
+    """Return what a record is for: its match fields, or all."""
     return " ".join(f"{field}={value}" for field, value in sorted(match.items())) or all_of_them
 
 
-def _rows(profile: Profile, jobs: str, records: Sequence[RuleRecord]) -> list[ShownRule]:
+def _rows(profile: Profile, subjects: str, records: Sequence[RuleRecord]) -> list[ShownRule]:
     return [
         _row(
             NAMES[rule],
             _of_job_rule(rule, settings),
-            jobs,
+            subjects,
             [each.name for each in records if each.rule == rule],
         )
         for rule, settings in enumerate(profile.rules)
@@ -123,8 +124,14 @@ def _fleet_rows(records: Sequence[FleetRuleRecord], rules: Iterable[str]) -> lis
                 for each in of_rule
             ]
         else:
-            rows.append(_row(rule, settings_of(rule, of_rule), FLEET, [each.name for each in of_rule]))
+            names = [each.name for each in of_rule]
+            rows.append(_row(rule, settings_of(rule, of_rule), _subjects(rule), names))
     return rows
+
+
+def _subjects(rule: str) -> str:
+    """Return what a rule across jobs judges where no record narrows it."""
+    return f"every {EACH_BY_ITSELF[rule]}" if rule in EACH_BY_ITSELF else FLEET
 
 
 def _of_job_rule(rule: int, settings: RuleSettings) -> FleetSettings:
@@ -132,16 +139,16 @@ def _of_job_rule(rule: int, settings: RuleSettings) -> FleetSettings:
     return FleetSettings(settings.enabled, settings.severity, thresholds)
 
 
-def _row(rule: str, settings: FleetSettings, jobs: str, records: Sequence[str]) -> ShownRule:
+def _row(rule: str, settings: FleetSettings, subjects: str, records: Sequence[str]) -> ShownRule:
     values = ", ".join(f"{name}={value:g}" for name, value in settings.thresholds.items())
     by = ", ".join(sorted(records)) or "default"
-    return ShownRule(rule, jobs, _text(settings.enabled), settings.severity, values, by)
+    return ShownRule(rule, subjects, _text(settings.enabled), settings.severity, values, by)
 
 
 def _changed(
     record: RuleRecord | FleetRuleRecord, rule: str, all_of_them: str, before: FleetSettings
 ) -> Iterable[SettingChange]:
-    jobs = match_text(record.match, all_of_them)
+    subjects = match_text(record.match, all_of_them)
     defaults: dict[str, bool | str | float] = {
         "enabled": before.enabled,
         "severity": before.severity,
@@ -152,7 +159,7 @@ def _changed(
     for setting, default in defaults.items():
         value = given.get(setting)
         if value is not None and value != default:
-            yield SettingChange(record.name, rule, jobs, setting, _text(default), _text(value))
+            yield SettingChange(record.name, rule, subjects, setting, _text(default), _text(value))
 
 
 def _text(value: bool | str | float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from streams.keys import OutgoingRecord
 
@@ -18,3 +18,10 @@ class RecordLog(Protocol):
             SinkBusy: It may lack some; write all of them again later.
         """
         ...
+
+
+class Writers(NamedTuple):
+    """What takes the records of HTTP requests; two, so that no control waits behind events."""
+
+    events: RecordLog
+    controls: RecordLog

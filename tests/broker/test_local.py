@@ -27,7 +27,7 @@ from sinks.errors import LogFull, SinkBusy
 from streams.broker import broker as broker_module
 from streams.broker.broker import LocalBroker
 from streams.broker.group import ConsumerGroup, IllegalGenerationError, UnknownMemberError
-from streams.broker.writers import LocalWriters, batches_of
+from streams.broker.writers import LocalRecordLog, batches_of
 from streams.clock import SystemClock
 from streams.config.settings import KafkaSettings
 from streams.keys import OutgoingRecord
@@ -78,7 +78,7 @@ def event(number: int, topic: Topic = Topic.JOBS) -> OutgoingRecord:
 
 
 def append(broker: LocalBroker, records: Sequence[OutgoingRecord]) -> None:
-    asyncio.run(LocalWriters.of(broker.log, KAFKA.partitions).events.append(records))
+    asyncio.run(LocalRecordLog(broker.log, KAFKA.partitions, "events").append(records))
 
 
 # -- clients -------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_events_of_requests_go_to_the_partition_of_their_key_with_their_headers(
 def test_a_control_is_kept_for_ever(tmp_path: Path) -> None:
     with local(tmp_path) as broker:
         asyncio.run(
-            LocalWriters.of(broker.log, 2).controls.append(
+            LocalRecordLog(broker.log, 2, "controls").append(
                 [OutgoingRecord(Topic.CONTROLS, b"ack/a", b"{}", [])]
             )
         )
@@ -213,7 +213,7 @@ def test_a_client_that_leaves_while_it_waits_for_the_disk_harms_nobody(tmp_path:
     with local(tmp_path, disk=disk) as broker:
 
         async def leaves() -> None:
-            writer = LocalWriters.of(broker.log, KAFKA.partitions).events
+            writer = LocalRecordLog(broker.log, KAFKA.partitions, "events")
             task = asyncio.create_task(writer.append([event(1)]))
             await asyncio.to_thread(disk.waits.wait, PATIENCE_S)
             task.cancel()

@@ -11,7 +11,7 @@ import pytest
 
 from streams.broker.broker import LocalBroker
 from streams.broker.move_to_kafka import MoveToKafka
-from streams.broker.writers import LocalWriters
+from streams.broker.writers import LocalRecordLog
 from streams.clock import SystemClock
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError, WrongUseError
@@ -33,14 +33,12 @@ def event(number: int, topic: Topic = Topic.JOBS) -> OutgoingRecord:
 
 def add(data: Path, numbers: range, options: LogOptions | None = None) -> None:
     with LocalBroker(data, FROM, options or LogOptions(segment_bytes=2_000), SystemClock()) as broker:
-        writers = LocalWriters.of(broker.log, FROM.partitions)
+        writer = LocalRecordLog(broker.log, FROM.partitions, "events")
 
         async def work() -> None:
             for number in numbers:
-                await writers.events.append([event(number), event(number, Topic.GPU)])
-            await writers.controls.append(
-                [OutgoingRecord(Topic.CONTROLS, b"ack/a", b"%d" % numbers.start, [])]
-            )
+                await writer.append([event(number), event(number, Topic.GPU)])
+            await writer.append([OutgoingRecord(Topic.CONTROLS, b"ack/a", b"%d" % numbers.start, [])])
 
         asyncio.run(work())
         if numbers.start == 0:

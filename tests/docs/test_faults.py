@@ -1,4 +1,4 @@
-"""The table of faults in docs/operations.md: every test that it names exists, and shows something."""
+"""The table of docs/faults.md: every test that it names exists, and shows something."""
 
 import ast
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTION = (ROOT / "docs" / "operations.md").read_text().partition("\n## Faults\n")[2].partition("\n## ")[0]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in SECTION.splitlines()
+    for line in (ROOT / "docs" / "faults.md").read_text().splitlines()
     if "::" in line and line.startswith("| ")
 ]
 #: Faults that the table must have, each by words of its row.

@@ -194,7 +194,7 @@ def test_what_is_in_force_names_the_jobs_and_the_records() -> None:
     rows = rules_in_force([record.event for record in rule_records("f", FILE, NOW_MS)])
     assert len(rows) == len(NAMES) + 3 + len(FLEET_RULES)
     assert rows[NAMES.index("traffic")][1:] == ("every job", "on", "page", "usd_per_hour=50, ratio=1", "all")
-    assert [row.jobs for row in rows[len(NAMES) : -len(FLEET_RULES)]] == [
+    assert [row.subjects for row in rows[len(NAMES) : -len(FLEET_RULES)]] == [
         "label.stage=train",
         "team=vision",
         "cluster= label.stage=train team=vision",
@@ -240,16 +240,16 @@ def test_a_record_of_a_rule_across_jobs_says_what_it_changes() -> None:
             ("half", "team_burn", "project=p team=nlp", "severity", "ticket", "page"),
             ("half", "team_burn", "project=p team=nlp", "share_ratio", "0", "0.5"),
         ],
-        [("a-waste", "retry_overhead", "the fleet", "least_usd", "10", "20")],
+        [("a-waste", "retry_overhead", "every job", "least_usd", "10", "20")],
         [
-            ("b-waste", "retry_overhead", "the fleet", "lost_ratio", "0.1", "0.3"),
-            ("b-waste", "retry_overhead", "the fleet", "least_usd", "10", "30"),
+            ("b-waste", "retry_overhead", "every job", "lost_ratio", "0.1", "0.3"),
+            ("b-waste", "retry_overhead", "every job", "least_usd", "10", "30"),
         ],
     ]
 
 
 def test_each_limit_of_a_team_is_shown_by_itself_and_to_its_jobs_only() -> None:
-    waste = ("the fleet", "on", "ticket", "lost_ratio=0.3, least_usd=20, attempts=3", "a-waste, b-waste")
+    waste = ("every job", "on", "ticket", "lost_ratio=0.3, least_usd=20, attempts=3", "a-waste, b-waste")
     half = ("project=p team=nlp", "on", "page", "usd_per_hour=0, share_ratio=0.5", "half")
     vision = ("team=vision", "on", "ticket", "usd_per_hour=400, share_ratio=0", "vision-limit")
     none = ("the fleet", "on", "ticket", "usd_per_hour=0, share_ratio=0", "default")
@@ -257,3 +257,19 @@ def test_each_limit_of_a_team_is_shown_by_itself_and_to_its_jobs_only() -> None:
     assert [row[1:] for row in _fleet_rows("vision")] == [vision, waste]
     assert [row[1:] for row in _fleet_rows("nlp")] == [half, waste]
     assert [row[1:] for row in _fleet_rows("other")] == [none, waste]
+
+
+def test_each_rule_across_jobs_says_what_it_judges() -> None:
+    shown = {row.rule: row.subjects for row in rules_in_force([]) if row.rule in FLEET_RULES}
+    assert shown == {
+        "team_burn": "the fleet",
+        "retry_overhead": "every job",
+        "unallocated": "the fleet",
+        "owner_coverage": "the fleet",
+        "forgotten_node": "every node",
+        "provisioning_burst": "the fleet",
+        "oversized": "every job",
+        "unusual_length": "every job",
+        "price_jump": "every sku",
+        "unsampled_gpus": "every job",
+    }

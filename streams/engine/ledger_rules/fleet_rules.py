@@ -26,8 +26,12 @@ OVERSIZED: Final = "oversized"
 UNUSUAL_LENGTH: Final = "unusual_length"
 PRICE_JUMP: Final = "price_jump"
 UNSAMPLED_GPUS: Final = "unsampled_gpus"
-#: Those that judge each job by itself.
-JOB_SUBJECTS: Final = (RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH, UNSAMPLED_GPUS)
+#: What each of them judges by itself; the others judge the fleet, `team_burn` also those whom a record matches.
+EACH_BY_ITSELF: Final[Mapping[str, str]] = {
+    **dict.fromkeys((RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH, UNSAMPLED_GPUS), "job"),
+    FORGOTTEN_NODE: "node",
+    PRICE_JUMP: "sku",
+}
 
 #: By name; the figures are those of an hour.
 FLEET_RULES: Final[Mapping[str, JobRule]] = {

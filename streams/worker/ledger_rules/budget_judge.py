@@ -70,9 +70,9 @@ class LedgerChanges:
 class BudgetJudge:
     """Call `judge` for successive spans of minutes; store the rows of the changes before the next call."""
 
-    def __init__(self, reader: LedgerReader, memory: KnownAlerts) -> None:
+    def __init__(self, reader: LedgerReader, known_alerts: KnownAlerts) -> None:
         self._reader = reader
-        self._memory = memory
+        self._known_alerts = known_alerts
 
     def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> LedgerChanges:
         """Judge these minutes by the controls in force.
@@ -82,14 +82,14 @@ class BudgetJudge:
             minutes: Whole minutes; without a beginning those of the last hours.
             from_ms: The first hour to read, if the span has no beginning.
         """
-        self._memory.read_firing()
+        self._known_alerts.read_firing()
         begin_ms = minutes.until_ms - HOUR_MS if minutes.since_ms is None else minutes.since_ms
         begin_ms = max(begin_ms - HOUR_MS, minutes.until_ms - _BACK_MS) if from_ms is None else from_ms
         begin_ms = max(begin_ms // HOUR_MS * HOUR_MS, 0)
         judged = self._judged(controls, begin_ms, minutes.until_ms)
         findings = self._findings(judged, minutes)
-        if missing := self._memory.missing(found.id for found in findings if found.fires):
-            self._memory.read(missing)
+        if missing := self._known_alerts.missing(found.id for found in findings if found.fires):
+            self._known_alerts.read(missing)
             findings = self._findings(judged, minutes)  # a row that is resolved already may have been found
         alerts = self._alerts(findings, controls)
         alerts += self._gone(judged, minutes, alerts, begin_ms)
@@ -124,7 +124,7 @@ class BudgetJudge:
     def _findings(
         self, judged: Iterable[tuple[BudgetSubject, Usage]], minutes: Minutes
     ) -> list[BudgetFinding]:
-        last, found = self._memory.last, list[BudgetFinding]()
+        last, found = self._known_alerts.last, list[BudgetFinding]()
         for subject, usage in judged:
             found += judge_used(subject, usage, minutes, last)
             found += judge_forecast(subject, usage, minutes, last)
@@ -134,7 +134,7 @@ class BudgetJudge:
         alerts: list[Alert] = []
         last: dict[str, Alert] = {}
         for found in findings:
-            row = last.get(found.id, self._memory.last(found.id))
+            row = last.get(found.id, self._known_alerts.last(found.id))
             top = self._reader.top(found.subject.match, found.at_ms)
             severity = THRESHOLDS.get(found.percent, "ticket")
             silenced = controls.silenced(found.subject.dimensions, found.rule, severity, found.at_ms)
@@ -153,7 +153,7 @@ class BudgetJudge:
         done = {alert.alert_id for alert in changed}
         firing = [
             alert
-            for alert in self._memory.firing()
+            for alert in self._known_alerts.firing()
             if alert.rule in (BUDGET_USED, BUDGET_FORECAST) and alert.alert_id not in done
         ]
         if not firing:

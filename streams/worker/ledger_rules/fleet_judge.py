@@ -37,9 +37,9 @@ _FLEET: Final = "fleet"
 class FleetJudge:
     """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for `oversized` at five minutes."""
 
-    def __init__(self, store: SqlStore, memory: KnownAlerts) -> None:
+    def __init__(self, store: SqlStore, known_alerts: KnownAlerts) -> None:
         self._store = store
-        self._memory = memory
+        self._known_alerts = known_alerts
         self._oversized = OversizedJudge(store)
 
     def judge(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
@@ -47,8 +47,8 @@ class FleetJudge:
 
         What is stored of them already is left out: a new owner may judge hours again.
         """
-        self._memory.read_firing()
-        firing = [alert for alert in self._memory.firing() if alert.rule in FLEET_RULES]
+        self._known_alerts.read_firing()
+        firing = [alert for alert in self._known_alerts.firing() if alert.rule in FLEET_RULES]
         of = settings_of(rules.OVERSIZED, controls.fleet_rules)
         oversized = [alert for alert in firing if alert.rule == rules.OVERSIZED]
         changes = self._oversized.judge(of, oversized, since_ms, until_ms)
@@ -57,11 +57,11 @@ class FleetJudge:
         if begin_ms < end_ms:
             found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
-        self._memory.read(self._memory.missing(alert.alert_id for alert in changes))
+        self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
         return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
 
     def _is_stored(self, alert: Alert) -> bool:
-        row = self._memory.last(alert.alert_id)
+        row = self._known_alerts.last(alert.alert_id)
         return row is not None and (row.status == alert.status or row.changed_ms >= alert.changed_ms)
 
     def _found(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[HourFinding]:

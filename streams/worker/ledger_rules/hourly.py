@@ -44,8 +44,8 @@ def stretches(
 class HourlyJudge:
     """The judge of one owner of shard 0, and the last minute that it has judged; the calls block."""
 
-    def __init__(self, store: Store, memory: KnownAlerts, view: ReferenceView) -> None:
-        self.judge = FleetJudge(store, memory)
+    def __init__(self, store: Store, known_alerts: KnownAlerts, view: ReferenceView) -> None:
+        self.judge = FleetJudge(store, known_alerts)
         self.view = view
         self.judged_ms: int | None = None
         self._meta = store.meta

@@ -44,9 +44,9 @@ class _Duty:
     ) -> None:
         self.owner = ref(owner)  # a shard is megabytes
         self.reader = LedgerReader(store, late_ms)
-        self.memory = KnownAlerts(store)
-        self.judge = BudgetJudge(self.reader, self.memory)
-        self.hours = HourlyJudge(store, self.memory, view.again())
+        self.known_alerts = KnownAlerts(store)
+        self.judge = BudgetJudge(self.reader, self.known_alerts)
+        self.hours = HourlyJudge(store, self.known_alerts, view.again())
         self.view = view
         self.began_ms = began_ms
         self.judged_ms: int | None = None
@@ -206,7 +206,7 @@ class LedgerRules:
 
     async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> None:
         await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
-        duty.memory.stored(changes.alerts)
+        duty.known_alerts.stored(changes.alerts)
         if changes.alerts and not owner.gone:
             self._alert_sink.offer(changes.alerts, SHARD)
 

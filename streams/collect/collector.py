@@ -24,9 +24,9 @@ class CollectedEvent(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """Some events, and the position after them; `skipped` says what could not be read and is left out.
+    """Some events, and the position after them; `skipped` says what is left out, and why.
 
-    `reasons` counts it by reason, where the collector tells reasons apart: a few short names, for metrics.
+    `reasons` counts all of it by reason: a few short names, for metrics. Without any it could not be read.
     `unattributed_bytes` are amounts that belong to no job, likewise.
     """
 

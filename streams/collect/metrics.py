@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streams.collect.collector import CollectedEvent
+
+#: The reason where a collector tells none.
+UNREADABLE: Final = "unreadable"
 
 
 class CollectorMetrics:
@@ -29,17 +33,11 @@ class CollectorMetrics:
         )
         self._skipped = Counter(
             "trainfare_collector_skipped",
-            "What a source reported that could not be read, at each poll again.",
-            ("collector",),
-            registry=registry,
-        )
-        self._skipped.labels(name)
-        self._reasons = Counter(
-            "trainfare_collector_skipped_by_reason",
-            "The same, by reason, of collectors that tell reasons apart.",
+            "What a source reported that was left out, by the reason, at each poll again.",
             ("collector", "reason"),
             registry=registry,
         )
+        self._skipped.labels(name, UNREADABLE)
         self._unattributed = Counter(
             "trainfare_collector_unattributed_bytes",
             "Bytes that a source reported and that belong to no job, by reason.",
@@ -64,14 +62,10 @@ class CollectorMetrics:
         """Count a poll that ended early."""
         self._failures.labels(self._name, part).inc()
 
-    def skipped(self, count: int) -> None:
-        """Count what could not be read."""
-        self._skipped.labels(self._name).inc(count)
-
-    def skipped_for(self, reasons: Mapping[str, int]) -> None:
-        """Count the same by reason."""
-        for reason, count in reasons.items():
-            self._reasons.labels(self._name, reason).inc(count)
+    def skipped(self, count: int, reasons: Mapping[str, int]) -> None:
+        """Count what was left out, by reason; all of it is unreadable where the collector tells no reasons."""
+        for reason, of_it in (reasons or {UNREADABLE: count}).items():
+            self._skipped.labels(self._name, reason).inc(of_it)
 
     def unattributed(self, bytes_by_reason: Mapping[str, int]) -> None:
         """Count bytes that belong to no job."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from streams.clock import Clock
-from streams.collect.collector import Collector, Position, SourceUnavailableError
+from streams.collect.collector import Collector, EventBatch, Position, SourceUnavailableError
 from streams.collect.metrics import CollectorMetrics
 from streams.collect.position_file import PositionFile
 from streams.collect.publisher import Publisher
@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 _FIRST_WAIT_MS: Final = 1_000
 _LONGEST_WAIT_MS: Final = 60_000
+#: Of more lines about what is left out, those of the last poll may be logged again.
+_REMEMBERED_AT_MOST: Final = 10_000
 
 
 def backoff_ms(failures: int, jitter_ratio: float) -> int:
@@ -55,7 +57,7 @@ class CollectorRunner:
         self._jitter_ratio = jitter_ratio
         self._position: Position | None = None if positions is None else positions.load()
         self._failures = 0
-        self._skipped: frozenset[str] = frozenset()
+        self._skipped: frozenset[str] = frozenset()  # at the last poll
         self.left_out: Counter[str] = Counter()  #: what was not made into events since the start, by reason
         self.first_skipped = ""
 
@@ -66,29 +68,30 @@ class CollectorRunner:
             TrainfareError: The source or the destination is unreachable; what was acknowledged before stays so.
         """
         published = 0
+        skipped: set[str] = set()
         for batch in self._collector.poll(self._position, self._clock.now_ms()):
             if batch.events:
                 self._publisher.publish(batch.events)
                 published += len(batch.events)
                 self._metrics.published(batch.events)
-            if batch.skipped or self._skipped:
-                self._report(batch.skipped)
-            self._metrics.skipped_for(batch.reasons)
+            self._report(batch, skipped)
             self._metrics.unattributed(batch.unattributed_bytes)
             self.left_out.update(batch.reasons)
             if batch.position != self._position:
                 if self._positions is not None:
                     self._positions.store(batch.position)
                 self._position = batch.position
+        self._skipped = frozenset(skipped)
         self._metrics.polled(self._clock.now_ms())
         return published
 
-    def _report(self, skipped: Sequence[str]) -> None:
-        """Count what could not be read; log it where it was not so at the last poll."""
-        self.first_skipped = self.first_skipped or next(iter(skipped), "")
-        self._metrics.skipped(len(skipped))
-        new = [each for each in skipped if each not in self._skipped]
-        self._skipped = frozenset(skipped)
+    def _report(self, batch: EventBatch, skipped: set[str]) -> None:
+        """Count what is left out, and add it to that of this poll; log it where it was not so at the last poll."""
+        self._metrics.skipped(len(batch.skipped), batch.reasons)
+        self.first_skipped = self.first_skipped or next(iter(batch.skipped), "")
+        new = [each for each in batch.skipped if each not in self._skipped and each not in skipped]
+        if len(skipped) < _REMEMBERED_AT_MOST:
+            skipped.update(batch.skipped)
         if new:
             logger.warning(
                 "left out what could not be read",

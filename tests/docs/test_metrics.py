@@ -43,7 +43,7 @@ def _of_a_collector() -> str:
     registry = CollectorRegistry()
     counts = CollectorMetrics("dcgm", registry)
     counts.published([CollectedEvent(Topic.GPU, {})])
-    counts.skipped_for({"oversize": 1})
+    counts.skipped(1, {"oversize": 1})
     counts.unattributed({"no_node": 1})
     counts.polled(1)
     return generate_latest(registry).decode()

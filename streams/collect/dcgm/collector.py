@@ -1,29 +1,62 @@
-"""`trainfare collect dcgm`: scrapes dcgm-exporter of many nodes and makes a sample of each node and job.
+"""`trainfare collect dcgm`: scrapes exporters of GPUs on many nodes and makes a sample of each node and job.
 
 It must not bill: whose GPU it was comes from the exporter's labels or the scheduler's allocations, else from nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final
 from urllib.parse import urlsplit
 
 import urllib3
 
+from streams.clock import SystemClock
 from streams.collect.allocations import Allocations, read_allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
+from streams.collect.dcgm.fetch import Fetch, fetch_with
 from streams.collect.dcgm.options import Options
 from streams.collect.dcgm.samples import samples_of
-from streams.collect.dcgm.text import GpuReading, LabelCache, read
+from streams.collect.dcgm.text import GpuReading, TextReader
 
-#: Text of one exporter: 16 GPUs with 7 slices and a hundred fields are 5 MB.
-_TEXT_BYTES_AT_MOST: Final = 16 * 2**20
 _EVENTS_PER_BATCH: Final = 1_000
+#: An exporter that took all its time is left out of up to so many polls, less one.
+_LONGEST_REST_POLLS: Final = 8
 
 
-Fetch = Callable[[str], bytes]
+class _Scrape:
+    """One exporter, over all polls."""
+
+    def __init__(self, target: str, number: int, fetch: Fetch, reader: TextReader) -> None:
+        self.target = target
+        self.host = urlsplit(target).hostname or target
+        self.fault = ""
+        self.timeouts = 0  # in a row
+        self._number = number
+        self._fetch = fetch
+        self._reader = reader
+
+    def is_due(self, poll: int) -> bool:
+        """Return whether it is scraped at a poll; exporters that hang take turns, so that they hold up few threads."""
+        every = min(1 << min(self.timeouts, 16), _LONGEST_REST_POLLS)
+        return (poll + self._number) % every == 0
+
+    def readings(self) -> list[GpuReading] | None:
+        """Return its GPUs; None if there is a `fault`."""
+        try:
+            found = self._reader.read(self._fetch(self.target))
+        except (TimeoutError, urllib3.exceptions.TimeoutError) as fault:
+            self.timeouts += 1
+            self.fault = str(fault)
+            return None
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as fault:
+            self.timeouts = 0
+            self.fault = str(fault)
+            return None
+        self.timeouts = 0
+        self.fault = ""
+        return found
 
 
 class DcgmCollector:
@@ -33,9 +66,12 @@ class DcgmCollector:
 
     def __init__(self, options: Options, fetch: Fetch) -> None:
         self._options = options
-        self._fetch = fetch
-        self._cache = LabelCache()
+        reader = TextReader(options.job_label)
+        self._scrapes = [
+            _Scrape(target, number, fetch, reader) for number, target in enumerate(options.targets)
+        ]
         self._threads = ThreadPoolExecutor(options.at_once, thread_name_prefix="dcgm")
+        self._polls = 0
 
     @property
     def interval_ms(self) -> int:
@@ -43,7 +79,7 @@ class DcgmCollector:
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
-        """Yield the samples of all exporters that answer.
+        """Yield the samples of all exporters that answer, those of the quick ones first.
 
         Raises:
             SourceUnavailableError: None of them answers, or the allocations cannot be read.
@@ -53,45 +89,40 @@ class DcgmCollector:
             return
         path = self._options.allocations
         allocations = Allocations(()) if path is None else read_allocations(path)
+        self._polls += 1
+        due = [each for each in self._scrapes if each.is_due(self._polls)]
+        awaited = {each.target for each in due if not each.fault}
         events: list[CollectedEvent] = []
-        answered, fault = 0, ""
-        for target, answer in zip(
-            self._options.targets, self._threads.map(self._scrape, self._options.targets), strict=True
-        ):
-            if isinstance(answer, str):
-                fault = f"{target}: {answer}"
-                continue
-            answered += 1
-            host = urlsplit(target).hostname or target
-            events += samples_of(answer, host, at_ms, self._options, allocations)
-            if len(events) >= _EVENTS_PER_BATCH:
+        answered = 0
+        for scrape, readings in self._scraped(due):
+            awaited.discard(scrape.target)
+            if readings is not None:
+                answered += 1
+                events += samples_of(readings, scrape.host, at_ms, self._options, allocations)
+            # Those that were silent before are not waited for.
+            if len(events) >= _EVENTS_PER_BATCH or (events and not awaited):
                 yield EventBatch(events, position or {"at_ms": at_ms - self.interval_ms})
                 events = []
+        silent = [f"{each.target}: {each.fault}" for each in self._scrapes if each.fault]
         if not answered:
-            raise SourceUnavailableError(f"no exporter of {len(self._options.targets)} answers; {fault}")
-        yield EventBatch(events, {"at_ms": at_ms})
+            raise SourceUnavailableError(f"no exporter of {len(self._scrapes)} answers; {silent[-1]}")
+        yield EventBatch(events, {"at_ms": at_ms}, silent, {"no_answer": len(silent)} if silent else {})
 
-    def _scrape(self, target: str) -> list[GpuReading] | str:
-        """Return the GPUs of an exporter, or what is wrong with it."""
+    def _scraped(self, due: list[_Scrape]) -> Iterator[tuple[_Scrape, list[GpuReading] | None]]:
+        """Yield exporters with their GPUs as they answer; those that were silent before are asked last."""
+        asked = {
+            self._threads.submit(each.readings): each
+            for each in sorted(due, key=lambda each: bool(each.fault))
+        }
         try:
-            return read(self._fetch(target), self._cache)
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as fault:
-            return str(fault)
+            for answer in as_completed(list(asked)):
+                yield asked.pop(answer), answer.result()
+        finally:
+            # Nobody waits for the others any more, where the destination is away.
+            for answer in asked:
+                answer.cancel()
 
 
 def open_collector(options: Options) -> DcgmCollector:
     """Return the collector."""
-    pool = urllib3.PoolManager(
-        maxsize=options.at_once, timeout=options.timeout_s, retries=False, num_pools=len(options.targets) + 1
-    )
-
-    def fetch(target: str) -> bytes:
-        with pool.request("GET", target, preload_content=False, redirect=False) as response:
-            if response.status != 200:
-                raise ValueError(f"answered {response.status}")
-            text: bytes = response.read(_TEXT_BYTES_AT_MOST + 1)
-        if len(text) > _TEXT_BYTES_AT_MOST:
-            raise ValueError(f"answered more than {_TEXT_BYTES_AT_MOST} bytes")
-        return text
-
-    return DcgmCollector(options, fetch)
+    return DcgmCollector(options, fetch_with(SystemClock(), options.timeout_s, options.at_once))

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from streams.collect.dcgm.text import DEFAULT_JOB_LABEL
 from streams.collect.options import CollectorOptions
 
 
@@ -16,10 +17,10 @@ class Options(CollectorOptions):
     targets: list[str] = Field(
         min_length=1, description="Addresses of exporters, e.g. http://gpu-01:9400/metrics."
     )
-    timeout_s: float = Field(default=5.0, gt=0, le=60, description="How long an exporter may take.")
+    timeout_s: float = Field(default=5.0, gt=0, le=60, description="How long an exporter may take in all.")
     at_once: int = Field(default=32, ge=1, le=512, description="Exporters that are scraped at the same time.")
     job_label: str = Field(
-        default="hpc_job", description="Label with the job's id, where the scheduler sets one."
+        default=DEFAULT_JOB_LABEL, description="Label with the job's id, where the scheduler sets one."
     )
     allocations: Path | None = Field(
         None, description="File of allocations that a scheduler's collector writes."

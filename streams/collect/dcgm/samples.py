@@ -24,22 +24,19 @@ def samples_of(
     for reading in readings:
         if reading.util_ratio is None:
             continue  # nothing is known about its use
-        node = reading.labels.get("hostname") or reading.labels.get("Hostname") or host
-        holder = _holder(reading, node, options, allocations)
-        of_holder.setdefault((node, holder), []).append(reading)
+        node = reading.node or host
+        of_holder.setdefault((node, _holder(reading, node, allocations)), []).append(reading)
     return [_event(node, holder, found, at_ms, options) for (node, holder), found in of_holder.items()]
 
 
-def _holder(reading: GpuReading, node: str, options: Options, allocations: Allocations) -> JobHolder:
+def _holder(reading: GpuReading, node: str, allocations: Allocations) -> JobHolder:
     """Return whose GPU it is: what the scheduler says counts more than labels, which come and go."""
-    labels = reading.labels
-    pod = f"{labels.get('namespace', '')}/{labels['pod']}" if labels.get("pod") else ""
-    names = [name for name in (labels.get("UUID"), labels.get("gpu")) if name]
-    found = (allocations.of_pod(pod) if pod else None) or allocations.of_gpu(node, names)
+    found = (allocations.of_pod(reading.pod) if reading.pod else None) or allocations.of_gpu(
+        node, [name for name in (_gpu_id(reading), reading.uuid, reading.gpu) if name]
+    )
     if found is not None:
         return found
-    job_id = labels.get(options.job_label, "")
-    return JobHolder(job_id, 1) if job_id else _NOBODY
+    return JobHolder(reading.job, 1) if reading.job else _NOBODY
 
 
 def _event(
@@ -56,16 +53,15 @@ def _event(
     }
     if holder.job_id:
         value |= {"job_id": holder.job_id, "attempt": holder.attempt}
-    models = {each.labels.get("modelName", "") for each in readings}
+    models = {each.model for each in readings}
     if len(models) == 1 and "gpu_type" not in value and "" not in models:
         value["gpu_type"] = models.pop()
     for name in _MEASURES:
-        found = [each.values.get(name) for each in readings]
-        if all(each is not None for each in found):
-            value[name] = [min(each or 0.0, 1.0) if name in _RATIOS else each for each in found]
+        found = [getattr(each, name) for each in readings]
+        if None not in found:
+            value[name] = [min(each, 1.0) for each in found] if name in _RATIOS else found
     return CollectedEvent(Topic.GPU, value)
 
 
 def _gpu_id(reading: GpuReading) -> str:
-    gpu, slice_id = reading.labels.get("gpu") or reading.labels["UUID"], reading.labels.get("GPU_I_ID")
-    return f"{gpu}.{slice_id}" if slice_id else gpu
+    return f"{reading.gpu}.{reading.slice_id}" if reading.slice_id else reading.gpu

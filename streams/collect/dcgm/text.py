@@ -1,100 +1,200 @@
-"""Reads dcgm-exporter's Prometheus text: for each GPU its labels and the fields that a sample is made of.
+"""Reads the Prometheus text of exporters of GPUs: for each GPU its names, its pod, and what a sample is made of.
 
 It must not know jobs. Text of an exporter is untrusted: what does not parse is skipped, its size is limited by the caller.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+import threading
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-#: DCGM's field names -> name of the value here; only GPU_UTIL has another unit than samples.
-FIELDS: Final[Mapping[str, str]] = {
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": "util_ratio",
-    "DCGM_FI_DEV_GPU_UTIL": "util_percent",
-    "DCGM_FI_PROF_SM_ACTIVE": "sm_ratio",
-    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "tensor_ratio",
-    "DCGM_FI_DEV_FB_USED": "memory_used_mib",
-    "DCGM_FI_DEV_POWER_USAGE": "power_w",
-}
+import numpy as np
+
+from streams.collect.dcgm.lines import TOO_MANY, Names, scan_metrics
+from streams.engine.kernels.arrays import F64, I64
+
+#: dcgm-exporter's label of the scheduler's job; AMD's exporter has the same as `job_id`.
+DEFAULT_JOB_LABEL: Final = "hpc_job"
+
 #: DCGM writes 2^63 - n and the like for values that it does not have.
 _BLANK_FROM: Final = 1e15
-
-_LINE: Final = re.compile(
-    rb"^("
-    + b"|".join(name.encode() for name in FIELDS)
-    + rb')\{((?:[^"}\n]|"(?:[^"\\\n]|\\.)*")*)\}[ \t]+(\S+)',
-    re.MULTILINE,
-)
-_LABEL: Final = re.compile(rb'\s*([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"\s*,?')
+#: 16 GPUs with 7 slices, each shared by 10 pods.
+_SETS_AT_MOST: Final = 2_048
 _ESCAPED: Final = re.compile(r'\\([\\n"])')
 
+#: What a sample is made of: the metrics that report it, the better ones first, and what their values are divided by. They
+#: are dcgm-exporter's, then those of AMD's Device Metrics Exporter (its prefix is a setting) and of its SMI exporter.
+_MEASURES: Final = (
+    # An average over the exporter's interval; GPU_UTIL, which slices do not have, counts any kernel at all.
+    (
+        ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1),
+        ("DCGM_FI_DEV_GPU_UTIL", 100),
+        ("gpu_gfx_activity", 100),
+        ("amd_gpu_gfx_activity", 100),
+        ("amd_gpu_use_percent", 100),
+    ),
+    (("DCGM_FI_PROF_SM_ACTIVE", 1),),
+    (
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 1),
+        ("gpu_prof_tensor_active_percent", 100),
+        ("amd_gpu_prof_tensor_active_percent", 100),
+    ),
+    (("DCGM_FI_DEV_FB_USED", 1), ("gpu_used_vram", 1), ("amd_gpu_used_vram", 1)),
+    (
+        ("DCGM_FI_DEV_POWER_USAGE", 1),
+        ("gpu_package_power", 1),
+        ("amd_gpu_package_power", 1),
+        ("gpu_power_usage", 1),
+        ("amd_gpu_power_usage", 1),
+        ("gpu_average_package_power", 1),
+        ("amd_gpu_average_package_power", 1),
+    ),
+)
+#: Labels of one meaning, in the order in which `TextReader` takes them apart; the last meaning is the job.
+_LABELS: Final = (
+    ("gpu",),
+    ("gpu_id", "gpu_use_percent"),
+    ("UUID", "gpu_uuid"),
+    ("GPU_I_ID",),
+    ("gpu_partition_id",),
+    ("hostname", "Hostname"),
+    ("namespace",),
+    ("pod",),
+    ("modelName", "card_series", "productname"),
+    ("job_id",),
+)
+#: Partitions of AMD that are a whole GPU, or the one that reports for it.
+_WHOLE: Final = frozenset({"", "0", "NA"})
 
-@dataclass(slots=True)
-class GpuReading:
-    """One GPU, or one MIG slice of it, in one scrape."""
 
-    labels: Mapping[str, str]
-    values: dict[str, float] = field(default_factory=dict)
+class GpuReading(NamedTuple):
+    """One GPU, or one slice of it, in one scrape; what its exporter does not tell is empty, or None."""
 
-    @property
-    def util_ratio(self) -> float | None:
-        """Return the share of time in which it did work; None: the exporter reports neither field.
+    gpu: str  # its index, else its UUID
+    uuid: str
+    slice_id: str  # of NVIDIA's MIG or AMD's partitions
+    node: str
+    pod: str  # namespace/name
+    model: str
+    job: str
+    util_ratio: float | None  # the share of time in which it did work
+    sm_ratio: float | None
+    tensor_ratio: float | None
+    memory_used_mib: float | None
+    power_w: float | None
 
-        The profiling field is an average over the exporter's interval; GPU_UTIL, which slices do not have, counts any
-        kernel at all.
+
+class _Buffers(threading.local):
+    """What a thread's scans fill."""
+
+    def __init__(self) -> None:
+        self.spans: I64 = np.zeros((_SETS_AT_MOST, 2 + 2 * (len(_LABELS) + 1)), np.int64)
+        self.values: F64 = np.zeros((_SETS_AT_MOST, len(_MEASURES)), np.float64)
+        self.ranks: I64 = np.zeros((_SETS_AT_MOST, len(_MEASURES)), np.int64)
+
+
+class TextReader:
+    """Reads one text after the other; threads may share it."""
+
+    def __init__(self, job_label: str) -> None:
+        """`job_label`: the label with a job's id; empty: none."""
+        listed = [*_LABELS, (job_label,)]
+        if any(job_label in names for names in _LABELS):
+            # It has a meaning already, and is the job as well.
+            listed[-1] = ("",)
+        self._job_at = next(k for k, names in enumerate([*_LABELS, (job_label,)]) if job_label in names)
+        self._has_amd_job = job_label == DEFAULT_JOB_LABEL
+        self._labels = _table(listed)
+        self._metrics = _table([[name for name, _ in each] for each in _MEASURES])
+        self._divisors: F64 = np.array([divisor for each in _MEASURES for _, divisor in each], np.float64)
+        self._buffers = _Buffers()
+
+    def read(self, text: bytes) -> list[GpuReading]:
+        """Return the GPUs of one exporter that report anything, in the order in which it names them.
+
+        Raises:
+            ValueError: It names more than any exporter does.
         """
-        ratio = self.values.get("util_ratio")
-        if ratio is None and "util_percent" in self.values:
-            ratio = self.values["util_percent"] / 100
-        return ratio
+        if not text:
+            return []
+        spans, values, ranks = self._buffers.spans, self._buffers.values, self._buffers.ranks
+        count = scan_metrics(
+            np.frombuffer(text, np.uint8),
+            self._metrics,
+            self._labels,
+            self._divisors,
+            _BLANK_FROM,
+            spans,
+            values,
+            ranks,
+        )
+        if count == TOO_MANY:
+            raise ValueError(f"names over {_SETS_AT_MOST} GPUs")
+        found: dict[tuple[str, str], GpuReading] = {}
+        for places, row in zip(spans[:count].tolist(), values[:count].tolist(), strict=True):
+            reading = self._reading(_texts(text, places), row)
+            if reading is not None:
+                key = reading.gpu, reading.slice_id
+                # A GPU that several pods share is there once for each.
+                found[key] = _merged(found[key], reading) if key in found else reading
+        return list(found.values())
+
+    def _reading(self, texts: Sequence[str], values: Sequence[float]) -> GpuReading | None:
+        """Return what one label set says; None if it names no GPU."""
+        gpu, amd_gpu, uuid, slice_id, partition, node, namespace, pod, model, amd_job, _ = texts
+        gpu = gpu or amd_gpu or uuid
+        if not gpu:
+            return None
+        job = texts[self._job_at]
+        if not job and self._has_amd_job and amd_gpu:
+            job = amd_job
+        util_ratio, sm_ratio, tensor_ratio, memory_used_mib, power_w = [
+            None if value != value else value
+            for value in values  # NaN
+        ]
+        return GpuReading(
+            gpu,
+            uuid,
+            slice_id or ("" if partition in _WHOLE else partition),
+            node,
+            f"{namespace}/{pod}" if pod else "",
+            model,
+            job,
+            util_ratio,
+            sm_ratio,
+            tensor_ratio,
+            memory_used_mib,
+            power_w,
+        )
 
 
-class LabelCache:
-    """Label sets that were parsed before: an exporter repeats them in every line of every scrape."""
-
-    def __init__(self, at_most: int = 200_000) -> None:
-        self._at_most = at_most
-        self._known: dict[bytes, Mapping[str, str]] = {}
-
-    def labels(self, text: bytes) -> Mapping[str, str]:
-        """Return the labels of what stands between the braces."""
-        found = self._known.get(text)
-        if found is None:
-            if len(self._known) >= self._at_most:
-                self._known.clear()
-            found = self._known[text] = {
-                name.decode(): _unescaped(value.decode("utf-8", "replace"))
-                for name, value in _LABEL.findall(text)
-            }
-        return found
+def _merged(first: GpuReading, later: GpuReading) -> GpuReading:
+    """Return the first reading of a GPU with the values that later lines have."""
+    measures = GpuReading._fields[-len(_MEASURES) :]
+    return first._replace(**{name: value for name in measures if (value := getattr(later, name)) is not None})
 
 
-def read(text: bytes, cache: LabelCache) -> list[GpuReading]:
-    """Return the GPUs of one exporter, in the order in which it names them."""
-    found: dict[tuple[str, str], GpuReading] = {}
-    for line in _LINE.finditer(text):
-        name, labels_text, value_text = line.groups()
-        labels = cache.labels(labels_text)
-        gpu = labels.get("gpu") or labels.get("UUID")
-        value = _number(value_text)
-        if not gpu or value is None:
-            continue
-        reading = found.setdefault((gpu, labels.get("GPU_I_ID", "")), GpuReading(labels))
-        reading.values[FIELDS[name.decode()]] = value
-    return list(found.values())
-
-
-def _number(text: bytes) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and 0 <= value < _BLANK_FROM else None
+def _texts(text: bytes, spans: Sequence[int]) -> list[str]:
+    """Return what stands at the spans in that of the first one."""
+    part = text[spans[0] : spans[1]]
+    places = zip(spans[2::2], spans[3::2], strict=True)
+    if part.isascii() and b"\\" not in part:
+        whole = part.decode()
+        return [whole[low:high] for low, high in places]
+    return [_unescaped(part[low:high].decode("utf-8", "replace")) for low, high in places]
 
 
 def _unescaped(value: str) -> str:
     return _ESCAPED.sub(lambda each: "\n" if each[1] == "n" else each[1], value) if "\\" in value else value
+
+
+def _table(names: Sequence[Sequence[str]]) -> Names:
+    """Return names by meaning as a kernel takes them."""
+    each = [(name.encode(), meaning) for meaning, same in enumerate(names) for name in same]
+    return Names(
+        np.frombuffer(b"".join(name for name, _ in each), np.uint8),
+        np.cumsum([len(name) for name, _ in each], dtype=np.int64),
+        np.array([meaning for _, meaning in each], np.int64),
+    )

@@ -93,7 +93,7 @@ def _special_lanes(word: int) -> int:
 
 
 @helper
-def _first_lane(lanes: int) -> int:
+def first_lane(lanes: int) -> int:
     """Return the number of the lowest lane that is 1; at least one is."""
     lowest = lanes & -lanes
     return int((lowest & _ODD) != 0) + 2 * int((lowest & _TWO) != 0) + 4 * int((lowest & _FOUR) != 0)
@@ -105,7 +105,7 @@ def string_end(data: U8, at: int, stop: int) -> int:
     while at < stop:
         lanes = _special_lanes(word_at(data, at) & _ALL_LANES)
         if lanes != 0:
-            at += _first_lane(lanes)
+            at += first_lane(lanes)
             return at if byte_at(data, at, stop) == QUOTE else -1
         at += _LANES
     return -1

@@ -165,7 +165,8 @@ def test_what_is_left_out_is_counted_at_each_poll_and_logged_once(caplog: pytest
     )
     runner.run_once()
     runner.run_once()
-    assert registry.get_sample_value("trainfare_collector_skipped_total", {"collector": "slurm"}) == 2
+    unreadable = {"collector": "slurm", "reason": "unreadable"}
+    assert registry.get_sample_value("trainfare_collector_skipped_total", unreadable) == 2
     assert [(said, fields["skipped"]) for said, fields in events(caplog.records)] == [
         ("left out what could not be read", 1)
     ]

@@ -1,0 +1,107 @@
+"""A slow, obvious reader of exporters' text, by regular expressions: what the fast one must agree with."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+from streams.collect.dcgm.text import GpuReading
+
+#: Metrics of one meaning, the better ones first, with divisors.
+_MEASURES: Final = {
+    "util_ratio": {
+        "DCGM_FI_PROF_GR_ENGINE_ACTIVE": 1,
+        "DCGM_FI_DEV_GPU_UTIL": 100,
+        "gpu_gfx_activity": 100,
+        "amd_gpu_gfx_activity": 100,
+        "amd_gpu_use_percent": 100,
+    },
+    "sm_ratio": {"DCGM_FI_PROF_SM_ACTIVE": 1},
+    "tensor_ratio": {
+        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 1,
+        "gpu_prof_tensor_active_percent": 100,
+        "amd_gpu_prof_tensor_active_percent": 100,
+    },
+    "memory_used_mib": {"DCGM_FI_DEV_FB_USED": 1, "gpu_used_vram": 1, "amd_gpu_used_vram": 1},
+    "power_w": {
+        "DCGM_FI_DEV_POWER_USAGE": 1,
+        "gpu_package_power": 1,
+        "amd_gpu_package_power": 1,
+        "gpu_power_usage": 1,
+        "amd_gpu_power_usage": 1,
+        "gpu_average_package_power": 1,
+        "amd_gpu_average_package_power": 1,
+    },
+}
+METRICS: Final = tuple(name for metrics in _MEASURES.values() for name in metrics)
+_LABEL: Final = rb'([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\\n]|\\[^\n])*)"'
+_LABELS: Final = rb"[ \t]*(?:%b[ \t]*(?:,[ \t]*|(?=\})))*" % _LABEL.replace(b"(", b"(?:").replace(
+    b"?:?:", b"?:"
+)
+_NUMBER: Final = rb"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?(?![^ \t\n\r\f\v])"
+_LINE: Final = re.compile(
+    rb"(%b)\{(%b)\}[ \t]+(%b)" % (b"|".join(name.encode() for name in METRICS), _LABELS, _NUMBER)
+)
+
+
+def read(text: bytes, job_label: str) -> list[GpuReading]:
+    """Return the GPUs that report anything."""
+    sets: dict[bytes, dict[str, float]] = {}
+    for line in text.split(b"\n"):
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        if (value := _value(match[3].decode())) is not None:
+            sets.setdefault(match[2], {})[match[1].decode()] = value
+    found: dict[tuple[str, str], GpuReading] = {}
+    for labels_text, values in sets.items():
+        labels: dict[str, str] = {}
+        for name, value_text in re.findall(_LABEL, labels_text):
+            # The first one that is not empty counts.
+            labels[name.decode()] = labels.get(name.decode()) or _unescaped(
+                value_text.decode("utf-8", "replace")
+            )
+        reading = _reading(labels, values, job_label)
+        if not reading.gpu:
+            continue
+        first = found.setdefault((reading.gpu, reading.slice_id), reading)
+        changed = {name: getattr(reading, name) for name in _MEASURES if getattr(reading, name) is not None}
+        found[reading.gpu, reading.slice_id] = first._replace(**changed)
+    return list(found.values())
+
+
+def _value(text: str) -> float | None:
+    """Numbers of at most 18 digits that are no blank."""
+    exact = Decimal(text).as_tuple()
+    value = float(text)
+    plain = len(exact.digits) <= 18 and abs(int(exact.exponent)) <= 22
+    return value if plain and value < 1e15 else None
+
+
+def _reading(labels: dict[str, str], values: dict[str, float], job_label: str) -> GpuReading:
+    def label(*names: str) -> str:
+        return next((labels[name] for name in labels if name in names and labels[name]), "")
+
+    measures = {
+        name: next(
+            (values[metric] / divisor for metric, divisor in metrics.items() if metric in values), None
+        )
+        for name, metrics in _MEASURES.items()
+    }
+    uuid, amd_gpu = label("UUID", "gpu_uuid"), label("gpu_id", "gpu_use_percent")
+    partition = label("gpu_partition_id")
+    return GpuReading(
+        gpu=label("gpu") or amd_gpu or uuid,
+        uuid=uuid,
+        slice_id=label("GPU_I_ID") or ("" if partition in ("0", "NA") else partition),
+        node=label("hostname", "Hostname"),
+        pod=f"{label('namespace')}/{label('pod')}" if label("pod") else "",
+        model=label("modelName", "card_series", "productname"),
+        job=label(job_label) or (label("job_id") if job_label == "hpc_job" and amd_gpu else ""),
+        **measures,
+    )
+
+
+def _unescaped(value: str) -> str:
+    return re.sub(r'\\([\\n"])', lambda each: "\n" if each[1] == "n" else each[1], value)

@@ -18,6 +18,7 @@ _LINK_BASE = re.compile(
     r"^https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%-]*)?$"
 )
 _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$")
+_RUNNER_GPUS = re.compile(r"(?P<name>[^=]{1,256})=\s*(?P<count>[0-9]{1,6})(?:x(?P<type>[^=\s]{1,256}))?\Z")
 
 SmtpSecurity = Literal["starttls", "tls", "none"]
 
@@ -344,6 +345,50 @@ class ServeSettings(Group):
         ge=0,
         description="The oldest events are dropped when the log is larger; `0`: never.",
     )
+
+
+class CiSettings(Group):
+    """Webhooks of CI systems, which become jobs; each is open only where its secret is set."""
+
+    github_secret: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="Secret of GitHub's webhook for `workflow_job`, to `/api/v1/hooks/github`.",
+    )
+    gitlab_token: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="Secret token of GitLab's webhook for job events, to `/api/v1/hooks/gitlab`.",
+    )
+    runner_gpus: str = Field(
+        default="",
+        max_length=65_536,
+        description="GPUs of runners, by a label (GitLab: tag) or by the name of a job: `NAME=COUNT` or `NAME=COUNTxTYPE`, "
+        "separated by commas, e.g. `gpu-h100=8xH100, eval=1xL4`. Jobs of other runners are not metered.",
+    )
+
+    @field_validator("runner_gpus")
+    @classmethod
+    def _are_gpus(cls, text: str) -> str:
+        gpus_by_name(text)
+        return text
+
+
+def gpus_by_name(text: str) -> dict[str, tuple[int, str]]:
+    """Return count and type of the GPUs that a text such as `gpu-h100=8xH100, eval=1` gives each name.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = {}
+    for part in filter(None, (each.strip() for each in text.split(","))):
+        match = _RUNNER_GPUS.match(part)
+        if match is None or not 1 <= int(match["count"]) <= 100_000:
+            raise ValueError(
+                "expected NAME=COUNT or NAME=COUNTxTYPE, separated by commas, e.g. gpu-h100=8xH100"
+            )
+        found[match["name"].strip()] = (int(match["count"]), match["type"] or "")
+    return found
 
 
 class CanarySettings(Group):

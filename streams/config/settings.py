@@ -15,6 +15,7 @@ from streams.config.live import (
     ActionSettings,
     AlertSettings,
     CanarySettings,
+    CiSettings,
     Group,
     ServeSettings,
     WebSettings,
@@ -295,6 +296,7 @@ class Settings(Group):
     actions: ActionSettings = ActionSettings()
     web: WebSettings = WebSettings()
     query: QuerySettings = QuerySettings()
+    ci: CiSettings = CiSettings()
     canary: CanarySettings = CanarySettings()
     serve: ServeSettings = ServeSettings()
     log: LogSettings = LogSettings()

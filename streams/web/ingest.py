@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from aiohttp import web
 
 from schemas.escaping import visible
@@ -41,6 +42,13 @@ _CLIENTS_MAX: Final = 1_024
 _AT_ONCE: Final = 250
 
 
+class JudgedEvents(NamedTuple):
+    """The records of one request, and the events that have none."""
+
+    records: list[OutgoingRecord]
+    refused: list[RefusedEvent]
+
+
 class IngestEndpoint:
     """The endpoint of one server.
 
@@ -48,15 +56,23 @@ class IngestEndpoint:
         log: Where records go; None: this process takes no events.
         wall_ms: Log time, ms since 1970.
         now_ms: A monotonic clock.
+        outcomes: Where events are counted, beside those of another endpoint; None: its own.
     """
 
-    def __init__(self, log: RecordLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        log: RecordLog | None,
+        wall_ms: Callable[[], int],
+        now_ms: Callable[[], int],
+        outcomes: Counter[str] | None = None,
+    ) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._rate = ArrivalRate(BURST, PER_S)
         self._in_flight_bytes = 0
-        self.outcomes: Counter[str] = Counter()  #: events by `accepted` or the reason of their refusal
+        #: events by `accepted` or the reason of their refusal
+        self.outcomes: Counter[str] = Counter() if outcomes is None else outcomes
 
     async def answer(self, request: web.Request, caller: Caller, topic: str) -> web.Response:
         """Write the events of one request.
@@ -64,12 +80,30 @@ class IngestEndpoint:
         Raises:
             ApiError: None of them was written, or Kafka may lack some.
         """
-        if self._log is None:
-            raise ApiError(403, "this process takes no events; a worker does", "ingest_off")
         if request.content_type not in FORMS:
             # A page of another site could send the other types without a preflight request.
             raise ApiError(415, f"send {', '.join(FORMS)}")
-        self._check_rate(caller)
+
+        async def judge(body: bytes) -> JudgedEvents:
+            try:
+                events = events_of(body, request.content_type, topic, request.headers)
+            except BodyError as fault:
+                raise ApiError(400, visible(str(fault))) from None
+            return await self.judged(events, topic, request.content_type, request.headers)
+
+        return await self.take(request, f"{caller.token} {caller.address}", judge)
+
+    async def take(
+        self, request: web.Request, client: str, judge: Callable[[bytes], Awaitable[JudgedEvents]]
+    ) -> web.Response:
+        """Write the records that are made of a body, within the limits of all requests; `client` has a rate of its own.
+
+        Raises:
+            ApiError: None of them was written, or Kafka may lack some.
+        """
+        if self._log is None:
+            raise ApiError(403, "this process takes no events; a worker does", "ingest_off")
+        self._check_rate(client)
         size = request.content_length if request.content_length is not None else BODY_MAX_BYTES
         if size > BODY_MAX_BYTES:
             raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes; send fewer events at once")
@@ -77,26 +111,28 @@ class IngestEndpoint:
             raise ApiError(503, "too many events wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
         self._in_flight_bytes += size
         try:
-            return await self._write(request, self._log, topic)
+            return await self._write(self._log, await judge(await _body(request)))
         finally:
             self._in_flight_bytes -= size
 
-    async def _write(self, request: web.Request, log: RecordLog, topic: str) -> web.Response:
-        try:
-            events = events_of(await _body(request), request.content_type, topic, request.headers)
-        except BodyError as fault:
-            raise ApiError(400, visible(str(fault))) from None
-        records: list[OutgoingRecord] = []
-        refused: list[RefusedEvent] = []
+    async def judged(
+        self, events: list[msgspec.Raw], topic: str, content_type: str, headers: Mapping[str, str]
+    ) -> JudgedEvents:
+        """Return the records of events, and why others have none."""
+        found = JudgedEvents([], [])
         newest_ms = self._wall_ms() + FUTURE_MS
         for first in range(0, len(events), _AT_ONCE):
             part = events[first : first + _AT_ONCE]
-            for found in records_of(part, first, topic, request.content_type, request.headers, newest_ms):
-                if isinstance(found, OutgoingRecord):
-                    records.append(found)
+            for each in records_of(part, first, topic, content_type, headers, newest_ms):
+                if isinstance(each, OutgoingRecord):
+                    found.records.append(each)
                 else:
-                    refused.append(found)
+                    found.refused.append(each)
             await asyncio.sleep(0)
+        return found
+
+    async def _write(self, log: RecordLog, judged: JudgedEvents) -> web.Response:
+        records, refused = judged
         if records:
             try:
                 await log.append(records)
@@ -111,11 +147,11 @@ class IngestEndpoint:
         self.outcomes.update(each.reason for each in refused)
         return web.Response(body=_answer(len(records), refused), status=202, content_type="application/json")
 
-    def _check_rate(self, caller: Caller) -> None:
+    def _check_rate(self, client: str) -> None:
         now_ms = self._now_ms()
         if len(self._rate) > _CLIENTS_MAX:
             self._rate.forget(now_ms)
-        if not self._rate.allow(f"{caller.token} {caller.address}", now_ms):
+        if not self._rate.allow(client, now_ms):
             raise ApiError(
                 429,
                 f"more than {PER_S} requests a second; send more events in each",

@@ -24,6 +24,7 @@ from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.figures import ApiFigures
 from streams.web.health import Health, public
+from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.middleware import CALLER
@@ -65,6 +66,7 @@ class Parts:
     edge: Callable[[], ServerFacts]
     controls: ControlEndpoint
     ingest: IngestEndpoint
+    hooks: HookEndpoint
 
 
 class Route(NamedTuple):
@@ -102,6 +104,9 @@ class Routes:
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
             Route("POST", "/api/v1/events", Scope.WRITE, self._events),
+            # Open to all: they check a secret of their own, which is no token.
+            Route("POST", "/api/v1/hooks/github", OPEN, self._github),
+            Route("POST", "/api/v1/hooks/gitlab", OPEN, self._gitlab),
             Route("GET", "/", OPEN, self._page),
             Route("GET", "/static/{path:.+}", OPEN, self._static),
         )
@@ -242,6 +247,12 @@ class Routes:
     async def _events(self, request: web.Request) -> web.Response:
         topic = _parameters(request, {"topic"}).get("topic", "")
         return await self._parts.ingest.answer(request, request[CALLER], topic)
+
+    async def _github(self, request: web.Request) -> web.Response:
+        return await self._parts.hooks.github(request, request[CALLER])
+
+    async def _gitlab(self, request: web.Request) -> web.Response:
+        return await self._parts.hooks.gitlab(request, request[CALLER])
 
     async def _controls(self, request: web.Request) -> web.Response:
         return await self._parts.controls.answer(request, request[CALLER])

@@ -155,6 +155,11 @@ class RequestGuard:
         found = self._tokens.of_session(session, address)
         return (found, False) if found else (nobody, True)
 
+    def refusal(self, address: str, message: str) -> ApiError:
+        """Count a wrong secret of an address; return what answers it."""
+        wait_s = self.guesses.wrong(address, self._now_ms())
+        return _too_many_guesses(wait_s) if wait_s else ApiError(401, message)
+
     def session(self, token: str, remote: str) -> str:
         """Return the content of the page's cookie for a token; empty if no token is required.
 

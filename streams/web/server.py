@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from aiohttp import web
 
 from sinks.clickhouse import ClickHouseStore
-from streams.config.live import WebSettings
+from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
 from streams.errors import TrainfareError
 from streams.web import assets, descriptors
@@ -26,6 +26,7 @@ from streams.web.detail import Details
 from streams.web.endpoint import url_of
 from streams.web.figures import ApiFigures
 from streams.web.health import Health
+from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.listener import Listener, ListenerOptions
@@ -61,6 +62,7 @@ class WebServer:
         speed: float = 1,
         audit: Callable[[], LastAudit] = LastAudit,
         query: QuerySettings | None = None,
+        ci: CiSettings | None = None,
         local_token: str | None = None,
         controls: RecordLog | None = None,
         events: RecordLog | None = None,
@@ -93,6 +95,8 @@ class WebServer:
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_asker
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms)
+        # With limits of its own: whoever knows no secret must not keep events of others out.
+        from_hooks = IngestEndpoint(events, wall_ms, now_ms, ingest.outcomes)
         routes = Routes(
             Parts(
                 figures=figures,
@@ -104,6 +108,7 @@ class WebServer:
                 guard=guard,
                 controls=ControlEndpoint(controls, wall_ms, now_ms),
                 ingest=ingest,
+                hooks=HookEndpoint(ci or CiSettings(), from_hooks, guard.refusal),
                 version=_version(),
                 audit=audit,
                 speed=speed,

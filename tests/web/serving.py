@@ -11,7 +11,7 @@ import aiohttp
 
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
-from streams.config.live import WebSettings
+from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.record_log import RecordLog
@@ -60,6 +60,7 @@ async def serving(
     query: QuerySettings | None = None,
     controls: RecordLog | None = None,
     events: RecordLog | None = None,
+    ci: CiSettings | None = None,
     wall_ms: int = WALL_MS,
     **settings: Any,
 ) -> AsyncIterator[Client]:
@@ -70,6 +71,7 @@ async def serving(
         status,
         SystemClock().monotonic_ms,
         query=query,
+        ci=ci,
         local_token=local_token,
         patience=patience,
         controls=controls,

@@ -1,0 +1,1 @@
+"""Webhooks of CI systems: their signatures, and the events of jobs that they become."""

@@ -1,0 +1,103 @@
+"""POST /api/v1/hooks/github and /gitlab: takes signed messages of CI systems as events of jobs.
+
+They are open to whoever knows the secret of their setting, and to nobody without one. It must not parse what is not signed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from pydantic import SecretStr
+
+from schemas.escaping import visible
+from streams.config.live import CiSettings, gpus_by_name
+from streams.topics import Topic
+from streams.web.errors import ApiError
+from streams.web.hooks import github, gitlab
+from streams.web.hooks.ci_jobs import CiGpus, CiJob, events_of
+from streams.web.ingest import IngestEndpoint, JudgedEvents
+from streams.web.ingest_body import PLAIN
+from streams.web.scopes import Caller
+
+_NO_HEADERS: Final[dict[str, str]] = {}
+
+
+class HookEndpoint:
+    """The endpoints of one server.
+
+    Args:
+        settings: Secrets, and which runners have which GPUs.
+        ingest: Where events go, and whose limits hold.
+        refuse: Counts a wrong secret of an address, and raises what answers it.
+    """
+
+    def __init__(
+        self, settings: CiSettings, ingest: IngestEndpoint, refuse: Callable[[str, str], ApiError]
+    ) -> None:
+        self._settings = settings
+        self._ingest = ingest
+        self._refuse = refuse
+        self._gpus = {name: CiGpus(*each) for name, each in gpus_by_name(settings.runner_gpus).items()}
+
+    async def github(self, request: web.Request, caller: Caller) -> web.Response:
+        """Take a message of GitHub.
+
+        Raises:
+            ApiError: It is not signed, or none; or it may not be in Kafka.
+        """
+        secret = _secret(self._settings.github_secret, "ci.github_secret")
+        return await self._take(
+            request,
+            caller,
+            "X-Hub-Signature-256 is not that of ci.github_secret",
+            lambda body: github.is_signed(request.headers, body, secret),
+            lambda body: github.job_of(request.headers, body),
+        )
+
+    async def gitlab(self, request: web.Request, caller: Caller) -> web.Response:
+        """Take a message of GitLab.
+
+        Raises:
+            ApiError: Its token is wrong, or it is none; or it may not be in Kafka.
+        """
+        secret = _secret(self._settings.gitlab_token, "ci.gitlab_token")
+        return await self._take(
+            request,
+            caller,
+            "X-Gitlab-Token is not ci.gitlab_token",
+            lambda _: gitlab.has_token(request.headers, secret),
+            lambda body: gitlab.job_of(request.headers, body),
+        )
+
+    async def _take(
+        self,
+        request: web.Request,
+        caller: Caller,
+        wrong: str,
+        is_genuine: Callable[[bytes], bool],
+        job_of: Callable[[bytes], CiJob | None],
+    ) -> web.Response:
+        if request.content_type != PLAIN:
+            raise ApiError(415, f"send {PLAIN}: set the content type of the webhook")
+
+        async def judge(body: bytes) -> JudgedEvents:
+            if not is_genuine(body):
+                raise self._refuse(caller.address, wrong)
+            try:
+                job = job_of(body)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+                raise ApiError(400, visible(f"expected a message of a job: {fault}"[:500])) from None
+            events = [] if job is None else list(events_of(job, self._gpus))
+            raw = [msgspec.Raw(msgspec.json.encode(event)) for event in events]
+            return await self._ingest.judged(raw, Topic.JOBS, PLAIN, _NO_HEADERS)
+
+        return await self._ingest.take(request, f"hooks {caller.address}", judge)
+
+
+def _secret(setting: SecretStr | None, name: str) -> str:
+    if setting is None:
+        raise ApiError(403, f"this worker takes no such webhooks; set {name}", "hooks_off")
+    return setting.get_secret_value()

@@ -9,3 +9,5 @@ from typing import Final
 CANARY: Final = "trainfare-canary"
 #: Prefix of its job ids.
 CANARY_JOB_PREFIX: Final = "trainfare-canary."
+#: Shards from this number on are those of backfills: no partition of Kafka has such a number, and no worker owns them.
+FIRST_BACKFILL_SHARD: Final = 32_768

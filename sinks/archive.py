@@ -58,7 +58,7 @@ class Archive:
     def fetch(self, shard: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
         """Return the blobs of the archived ones among these jobs (id -> version of the state)."""
         found: dict[str, bytes] = {}
-        for ids in _batches(wanted, self._ids_bytes):
+        for ids in id_batches(wanted, self._ids_bytes):
             versions = sorted({wanted[job_id] for job_id in ids})
             where = [Condition("shard", "=", shard), Condition("job_id", "in", ids)]
             if len(versions) <= _MOST_VERSIONS:
@@ -95,7 +95,8 @@ def _pieces(jobs: Iterable[Archived], limit_bytes: int) -> Iterator[list[Archive
         yield part
 
 
-def _batches(job_ids: Iterable[str], limit_bytes: int) -> Iterator[list[str]]:
+def id_batches(job_ids: Iterable[str], limit_bytes: int = IDS_BYTES) -> Iterator[list[str]]:
+    """Yield the ids in lists that fit into a query."""
     batch: list[str] = []
     size_bytes = 0
     for job_id in job_ids:

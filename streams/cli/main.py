@@ -21,6 +21,7 @@ from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("demo", "demo:demo", "trainfare demo --seconds 90"),
     ("replay", "replay:replay", "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
+    ("backfill", "backfill:backfill", "trainfare backfill 2026-*.jsonl.gz"),
     (
         "backtest",
         "backtest:backtest",

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
+from schemas.reserved import FIRST_BACKFILL_SHARD
 from streams.app import shard_settings
 from streams.config.settings import Settings
 from streams.engine.batch import LogBatch, LogRecord
@@ -125,6 +126,8 @@ def _of_kafka(
     try:
         book = relog.book(shard.newest_allowed_ms)
         for number, stand in sorted(tables.shard_positions(ask).items()):
+            if number >= FIRST_BACKFILL_SHARD:
+                continue  # its log is the files of the backfill
             # A fixed accrual instant does not tell when a record arrived.
             paid_ms = stand.paid_ms if settings.meter.as_of_ms is None else NEVER_MS
             again = Recount(number, shard, book, span, paid_ms)

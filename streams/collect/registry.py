@@ -78,6 +78,15 @@ def open_collector(
     return found
 
 
+def options_of(name: str, config: Path) -> CollectorOptions:
+    """Return the options of a collector from the table `[name]` of a TOML file.
+
+    Raises:
+        WrongUseError: There is no such collector, or the file has faults; the message names all of them.
+    """
+    return _options_of(_known(name), name, config)
+
+
 def check_sample(name: str, config: Path, sample: Path) -> list[CollectedEvent]:
     """Return the events that a collector would make of a sample, without the outside system.
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from schemas.decode import decode
+from schemas.events import Event
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import WITHHELD, is_secret, kept_raw
@@ -39,6 +40,16 @@ class _Envelope(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedLine:
+    """A line's envelope, and the event in it or why there is none; `topic` is without prefix."""
+
+    topic: str
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+    event: Event | Invalid
+
+
+@dataclass(frozen=True, slots=True)
 class Sendable:
     """A record to produce."""
 
@@ -60,8 +71,8 @@ class LineReader:
     newest_ms: int = FIRST_LOG_MS
     _decoder: msgspec.json.Decoder[_Envelope] = field(default_factory=lambda: msgspec.json.Decoder(_Envelope))
 
-    def read(self, line: FileLine) -> Sendable | DeadLetter:
-        """Return the record, or the dead letter of an invalid line."""
+    def open(self, line: FileLine) -> OpenedLine | DeadLetter:
+        """Return what is in the line's envelope, or the dead letter of a line that is none."""
         if not line.is_whole:
             return self._refused(
                 line, Reason.oversize, f"line: got more bytes, expected at most {LINE_MAX_BYTES}"
@@ -85,10 +96,18 @@ class LineReader:
         event = decode(topic, value, headers, self.newest_allowed_ms)
         if not isinstance(event, Invalid):
             self.newest_ms = max(self.newest_ms, event.time_ms)
+        return OpenedLine(topic, value, headers, event)
+
+    def read(self, line: FileLine) -> Sendable | DeadLetter:
+        """Return the record, or the dead letter of an invalid line."""
+        opened = self.open(line)
+        if isinstance(opened, DeadLetter):
+            return opened
+        topic, value = opened.topic, opened.value
         # Even truncated, it differs from any valid key, and passes through the broker beside its record.
         key = b"" if value is None else key_of(Topic(topic), value)[:MAX_KEY_BYTES]
         partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
-        return Sendable(topic, partition, value, [*headers], self.newest_ms, key)
+        return Sendable(topic, partition, value, [*opened.headers], self.newest_ms, key)
 
     def _refused(self, line: FileLine, reason: Reason, detail: str) -> DeadLetter:
         raw = kept_raw(LINES_TOPIC, reason, line.data.rstrip(b"\r\n"))[:_RAW_BYTES_AT_MOST]

@@ -14,6 +14,7 @@ PACKAGES = ("schemas", "sinks", "streams")
 COMMANDS = {
     "streams/cli/alerts_test.py:send_test",
     "streams/cli/audit.py:audit",
+    "streams/cli/backfill.py:backfill",
     "streams/cli/bills.py:load",
     "streams/cli/bills_export.py:export",
     "streams/cli/chargeback.py:chargeback",

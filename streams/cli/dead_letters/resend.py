@@ -14,6 +14,7 @@ from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import is_withheld
+from schemas.reserved import FIRST_BACKFILL_SHARD
 from streams.cli.dead_letters.advice import OF_FILES
 from streams.cli.dead_letters.letters import LOG_OF_FILES, Letter, Selection, letters, log_of, raw_of
 from streams.cli.dead_letters.log import LogReader, Original
@@ -31,6 +32,7 @@ from streams.transport.producer import LogProducer
 _REACH_S: Final = 5.0
 #: Records in memory at a time: one may have 1 MiB.
 _AT_ONCE: Final = 100
+_OF_BACKFILL: Final = "a backfill refused it; correct its file, and backfill that"
 
 
 class Outcome(StrEnum):
@@ -41,6 +43,7 @@ class Outcome(StrEnum):
     REFUSED = "refused again"
     CONTROL = "control"
     GONE = "no longer whole"
+    PAST = "of a backfill"
     OTHER = "another record"
 
 
@@ -112,6 +115,8 @@ def judged(
         originals: dict[RecordPosition, Original | None] = {}
         for letter in chunk:
             place = letter.place
+            if place.partition >= FIRST_BACKFILL_SHARD:
+                continue
             if letter.reason == Reason.wrong_partition and place.topic not in moved and not again:
                 starts = (
                     RecordPosition(place.topic, n, metered_to.get((place.topic, n), 0))
@@ -129,7 +134,9 @@ def judged(
         raws = raw_of(store, [place for place, found in originals.items() if found is None])
         for letter in chunk:
             place = letter.place
-            if place in originals:
+            if place.partition >= FIRST_BACKFILL_SHARD:
+                yield Judged(letter, Outcome.PAST, _OF_BACKFILL)
+            elif place in originals:
                 yield judge(letter, originals[place], raws.get(place), meter, now_ms, force=force)
             else:
                 yield Judged(letter, Outcome.BACK)

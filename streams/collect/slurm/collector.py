@@ -13,7 +13,7 @@ from typing import Final
 from streams.collect.allocations import Allocation, JobHolder, with_past, write_allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask
-from streams.collect.slurm.command import answer_of
+from streams.collect.slurm.command import asking
 from streams.collect.slurm.events import ENDS, SeenAttempt, end_of, events_of, is_over, is_running, job_id_of
 from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
@@ -193,7 +193,4 @@ def _allocations(parts: Collection[SeenAttempt], options: Options) -> list[Alloc
 
 def open_collector(options: Options) -> SlurmCollector:
     """Return the collector."""
-    most = options.answer_mib * 2**20
-    return SlurmCollector(
-        options, lambda command: answer_of(command, timeout_s=options.timeout_s, bytes_at_most=most)
-    )
+    return SlurmCollector(options, asking(options))

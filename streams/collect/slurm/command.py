@@ -6,18 +6,25 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 from schemas.escaping import visible
 from streams.clock import Clock, SystemClock
 from streams.collect.collector import SourceUnavailableError
+from streams.collect.slurm.options import Options
 
 _READ_BYTES: Final = 2**18
 _COMPLAINT_BYTES: Final = 4_096
 #: What Slurm's commands need of our environment: no secrets of ours. Times are given as seconds since 1970.
 _PASSED_ON: Final = ("PATH", "HOME", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT", "SSH_AUTH_SOCK")
+
+
+def asking(options: Options) -> Callable[[Sequence[str]], bytes]:
+    """Return what runs a command within the options' limits."""
+    most = options.answer_mib * 2**20
+    return lambda command: answer_of(command, timeout_s=options.timeout_s, bytes_at_most=most)
 
 
 def answer_of(

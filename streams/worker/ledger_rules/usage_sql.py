@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import CANARY_JOB_PREFIX, FIRST_BACKFILL_SHARD
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
 
@@ -20,18 +20,21 @@ FROM_HOUR: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _OPEN_STATES: Final = "('starting', 'running', 'suspended')"
 
+#: Nobody waits for a backfill: it is of the past.
+_OF_LOG: Final = f"shard < {FIRST_BACKFILL_SHARD}"
+
 #: The books of a checkpoint are stored after its jobs: until then a shard's first job says since when it is missing.
-ACCRUED: Final = """
-SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms FROM books FINAL GROUP BY shard
+ACCRUED: Final = f"""
+SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms FROM books FINAL WHERE {_OF_LOG} GROUP BY shard
 UNION ALL
 SELECT shard, toUnixTimestamp64Milli(assumeNotNull(min(started))) AS accrued_ms FROM jobs
-WHERE started IS NOT NULL AND shard NOT IN (SELECT shard FROM books) GROUP BY shard"""
+WHERE {_OF_LOG} AND started IS NOT NULL AND shard NOT IN (SELECT shard FROM books) GROUP BY shard"""
 
 #: Up to where all rows are stored.
-NEXT_OFFSETS: Final = "SELECT topic, shard, next_offset FROM books FINAL"
+NEXT_OFFSETS: Final = f"SELECT topic, shard, next_offset FROM books FINAL WHERE {_OF_LOG}"
 
 OPEN_SHARDS: Final = f"""
-SELECT DISTINCT shard FROM jobs FINAL WHERE started IS NOT NULL AND ended IS NULL AND state IN {_OPEN_STATES}"""
+SELECT DISTINCT shard FROM jobs FINAL WHERE {_OF_LOG} AND started IS NOT NULL AND ended IS NULL AND state IN {_OPEN_STATES}"""
 
 LAST_BUDGETS: Final = """
 SELECT budget FROM budget_use FINAL WHERE time = (SELECT max(time) FROM budget_use) AND subject_kind != '' LIMIT 1"""

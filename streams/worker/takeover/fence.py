@@ -25,7 +25,7 @@ async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShar
     if rehydrator.under_way(owned):
         return count  # archived jobs may be in flight to the store
     for table in READ_BACK:
-        late = await rehydrator.patiently(partial(_late, store, owned, table), lambda: not owned.gone)
+        late = await rehydrator.patiently(partial(late_rows, store, owned, table), lambda: not owned.gone)
         if late is None or owned.gone:
             return count
         if not late.num_rows:
@@ -52,7 +52,7 @@ async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShar
     return count
 
 
-def _late(store: Store, owned: OwnedShard, table: str) -> pa.Table:
+def late_rows(store: Store, owned: OwnedShard, table: str) -> pa.Table:
     """Return current rows that are newer than what was known at the takeover, and older than the present owner's."""
     rows = store.readback.newer(table, owned.number, owned.takeover.known)
     return rows.filter(pc.less(rows["version"], pa.scalar(owned.takeover.first, pa.uint64())))

@@ -1,0 +1,26 @@
+"""Leaves the store to others for part of the time. It must not read a clock by itself, nor know what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from streams.clock import Clock
+
+_LONGEST_MS: Final = 1_000
+
+
+class Pace:
+    """Call it after each piece of work: it pauses for as long as the work took, a second at most."""
+
+    def __init__(self, clock: Clock, sleep: Callable[[float], None]) -> None:
+        """`sleep` takes seconds."""
+        self._clock = clock
+        self._sleep = sleep
+        self._since_ms = clock.monotonic_ms()
+
+    def __call__(self) -> None:
+        """Pause."""
+        worked_ms = self._clock.monotonic_ms() - self._since_ms
+        self._sleep(min(worked_ms, _LONGEST_MS) / 1000)
+        self._since_ms = self._clock.monotonic_ms()

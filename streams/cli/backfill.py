@@ -1,0 +1,261 @@
+"""`trainfare backfill FILE...`: meters past events into the store of a live meter, and says what it left out.
+
+It must not meter by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from schemas.escaping import visible
+from streams.cli.cycles import collect_rarely
+from streams.cli.files import must_exist
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import Grid, OutputFormat, to_json, write
+from streams.cli.progress import progress
+from streams.cli.replay import quieter
+from streams.clock import SystemClock
+from streams.config.settings import Settings
+from streams.errors import TrainfareError, WrongUseError
+from streams.log import configure_logging
+
+if TYPE_CHECKING:
+    from streams.backfill.backfill import Callbacks
+    from streams.backfill.result import BackfillResult
+    from streams.backfill.runs import BackfillRun
+    from streams.clock import Clock
+
+_MILLIONTH: Final = Decimal("0.000001")
+_NICER: Final = 10
+_SLURM: Final = Path("slurm")
+_NAMES_SHOWN: Final = 3
+
+
+def backfill(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FILE...|slurm",
+            help="JSONL in any order, optionally .gz or .zst; or the word slurm: what sacct has.",
+        ),
+    ] = None,
+    data: DataOption = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Leave out jobs with events from then on: ms since 1970 or ISO 8601, UTC. Default: 24 h ago (job_horizon).",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="With slurm: take what ended after it, and pay from it on."),
+    ] = None,
+    config: Annotated[
+        Path, typer.Option("--config", metavar="FILE", help="With slurm: TOML file with a table [slurm].")
+    ] = Path("collect.toml"),
+    events: Annotated[
+        Path | None,
+        typer.Option(
+            "--events", metavar="FILE", help="With slurm: where its events are written; reused if it exists."
+        ),
+    ] = None,
+    full_speed: Annotated[
+        bool, typer.Option("--full-speed", help="Do not leave the store to others for half of the time.")
+    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the backfills of the store.")] = False,
+    undo: Annotated[
+        int | None, typer.Option("--undo", metavar="N", min=1, help="Delete all that backfill N stored.")
+    ] = None,
+    form: Annotated[
+        OutputFormat | None, typer.Option("--format", "-f", help="table on a terminal, otherwise json.")
+    ] = None,
+) -> None:
+    """Meter past events beside the live log: jobs that are over and not metered yet. Run it again to resume."""
+    given = files or []
+    if sum((bool(given), listed, undo is not None)) != 1:
+        raise WrongUseError("give files of events, or --list, or --undo N; see `trainfare backfill --help`")
+    if until is not None and not given:
+        raise WrongUseError("--until goes with files of events, or slurm")
+    is_slurm = given == [_SLURM]
+    if is_slurm == (since is None):
+        raise WrongUseError(
+            "slurm needs --since, e.g. --since 2026-01-01"
+            if is_slurm
+            else "--since goes with slurm; of files all events are taken that are not left out"
+        )
+    settings = settings_for(data)
+    if not is_slurm:
+        must_exist(given)
+    form = form or (OutputFormat.table if sys.stdout.isatty() else OutputFormat.json)
+    configure_logging(quieter(settings.log))
+    if listed:
+        _list(settings, form)
+    elif undo is not None:
+        _undo(settings, undo)
+    else:
+        until_ms = None if until is None else _instant_ms(until)
+        if since is not None:
+            from streams.cli.backfill_slurm import slurm_events, until_default_ms
+
+            now_ms = SystemClock().now_ms()
+            if until_ms is None:
+                until_ms = until_default_ms(now_ms, settings.meter.job_horizon_ms)
+            given = [slurm_events(config, _instant_ms(since), min(until_ms, now_ms), events)]
+            must_exist(given)
+        _show(_metered(given, settings, until_ms, full_speed=full_speed), form)
+
+
+def _instant_ms(text: str) -> int:
+    from streams.cli.recount import instant_ms  # loads Kafka clients and the kernels
+
+    return instant_ms(text)
+
+
+def _metered(
+    files: list[Path], settings: Settings, until_ms: int | None, *, full_speed: bool
+) -> BackfillResult:
+    from streams.app import open_store  # loads ClickHouse and the kernels
+    from streams.backfill.backfill import run_backfill
+
+    collect_rarely()
+    if not full_speed:
+        os.nice(_NICER)
+    clock = SystemClock()
+    store = open_store(settings.clickhouse)
+    try:
+        with ExitStack() as shown:
+            is_shared = settings.clickhouse.data_dir is None and not full_speed
+            callbacks = _callbacks(shown, clock, is_shared=is_shared)
+            return run_backfill(files, store, settings, clock, until_ms, callbacks)
+    finally:
+        store.close()
+
+
+def _callbacks(shown: ExitStack, clock: Clock, *, is_shared: bool) -> Callbacks:
+    """Return what shows two bars, one after the other."""
+    from streams.backfill.backfill import Callbacks
+    from streams.backfill.pace import Pace
+
+    reading, metering = shown.enter_context(ExitStack()), ExitStack()
+    shown.push(metering)
+    bars = [reading.enter_context(progress("reading", None))]
+
+    def begin(events: int) -> None:
+        reading.close()
+        bars.append(metering.enter_context(progress("metering", events, in_lines=True)))
+
+    return Callbacks(
+        read=lambda lines: bars[0](lines),
+        begin=begin,
+        metered=lambda events: bars[-1](events),
+        rest=Pace(clock, time.sleep) if is_shared else lambda: None,
+    )
+
+
+def _show(result: BackfillResult, form: OutputFormat) -> None:
+    counts, books = result.counts, result.books
+    summary = {
+        "backfill": result.run.number,
+        "lines": counts.lines,
+        "applied": books.applied,
+        "unattributed": books.unattributed,
+        "duplicate": books.duplicate,
+        "too_late": books.too_late,
+        "dead_lettered": books.dead_lettered + counts.refused.dead_lettered,
+        "left_out": sum(each.events for each in counts.left_out) + counts.after_until,
+        "prices": counts.prices,
+        "prices_replaced": counts.prices_replaced,
+        "controls_not_applied": counts.controls,
+        "jobs": result.jobs,
+        "gpu_hours": result.gpu_hours.quantize(_MILLIONTH),
+        "usd": result.usd,
+        "unpriced_gpu_hours": result.unpriced_gpu_hours.quantize(_MILLIONTH),
+        "seconds": result.seconds,
+        "rows_written": result.rows,
+        "balanced": result.balanced,
+    }
+    left_out = [
+        {
+            "reason": each.reason,
+            "jobs": each.jobs,
+            "nodes": each.nodes,
+            "events": each.events,
+            "names": each.names,
+        }
+        for each in counts.left_out
+    ]
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json({**summary, "reasons": left_out}) + "\n")
+    elif form is OutputFormat.csv:
+        write(Grid(tuple(summary), [tuple(summary.values())]), form)
+    else:
+        labels = {
+            "gpu_hours": "GPU hours",
+            "usd": "dollars",
+            "unpriced_gpu_hours": "unpriced GPU hours",
+            "prices_replaced": "of the prices replaced by the store's",
+            "balanced": "every line accounted for",
+        }
+        write(Grid(("", ""), [(labels.get(k, k.replace("_", " ")), v) for k, v in summary.items()]), form)
+        if left_out:
+            rows = [
+                (each.reason, each.jobs, each.nodes, each.events, _names(each.names, each.jobs + each.nodes))
+                for each in counts.left_out
+            ]
+            sys.stdout.write("\n")
+            write(Grid(("left out", "jobs", "nodes", "events", "names"), rows), form)
+    if not result.balanced:
+        raise TrainfareError(
+            f"the lines do not add up: {counts.lines} lines, but {books.records_in} metered + {counts.outside} left out or "
+            "refused; please report it with the first lines of the files"
+        )
+
+
+def _names(names: list[str], count: int) -> str:
+    rest = f" and {count - _NAMES_SHOWN:,} more" if count > _NAMES_SHOWN else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + rest
+
+
+def _list(settings: Settings, form: OutputFormat) -> None:
+    from streams.app import open_store
+    from streams.backfill.runs import Runs
+
+    store = open_store(settings.clickhouse)
+    try:
+        runs = Runs(store.meta).all
+    finally:
+        store.close()
+    rows = [
+        (run.number, _state(run), run.counts.lines, run.until_ms, visible(", ".join(run.names)))
+        for run in runs
+    ]
+    write(Grid(("backfill", "state", "lines", "until_ms", "files"), rows), form)
+
+
+def _state(run: BackfillRun) -> str:
+    return "taken back" if run.undone else "ended" if run.done else "not ended"
+
+
+def _undo(settings: Settings, number: int) -> None:
+    from schemas.tables import SCHEMAS
+    from streams.app import open_store
+    from streams.backfill.undo import undo
+
+    store = open_store(settings.clickhouse)
+    try:
+        with progress("deleting", len(SCHEMAS)) as advance:
+            run = undo(store, number, advance)
+    finally:
+        store.close()
+    sys.stdout.write(
+        f"backfill {run.number} is taken back: its jobs may be backfilled again; prices of its files stay\n"
+    )

@@ -1,0 +1,47 @@
+"""Makes the events of all that sacct has of a time: for a backfill, months at once.
+
+They have the ids that the collector gives them. It must not ask squeue, nor remember anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from streams.collect.collector import CollectedEvent
+from streams.collect.slurm.accounting import Accounting, Ask
+from streams.collect.slurm.events import events_of, is_over
+from streams.collect.slurm.options import Options
+from streams.errors import WrongUseError
+
+#: Memory is bounded by what ended in so long.
+WINDOW_S: Final = 86_400
+
+
+class HistoryPart(NamedTuple):
+    """The events of what ended in some time, and what of it could not be read."""
+
+    events: list[CollectedEvent]
+    faults: list[str]
+
+
+def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[HistoryPart]:
+    """Yield what ended from one time to the other, a window at a time; what ran before `since_s` begins there.
+
+    Raises:
+        WrongUseError: The options say that there is no accounting.
+        SourceUnavailableError: sacct cannot be read.
+    """
+    if not options.accounting:
+        raise WrongUseError("[slurm] has accounting = false: without sacct there is no history to read")
+    accounting = Accounting(options.sacct, ask)
+    for from_s in range(since_s, until_s, WINDOW_S):
+        part = HistoryPart([], [])
+        for seen in accounting.ended(from_s, min(from_s + WINDOW_S, until_s), {}, (), part.faults):
+            if is_over(seen.record, since_s):
+                continue
+            try:
+                part.events.extend(keyed.event for keyed in events_of(seen, options, since_s))
+            except ValueError as fault:
+                part.faults.append(str(fault))
+        yield part

@@ -1,0 +1,120 @@
+"""One backfill in a process of its own, which may end by a kill; prints the result and all current rows as JSON.
+
+It must not judge.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from tests.forked import FORKER, ROOT, without_settings
+from tests.new_store import begun
+from tests.replay.replay_process import TABLES, current_rows
+
+#: Long after the logs of tests.replay.logs.
+NOW_MS = 1_800_000_000_000
+KILLED = -signal.SIGKILL
+
+
+def backfill(files: Sequence[Path], data: Path, **options: Any) -> dict[str, Any]:
+    """Run a backfill to its end."""
+    done = _run(files, data, options)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    found: dict[str, Any] = orjson.loads(done.stdout)
+    return found
+
+
+def killed(files: Sequence[Path], data: Path, writes: int, **options: Any) -> None:
+    """Run a backfill that is killed behind so many writes into the store."""
+    done = _run(files, data, {**options, "kill_after": writes})
+    assert done.returncode == KILLED, done.stderr.decode()[-3000:]
+
+
+def refused(files: Sequence[Path], data: Path, **options: Any) -> str:
+    """Run a backfill that must not start, and return what it says."""
+    done = _run(files, data, options)
+    assert done.returncode == 1
+    return done.stderr.decode().strip().splitlines()[-1]
+
+
+def _run(files: Sequence[Path], data: Path, options: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    begun(data)
+    job = orjson.dumps({"files": [str(file) for file in files], "data": str(data), **options})
+    return FORKER.run(f"{__name__}:main", job.decode(), env=without_settings(), cwd=ROOT, timeout_s=240)
+
+
+def main(words: Sequence[str]) -> None:
+    """Backfill, or take one back, as the one word, a JSON object, says."""
+    from streams.app import open_store
+    from streams.backfill import shard_meter
+    from streams.backfill.backfill import run_backfill
+    from streams.backfill.undo import undo
+    from streams.clock import ManualClock
+    from streams.config.settings import ClickHouseSettings, Settings
+    from streams.selfcheck.audit.live import asking
+    from streams.selfcheck.audit.tables import stored_findings
+    from streams.worker.ledger_rules.reader import LedgerReader
+
+    job = orjson.loads(words[0])
+    for name in ("_EVENTS_PER_CHECKPOINT", "_EVENTS_AT_ONCE"):
+        if "events" in job:
+            setattr(shard_meter, name, job["events"])
+    settings = ClickHouseSettings(data_dir=Path(job["data"]))
+    store = open_store(settings)
+    if "kill_after" in job:
+        insert, left = store.insert, job["kill_after"]
+
+        def counted(table: str, rows: pa.Table, token: str) -> None:
+            nonlocal left
+            insert(table, rows, token)
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        store.insert = counted  # type: ignore[method-assign]
+    if "undo" in job:
+        undo(store, job["undo"])
+    found: dict[str, Any] = {}
+    if job["files"]:
+        result = run_backfill(
+            [Path(file) for file in job["files"]],
+            store,
+            Settings(clickhouse=settings),
+            ManualClock(job.get("now_ms", NOW_MS)),
+            job.get("until_ms"),
+        )
+        found = {
+            "number": result.run.number,
+            "balanced": result.balanced,
+            "rows": result.rows,
+            "books": result.books,
+            "counts": result.counts,
+            "left_out": {each.reason: each for each in result.counts.left_out},
+        }
+    _, findings = stored_findings(asking(store))
+    accrued = LedgerReader(store).accrued(NOW_MS)
+    tables = {table: store.select(table).to_pylist() for table in TABLES}
+    found |= {
+        "faults": [finding.detail for finding in findings if not finding.ok],
+        "accrued_ms": None if accrued is None else accrued.complete_ms,
+        "shards": {row["job_id"]: row["shard"] for row in tables["jobs"]},
+        "tables": {table: current_rows(rows, table) for table, rows in tables.items()},
+        "alerts": len(store.select("alerts")),
+        "burn_rates": len(store.select("burn_rates")),
+    }
+    store.close()
+    sys.stdout.buffer.write(orjson.dumps(found, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    names = getattr(value, "__struct_fields__", None)
+    return str(value) if names is None else {name: getattr(value, name) for name in names}

@@ -1,0 +1,23 @@
+"""The store is left to others for half of the time, a second at most."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.backfill.pace import Pace
+from streams.clock import ManualClock
+
+
+@pytest.mark.parametrize(("worked_ms", "pause_s"), [(0, 0), (250, 0.25), (60_000, 1)])
+def test_it_pauses_as_long_as_the_work_took(worked_ms: int, pause_s: float) -> None:
+    clock, pauses = ManualClock(), list[float]()
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        clock.advance(round(seconds * 1000))
+
+    pace = Pace(clock, sleep)
+    for _ in range(2):  # its own pause is no work
+        clock.advance(worked_ms)
+        pace()
+    assert pauses == [pause_s, pause_s]

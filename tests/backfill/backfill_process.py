@@ -80,7 +80,7 @@ def main(words: Sequence[str]) -> None:
             if not left:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        store.insert = counted  # type: ignore[method-assign]
+        store.insert = counted  # type: ignore[method-assign]  # counts, and kills
     if "undo" in job:
         undo(store, job["undo"])
     found: dict[str, Any] = {}

@@ -134,6 +134,52 @@ CAST: Final[tuple[JobSpec, ...]] = (
     JobSpec("notebook-donald", "donald", "scratch", "dev", 1, 0.3, _since(0.5), metered=True),
 )
 
+
+@dataclass(frozen=True)
+class Succession:
+    """Jobs of one owner and size, each submitted some minutes after the one before should have ended."""
+
+    names: tuple[str, ...]  # in turn, each with a number
+    owner: str
+    project: str
+    pool: str
+    gpus: int
+    util_ratio: float
+    begins_ms: int  # the first, after the start of the demo
+    runs_ms: tuple[int, int]
+
+    def job(self, number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
+        """Return one of the jobs."""
+        return JobSpec(
+            f"{self.names[number % len(self.names)]}-{number + 1:03d}",
+            self.owner,
+            self.project,
+            self.pool,
+            self.gpus,
+            self.util_ratio,
+            begins_ms,
+            runs_ms,
+            outcome=outcome,
+            reason="node_failure" if outcome == "failed" else None,
+        )
+
+
+#: What holds the GPUs of jobs of the cast that end, one after the other without end: as many GPUs as they had.
+SUCCESSIONS: Final[tuple[Succession, ...]] = (
+    Succession(
+        ("llm-70b-sft", "llm-70b-dpo", "llm-70b-longctx"), "grace", "atlas", "h100", 48, 0.82,
+        200 * MINUTE_MS, (150 * MINUTE_MS, 420 * MINUTE_MS),
+    ),
+    Succession(
+        ("asr-eval", "tts-eval"), "katherine", "echo", "a100", 4, 0.51,
+        112 * MINUTE_MS, (60 * MINUTE_MS, 200 * MINUTE_MS),
+    ),
+    Succession(
+        ("b200-kernels", "b200-nccl"), "radia", "platform", "b200", 8, 0.7,
+        105 * MINUTE_MS, (90 * MINUTE_MS, 260 * MINUTE_MS),
+    ),
+)  # fmt: skip
+
 SWEEP_WIDTH: Final = 16
 SWEEP_BEGINS_MS: Final = -25 * MINUTE_MS
 SWEEP_TRIAL_MS: Final = (5 * MINUTE_MS, 16 * MINUTE_MS)

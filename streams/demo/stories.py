@@ -1,4 +1,4 @@
-"""Plays the logs of the stories in the demo's time, beside its fleet.
+"""Plays the logs of the stories in the demo's time, beside its fleet, and again each day.
 
 It must not make up events: the logs are those of `story_logs`.
 """
@@ -6,6 +6,7 @@ It must not make up events: the logs are those of `story_logs`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -56,9 +57,8 @@ class Stories:
     def __init__(self, start_ms: int) -> None:
         self._start_ms = start_ms
         self._days_ms = start_ms // _DAY_MS * _DAY_MS - BEGIN_MS // _DAY_MS * _DAY_MS
-        self._records = sorted(
-            (record for name in STORIES for record in self._played(name)), key=lambda each: each.time_ms
-        )
+        self._day = 1
+        self._records = self._of_day(1)
         self._next = 0
 
     @property
@@ -69,36 +69,55 @@ class Stories:
 
     def advance(self, to_ms: int) -> list[DemoRecord]:
         """Return the records since the last call, in order of time."""
-        begin = self._next
-        while self._next < len(self._records) and self._records[self._next].time_ms <= to_ms:
-            self._next += 1
-        return self._records[begin : self._next]
+        played: list[DemoRecord] = []
+        while True:
+            begin = self._next
+            while self._next < len(self._records) and self._records[self._next].time_ms <= to_ms:
+                self._next += 1
+            played += self._records[begin : self._next]
+            if self._next < len(self._records):
+                return played
+            self._day += 1
+            self._records, self._next = self._of_day(self._day), 0
 
     def captions(self) -> Iterator[tuple[int, str]]:
-        """Yield what happens in them, and when; what happened before the start comes at the start."""
-        captions = []
-        for name, part in PARTS.items():
-            at_ms = BEGIN_MS + part.caption_minute * _MINUTE_MS + self._days_ms + part.delay_ms
-            captions.append((max(at_ms - self._start_ms, 0), f"story {name}: {part.caption}"))
-        yield from sorted(captions)
+        """Yield what happens in them, and when, without end; what happened before the start comes at the start."""
+        for day in count(1):
+            captions = []
+            for name, part in PARTS.items():
+                at_ms = BEGIN_MS + part.caption_minute * _MINUTE_MS + self._shift_ms(day) + part.delay_ms
+                again = "" if day == 1 else f" (day {day})"
+                captions.append((max(at_ms - self._start_ms, 0), f"story {name}: {part.caption}{again}"))
+            yield from sorted(captions)
 
-    def _played(self, name: str) -> Iterator[DemoRecord]:
+    def _shift_ms(self, day: int) -> int:
+        return self._days_ms + (day - 1) * _DAY_MS
+
+    def _of_day(self, day: int) -> list[DemoRecord]:
+        """Return the records of all stories on the first, second... day; they end before the next one's begin."""
+        records = (record for name in STORIES for record in self._played(name, day))
+        return sorted(records, key=lambda record: record.time_ms)
+
+    def _played(self, name: str, day: int) -> Iterator[DemoRecord]:
         for line in STORIES[name]().content().splitlines():
             event = orjson.loads(line)
             topic, value = Topic(event["topic"]), event["value"]
-            value |= self._changed(name, topic, value)
+            value |= self._changed(name, topic, value, day)
             yield DemoRecord(topic, value["time_ms"], orjson.dumps(value))
 
-    def _changed(self, name: str, topic: Topic, value: Mapping[str, Any]) -> dict[str, object]:
+    def _changed(self, name: str, topic: Topic, value: Mapping[str, Any], day: int) -> dict[str, object]:
+        again = "" if day == 1 else f"-{day}"
         changed: dict[str, object] = {
-            "source": f"story/{name}",  # ids are unique in one log only
-            "time_ms": value["time_ms"] + self._days_ms + PARTS[name].delay_ms,
+            "source": f"story/{name}{again}",  # ids are unique in one log only
+            "time_ms": value["time_ms"] + self._shift_ms(day) + PARTS[name].delay_ms,
         }
+        if again and "job_id" in value:
+            changed["job_id"] = f"{value['job_id']}{again}"
         if topic in _PRICED:
             changed["cloud"] = CLOUD
         if topic is Topic.PRICES:
             # Logs share prices, so these are the same records in each.
-            changed["effective_ms"] = value["effective_ms"] + self._days_ms
+            changed["effective_ms"] = value["effective_ms"] + self._shift_ms(day)
         if topic is Topic.CONTROLS:
             changed |= _CHANGED.get(value["name"], {})
         return changed

@@ -54,6 +54,8 @@ _CRASH_MS: Final = 9 * MINUTE_MS
 _DECLARED_MS: Final = 33 * MINUTE_MS
 _BRING_UP_MS: Final = 11 * MINUTE_MS
 _LATE_PRICE_MS: Final = 29 * MINUTE_MS
+#: Longer than a job takes to start, so that one which waited for GPUs does not make all after it wait longer.
+_BETWEEN_JOBS_MS: Final = 4 * MINUTE_MS
 
 
 def scenes(seed: int) -> Iterator[Scene]:
@@ -64,6 +66,7 @@ def scenes(seed: int) -> Iterator[Scene]:
         _runaways(),
         _reclaims(),
         _sweep(seed),
+        *(_succession(seed, number, jobs) for number, jobs in enumerate(job_specs.SUCCESSIONS)),
         key=lambda scene: (scene.at_ms, scene.number),
     )
 
@@ -107,11 +110,25 @@ def _sweep(seed: int) -> Iterator[Scene]:
     for number in count(1):
         begins_ms, slot = heapq.heappop(free)
         runs_ms = rng.randrange(*job_specs.SWEEP_TRIAL_MS, 1_000)
-        outcome = rng.choices(("completed", "failed", "cancelled"), weights=(85, 6, 9))[0]
-        spec = job_specs.trial(number, begins_ms, runs_ms, outcome)
+        spec = job_specs.trial(number, begins_ms, runs_ms, _outcome(rng))
         yield Scene(begins_ms, 4_000 + slot, Verb.submit, spec.job_id, spec=spec)
         # Placing and starting take part of a minute.
         heapq.heappush(free, (begins_ms + runs_ms + MINUTE_MS, slot))
+
+
+def _succession(seed: int, place: int, jobs: job_specs.Succession) -> Iterator[Scene]:
+    """Yield longer jobs that take each other's place: the cast's own end within hours."""
+    rng = random.Random(f"{seed}/succession/{place}")
+    begins_ms = jobs.begins_ms
+    for number in count():
+        runs_ms = rng.randrange(*jobs.runs_ms, 1_000)
+        spec = jobs.job(number, begins_ms, runs_ms, _outcome(rng))
+        yield Scene(begins_ms, 5_000 + place, Verb.submit, spec.job_id, spec=spec)
+        begins_ms += runs_ms + _BETWEEN_JOBS_MS
+
+
+def _outcome(rng: random.Random) -> str:
+    return rng.choices(("completed", "failed", "cancelled"), weights=(85, 6, 9))[0]
 
 
 def captions(seed: int) -> Iterator[tuple[int, str]]:

@@ -183,11 +183,38 @@ def test_rules_about_spare_nodes_are_set(story: Story) -> None:
     assert settings_of(UNALLOCATED, controls.fleet_rules).thresholds["idle_ratio"] == 0.25
 
 
-def test_the_fleet_goes_on_for_hours() -> None:
-    fleet = Fleet(START_MS)
-    records = fleet.advance(START_MS + 10 * 60 * MINUTE_MS)
-    last = events(parsed(records[-500:]), Topic.GPU)
-    assert len({sample["job_id"] for sample in last if "job_id" in sample}) >= 30
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_fleet_is_as_large_after_a_day_as_in_its_first_hour(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams.demo.fleet.report_samples", lambda *_: None)  # nine tenths of the records
+    fleet = Fleet(START_MS, seed)
+    held: dict[str, int] = {}
+    begun: Counter[str] = Counter()
+    for hour in range(25):
+        for event in parsed(fleet.advance(START_MS + hour * 60 * MINUTE_MS))[Topic.JOBS]:
+            begun[event["job_id"]] += event["type"] == "queued" and event["attempt"] == 1
+            if event["type"] in ("allocated", "scaled"):
+                held[event["job_id"]] = event["gpu_count"]
+            elif event["type"] in ("completed", "failed", "cancelled", "preempted"):
+                held.pop(event["job_id"], None)
+        if hour:  # at its beginning some wait for GPUs
+            assert len(held) >= 36, hour
+            assert sum(held.values()) >= 370, hour
+    assert set(begun.values()) <= {0, 1}, "each job has a name of its own"
+    for jobs in job_specs.SUCCESSIONS:
+        assert sum(name.startswith(jobs.names) for name in begun) >= 3
+
+
+def test_successors_are_the_same_again_and_others_by_another_seed() -> None:
+    first, again, other = (
+        list(takewhile(lambda scene: scene.at_ms < 24 * 60 * MINUTE_MS, scenes(seed))) for seed in (1, 1, 2)
+    )
+    assert first == again
+    names = tuple(name for jobs in job_specs.SUCCESSIONS for name in jobs.names)
+    assert [s.at_ms for s in first if s.job_id.startswith(names)] != [
+        s.at_ms for s in other if s.job_id.startswith(names)
+    ]
 
 
 def test_a_pool_without_room_gives_nothing_and_keeps_what_it_has() -> None:

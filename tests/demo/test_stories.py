@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import orjson
@@ -21,7 +21,8 @@ from streams.topics import Topic
 
 START_MS = start_before(1_763_730_000_000, 60, None)
 HOUR_MS = 3_600_000
-END_MS = START_MS + 24 * HOUR_MS
+DAY_MS = 24 * HOUR_MS
+END_MS = START_MS // DAY_MS * DAY_MS + DAY_MS - 1
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +107,24 @@ def test_the_owners_are_those_of_the_jobs() -> None:
 
 
 def test_what_happened_before_the_start_is_told_at_the_start() -> None:
-    captions = list(Stories(START_MS).captions())
+    captions = list(islice(Stories(START_MS).captions(), len(STORIES)))
     assert captions == sorted(captions)
-    assert len(captions) == len(STORIES)
     assert captions[0][0] == 0
     assert captions[-1][0] < 2 * HOUR_MS
+
+
+def test_they_are_played_again_each_day(records: list[DemoRecord]) -> None:
+    """By jobs and ids of their own, a day later."""
+    stories = Stories(START_MS)
+    assert stories.advance(END_MS) == records
+    again = stories.advance(END_MS + DAY_MS)
+    assert [record.time_ms - DAY_MS for record in again] == [record.time_ms for record in records]
+    assert all(not isinstance(decode(x.topic, x.value, [], x.time_ms), Invalid) for x in again)
+    first, second = ([value_of(record) for record in part] for part in (records, again))
+    assert [value.get("job_id") for value in second] == [
+        value["job_id"] + "-2" if "job_id" in value else None for value in first
+    ]
+    assert {(x["source"], x["id"]) for x in first}.isdisjoint((x["source"], x["id"]) for x in second)
+    assert {x["job_id"] for x in first if "job_id" in x}.isdisjoint(x.get("job_id") for x in second)
+    captions = list(islice(Stories(START_MS).captions(), 2 * len(STORIES)))[len(STORIES) :]
+    assert all(at_ms + START_MS > END_MS and what.endswith(" (day 2)") for at_ms, what in captions)

@@ -18,6 +18,7 @@ from streams.errors import TrainfareError
 from tests.collect.dcgm_world import DcgmWorld
 from tests.collect.flow_logs.world import aws_world, azure_world, gcp_world
 from tests.collect.kafka.world import RelayWorld
+from tests.collect.kubernetes.world import KubernetesWorld
 from tests.collect.ray.world import RayWorld
 from tests.collect.s3_access_logs.world import s3_world
 from tests.collect.slurm.world import SlurmWorld
@@ -32,6 +33,7 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "kafka": RelayWorld,
     "ray": RayWorld,
     "s3-access-logs": s3_world,
+    "kubernetes": KubernetesWorld,
     "slurm 22.05": SlurmWorld,
     "slurm 24.11": partial(SlurmWorld, version="24.11", every=7),
 }

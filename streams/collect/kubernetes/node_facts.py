@@ -1,0 +1,173 @@
+"""What a node is by its labels: price fields from EKS, GKE, AKS and Karpenter, GPUs from NVIDIA's and AMD's. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from streams.collect.kubernetes.objects import Node, seconds, text
+from streams.collect.kubernetes.options import Options
+from streams.collect.kubernetes.quantities import milli
+
+_GPU_TYPES: Final = (
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-accelerator",
+    "karpenter.k8s.aws/instance-gpu-name",
+    "eks.amazonaws.com/instance-gpu-name",
+    "amd.com/gpu.product-name",
+    "beta.amd.com/gpu.product-name",
+)
+_REGIONS: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
+_ZONES: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+_INSTANCE_TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+#: Labels that say how a node was bought -> `purchase` by their value.
+_PURCHASES: Final[Mapping[str, Mapping[str, str]]] = {
+    "karpenter.sh/capacity-type": {"spot": "spot", "on-demand": "on_demand", "reserved": "reserved"},
+    "eks.amazonaws.com/capacityType": {
+        "SPOT": "spot",
+        "ON_DEMAND": "on_demand",
+        "CAPACITY_BLOCK": "reserved",
+    },
+    "cloud.google.com/gke-spot": {"true": "spot"},
+    "cloud.google.com/gke-preemptible": {"true": "spot"},
+    "cloud.google.com/gke-provisioning": {
+        "spot": "spot",
+        "preemptible": "spot",
+        "standard": "on_demand",
+        "reservation": "reserved",
+    },
+    "kubernetes.azure.com/scalesetpriority": {"spot": "spot", "regular": "on_demand"},
+}
+_CLOUDS: Final = {"aws": "aws", "gce": "gcp", "azure": "azure"}
+_WHOLE: Final = ("nvidia.com/gpu", "amd.com/gpu")
+_SHARED: Final = "nvidia.com/gpu.shared"
+#: "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb.me"; the first number is that of compute slices.
+_MIG: Final = re.compile(r"nvidia\.com/mig-([1-8])g\.\d{1,4}gb[a-z.+-]{0,12}")
+_MIG_PRODUCT: Final = re.compile(r"(.+)-MIG-([1-8])g\.\d{1,4}gb.*")
+_REPLICAS_AT_MOST: Final = 1_000
+
+
+class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
+    """A node: `share_milli` is what thousandths of a GPU one nvidia.com/gpu is there, `slices` the MIG slices of one."""
+
+    uid: str
+    created_s: int
+    fields: dict[str, str]
+    gpu_milli: int = 0
+    share_milli: int = 1000
+    shared_milli: int = 1000
+    slices: int = 7
+    draining_s: int | None = None  # since when no pods are bound to it; 0: not known since when
+
+
+def unknown_node(options: Options) -> NodeFacts:
+    """Return what holds of a node that is not read."""
+    found = {"cluster": options.cluster, **options.fields}
+    return NodeFacts("", 0, {name: text(value) for name, value in found.items() if value})
+
+
+def is_gpu(resource: str, options: Options) -> bool:
+    """Return whether a resource of a pod is a GPU or a part of one."""
+    known = resource in _WHOLE or resource == _SHARED or _MIG.fullmatch(resource) is not None
+    return known or resource in options.resources
+
+
+def gpu_milli(devices: Mapping[str, int], node: NodeFacts, options: Options) -> int:
+    """Return the thousandths of GPUs that some devices are on a node."""
+    return sum(count * _milli_of_one(name, node, options) for name, count in devices.items())
+
+
+def node_facts(node: Node, options: Options) -> NodeFacts:
+    """Return what is of interest of a node.
+
+    Raises:
+        ValueError: A time or quantity is none.
+    """
+    labels = node.metadata.labels or {}
+    replicas = _number(labels.get("nvidia.com/gpu.replicas", ""), 1, _REPLICAS_AT_MOST) or 1
+    product = labels.get("nvidia.com/gpu.product", "")
+    slices = 4 if "A30" in product.split("-") else 7
+    mig = _MIG_PRODUCT.fullmatch(product)
+    share_milli = (int(mig[2]) * 1000 // slices if mig else 1000) // replicas
+    found = NodeFacts(
+        uid=node.metadata.uid,
+        created_s=seconds(node.metadata.creation_timestamp),
+        fields=_price_fields(node, labels, options),
+        share_milli=max(share_milli, 1),
+        shared_milli=max(1000 // replicas, 1),
+        slices=slices,
+        draining_s=_draining_s(node),
+    )
+    return msgspec.structs.replace(found, gpu_milli=_capacity_milli(node, labels, found, options))
+
+
+def _milli_of_one(resource: str, node: NodeFacts, options: Options) -> int:
+    if resource in options.resources:
+        return round(options.resources[resource] * 1000)
+    if resource == "nvidia.com/gpu":
+        return node.share_milli
+    if resource == _SHARED:
+        return node.shared_milli
+    mig = _MIG.fullmatch(resource)
+    return int(mig[1]) * 1000 // node.slices if mig else 1000
+
+
+def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, options: Options) -> int:
+    """Return the GPUs of a node: those that the driver counts, else what its resources are together."""
+    devices = {
+        name: milli(count) // 1000
+        for name, count in (node.status.capacity or {}).items()
+        if is_gpu(name, options)
+    }
+    counted = _number(labels.get("nvidia.com/gpu.count", ""), 0, 1_024)
+    if counted and any(devices.values()) and "-MIG-" not in labels.get("nvidia.com/gpu.product", ""):
+        return counted * 1000
+    return gpu_milli(devices, facts, options)
+
+
+def _price_fields(node: Node, labels: Mapping[str, str], options: Options) -> dict[str, str]:
+    scheme, _, place = node.spec.provider_id.partition("://")
+    type_ = _first(labels, _GPU_TYPES)
+    mig = _MIG_PRODUCT.fullmatch(type_)
+    type_ = (mig[1] if mig else type_).removesuffix("-SHARED")
+    found = {
+        "cloud": _CLOUDS.get(scheme, ""),
+        "region": _first(labels, _REGIONS),
+        "zone": _first(labels, _ZONES),
+        "cluster": options.cluster,
+        "account": place.split("/", 1)[0] if scheme == "gce" else "",
+        "instance_type": _first(labels, _INSTANCE_TYPES),
+        "gpu_type": options.gpu_types.get(type_, type_),
+        "purchase": _purchase(labels),
+    }
+    return {name: text(value) for name, value in {**found, **options.fields}.items() if value}
+
+
+def _purchase(labels: Mapping[str, str]) -> str:
+    for label, values in _PURCHASES.items():
+        if found := values.get(labels.get(label, ""), ""):
+            return found
+    # GKE labels only what is not bought on demand.
+    return "on_demand" if "cloud.google.com/gke-nodepool" in labels else ""
+
+
+def _draining_s(node: Node) -> int | None:
+    """Return since when the node takes no pods; 0 where nothing says when; None: it takes pods."""
+    gone = ("node.kubernetes.io/unschedulable", "karpenter.sh/disrupted", "karpenter.sh/disruption")
+    for taint in node.spec.taints or ():
+        if taint.key in gone:
+            return seconds(taint.time_added)
+    return 0 if node.spec.unschedulable else None
+
+
+def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def _number(value: str, least: int, most: int) -> int | None:
+    if not (value.isascii() and value.isdigit() and len(value) < 7):
+        return None
+    return min(max(int(value), least), most)

@@ -5,13 +5,14 @@ It must not forgive: of what comes in time each hour is known; of the whole flee
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from schemas.tables import ALERTS
 from tests.oracle.ledger_rules import (
     Costs,
     JobHour,
+    JobUse,
     NodeHour,
     Revision,
     Subject,
@@ -19,10 +20,11 @@ from tests.oracle.ledger_rules import (
     price_jump,
     provisioning_burst,
     team_burn,
+    unsampled_gpus,
 )
 from tests.oracle.ledger_rules_jobs import Fired, judge_log
-from tests.oracle.model import HOUR_MS, PRICE_FIELDS, Tables, usd_nano
-from tests.simulator import hour_stories
+from tests.oracle.model import COMPONENTS, HOUR_MS, PRICE_FIELDS, Line, Tables, usd_nano
+from tests.simulator import hour_stories, sampled_jobs
 from tests.simulator.log import Log
 from tests.simulator.spenders import BURN, FORGOTTEN, SOURCE, TEAM
 from tests.simulator.store import Shelf
@@ -32,29 +34,32 @@ _OF_ALL = ("unallocated", "owner_coverage")
 #: A shard with nodes and without an open job is not waited for.
 _OF_NODES = ("forgotten_node", "provisioning_burst")
 _OF_JOBS = ("retry_overhead", "oversized", "unusual_length")
+_GPU = COMPONENTS.index("gpu")
 _CLUSTER, _TYPE = PRICE_FIELDS.index("cluster"), PRICE_FIELDS.index("instance_type")
 
 Alert = dict[str, Any]
 
 
-def hour_differences(shelf: Shelf, log: Log, tables: Tables, judged_ms: int) -> Iterator[str]:
-    """One sentence per fault; `tables`: the oracle's, as of the last judged minute."""
+def hour_differences(
+    shelf: Shelf, log: Log, tables: Tables, alerts: Collection[Alert], judged_ms: int
+) -> Iterator[str]:
+    """One sentence per fault; `tables`: the oracle's, as of the last judged minute; `alerts`: what rules about one job must tell."""
     hours = sorted({at_ms for rule, at_ms in shelf.judged if rule == "owner_coverage"})
     if hours and hours != list(range(hours[0], judged_ms // HOUR_MS * HOUR_MS + 1, HOUR_MS)):
         yield f"hours {hours} were judged until {judged_ms}"
-    rows = [_with_ms(row) for row in shelf.rows(ALERTS)]
-    costs = costs_of(tables, log)
+    rows = [with_ms(row) for row in shelf.rows(ALERTS)]
+    costs = costs_of(tables, log.lines)
     for at_ms in hours:
-        want = in_time(costs, at_ms)
+        want = in_time(costs, alerts, at_ms)
         for rule, names in want.items():
-            got = {row["subject_name"] for row in rows if row["rule"] == rule and _covers(row, at_ms)}
+            got = {row["subject_name"] for row in rows if row["rule"] == rule and covers(row, at_ms)}
             got = {name for name in got if _is_in_time(rule, name)}
             is_known = rule not in _OF_NODES or not _partitions_of_nodes(log) & shelf.short.get(at_ms, set())
             if is_known and got != names:
                 yield f"{rule} at {at_ms}: fires for {sorted(got)}, want {sorted(names)}"
         for rule in _OF_ALL:
             looks = shelf.judged.get((rule, at_ms), set())
-            fires = any(row["rule"] == rule and _covers(row, at_ms) for row in rows)
+            fires = any(row["rule"] == rule and covers(row, at_ms) for row in rows)
             if looks in ({frozenset()}, {_ALL[rule]}) and fires != bool(max(looks, key=len)):
                 yield f"{rule} at {at_ms}: fires {fires}"
     if hours:
@@ -82,17 +87,30 @@ def _partitions_of_nodes(log: Log) -> set[int]:
     }
 
 
-def in_time(costs: Costs, at_ms: int) -> dict[str, set[str]]:
-    """For whom rules hold in the hour before, of what comes in time."""
+def in_time(costs: Costs, alerts: Collection[Alert], at_ms: int) -> dict[str, set[str]]:
+    """For whom rules hold in the hour before, of what comes in time; `alerts`: by rules about one job."""
     held = {
         "team_burn": team_burn(costs, at_ms, BURN),
         "forgotten_node": forgotten_node(costs, at_ms, FORGOTTEN["thresholds"]),
         "provisioning_burst": provisioning_burst(costs, at_ms, {}),
         "price_jump": price_jump(costs, at_ms, {}),
+        "unsampled_gpus": unsampled_gpus(costs, at_ms, {}),
     }
-    return {
+    names = {
         rule: {each.subject.name for each in found if _is_in_time(rule, each.subject.name)}
         for rule, found in held.items()
+    }
+    names["unsampled_gpus"] -= silent_jobs(alerts, at_ms)
+    return names
+
+
+def silent_jobs(alerts: Collection[Alert], at_ms: int) -> set[str]:
+    """ "It does not hold in an hour in which a `silent_job` of the job was firing" """
+    silent = (with_ms(row) for row in alerts if row["rule"] == "silent_job")
+    return {
+        row["subject_name"]
+        for row in silent
+        if row["started_ms"] < at_ms and (row["resolved_ms"] or at_ms) > at_ms - HOUR_MS
     }
 
 
@@ -117,17 +135,25 @@ def _of_team(tables: Tables) -> Tables:
 def _is_in_time(rule: str, name: str) -> bool:
     if rule == "provisioning_burst":
         return name.startswith(f"{hour_stories.CLUSTER}/")
+    if rule == "unsampled_gpus":
+        return name.startswith(sampled_jobs.PREFIX)
     return name == {"team_burn": TEAM, "forgotten_node": "f1", "price_jump": "jump"}[rule]
 
 
-def costs_of(tables: Tables, log: Log) -> Costs:
-    """What the rules look at, as the oracle has it."""
+def costs_of(tables: Tables, lines: Iterable[Line]) -> Costs:
+    """What the rules look at, as the oracle has it; `lines`: with the prices that jump."""
     jobs = {
         name: {"owner": row.owner or "", "team": row.team or "", "project": row.project or "",
                "experiment": row.experiment or ""}
         for name, row in tables.jobs.items()
     }  # fmt: skip
-    hours = [JobHour(key.job_id, key.hour * HOUR_MS, sum(row.cost_nano)) for key, row in tables.hours.items()]
+    hours = [
+        JobHour(
+            key.job_id, key.hour * HOUR_MS, sum(row.cost_nano), key.fields[_CLUSTER], row.gpu_milli_ms,
+            row.sampled_gpu_ms, row.wall_clock_ms, row.starting_ms, row.cost_nano[_GPU],
+        )
+        for key, row in tables.hours.items()
+    ]  # fmt: skip
     nodes = [
         NodeHour(
             node, hour * HOUR_MS, row.dimensions[_CLUSTER], row.dimensions[_TYPE], row.dimensions[-1], row.paid_ms,
@@ -137,13 +163,19 @@ def costs_of(tables: Tables, log: Log) -> Costs:
     ]  # fmt: skip
     prices = [
         Revision(value["sku"], value["per"], usd_nano(value["usd"]), value["effective_ms"], value["time_ms"])
-        for line in log.lines
+        for line in lines
         if line.topic == "prices" and isinstance(value := line.value, dict) and value.get("sku") == "jump"
     ]
-    return Costs(jobs, hours, nodes, [], prices)
+    uses: dict[tuple[str, int], int] = {}
+    for cell, used in tables.ledger.items():
+        if cell.component == "gpu":
+            where = cell.node, cell.minute // 60 * HOUR_MS
+            uses[where] = uses.get(where, 0) + used.cost_nano
+    return Costs(jobs, hours, nodes, [JobUse(*where, cost) for where, cost in uses.items()], prices)
 
 
-def _with_ms(row: Alert) -> Alert:
+def with_ms(row: Alert) -> Alert:
+    """A row of `alerts` with its instants in ms, too."""
     resolved = row["resolved"]
     return row | {
         "started_ms": round(row["started"].timestamp() * 1000),
@@ -151,7 +183,8 @@ def _with_ms(row: Alert) -> Alert:
     }
 
 
-def _covers(row: Alert, at_ms: int) -> bool:
+def covers(row: Alert, at_ms: int) -> bool:
+    """Whether an alert with its instants in ms fires at one."""
     return bool(row["started_ms"] <= at_ms and (row["resolved_ms"] is None or row["resolved_ms"] > at_ms))
 
 

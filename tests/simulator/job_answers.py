@@ -56,20 +56,21 @@ def retry_overhead(shelf: Shelf, bound: Bound) -> Iterator[Row]:
             is_much = usd(lost) >= bound["least_usd"] and float(usd(lost)) > bound["lost_ratio"] * float(
                 usd(spent)
             )
-            if broken >= bound["attempts"] and is_much and not _loops(shelf, job_id, at_ms):
+            if broken >= bound["attempts"] and is_much and not stood(shelf, "retry_loop", job_id, at_ms):
                 job = jobs.get(job_id, {})
                 named = {name: job.get(name, "") for name in ("owner", "team", "project")}
                 sums = {"usd": usd(spent), "lost_usd": usd(lost), "broken": broken}
                 yield {"at_ms": at_ms, "job_id": job_id, **named, **sums}
 
 
-def _loops(shelf: Shelf, job_id: str, at_ms: int) -> bool:
+def stood(shelf: Shelf, rule: str, job_id: str, at_ms: int) -> bool:
+    """Whether a rule was firing for a job in the hour that ends then."""
     names = ("rule", "subject_name", "started", "resolved")
     return any(
-        (rule, name) == ("retry_loop", job_id)
+        (of_rule, name) == (rule, job_id)
         and started < at_ms
         and (resolved is None or resolved > at_ms - HOUR_MS)
-        for rule, name, started, resolved in read(shelf, ALERTS, *names)
+        for of_rule, name, started, resolved in read(shelf, ALERTS, *names)
     )
 
 

@@ -224,6 +224,12 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
     costs = costs_of(shelf)
     for at_ms in range(bound["from_ms"] + HOUR_MS, bound["to_ms"] + 1, HOUR_MS):
         held_by = BY_HOUR[rule](costs, at_ms, bound)
+        if rule == "unsampled_gpus":
+            held_by = [
+                held
+                for held in held_by
+                if not job_answers.stood(shelf, "silent_job", held.subject.name, at_ms)
+            ]
         stored = {row["shard"]: row["accrued_ms"] for row in _accrued(shelf, {})}
         shelf.short.setdefault(at_ms, set()).update(each for each in range(3) if stored.get(each, 0) < at_ms)
         shelf.judged.setdefault((rule, at_ms), set()).add(frozenset(held.subject for held in held_by))

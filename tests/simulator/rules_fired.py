@@ -25,14 +25,15 @@ def fired(seed: int) -> set[str]:
     script = write_script(random.Random(seed * 2))
     log = Log(script.writes)
     last_tick_ms = (script.end_ms + MINUTE_MS) // 10_000 * 10_000
-    found = {row["rule"] for row in expected_alerts(script, log, last_tick_ms).values()}
+    alerts = expected_alerts(script, log, last_tick_ms).values()
+    found = {row["rule"] for row in alerts}
     if not script.has_budgets:
         return found
     judged_ms = -(-script.end_ms // MINUTE_MS) * MINUTE_MS
     tables = expected_tables(script, log, judged_ms)
-    costs = costs_of(tables, log)
+    costs = costs_of(tables, log.lines)
     for at_ms in range(-(-EPOCH_MS // HOUR_MS) * HOUR_MS, judged_ms + 1, HOUR_MS):
-        found |= {rule for rule, names in in_time(costs, at_ms).items() if names}
+        found |= {rule for rule, names in in_time(costs, alerts, at_ms).items() if names}
         found |= {rule for rule in ("owner_coverage", "unallocated") if BY_HOUR[rule](costs, at_ms, {})}
     found |= {each.rule for each in of_jobs(log, tables, judged_ms)}
     found |= budget_rules(log, tables, judged_ms)

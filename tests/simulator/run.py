@@ -221,11 +221,12 @@ class Run(Lives):
         got = stored_tables(self.shelf, self.log, books)
         found = table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
         found += sums_differences(self.shelf, shards)
+        alerts = expected_alerts(self.script, self.log, self.last_tick_ms) if self._clocks_agreed else {}
         if self.mailbox is not None and self.judged_ms is not None:
             tables = expected_tables(self.script, self.log, self.judged_ms)
             is_on_time = self.script.gap is None and self._clocks_agreed
             if self._clocks_agreed:
-                found += hour_differences(self.shelf, self.log, tables, self.judged_ms)
+                found += hour_differences(self.shelf, self.log, tables, alerts.values(), self.judged_ms)
             found += receipt_differences(
                 self.shelf, tables, self.mailbox, self.judged_ms, is_on_time=is_on_time
             )
@@ -240,8 +241,7 @@ class Run(Lives):
         if self.world.ahead_ms > _AHEAD_AT_MOST_MS:
             found.append(f"a worker took it to be {self.world.ahead_ms} ms later than it is")
         if self._clocks_agreed:
-            want = expected_alerts(self.script, self.log, self.last_tick_ms)
-            found += alert_differences(stored_alerts(self.shelf), want)
+            found += alert_differences(stored_alerts(self.shelf), alerts)
         return found
 
     @property

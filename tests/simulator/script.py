@@ -15,6 +15,7 @@ from streams.topics import REFERENCE_TOPICS
 from tests.oracle.model import DAY_MS, HOUR_MS, MINUTE_MS, Json, Line
 from tests.simulator.log import Written
 from tests.simulator.rare_stories import rare_stories
+from tests.simulator.sampled_jobs import sampled_jobs
 from tests.simulator.spenders import spending
 from tests.simulator.values import Fleet, is_future, numbers, poison
 from tests.simulator.world import EPOCH_MS
@@ -67,6 +68,8 @@ def write_script(rng: random.Random) -> Script:
         remembers_hours = settings.job_horizon_ms == DAY_MS
         written += _in_time(spending(own, span_ms, remembers_hours=remembers_hours), partitions)
     written += _in_time(rare_stories(own, span_ms, settings.job_horizon_ms), partitions)
+    if has_budgets and settings.job_horizon_ms == DAY_MS:  # events of more than an hour ago are taken
+        written += _in_time(sampled_jobs(own), partitions)
     written.sort(key=lambda one: one.append_ms)
     written += _after_gap(written, gap)
     return Script(settings, partitions, written, gap, has_budgets)

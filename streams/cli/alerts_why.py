@@ -128,12 +128,16 @@ def _facts(store: Reader, job: dict[str, Any], at_ms: int) -> Any:
     asked: dict[str, Any] = {"job": job["job_id"], "at_ms": at_ms}
     expected: list[dict[str, Any]] = store.records(sql.EXPECTED, **asked)
     expected = [row for row in expected if row["usd_per_hour"]]
+    in_rates = {int(row["window_ms"]): int(row["paid_ms"]) for row in expected}
+    ledger: list[dict[str, Any]] = store.records(sql.PAID, **asked)
+    in_ledger = {int(row["window_ms"]): int(row["paid_ms"]) for row in ledger}
     return JobRows(
         at_ms=at_ms,
         job=job,
         rates=next(iter(store.records(sql.RATES, **asked)), None),
         expected={int(row["window_ms"]): float(row["usd_per_hour"]) for row in expected},
-        paid_ms={int(row["window_ms"]): int(row["paid_ms"]) for row in expected},
+        # Rates are stored from the first tick with the job on, the ledger is up to the last accrual, which may be a minute ago.
+        paid_ms={window_ms: max(ms, in_ledger.get(window_ms, 0)) for window_ms, ms in in_rates.items()},
         ledger=store.records(sql.LEDGER, **asked)[0],
         usage=store.records(sql.USAGE, **asked)[0],
         attempts=store.records(sql.ATTEMPTS, **asked)[0],

@@ -25,7 +25,7 @@ def event(topic: str, minute: float, **value: object) -> str:
 
 
 #: Ten dollars an hour are expected of each job. From minute 60 on `hot` costs eighty, `quiet` as well, but it is silenced,
-#: and `calm` costs twelve. `hot` is acknowledged at minute 80.
+#: and `calm` costs twelve. `hot` is acknowledged at minute 80. `late` has cost eighty since minute 0, which nobody knew before.
 LINES = [
     event("prices", 0, sku="g", component="gpu", usd="10", per="gpu_hour", effective_ms=0),
     event("controls", 0, kind="silence", name="night", job_id="quiet", by="web.token", comment="\x1b[31m"),
@@ -36,6 +36,7 @@ LINES = [
     event("jobs", 60, job_id="hot", type="scaled", gpu_count=8),
     event("jobs", 60, job_id="quiet", type="scaled", gpu_count=8),
     event("jobs", 60, job_id="calm", type="scaled", gpu_count=1.2),
+    event("jobs", 0, job_id="late", type="started", gpu_count=8, owner="ada", expected_usd_per_hour="10"),
     *(event("jobs", minute, job_id="hot", type="heartbeat") for minute in range(61, 79)),
     event("jobs", 90, job_id="calm", type="heartbeat"),
 ]
@@ -76,6 +77,14 @@ def test_a_job_that_burns_is_past_its_threshold_and_one_that_does_not_is_short_o
     assert rule(calm, "burn_fast", 1)["share"] == pytest.approx(0.2, rel=0.01)
     assert not any(each["holds"] for each in calm["rules"])
     assert calm["messages"] == []
+
+
+def test_dollars_of_the_time_before_anybody_knew_of_the_job_count(data: Path) -> None:
+    late = why(data, "late", "--at", "2026-03-01T01:15:00")
+    assert rule(late, "burn_sustained", 2)["value"] == pytest.approx(
+        70, rel=0.01
+    )  # of the hour, not of 15 min
+    assert rule(late, "burn_drift", 2)["value"] == pytest.approx(70 * 1.25, rel=0.01)
 
 
 def test_a_silence_is_named_and_so_is_a_rule_that_comes_first(data: Path) -> None:

@@ -57,6 +57,19 @@ FROM
     WHERE usd > 0
 )
 GROUP BY window_ms ORDER BY window_ms"""
+#: The paid time of the job's ledger in a window: no rates are stored of the time before a worker had the job's events.
+PAID: Final = """
+SELECT window_ms,
+       sum(greatest(0, least(until_ms, {at_ms:Int64}) - greatest(from_ms, {at_ms:Int64} - window_ms))) AS paid_ms
+FROM
+(
+    SELECT toInt64(toUnixTimestamp(hour)) * 1000 AS hour_ms, hour_ms + since_ms AS from_ms, hour_ms + to_ms AS until_ms
+    FROM job_hours FINAL
+    ARRAY JOIN wall_clock_from_ms AS since_ms, wall_clock_until_ms AS to_ms
+    WHERE job_id = {job:String} AND hour > toDateTime(intDiv({at_ms:Int64}, 1000), 'UTC') - INTERVAL 7 HOUR
+)
+ARRAY JOIN [toInt64(300000), 900000, 3600000, 21600000] AS window_ms
+GROUP BY window_ms ORDER BY window_ms"""
 _MINUTES: Final = "minute <= toDateTime(intDiv({at_ms:Int64}, 1000), 'UTC')"
 _WITHIN: Final = "minute > toDateTime(intDiv({at_ms:Int64}, 1000), 'UTC') - INTERVAL"
 LEDGER: Final = f"""

@@ -66,6 +66,11 @@ class _Job:
     split_s: int | None  # preempted and started again here
 
 
+def length_ms(seconds: int) -> int:
+    """From the first event of a fleet to the end of the last job that has one."""
+    return DAY_AFTER_MS + (START_SPREAD_S + seconds) * 1000
+
+
 @dataclass
 class Fleet:
     """`jobs` jobs of `seconds` s each, a sample a second: a bit more than jobs x seconds events."""
@@ -73,20 +78,21 @@ class Fleet:
     seed: int
     jobs: int
     seconds: int
+    begin_ms: int = BEGIN_MS
     _number: int = 0
     _due: dict[int, list[Event]] = field(default_factory=dict)  # by second of arrival
 
     @property
     def as_of_ms(self) -> int:
         """What goes on is paid up to here."""
-        return BEGIN_MS + DAY_AFTER_MS + (START_SPREAD_S + self.seconds + 120) * 1000
+        return self.begin_ms + length_ms(self.seconds) + 2 * MINUTE_MS
 
     def events(self) -> Iterator[Event]:
         """All of them, in the order of their arrival."""
         rng = random.Random(self.seed)
         for sku, component, usd, per, named in _SKUS:
             price = {"component": component, "usd": usd, "per": per, "effective_ms": 0, **named}
-            yield self._event("prices", f"{sku}@0", BEGIN_MS, sku=sku, **price)
+            yield self._event("prices", f"{sku}@0", self.begin_ms, sku=sku, **price)
         half = self.jobs // 2
         yield from self._day(rng, range(half), 0)
         yield from self._day(rng, range(half, self.jobs), DAY_AFTER_MS // 1000)
@@ -109,7 +115,7 @@ class Fleet:
                     yield Event(event.topic, event.key, rng.choice(_BROKEN))
         if base_s:  # stragglers of the day before: too late in their partitions
             for job_id in (f"job-{rng.randrange(self.jobs // 2):04}" for _ in range(20)):
-                yield self._event("jobs", job_id, BEGIN_MS, job_id=job_id, type="heartbeat")
+                yield self._event("jobs", job_id, self.begin_ms, job_id=job_id, type="heartbeat")
 
     def _job(self, rng: random.Random, number: int, base_s: int) -> _Job:
         fields = {
@@ -141,7 +147,7 @@ class Fleet:
                 ("h100", "H100", self.seconds // 2, 0.5),
                 ("a100x", "A100", base_s + self.seconds // 3, 0.8),
             ):
-                effective_ms = BEGIN_MS + effective_s * 1000 + 345
+                effective_ms = self.begin_ms + effective_s * 1000 + 345
                 price = {"component": "gpu", "usd": "5.5", "per": "gpu_hour", "gpu_type": gpu_type}
                 at_s = base_s + int((end_s - base_s) * arrives)
                 key = f"{sku}@{effective_ms}"
@@ -167,13 +173,13 @@ class Fleet:
             self._tell(end_s, job, delay_s=rng.choice((0, 0, 40)), attempt=attempt, type=kind)
 
     def _tell(self, at_s: int, job: _Job, delay_s: int = 0, **value: Any) -> None:
-        event = self._event("jobs", job.job_id, BEGIN_MS + at_s * 1000, job_id=job.job_id, **value)
+        event = self._event("jobs", job.job_id, self.begin_ms + at_s * 1000, job_id=job.job_id, **value)
         self._later(max(at_s, 0) + delay_s, event)
 
     def _live(self, rng: random.Random, job: _Job, second: int) -> None:
         """One second of a job: its sample, and now and then amounts."""
         attempt = 2 if job.split_s is not None and second >= job.split_s else 1
-        time_ms = BEGIN_MS + second * 1000 + rng.randrange(1000)
+        time_ms = self.begin_ms + second * 1000 + rng.randrange(1000)
         dice = rng.random()
         delay_s = 0 if dice > 0.05 else rng.randrange(1, 100) if dice > 0.002 else rng.randrange(660, 900)
         ratios = [rng.randrange(1001) / 1000 for _ in job.gpus]
@@ -202,7 +208,7 @@ class Fleet:
             self._later(second, event)
 
     def _at(self, second: int, topic: str, key: str, /, **value: Any) -> None:
-        self._later(second, self._event(topic, key, BEGIN_MS + second * 1000, **value))
+        self._later(second, self._event(topic, key, self.begin_ms + second * 1000, **value))
 
     def _later(self, second: int, event: Event) -> None:
         self._due.setdefault(second, []).append(event)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -19,15 +19,26 @@ from tests.oracle.model import Line
 
 _BURST: Final = 200
 _PATIENCE_S: Final = 120.0
+_BY_THE_CLOCK: Final = 0  # as librdkafka has it
 Place = tuple[str, int]  # topic without prefix, partition
 
 
 class Feed(threading.Thread):
-    """Publishes events `per_s` a second (0: as fast as it goes), keyed, by Java's partitioner."""
+    """Publishes events `per_s` a second (0: as fast as it goes), keyed, by Java's partitioner.
 
-    def __init__(self, kafka: KafkaSettings, events: Iterable[Event], per_s: float) -> None:
+    With `now_ms` they are appended when it says, where topics keep given times.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        events: Iterable[Event],
+        per_s: float,
+        now_ms: Callable[[], int] = lambda: _BY_THE_CLOCK,
+    ) -> None:
         super().__init__(daemon=True)
         self._kafka = kafka
+        self._now_ms = now_ms
         self._events = events
         self.per_s = per_s
         self.sent = 0
@@ -55,6 +66,7 @@ class Feed(threading.Thread):
                         event.value,
                         event.key,
                         on_delivery=self._delivered,
+                        timestamp=self._now_ms(),
                     )
                 except BufferError:
                     producer.poll(0.1)

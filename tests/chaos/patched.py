@@ -1,32 +1,46 @@
 """A worker with a guard taken out or a fault put in: `python -m tests.chaos.patched NAME[,NAME...] worker`.
 
-Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`, `audit_dies`.
-It must not be used outside tests; none of this is a switch of the product.
+Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`, `audit_dies`,
+`lose_messages`.
+Neither: `own_present`, which moves a worker to another time. It must not be used outside tests; none of this is a switch of the product.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import random
 import sys
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, Final
 
 from aiokafka import TopicPartition
 from faust.types import TP
 
 from sinks.snapshots import Chain, Snapshots
+from streams.config.settings import KafkaSettings
+from streams.engine.alerts.alert import Alert
 from streams.engine.batch import LogBatch
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import Shard
+from streams.notify.notifier import Notifier
 from streams.selfcheck.audit.live import LiveAudit
+from streams.transport import admin
+from streams.transport.admin import TopicState
 from streams.transport.consumer import Consumer
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.shards.shard_manager import ShardManager
+from tests.chaos.present import BEHIND, PAID_UNTIL_MS
 
 _LOST_RATIO: Final = 0.03
 _COMMITS_LOST_RATIO: Final = 0.5
 _STALE_RATIO: Final = 0.5
+#: What a worker says of topics that keep given append times.
+_GIVEN_TIMES: Final = "message.timestamp.type=CreateTime, expected LogAppendTime"
 
 _offer, _fold, _take, _load, _heads = (
     Sequencer.offer,
@@ -127,6 +141,21 @@ def stale_snapshots() -> None:
     _set(Snapshots, "_heads", heads)
 
 
+def lose_messages() -> None:
+    """What shard 0 tells, all alerts across jobs and receipts, is stored and never sent."""
+    offer_all, resume_all = Notifier.offer, Notifier.resume
+
+    def offer(self: Notifier, alerts: Iterable[Alert], shard: int) -> None:
+        if shard != SHARD:
+            offer_all(self, alerts, shard)
+
+    def resume(self: Notifier, shards: Iterable[int]) -> None:
+        resume_all(self, [shard for shard in shards if shard != SHARD])
+
+    _set(Notifier, "offer", offer)
+    _set(Notifier, "resume", resume)
+
+
 def audit_dies() -> None:
     """A task that nobody's work waits for ends with a fault, once there is something to audit."""
 
@@ -136,6 +165,22 @@ def audit_dies() -> None:
         raise LookupError("no such row")
 
     _set(LiveAudit, "run", run)
+
+
+def own_present() -> None:
+    """Take it to be earlier than it is, and records to be appended when their producer says; pay up to an instant only."""
+    behind_ns = int(os.environ.get(BEHIND, "0")) * 1_000_000
+    time_ns, faults, accrue_until_ms = time.time_ns, admin.faults, LogTime.accrue_until_ms
+
+    def faults_but_one(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> list[str]:
+        return [each for each in faults(kafka, states) if not each.endswith(_GIVEN_TIMES)]
+
+    def accrue_until(self: LogTime) -> int:
+        return min(accrue_until_ms(self), PAID_UNTIL_MS)
+
+    time.time_ns = lambda: time_ns() - behind_ns
+    _set(admin, "faults", faults_but_one)
+    _set(LogTime, "accrue_until_ms", accrue_until)
 
 
 PATCHES: Final[dict[str, Callable[[], None]]] = {
@@ -148,11 +193,13 @@ PATCHES: Final[dict[str, Callable[[], None]]] = {
         lose_commits,
         stale_snapshots,
         audit_dies,
+        lose_messages,
+        own_present,
     )
 }
 
 
-def _set(owner: type, name: str, function: Callable[..., Any]) -> None:
+def _set(owner: type | ModuleType, name: str, function: Callable[..., Any]) -> None:
     assert hasattr(owner, name), f"{owner.__name__}.{name} is gone: the patch would change nothing"
     was, now = (_shape(each) for each in (getattr(owner, name), function))
     assert was == now, (
@@ -165,14 +212,14 @@ def _shape(function: Callable[..., Any]) -> list[tuple[str, str]]:
     return [(each.name, each.kind.name) for each in inspect.signature(function).parameters.values()]
 
 
-def main() -> None:
+def main(words: Sequence[str]) -> None:
     """Patch, then be the command."""
-    for name in filter(None, sys.argv[1].split(",")):
+    for name in filter(None, words[0].split(",")):
         PATCHES[name]()
     from streams.cli.main import main as command
 
-    command(sys.argv[2:])
+    command(words[1:])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -28,7 +28,10 @@ class Plan:
     restart_after_s: float | None = None
     module: tuple[str, ...] = ("streams.cli.main",)
     env: dict[str, str] = field(default_factory=dict)
-    has_budgets: bool = False  # a run waits for the last look at them, and takes five minutes at least
+    # Whether budgets, rules across jobs and receipts are judged, too. The run has a present of its own then, and so many seconds
+    # after it begins a week ends: everything must be sent by then.
+    has_budgets: bool = False
+    lead_s: float = 240.0
 
 
 @dataclass
@@ -43,6 +46,7 @@ class Report:
     drained: bool = True
     exits: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)  # messages by rule or type
 
     @property
     def parts_that_differ(self) -> set[str]:
@@ -60,6 +64,7 @@ class Report:
             "rows": f"{self.rows:,}",
             "drained": "yes" if self.drained else "NO",
             "unasked exits": ", ".join(self.exits) or "none",
+            "told": ", ".join(f"{rule} {n}" for rule, n in sorted(self.told.items())) or "nothing asked",
             "differences": str(len(self.differences)),
         }
         text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())

@@ -21,11 +21,13 @@ from streams.config.settings import KafkaSettings
 from streams.notify.webhooks.receiver import Received
 from streams.topics import SHARD_TOPICS
 from streams.transport.admin import connect, create_topics
-from tests.chaos.budgets import budget_differences, records, wait_for_a_look
-from tests.chaos.fleet import Fleet
+from tests.chaos.across_jobs import OwnInbox, Wanted, records, told, wait_until_told
+from tests.chaos.fleet import BEGIN_MS, Fleet, length_ms
+from tests.chaos.hourly import of_the_hour
 from tests.chaos.judged import Judged, judge
 from tests.chaos.log import Feed, Offsets, Place, read_back
 from tests.chaos.plan import Plan, Report
+from tests.chaos.present import PAID_UNTIL_MS, WEEK_END_MS, Present, keep_append_times
 from tests.chaos.stored import (
     money,
     money_of,
@@ -35,15 +37,17 @@ from tests.chaos.stored import (
     stored_refused,
     stored_tables,
 )
-from tests.chaos.workers import Worker, Workers
+from tests.chaos.workers import COMMAND, OWN_PRESENT, Worker, Workers
 from tests.kafka.broker import KafkaBroker, shared_broker
-from tests.kafka.test_alerts_live import SECRET, Inbox
+from tests.kafka.test_alerts_live import SECRET
 from tests.oracle.model import Line, Tables
 from tests.property.compare import differences
 from tests.store_process import StoreProcess
 
-#: Every kind once, then at random.
-_REBALANCED: Final = "Executing _on_partitions_assigned"
+#: Of a run with a present of its own: so long after its hour has ended faults go on, with so many seconds between them.
+_AFTER_HOUR_MS: Final = 45_000
+_LONG_REST_S: Final = (6.0, 15.0)
+_REBALANCED: Final = "shards assigned"
 
 
 class Chaos:
@@ -61,7 +65,6 @@ class Chaos:
         self._directory = directory
         self._say = say
         self._rng = random.Random(plan.seed)
-        self._fleet = Fleet(plan.seed, plan.jobs, plan.seconds)
         prefix = f"c{uuid.uuid4().hex[:8]}."
         self.kafka = KafkaSettings(
             bootstrap_servers=self.broker.bootstrap_servers,
@@ -71,30 +74,45 @@ class Chaos:
         )
         self.report = Report()
         self._received: list[Received] = []
-        self._begun_ms = time.time_ns() // 1_000_000
+        self._present = Present(plan.lead_s) if plan.has_budgets else None
+        begun_ms = BEGIN_MS + length_ms(plan.seconds) if self._present is None else self._present.begun_ms
+        self._fleet = Fleet(plan.seed, plan.jobs, plan.seconds, begun_ms - length_ms(plan.seconds))
+        #: What goes on is paid up to here.
+        self._as_of_ms = self._fleet.as_of_ms if self._present is None else PAID_UNTIL_MS
 
     def go(self) -> Report:
         """Feed, disturb, drain, stop, compare."""
         create_topics(self.kafka, connect(self.kafka))
-        with StoreProcess(self._directory / "store") as front, Inbox() as inbox:
-            self._received = inbox.received
+        with StoreProcess(self._directory / "store") as front:
             env = worker_env(self.kafka, front.url, self.plan.session_timeout_ms)
-            env |= {"TRAINFARE_METER_AS_OF_MS": str(self._fleet.as_of_ms), **self.plan.env}
-            if self.plan.has_budgets:
-                env |= {
-                    "TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET,
-                    "TRAINFARE_ALERTS_ALLOW_HOSTS": inbox.receiver.host_port,
-                    "TRAINFARE_ALERTS_DEFAULT_WEBHOOK": inbox.receiver.url,
-                }
-            with Workers(self._directory, env, self.plan.module) as workers:
-                self._run(workers, front)
+            env |= self.plan.env
+            if self._present is None:
+                env["TRAINFARE_METER_AS_OF_MS"] = str(self._as_of_ms)
+                with Workers(self._directory, env, self.plan.module) as workers:
+                    self._run(workers, front, Feed(self.kafka, self._fleet.events(), self.plan.per_s))
+            else:
+                self._go_in(self._present, front, env)
         return self.report
 
-    def _run(self, workers: Workers, front: StoreProcess) -> None:
-        events = self._fleet.events()
-        if self.plan.has_budgets:
-            events = chain(records(), events)
-        feed = Feed(self.kafka, events, self.plan.per_s)
+    def _go_in(self, present: Present, front: StoreProcess, env: dict[str, str]) -> None:
+        """Run in a present of its own, with somebody to tell."""
+        keep_append_times(self.kafka, connect(self.kafka))
+        fleet = self._fleet
+        events = chain(records(fleet.begin_ms), fleet.events(), of_the_hour(present.begun_ms))
+        with OwnInbox(present) as inbox:
+            self._received = inbox.received
+            Workers.load()
+            present.begin()
+            env |= present.env | {
+                "TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET,
+                "TRAINFARE_ALERTS_ALLOW_HOSTS": inbox.receiver.host_port,
+                "TRAINFARE_ALERTS_DEFAULT_WEBHOOK": inbox.receiver.url,
+            }
+            module = _in_own_present(self.plan.module)
+            with Workers(self._directory, env, module) as workers:
+                self._run(workers, front, Feed(self.kafka, events, self.plan.per_s, present.now_ms))
+
+    def _run(self, workers: Workers, front: StoreProcess, feed: Feed) -> None:
         offsets = Offsets(self.kafka)
         for _ in range(2):
             workers.start()
@@ -103,18 +121,32 @@ class Chaos:
         feed.start()
         first = list(self.plan.kinds)
         self._rng.shuffle(first)
-        while len(self.report.cycles) < self.plan.cycles:
-            time.sleep(self._rng.uniform(*self.plan.rest_s))
+        while (is_planned := len(self.report.cycles) < self.plan.cycles) or self._waits_for_the_hour():
+            if not is_planned:
+                feed.per_s = 0
+            self._check_in_time(feed)
+            time.sleep(self._rng.uniform(*(self.plan.rest_s if is_planned else _LONG_REST_S)))
             kind = first.pop() if first else self._rng.choice(self.plan.kinds)
             self._say(f"{time.monotonic() - begin_s:5.0f} s {kind:<17} sent {feed.sent:,}")
             self.disturb(kind, workers, front)
             self._replace_the_dead(workers)
         feed.per_s = 0
         feed.join()
+        self._check_in_time(feed)
         assert feed.fault is None, feed.fault
         self._say(f"{time.monotonic() - begin_s:5.0f} s all {feed.sent:,} sent")
         self._settle(workers, front, offsets, begin_s)
         offsets.close()
+
+    def _waits_for_the_hour(self) -> bool:
+        return self._present is not None and self._present.now_ms() < WEEK_END_MS + _AFTER_HOUR_MS
+
+    def _check_in_time(self, feed: Feed) -> None:
+        """What is sent after the hour has ended is not judged with it."""
+        if self._present is not None and feed.is_alive() and self._present.now_ms() > WEEK_END_MS:
+            raise AssertionError(
+                f"the hour ended before all was sent: this machine needs more than lead_s={self.plan.lead_s:g}"
+            )
 
     # -- faults --------------------------------------------------------------------------------------------
 
@@ -172,7 +204,7 @@ class Chaos:
 
     def _settle(self, workers: Workers, front: StoreProcess, offsets: Offsets, begin_s: float) -> None:
         log = read_back(self.kafka)
-        judged = judge(log, self._fleet.as_of_ms)
+        judged = judge(log, self._as_of_ms)
         store = ClickHouseStore(front.target())
         try:
             deadline_s = time.monotonic() + self.plan.patience_s
@@ -190,8 +222,12 @@ class Chaos:
                         self._terminate(worker)
                         workers.start()
                 self._replace_the_dead(workers)
-            if self.plan.has_budgets:
-                wait_for_a_look(store, self._begun_ms)
+            if self._present is not None:
+                wanted = Wanted(judged.tables, log["prices", 0], self.plan.seconds, self._present.begun_ms)
+                found = wait_until_told(store, self._received, wanted, self.plan.patience_s)
+                self.report.differences += found
+                self.report.told = told(self._received)
+                self._replace_the_dead(workers)
             self.report.events = judged.events
             self.report.seconds = time.monotonic() - begin_s
             last = workers.alive
@@ -208,7 +244,7 @@ class Chaos:
     def _compare(self, store: ClickHouseStore, log: Mapping[Place, list[Line]], judged: Judged) -> None:
         found = stored_tables(store)
         self.report.rows = _rows(found)
-        self.report.differences = differences(found, judged.tables, counts=False)
+        self.report.differences += differences(found, judged.tables, counts=False)
         if (dead := stored_dead(store)) != judged.dead:
             wrong = {place for place, _ in dead.items() ^ judged.dead.items()}
             self._differ(f"dead letters differ at {sorted(wrong)[:5]} of {len(wrong)}")
@@ -222,10 +258,6 @@ class Chaos:
         refused = judged.counts.too_late + judged.counts.dead_lettered
         if (got := stored_refused(store)) != refused:
             self._differ(f"counts of dead letters: got {got}, want {refused}")
-
-        if self.plan.has_budgets:
-            tables, as_of_ms = judged.tables, self._fleet.as_of_ms
-            self.report.differences += budget_differences(store, tables, as_of_ms, self._received)
 
     def _differ(self, words: str) -> None:
         self.report.differences.append(words)
@@ -248,6 +280,12 @@ def worker_env(kafka: KafkaSettings, store_url: str, session_timeout_ms: int | N
     }
 
 
+def _in_own_present(module: tuple[str, ...]) -> tuple[str, ...]:
+    """The same with a present of its own."""
+    patched, own = OWN_PRESENT
+    return OWN_PRESENT if module == COMMAND else (patched, f"{own},{module[1]}")
+
+
 def _rows(tables: Tables) -> int:
     return sum(len(getattr(tables, part)) for part in ("ledger", "usage", "nodes", "jobs", "attempts"))
 
@@ -259,7 +297,10 @@ def main() -> None:
     parser.add_argument("--cycles", type=int, default=7)
     parser.add_argument("--per-s", type=float, default=1_500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--budgets", action="store_true", help="judge budgets, too")
+    parser.add_argument(
+        "--budgets", action="store_true", help="judge budgets, rules across jobs and receipts, too"
+    )
+    parser.add_argument("--lead-s", type=float, default=240, help="with --budgets: within which all is sent")
     parser.add_argument("--patched", default="", help="names of patches of tests.chaos.patched, with commas")
     parser.add_argument("--keep", type=Path, help="a directory for logs and the store")
     given = parser.parse_args()
@@ -272,6 +313,7 @@ def main() -> None:
         given.seed,
         module=module,
         has_budgets=given.budgets,
+        lead_s=given.lead_s,
     )
     directory = given.keep or Path(tempfile.mkdtemp(prefix="trainfare-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)

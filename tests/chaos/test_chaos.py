@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.across_jobs import LEAST
 from tests.chaos.files import ChaosOfFiles, audited, unseen
 from tests.chaos.plan import Plan, Report
 from tests.chaos.run import Chaos
@@ -93,17 +94,37 @@ def test_one_line_of_defence_is_enough(patches: tuple[str, ...], tmp_path: Path)
     assert_exact(run(plan, tmp_path, *patches))
 
 
-@pytest.mark.long
-@pytest.mark.timeout(1_200)
-def test_budgets_are_told_once_whatever_befalls_the_workers(tmp_path: Path) -> None:
-    assert_exact(run(Plan(jobs=16, seconds=400, cycles=5, per_s=1_500, has_budgets=True), tmp_path))
+# Budgets, rules across jobs and receipts, until after an hour, a day and a week have ended.
+TOLD = Plan(jobs=16, seconds=400, cycles=5, per_s=1_500, patience_s=300, has_budgets=True)
+
+
+def assert_told(report: Report) -> None:
+    """Of each there was something to tell."""
+    assert not LEAST - report.told.keys(), report
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1_800)
+@pytest.mark.timeout(1_500)
+def test_rules_across_jobs_and_receipts_are_told_once_whatever_befalls_the_workers(tmp_path: Path) -> None:
+    report = run(TOLD, tmp_path)
+    assert_exact(report)
+    assert_told(report)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_500)
+def test_messages_that_nobody_sends_are_missed(tmp_path: Path) -> None:
+    report = run(replace(TOLD, patience_s=60), tmp_path, "lose_messages")
+    assert any("was not sent" in words for words in report.differences), report
+    assert any("has no receipt" in words or "stored and not sent" in words for words in report.differences)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2_700)
 def test_a_million_events_and_thirty_faults(tmp_path: Path) -> None:
-    plan = Plan(jobs=310, seconds=3_200, cycles=30, per_s=4_500, patience_s=300, has_budgets=True)
+    plan = replace(TOLD, jobs=310, seconds=3_200, cycles=30, per_s=4_500, lead_s=900)
     report = run(plan, tmp_path)
     assert_exact(report)
+    assert_told(report)
     assert report.events >= 1_000_000
     assert len(report.cycles) >= 25

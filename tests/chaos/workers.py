@@ -21,6 +21,8 @@ from tests.forked import FORKER, Forked
 ROOT: Final = Path(__file__).parents[2]
 STOP_TIMEOUT_S: Final = 30.0
 COMMAND: Final = ("streams.cli.main",)
+OWN_PRESENT: Final = ("tests.chaos.patched", "own_present")
+_LOAD_TIMEOUT_S: Final = 300.0
 _READY: Final = "shard begins"
 
 
@@ -103,8 +105,9 @@ class Workers:
         return worker
 
     def _process(self, env: dict[str, str], log: Path) -> subprocess.Popen[bytes] | Forked:
-        if self.module == COMMAND:
-            return FORKER.start("streams.cli.main:main", "worker", env=env, cwd=ROOT, out=log, err=log)
+        module, *words = self.module
+        if self.module in (COMMAND, OWN_PRESENT):
+            return FORKER.start(f"{module}:main", *words, "worker", env=env, cwd=ROOT, out=log, err=log)
         with log.open("wb") as out:
             return subprocess.Popen(
                 [sys.executable, "-m", *self.module, "worker"],
@@ -114,6 +117,13 @@ class Workers:
                 stderr=out,
                 start_new_session=True,
             )
+
+    @staticmethod
+    def load() -> None:
+        """Let what forks load the product now, which can take minutes on a machine that is busy."""
+        FORKER.run(
+            "streams.cli.main:main", "--version", env=dict(os.environ), cwd=ROOT, timeout_s=_LOAD_TIMEOUT_S
+        )
 
     @property
     def alive(self) -> list[Worker]:

@@ -42,6 +42,7 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     "dcgm": Known("GPU use from dcgm-exporter, node by node", "dcgm"),
     "gcp-flow-logs": Known("the same of Google Cloud", "flow_logs.gcp", reads_files=True),
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
+    "mlflow": Known("runs of an MLflow server, with costs written back", "mlflow"),
     "kubernetes": Known("jobs and nodes of Kubernetes, from its API server", "kubernetes"),
     "ray": Known("jobs of a Ray cluster, from its dashboard", "ray"),
     "s3-access-logs": Known(

@@ -19,6 +19,7 @@ from tests.collect.dcgm_world import DcgmWorld
 from tests.collect.flow_logs.world import aws_world, azure_world, gcp_world
 from tests.collect.kafka.world import RelayWorld
 from tests.collect.kubernetes.world import KubernetesWorld
+from tests.collect.mlflow.world import MlflowWorld
 from tests.collect.ray.world import RayWorld
 from tests.collect.s3_access_logs.world import s3_world
 from tests.collect.slurm.world import SlurmWorld
@@ -31,6 +32,7 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "dcgm": DcgmWorld,
     "gcp-flow-logs": gcp_world,
     "kafka": RelayWorld,
+    "mlflow": MlflowWorld,
     "ray": RayWorld,
     "s3-access-logs": s3_world,
     "kubernetes": KubernetesWorld,

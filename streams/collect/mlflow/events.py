@@ -1,0 +1,237 @@
+"""Makes events of what MLflow says about a run. Pure functions: equal answers give equal events.
+
+MLflow keeps one start and one end of a run: that it was resumed is seen by a poll, so a later attempt begins there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.events import PRICE_FIELDS
+from streams.collect.collector import CollectedEvent
+from streams.collect.mlflow.options import Options
+from streams.collect.mlflow.progress import KnownRun
+from streams.collect.mlflow.records import ENDS, MlflowRun
+from streams.topics import Topic
+
+JOB_ID: Final = "trainfare.job_id"
+#: Metrics that the collector writes itself.
+COSTS: Final = ("cost_usd", "usd_per_hour", "lost_usd")
+_SYSTEM: Final = "system/"
+_NAMES_AT_MOST: Final = 64
+_NAME_BYTES: Final = 256
+#: Clocks of trainings may be ahead of ours by this; the meter bears as much.
+_AHEAD_MS: Final = 240_000
+
+
+class RunNews(NamedTuple):
+    """The new events of a run, and what is known of it now."""
+
+    events: list[CollectedEvent]
+    run: KnownRun
+
+
+class PollTimes(NamedTuple):
+    """When MLflow was read before (0: never) and when now, and since when runs count; ms."""
+
+    before_ms: int
+    now_ms: int
+    since_ms: int
+
+
+def job_id_of(run: MlflowRun, options: Options) -> str:
+    """Return the job that a run is, or belongs to.
+
+    Raises:
+        ValueError: The id in its tag is too long.
+    """
+    found = run.tags.get(JOB_ID) or options.job_id_prefix + run.run_id
+    if len(found.encode("utf-8", "replace")) > 200:
+        raise ValueError(f"run {run.run_id}: {JOB_ID} has more than 200 bytes")
+    return found
+
+
+def new_run_events(
+    run: MlflowRun, experiment: str, known: KnownRun | None, times: PollTimes, options: Options
+) -> RunNews:
+    """Return what is new of a run: of one that is a job its life, and of each what its metrics say.
+
+    Raises:
+        ValueError: One of its tags has no meaning.
+    """
+    job_id = job_id_of(run, options)
+    attempt = _attempt_tag(run)
+    events: list[CollectedEvent] = []
+    if JOB_ID in run.tags:
+        found = known or KnownRun(attempt or 1)
+        found = replace(found, ended_ms=0 if run.is_live else max(run.end_ms, 1))
+        described: dict[str, Any] = {"experiment": _text(experiment)} if experiment else {}
+    else:
+        described = _description(run, experiment, options)
+        events, found = _life(
+            run, job_id, known or KnownRun(attempt or 1), known is None, described, times, options
+        )
+    measured = _measures(run, times, options)
+    if measured is not None and _digest(measured) != found.measured:
+        at_ms, fields = max(measured[0], times.since_ms), measured[1]
+        found = replace(found, measured=_digest(measured))
+        type_ = "heartbeat" if run.is_live else "updated"
+        attached = described if JOB_ID in run.tags else {}
+        what = f"{at_ms}.{found.measured}"
+        # An attempt that the tag does not name is the scheduler's business: the meter takes 1.
+        number = attempt if JOB_ID in run.tags else found.attempt
+        events.append(_event(run, job_id, number, type_, at_ms, what, {**attached, **fields}, options))
+    return RunNews(events, found)
+
+
+def _life(
+    run: MlflowRun,
+    job_id: str,
+    known: KnownRun,
+    is_new: bool,
+    described: Mapping[str, Any],
+    times: PollTimes,
+    options: Options,
+) -> tuple[list[CollectedEvent], KnownRun]:
+    """Return the starts and ends of a run that is a job of its own, and its changed description."""
+    events: list[CollectedEvent] = []
+
+    def add(type_: str, at_ms: int, what: str, fields: Mapping[str, Any]) -> None:
+        at_ms = max(at_ms, times.since_ms)
+        events.append(_event(run, job_id, known.attempt, type_, at_ms, what, fields, options))
+
+    if is_new:
+        add("started", run.start_ms, str(run.start_ms), described)
+        known = replace(known, described=_digest(described))
+        if (
+            run.is_live and run.end_ms
+        ):  # it was resumed before it was seen: how it ended is not known any more
+            add("preempted", run.end_ms, str(run.end_ms), {"reason": "unknown"})
+            known = replace(known, ended_ms=run.end_ms)
+    if known.ended_ms and (run.is_live or run.end_ms > known.ended_ms) and not run.is_deleted:
+        # Of one that was resumed and ended between two polls only the end is known.
+        resumed_ms = times.now_ms if run.is_live else min(times.before_ms, run.end_ms)
+        before_ms = known.ended_ms
+        known = replace(known, attempt=known.attempt + 1, ended_ms=0)
+        add("resumed", max(resumed_ms, before_ms + 1), str(before_ms), described)
+        known = replace(known, described=_digest(described))
+    if known.described != _digest(described):
+        known = replace(known, described=_digest(described))
+        add("updated", times.now_ms, f"{times.now_ms}.{known.described}", described)
+    if not known.ended_ms and not run.is_live:
+        type_ = ENDS.get(run.status, "cancelled")  # deleted while it ran
+        end_ms = run.end_ms if run.status in ENDS else times.now_ms
+        add(type_, end_ms, str(end_ms), {"reason": "unknown"} if type_ == "failed" else {})
+        known = replace(known, ended_ms=end_ms)
+    return events, known
+
+
+def _description(run: MlflowRun, experiment: str, options: Options) -> dict[str, Any]:
+    """Return what the tags `trainfare.NAME` and MLflow's own say about a run."""
+    tags = {key.removeprefix("trainfare."): value for key, value in run.tags.items() if value}
+    named = {"owner": tags.get("owner") or tags.get("mlflow.user", ""), "experiment": experiment}
+    for name in ("team", "project", *PRICE_FIELDS):
+        named[name] = tags.get(name, "") if f"trainfare.{name}" in run.tags else options.fields.get(name, "")
+    labels = {
+        "mlflow_run": run.run_id,
+        "mlflow_run_name": run.name,
+        "mlflow_parent": run.tags.get("mlflow.parentRunId", ""),
+    }
+    return {
+        "gpu_count": _gpus(run, options),
+        **{name: _text(text) for name, text in named.items() if text},
+        "labels": {name: _text(text) for name, text in labels.items() if text},
+    }
+
+
+def _gpus(run: MlflowRun, options: Options) -> float | int:
+    text = run.tags.get("trainfare.gpus", "")
+    try:
+        gpus = float(text) if text else options.gpus
+    except ValueError:
+        gpus = -1.0
+    if not 0 <= gpus <= 100_000:
+        raise ValueError(f"run {run.run_id}: trainfare.gpus is no number of GPUs")
+    milli = round(gpus * 1000)
+    return milli // 1000 if milli % 1000 == 0 else milli / 1000
+
+
+def _attempt_tag(run: MlflowRun) -> int | None:
+    text = run.tags.get("trainfare.attempt", "")
+    if text and not (text.isascii() and text.isdigit() and 0 < int(text[:11]) < 2**31):
+        raise ValueError(f"run {run.run_id}: trainfare.attempt is no number from 1")
+    return int(text) if text else None
+
+
+def _measures(run: MlflowRun, times: PollTimes, options: Options) -> tuple[int, dict[str, Any]] | None:
+    """Return quality and progress with their time, that of the newest metric; None where there are none."""
+    newest_ms, step = 0, None
+    quality: dict[str, float] = {}
+    progress: dict[str, float] = {}
+    for name, metric in sorted(run.metrics.items()):
+        is_late = not times.since_ms <= metric.at_ms <= times.now_ms + _AHEAD_MS
+        if name in COSTS or name.startswith(_SYSTEM) or is_late or not _is_fit(name, metric.value):
+            continue
+        if _matches(name, options.progress):
+            progress[name] = metric.value
+        elif _matches(name, options.quality):
+            quality[name] = metric.value
+        else:
+            continue
+        newest_ms = max(newest_ms, metric.at_ms)
+        step = metric.step if step is None else max(step, metric.step)
+    if step is None:
+        return None
+    progress["step"] = step
+    fields = {"quality": _first(quality), "progress": _first(progress)}
+    return newest_ms, {name: found for name, found in fields.items() if found}
+
+
+def _is_fit(name: str, value: float) -> bool:
+    return math.isfinite(value) and 0 < len(name.encode("utf-8", "replace")) <= _NAME_BYTES
+
+
+def _first(values: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(values.items())[:_NAMES_AT_MOST])
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _digest(content: object) -> str:
+    return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=8).hexdigest()
+
+
+def _event(
+    run: MlflowRun,
+    job_id: str,
+    attempt: int | None,
+    type_: str,
+    at_ms: int,
+    what: str,
+    fields: Mapping[str, Any],
+    options: Options,
+) -> CollectedEvent:
+    value = {
+        **fields,
+        "id": f"{run.run_id}.{attempt or 1}.{type_}.{what}",
+        "source": options.source,
+        "time_ms": at_ms,
+        "job_id": job_id,
+        "attempt": attempt or 1,
+        "type": type_,
+    }
+    return CollectedEvent(Topic.JOBS, value)
+
+
+def _text(text: str) -> str:
+    """Return a text that an event may hold: at most 256 bytes."""
+    return text.encode("utf-8", "replace")[:256].decode("utf-8", "ignore")

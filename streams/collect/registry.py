@@ -39,6 +39,7 @@ COLLECTORS: Final[Mapping[str, Known]] = {
         "traffic of nodes, from files of AWS VPC flow logs", "flow_logs.aws", reads_files=True
     ),
     "azure-flow-logs": Known("the same of Azure", "flow_logs.azure", reads_files=True),
+    "azure-ml": Known("training jobs of Azure Machine Learning", "training_jobs.azure", reads_files=True),
     "dcgm": Known("GPU use from dcgm-exporter, node by node", "dcgm"),
     "gcp-flow-logs": Known("the same of Google Cloud", "flow_logs.gcp", reads_files=True),
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
@@ -48,7 +49,9 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     "s3-access-logs": Known(
         "requests to buckets, from files of S3 server access logs", "s3_access_logs", reads_files=True
     ),
+    "sagemaker": Known("training jobs of SageMaker", "training_jobs.sagemaker", reads_files=True),
     "slurm": Known("jobs of Slurm, from squeue and sacct", "slurm"),
+    "vertex-ai": Known("training jobs of Vertex AI", "training_jobs.vertex", reads_files=True),
 }
 
 

@@ -23,12 +23,15 @@ from tests.collect.mlflow.world import MlflowWorld
 from tests.collect.ray.world import RayWorld
 from tests.collect.s3_access_logs.world import s3_world
 from tests.collect.slurm.world import SlurmWorld
+from tests.collect.training_jobs.world import CommandWorld, sagemaker_world, vertex_world
+from tests.collect.training_jobs.world import azure_world as azure_ml_world
 from tests.collect.world import Log, World
 
 #: A new collector joins this suite before it has tests of its own.
 WORLDS: dict[str, Callable[[Path], World]] = {
     "aws-flow-logs": aws_world,
     "azure-flow-logs": azure_world,
+    "azure-ml": azure_ml_world,
     "dcgm": DcgmWorld,
     "gcp-flow-logs": gcp_world,
     "kafka": RelayWorld,
@@ -36,8 +39,11 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "ray": RayWorld,
     "s3-access-logs": s3_world,
     "kubernetes": KubernetesWorld,
+    "sagemaker, files": sagemaker_world,
+    "sagemaker, a command": CommandWorld,
     "slurm 22.05": SlurmWorld,
     "slurm 24.11": partial(SlurmWorld, version="24.11", every=7),
+    "vertex-ai": vertex_world,
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -140,3 +141,31 @@ def _entries(text: bytes, form: type[list[msgspec.Raw] | _Records]) -> Iterator[
         raise UnreadableError("malformed", f"not the JSON that is expected: {fault}") from None
     for entry in found.records if isinstance(found, _Records) else found:
         yield bytes(entry)
+
+
+def json_documents(text: bytes, lists: Collection[str]) -> Iterator[bytes]:
+    """Yield JSON objects that stand one after the other, as a loop of commands prints them.
+
+    Of an array its entries, and of an object with one of these lists the entries of it.
+
+    Raises:
+        UnreadableError: It is no JSON, from some place on.
+    """
+    decoder = json.JSONDecoder(parse_constant=_no_number)
+    try:
+        rest, at = text.decode("utf-8-sig"), 0
+        while at < len(rest):
+            if rest[at] in " \t\r\n":
+                at += 1
+                continue
+            found, at = decoder.raw_decode(rest, at)
+            if isinstance(found, dict):
+                found = next((found[name] for name in lists if isinstance(found.get(name), list)), [found])
+            for entry in found if isinstance(found, list) else [found]:
+                yield msgspec.json.encode(entry)
+    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as fault:
+        raise UnreadableError("malformed", f"not the JSON that is expected: {fault}") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")

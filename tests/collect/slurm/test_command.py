@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams.collect.collector import SourceUnavailableError
-from streams.collect.slurm.command import answer_of
+from streams.collect.command import answer_of
 
 
 def python(code: str) -> list[str]:
@@ -40,7 +40,7 @@ def test_a_failure_is_said_with_what_it_wrote() -> None:
 
 def test_a_command_that_is_not_there_is_named() -> None:
     with pytest.raises(
-        SourceUnavailableError, match=r"^/no/squeue: No such file or directory; name the command"
+        SourceUnavailableError, match=r"^/no/squeue: No such file or directory; name a command"
     ):
         answer_of(["/no/squeue"], timeout_s=1, bytes_at_most=1)
 

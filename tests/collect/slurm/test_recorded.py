@@ -13,8 +13,8 @@ import pytest
 
 from streams.collect.allocations import JobHolder, read_allocations, stored_allocations
 from streams.collect.collector import Position, SourceUnavailableError
+from streams.collect.command import answer_of
 from streams.collect.slurm.collector import SlurmCollector, open_collector
-from streams.collect.slurm.command import answer_of
 from streams.collect.slurm.events import END_TYPES
 from tests.collect.slurm.record import EVIL
 from tests.collect.slurm.world import VERSIONS, SlurmWorld, recorded

@@ -1,0 +1,1 @@
+"""Training jobs of clouds: what their APIs say of a job, from files or commands, as its lifecycle."""

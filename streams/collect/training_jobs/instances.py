@@ -1,0 +1,77 @@
+"""How many GPUs types of instances have, and which. It must not hold prices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+_GIVEN: Final = re.compile(r"([0-9]{1,4})x(\S{1,100})\Z")
+
+
+class InstanceGpus(NamedTuple):
+    """The GPUs of one instance."""
+
+    gpu_count: int
+    gpu_type: str  # empty where there are none
+
+
+NO_GPUS: Final = InstanceGpus(0, "")
+
+_SIZES: Final = ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")
+_KNOWN: Final[dict[str, InstanceGpus]] = {
+    **{f"{family}.{size}": InstanceGpus(1, gpu) for family, gpu in
+       (("g4dn", "T4"), ("g5", "A10G"), ("g6", "L4"), ("g6e", "L40S")) for size in _SIZES},
+    "g4dn.12xlarge": InstanceGpus(4, "T4"),
+    **{f"{family}.{size}": InstanceGpus(count, gpu) for family, gpu in (("g5", "A10G"), ("g6", "L4"), ("g6e", "L40S"))
+       for size, count in (("12xlarge", 4), ("24xlarge", 4), ("48xlarge", 8))},
+    "p3.2xlarge": InstanceGpus(1, "V100"),
+    "p3.8xlarge": InstanceGpus(4, "V100"),
+    "p3.16xlarge": InstanceGpus(8, "V100"),
+    "p3dn.24xlarge": InstanceGpus(8, "V100-32GB"),
+    "p4d.24xlarge": InstanceGpus(8, "A100"),
+    "p4de.24xlarge": InstanceGpus(8, "A100-80GB"),
+    "p5.4xlarge": InstanceGpus(1, "H100"),
+    "p5.48xlarge": InstanceGpus(8, "H100"),
+    "p5e.48xlarge": InstanceGpus(8, "H200"),
+    "p5en.48xlarge": InstanceGpus(8, "H200"),
+    "p6-b200.48xlarge": InstanceGpus(8, "B200"),
+    "standard_nc6s_v3": InstanceGpus(1, "V100"),
+    "standard_nc12s_v3": InstanceGpus(2, "V100"),
+    "standard_nc24s_v3": InstanceGpus(4, "V100"),
+    "standard_nd40rs_v2": InstanceGpus(8, "V100-32GB"),
+    "standard_nc24ads_a100_v4": InstanceGpus(1, "A100-80GB"),
+    "standard_nc48ads_a100_v4": InstanceGpus(2, "A100-80GB"),
+    "standard_nc96ads_a100_v4": InstanceGpus(4, "A100-80GB"),
+    "standard_nd96asr_v4": InstanceGpus(8, "A100"),
+    "standard_nd96amsr_a100_v4": InstanceGpus(8, "A100-80GB"),
+    "standard_nc40ads_h100_v5": InstanceGpus(1, "H100"),
+    "standard_nc80adis_h100_v5": InstanceGpus(2, "H100"),
+    "standard_nd96isr_h100_v5": InstanceGpus(8, "H100"),
+    "standard_nd96isr_h200_v5": InstanceGpus(8, "H200"),
+}  # fmt: skip
+#: Families without GPUs, by the beginning of their names: of AWS, and sizes of Azure.
+_WITHOUT: Final = re.compile(r"(?:[cmrtx]\d|inf|trn|standard_[adefhlm])", re.IGNORECASE)
+
+
+def parsed(text: str) -> InstanceGpus:
+    """Return the GPUs that a text such as `8xH100` names; `0` is none.
+
+    Raises:
+        ValueError: It is no such text.
+    """
+    if text == "0":
+        return NO_GPUS
+    found = _GIVEN.match(text)
+    if found is None or not int(found[1]):
+        raise ValueError(f"{text[:80]!r} are no GPUs, expected e.g. 8xH100, or 0")
+    return InstanceGpus(int(found[1]), found[2])
+
+
+def gpus_of(instance_type: str, given: Mapping[str, str]) -> InstanceGpus | None:
+    """Return the GPUs of a type of instance, by what is given before what is known; None if it is not known."""
+    if instance_type in given:
+        return parsed(given[instance_type])
+    name = instance_type.removeprefix("ml.").lower()
+    found = _KNOWN.get(name)
+    return NO_GPUS if found is None and _WITHOUT.match(name) else found

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from streams.collect.allocations import Allocation, Allocations
 from streams.collect.dcgm.options import Options
-from streams.collect.dcgm.samples import samples_of
 from streams.collect.dcgm.text import TextReader
+from streams.collect.gpu_samples import samples_of
 
 LIMIT_S: Final = 10.0
 _DISTINCT: Final = 400
@@ -158,10 +158,11 @@ def measure(nodes: int, *, seed: int = 1) -> dict[str, float]:
             for node in range(distinct)
         ]
     )
-    options = Options(targets=["http://gpu/metrics"], allocations=None)
+    options = Options(targets=["http://gpu/metrics"])
     begin_s = time.thread_time()
     events = sum(
-        len(samples_of(reader.read(text), "gpu", 0, options, allocations)) for text in _again(texts, nodes)
+        len(samples_of(reader.read(text), "gpu", 0, options, "dcgm", allocations))
+        for text in _again(texts, nodes)
     )
     return {
         "nodes": nodes,

@@ -63,7 +63,8 @@ def answer_of(
                 os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode:
-        said = complaint.decode("utf-8", "replace").strip().splitlines()
+        # Some complain where their answer should be.
+        said = (complaint or answer[:_COMPLAINT_BYTES]).decode("utf-8", "replace").strip().splitlines()
         raise SourceUnavailableError(
             f"{name} failed ({process.returncode}): {visible(' '.join(said[:3])[:300])}"
         )

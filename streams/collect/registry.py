@@ -40,11 +40,12 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     ),
     "azure-flow-logs": Known("the same of Azure", "flow_logs.azure", reads_files=True),
     "azure-ml": Known("training jobs of Azure Machine Learning", "training_jobs.azure", reads_files=True),
-    "dcgm": Known("GPU use from dcgm-exporter, node by node", "dcgm"),
+    "dcgm": Known("GPU use from exporters of NVIDIA and AMD, node by node", "dcgm"),
     "gcp-flow-logs": Known("the same of Google Cloud", "flow_logs.gcp", reads_files=True),
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
     "mlflow": Known("runs of an MLflow server, with costs written back", "mlflow"),
     "kubernetes": Known("jobs and nodes of Kubernetes, from its API server", "kubernetes"),
+    "nvidia-smi": Known("GPU use of one node from nvidia-smi", "nvidia_smi"),
     "ray": Known("jobs of a Ray cluster, from its dashboard", "ray"),
     "s3-access-logs": Known(
         "requests to buckets, from files of S3 server access logs", "s3_access_logs", reads_files=True

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from streams.collect.dcgm.text import GpuReading
+from streams.collect.gpu_samples import GpuReading
 
 #: Metrics of one meaning, the better ones first, with divisors.
 _MEASURES: Final = {

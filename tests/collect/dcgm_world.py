@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class DcgmWorld:
     """n1 belongs to one job; of n2 the first GPU to another, the second to nobody."""
 
     states = 6
+    text: Callable[[str, int], str] = staticmethod(text)
 
     def __init__(self, directory: Path) -> None:
         self._state = 0
@@ -51,7 +53,7 @@ class DcgmWorld:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = text(self.path.split("/")[1], world._state).encode()
+                body = world.text(self.path.split("/")[1], world._state).encode()
                 self.send_response(503 if world._is_away else 200)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()

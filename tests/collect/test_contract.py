@@ -15,11 +15,13 @@ from streams.collect.position_file import PositionFile
 from streams.collect.publisher import Publisher
 from streams.collect.runner import CollectorRunner
 from streams.errors import TrainfareError
+from tests.collect.amd_world import AmdWorld
 from tests.collect.dcgm_world import DcgmWorld
 from tests.collect.flow_logs.world import aws_world, azure_world, gcp_world
 from tests.collect.kafka.world import RelayWorld
 from tests.collect.kubernetes.world import KubernetesWorld
 from tests.collect.mlflow.world import MlflowWorld
+from tests.collect.nvidia_smi.world import NvidiaSmiWorld
 from tests.collect.ray.world import RayWorld
 from tests.collect.s3_access_logs.world import s3_world
 from tests.collect.slurm.world import SlurmWorld
@@ -29,6 +31,7 @@ from tests.collect.world import Log, World
 
 #: A new collector joins this suite before it has tests of its own.
 WORLDS: dict[str, Callable[[Path], World]] = {
+    "amd": AmdWorld,
     "aws-flow-logs": aws_world,
     "azure-flow-logs": azure_world,
     "azure-ml": azure_ml_world,
@@ -41,6 +44,7 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "kubernetes": KubernetesWorld,
     "sagemaker, files": sagemaker_world,
     "sagemaker, a command": CommandWorld,
+    "nvidia-smi": NvidiaSmiWorld,
     "slurm 22.05": SlurmWorld,
     "slurm 24.11": partial(SlurmWorld, version="24.11", every=7),
     "vertex-ai": vertex_world,

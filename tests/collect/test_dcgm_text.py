@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadtest.dcgm_text import COUNTERS, measure, node_text
-from streams.collect.dcgm.text import GpuReading, TextReader
-from tests.collect import dcgm_oracle
+from streams.collect.dcgm.text import TextReader
+from streams.collect.gpu_samples import GpuReading
+from tests.collect import amd_world, dcgm_oracle
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "samples"
 
@@ -97,6 +98,54 @@ def test_labels_may_hold_braces_quotes_and_lines() -> None:
         "Grafik ü",
         0.5,
     )
+
+
+@pytest.mark.parametrize("prefix", ["", "amd_"])
+def test_amds_exporter_is_recognised_by_its_names(prefix: str) -> None:
+    found = readings(amd_world.text("n1", 4, prefix=prefix))
+    assert [each.gpu for each in found] == ["0", "1"]
+    assert found[1] == GpuReading(
+        gpu="1",
+        uuid="GPU-n1-1",
+        slice_id="",
+        node="n1",
+        pod="",
+        model="AMD Instinct MI300X OAM",
+        job="",
+        util_ratio=0.41,
+        sm_ratio=None,
+        tensor_ratio=None,
+        memory_used_mib=287.0,
+        power_w=114.0,
+    )
+
+
+@pytest.mark.parametrize(("job_label", "job"), [("hpc_job", "17"), ("job_id", "17"), ("pod", "p"), ("", "")])
+def test_amds_exporter_names_the_job_by_another_label(job_label: str, job: str) -> None:
+    labels = amd_world.labels("n1", 0, job_id="17", pod="p", namespace="n")
+    (found,) = readings(f"gpu_gfx_activity{{{labels}}} 40\n", job_label)
+    assert (found.job, found.pod) == (job, "n/p")
+
+
+def test_partitions_of_amd_are_apart_from_the_gpu() -> None:
+    """The exporter tells the use of the first partition alone."""
+    text = (
+        "".join(
+            f"gpu_used_vram{{{amd_world.labels('n1', 0, gpu_partition_id=str(k))}}} {k}\n" for k in range(3)
+        )
+        + f"gpu_gfx_activity{{{amd_world.labels('n1', 0)}}} 40\n"
+    )
+    assert [(each.slice_id, each.util_ratio, each.memory_used_mib) for each in readings(text)] == [
+        ("", 0.4, 0.0),
+        ("1", None, 1.0),
+        ("2", None, 2.0),
+    ]
+
+
+def test_amds_smi_exporter_has_a_label_of_its_own_for_each_metric() -> None:
+    text = 'amd_gpu_use_percent{gpu_use_percent="3",productname="MI210"} 40\namd_gpu_power{gpu_power="3"} 9\n'
+    (found,) = readings(text)
+    assert (found.gpu, found.model, found.util_ratio, found.power_w) == ("3", "MI210", 0.4, None)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 import urllib3
 
 from streams.clock import SystemClock
-from streams.collect.allocations import Allocations, read_allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.dcgm.fetch import Fetch, fetch_with
 from streams.collect.dcgm.options import Options
-from streams.collect.dcgm.samples import samples_of
-from streams.collect.dcgm.text import GpuReading, TextReader
+from streams.collect.dcgm.text import TextReader
+from streams.collect.gpu_samples import GpuReading, samples_of
 
 _EVENTS_PER_BATCH: Final = 1_000
 #: An exporter that took all its time is left out of up to so many polls, less one.
@@ -87,8 +86,7 @@ class DcgmCollector:
         at_ms = now_ms // self.interval_ms * self.interval_ms
         if position is not None and at_ms <= int(position["at_ms"]):
             return
-        path = self._options.allocations
-        allocations = Allocations(()) if path is None else read_allocations(path)
+        allocations = self._options.present_allocations()
         self._polls += 1
         due = [each for each in self._scrapes if each.is_due(self._polls)]
         awaited = {each.target for each in due if not each.fault}
@@ -98,7 +96,9 @@ class DcgmCollector:
             awaited.discard(scrape.target)
             if readings is not None:
                 answered += 1
-                events += samples_of(readings, scrape.host, at_ms, self._options, allocations)
+                events += samples_of(
+                    readings, scrape.host, at_ms, self._options, self._options.source, allocations
+                )
             # Those that were silent before are not waited for.
             if len(events) >= _EVENTS_PER_BATCH or (events and not awaited):
                 yield EventBatch(events, position or {"at_ms": at_ms - self.interval_ms})

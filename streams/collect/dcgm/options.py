@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from streams.collect.dcgm.text import DEFAULT_JOB_LABEL
-from streams.collect.options import CollectorOptions
+from streams.collect.gpu_samples import SampleOptions
 
 
-class Options(CollectorOptions):
+class Options(SampleOptions):
     """The table `[dcgm]`."""
 
     targets: list[str] = Field(
@@ -22,13 +21,7 @@ class Options(CollectorOptions):
     job_label: str = Field(
         default=DEFAULT_JOB_LABEL, description="Label with the job's id, where the scheduler sets one."
     )
-    allocations: Path | None = Field(
-        None, description="File of allocations that a scheduler's collector writes."
-    )
     source: str = Field(default="dcgm", min_length=1, max_length=256, description="The events' `source`.")
-    fields: dict[str, str] = Field(
-        default={}, description="Price fields of all samples, e.g. cluster, region."
-    )
 
     @field_validator("targets")
     @classmethod

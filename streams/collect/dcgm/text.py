@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from streams.collect.dcgm.lines import TOO_MANY, Names, scan_metrics
+from streams.collect.gpu_samples import GpuReading
 from streams.engine.kernels.arrays import F64, I64
 
 #: dcgm-exporter's label of the scheduler's job; AMD's exporter has the same as `job_id`.
@@ -67,23 +68,6 @@ _LABELS: Final = (
 )
 #: Partitions of AMD that are a whole GPU, or the one that reports for it.
 _WHOLE: Final = frozenset({"", "0", "NA"})
-
-
-class GpuReading(NamedTuple):
-    """One GPU, or one slice of it, in one scrape; what its exporter does not tell is empty, or None."""
-
-    gpu: str  # its index, else its UUID
-    uuid: str
-    slice_id: str  # of NVIDIA's MIG or AMD's partitions
-    node: str
-    pod: str  # namespace/name
-    model: str
-    job: str
-    util_ratio: float | None  # the share of time in which it did work
-    sm_ratio: float | None
-    tensor_ratio: float | None
-    memory_used_mib: float | None
-    power_w: float | None
 
 
 class _Buffers(threading.local):

@@ -38,6 +38,12 @@ def test_a_failure_is_said_with_what_it_wrote() -> None:
         answer("import sys; sys.stderr.write('no \\x1b[2J controller\\n'); sys.exit(3)")
 
 
+def test_a_failure_is_said_where_the_answer_should_be() -> None:
+    """nvidia-smi says so on its standard output that it has no driver."""
+    with pytest.raises(SourceUnavailableError, match=r"failed \(9\): NVIDIA-SMI has failed$"):
+        answer("import sys; print('NVIDIA-SMI has failed'); sys.exit(9)")
+
+
 def test_a_command_that_is_not_there_is_named() -> None:
     with pytest.raises(
         SourceUnavailableError, match=r"^/no/squeue: No such file or directory; name a command"

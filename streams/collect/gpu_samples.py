@@ -1,14 +1,19 @@
-"""Makes `gpu` events of one exporter's GPUs: one event for each job that has any of them, one for those without a job."""
+"""Makes `gpu` events of a node's GPUs: one event for each job that has any of them, one for those without a job.
+
+It must not know where readings come from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from streams.collect.allocations import Allocations, JobHolder
+from pydantic import Field
+
+from streams.collect.allocations import Allocations, JobHolder, read_allocations
 from streams.collect.collector import CollectedEvent
-from streams.collect.dcgm.options import Options
-from streams.collect.dcgm.text import GpuReading
+from streams.collect.options import CollectorOptions
 from streams.topics import Topic
 
 _NOBODY: Final = JobHolder("", 1)
@@ -16,17 +21,60 @@ _MEASURES: Final = ("sm_ratio", "tensor_ratio", "memory_used_mib", "power_w")
 _RATIOS: Final = frozenset({"sm_ratio", "tensor_ratio"})
 
 
+class SampleOptions(CollectorOptions):
+    """What the tables of all collectors of samples have in common."""
+
+    allocations: Path | None = Field(
+        default=None, description="File of allocations that a scheduler's collector writes."
+    )
+    fields: dict[str, str] = Field(
+        default={}, description="Price fields of all samples, e.g. cluster, region."
+    )
+
+    def present_allocations(self) -> Allocations:
+        """Return who holds which GPUs now; nobody does without a file.
+
+        Raises:
+            SourceUnavailableError: The file cannot be read.
+        """
+        return Allocations(()) if self.allocations is None else read_allocations(self.allocations)
+
+
+class GpuReading(NamedTuple):
+    """One GPU, or one slice of it, in one look; what its source does not tell is empty, or None."""
+
+    gpu: str  # its index, else its UUID
+    uuid: str
+    slice_id: str  # of NVIDIA's MIG or AMD's partitions
+    node: str
+    pod: str  # namespace/name
+    model: str
+    job: str
+    util_ratio: float | None  # the share of time in which it did work
+    sm_ratio: float | None
+    tensor_ratio: float | None
+    memory_used_mib: float | None
+    power_w: float | None
+
+
 def samples_of(
-    readings: Iterable[GpuReading], host: str, at_ms: int, options: Options, allocations: Allocations
+    readings: Iterable[GpuReading],
+    host: str,
+    at_ms: int,
+    options: SampleOptions,
+    source: str,
+    allocations: Allocations,
 ) -> list[CollectedEvent]:
-    """Return the events of one scrape; `host` names the node where the exporter does not."""
+    """Return the events of one look, of the time `at_ms`; `host` names the node where a reading does not."""
     of_holder: dict[tuple[str, JobHolder], list[GpuReading]] = {}
     for reading in readings:
         if reading.util_ratio is None:
             continue  # nothing is known about its use
         node = reading.node or host
         of_holder.setdefault((node, _holder(reading, node, allocations)), []).append(reading)
-    return [_event(node, holder, found, at_ms, options) for (node, holder), found in of_holder.items()]
+    return [
+        _event(node, holder, found, at_ms, options, source) for (node, holder), found in of_holder.items()
+    ]
 
 
 def _holder(reading: GpuReading, node: str, allocations: Allocations) -> JobHolder:
@@ -40,11 +88,16 @@ def _holder(reading: GpuReading, node: str, allocations: Allocations) -> JobHold
 
 
 def _event(
-    node: str, holder: JobHolder, readings: list[GpuReading], at_ms: int, options: Options
+    node: str,
+    holder: JobHolder,
+    readings: list[GpuReading],
+    at_ms: int,
+    options: SampleOptions,
+    source: str,
 ) -> CollectedEvent:
     value: dict[str, Any] = {
         **options.fields,
-        "source": options.source,
+        "source": source,
         "time_ms": at_ms,
         "interval_ms": options.interval_ms,
         "node": node,

@@ -1,0 +1,1 @@
+"""GPU use of one node from nvidia-smi, where no exporter runs."""

@@ -33,7 +33,7 @@ def load(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="CSV with a header, JSON lines, a JSON array, OpenCost's JSON or SkyPilot's catalogue.",
+            help="CSV with a header, JSON lines, a JSON array, OpenCost's JSON, SkyPilot's catalogue, or a document of AWS, Azure or Google.",
         ),
     ],
     data: Annotated[
@@ -74,7 +74,9 @@ def load(
     settings = settings_for(data)
     if out is not None:
         must_be_new(out)
-    must_exist([file], "name a price list (CSV, JSON, OpenCost or SkyPilot, optionally .gz or .zst)")
+    must_exist(
+        [file], "name a price list (CSV, JSON, OpenCost, SkyPilot or a cloud's, optionally .gz or .zst)"
+    )
     given = price_list(file, cloud, begin)
     form = from_format or format_of(given)
     if form in _DATED and (cloud is not None or begin is not None):

@@ -17,7 +17,10 @@ from schemas.events import PriceEvent
 from schemas.invalid import Invalid
 from schemas.wire_types import MAX_NAME_BYTES
 from streams.errors import WrongUseError
+from streams.prices.aws import of_aws, of_aws_spot
+from streams.prices.azure import of_azure
 from streams.prices.csv_rows import of_csv
+from streams.prices.gcp import of_gcp
 from streams.prices.json_rows import of_array, of_lines
 from streams.prices.opencost import is_opencost, of_opencost
 from streams.prices.skypilot import of_skypilot
@@ -35,7 +38,21 @@ _ADAPTERS: Final[dict[PriceFormat, Callable[[PriceList], Iterator[SourceRow]]]] 
     PriceFormat.csv: of_csv,
     PriceFormat.opencost: of_opencost,
     PriceFormat.skypilot: of_skypilot,
+    PriceFormat.aws: of_aws,
+    PriceFormat.aws_spot: of_aws_spot,
+    PriceFormat.azure: of_azure,
+    PriceFormat.gcp: of_gcp,
 }
+#: What the documents of clouds begin with, among their first bytes.
+_CLOUD_KEYS: Final = {
+    b'"PriceList"': PriceFormat.aws,
+    b'"offerCode"': PriceFormat.aws,
+    b'"SpotPriceHistory"': PriceFormat.aws_spot,
+    b'"BillingCurrency"': PriceFormat.azure,
+    b'"Items"': PriceFormat.azure,
+    b'"skus"': PriceFormat.gcp,
+}
+_LOOKED_AT_BYTES: Final = 2_000
 
 
 class PriceRecord(NamedTuple):
@@ -53,6 +70,10 @@ def format_of(given: PriceList) -> PriceFormat:
     if head[:1] == b"[":
         return PriceFormat.json
     if head[:1] == b"{":
+        begin = head[:_LOOKED_AT_BYTES].partition(b'"sku"')[0]  # records of our own have it first
+        cloud = next((form for key, form in _CLOUD_KEYS.items() if key in begin), None)
+        if cloud is not None:
+            return cloud
         return PriceFormat.opencost if is_opencost(given.content) else PriceFormat.jsonl
     name = given.name.lower().removesuffix(".gz").removesuffix(".zst")
     columns = {
@@ -98,7 +119,7 @@ def records_of(
     if not found:
         raise WrongUseError(
             f"{given.name}: no price records; expected JSON lines, a JSON array, CSV with a header, "
-            "OpenCost's JSON or SkyPilot's catalogue"
+            "OpenCost's JSON, SkyPilot's catalogue, or a document of AWS, Azure or Google"
         )
     return found
 

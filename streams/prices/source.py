@@ -22,6 +22,10 @@ class PriceFormat(StrEnum):
     csv = "csv"
     opencost = "opencost"
     skypilot = "skypilot"
+    aws = "aws"
+    aws_spot = "aws-spot"
+    azure = "azure"
+    gcp = "gcp"
 
 
 class PriceList(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from schemas.wire_types import MAX_NAME_BYTES
 from streams.collect.collector import CollectedEvent
-from streams.collect.training_jobs.instances import NO_GPUS, gpus_of
 from streams.collect.training_jobs.options import TrainingJobOptions
+from streams.prices.instance_gpus import NO_GPUS, gpus_of
 from streams.topics import Topic
 
 #: Seconds since 1970, or a time in ISO 8601.

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from schemas.events import PRICE_FIELDS
 from streams.collect.files.options import FileOptions
-from streams.collect.training_jobs.instances import parsed
+from streams.prices.instance_gpus import parsed
 
 _DIMENSIONS: Final = ("owner", "team", "project", "experiment")
 

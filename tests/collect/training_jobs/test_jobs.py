@@ -17,11 +17,11 @@ from schemas.decode import decode
 from schemas.invalid import Invalid
 from streams.collect.training_jobs.azure.collector import open_collector as open_azure
 from streams.collect.training_jobs.azure.options import Options as AzureOptions
-from streams.collect.training_jobs.instances import NO_GPUS, InstanceGpus, gpus_of
 from streams.collect.training_jobs.sagemaker.collector import open_collector as open_sagemaker
 from streams.collect.training_jobs.sagemaker.options import Options as SagemakerOptions
 from streams.collect.training_jobs.vertex.collector import open_collector as open_vertex
 from streams.collect.training_jobs.vertex.options import Options as VertexOptions
+from streams.prices.instance_gpus import NO_GPUS, InstanceGpus, gpus_of
 from tests.collect.flow_logs.polling import Polled, polled
 from tests.collect.training_jobs.world import CLUSTER_GPUS, HERE, sagemaker_documents
 from tests.harness import meter

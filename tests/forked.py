@@ -2,6 +2,8 @@
 
 Must not run anything in the process of the tests: a fork has its own environment, directory, streams and exit, by itself
 or by a signal.  What a real start and a real end cost, and that they work, is for the tests that make one.
+
+One fork stays, for commands that only read a store: ClickHouse is loaded in it once, two fifths of what such a command costs.
 """
 
 from __future__ import annotations
@@ -85,12 +87,21 @@ class Forker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(
-        self, function: str, *words: str, env: Mapping[str, str], cwd: Path | None, timeout_s: float
+        self,
+        function: str,
+        *words: str,
+        env: Mapping[str, str],
+        cwd: Path | None,
+        timeout_s: float,
+        shared: bool = False,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Call `module:function` with the words in a fork, to its end; TimeoutExpired kills it."""
+        """Call `module:function` with the words in a fork, to its end; TimeoutExpired kills it.
+
+        `shared`: in the fork that stays, after all that was called there.
+        """
         with self._lock, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             streams = [_path_of(file) for file in (out, err)]
-            process, pid = self._forked(function, words, env=env, cwd=cwd, streams=streams)
+            process, pid = self._forked(function, words, env=env, cwd=cwd, streams=streams, shared=shared)
             try:
                 code = self._answer(process, timeout_s)
             except TimeoutError:
@@ -127,13 +138,15 @@ class Forker:
         cwd: Path | None,
         streams: Sequence[str],
         code: str | None = None,
+        shared: bool = False,
     ) -> tuple[subprocess.Popen[bytes], int]:
         """The process that forks and the fork's pid. Nobody's until it has answered: whoever is interrupted in between
         leaves it to its end."""
         process, self._process = self._started(), None
         job = {"function": function, "words": words, "env": dict(env), "cwd": str(cwd or Path.cwd())}
         assert process.stdin is not None
-        process.stdin.write(json.dumps(job | {"streams": streams, "code": code}).encode() + b"\n")
+        more = {"streams": streams, "code": code, "shared": shared}
+        process.stdin.write(json.dumps(job | more).encode() + b"\n")
         return process, self._answer(process, 240)  # at first it loads
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -192,20 +205,75 @@ def _serve() -> None:
         inspect.currentframe()
     )  # Faust asks once in each process, and all modules are looked through
     gc.freeze()
+    shared: SharedFork | None = None
     for line in iter(sys.stdin.readline, ""):
         job: dict[str, Any] = json.loads(line)
+        if job["shared"]:
+            if shared is None:
+                shared = SharedFork(answers)
+            os.write(answers, f"{shared.pid:{_WIDTH}}".encode())
+            code = shared.code_of(line)
+            if code is None:
+                code, shared = shared.ended(), None
+            os.write(answers, f"{code:{_WIDTH}}".encode())
+            continue
         pid = os.fork()
         if pid == 0:
+            if shared is not None:
+                shared.forget()
             if job["code"] is not None:
                 _wait_for_another(answers, job["code"])
             os.close(answers)
-            _become(job["env"], job["cwd"], job["streams"])
-            module, _, function = job["function"].partition(":")
-            _end(_code_of(getattr(importlib.import_module(module), function), job["words"]))
+            _end(_done(job))
         if job["code"] is not None:
             continue
         os.write(answers, f"{pid:{_WIDTH}}".encode())
         os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):{_WIDTH}}".encode())
+
+
+class SharedFork:
+    """A fork that carries out one job after the other; what a command does not close, the next one finds."""
+
+    def __init__(self, answers: int) -> None:
+        """`answers`: not for the fork to write to."""
+        jobs, self._jobs = os.pipe()
+        self._codes, codes = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(answers)
+            self.forget()
+            with open(jobs) as lines:  # noqa: PTH123  # a pipe
+                for line in lines:
+                    code = _done(json.loads(line))
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                    os.write(codes, f"{code:{_WIDTH}}".encode())
+            os._exit(0)
+        os.close(jobs)
+        os.close(codes)
+
+    def code_of(self, line: str) -> int | None:
+        """The exit code of the job; None if the fork has ended instead."""
+        os.write(self._jobs, line.encode())
+        said = os.read(self._codes, _WIDTH)
+        return int(said) if said else None
+
+    def ended(self) -> int:
+        """The exit code of the fork itself."""
+        self.forget()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def forget(self) -> None:
+        """Close our ends, so that the fork ends when no other process has them."""
+        os.close(self._jobs)
+        os.close(self._codes)
+
+
+def _done(job: Mapping[str, Any]) -> int:
+    """The exit code of a job that this process does."""
+    _become(job["env"], job["cwd"], job["streams"])
+    module, _, function = job["function"].partition(":")
+    return _code_of(getattr(importlib.import_module(module), function), job["words"])
 
 
 def _wait_for_another(answers: int, code: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from tests.forked import FORKER, without_settings
 from tests.forked import ROOT as ROOT
@@ -31,16 +31,40 @@ class Done:
         return lines[0]
 
 
+#: Verbs that only read a store, one after the other in a process that has ClickHouse loaded; not `sql`, which starts one
+#: of its own. That they do the same in a process of their own is a test, test_shared_process.py.
+READING: Final = frozenset(
+    {
+        "jobs",
+        "job",
+        "costs",
+        "chargeback",
+        "idle",
+        "budgets",
+        "gate",
+        "explain",
+        "estimate",
+        "bills",
+        "prices",
+        "alerts",
+    }
+    | {"receipts", "dead-letters", "audit"}
+)
+MAIN: Final = "streams.cli.main:main"
+
+
 def trainfare(
     *words: object,
     env: dict[str, str] | None = None,
     cwd: Path | None = None,
-    function: str = "streams.cli.main:main",
+    function: str = MAIN,
     new_store: Literal["copied", "begun"] = "copied",
+    shared: bool = True,
 ) -> Done:
     """Run `trainfare` with no settings but those given.
 
-    A replay into a directory without a store finds an empty one there, unless it shall begin it by itself.
+    A replay into a directory without a store finds an empty one there, unless it shall begin it by itself.  `shared`: what
+    only reads a store may do so in a process where others did before.
     """
     if words[:1] == ("replay",) and "--data" in words and new_store == "copied":
         begun((cwd or Path()) / str(words[words.index("--data") + 1]))
@@ -50,5 +74,6 @@ def trainfare(
         env={**without_settings(), **(env or {})},
         cwd=cwd,
         timeout_s=240,
+        shared=shared and function == MAIN and "--data" in words and words[0] in READING,
     )
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from schemas.escaping import visible
-from streams.cli.files import must_exist
+from streams.cli.files import must_exist, with_parts
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import Reader, reader
@@ -24,6 +24,8 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     from streams.bills.loading import Loaded
 
+_ENDINGS: Final = (".csv", ".csv.gz", ".csv.zst", ".parquet")
+_WANTED: Final = "name a FOCUS bill: CSV, also .gz or .zst, or Parquet, or a folder of them"
 _LEVELS: Final = ("day", "account", "resource", "sku")
 _LIST: Final = """
 SELECT file, status, invoice_issuer_name, billing_account_id, toDate(billing_period_start) AS billing_period_start, lines,
@@ -85,7 +87,10 @@ _WHAT: Final = {
 def load(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="FOCUS 1.0 to 1.3: CSV, also .gz or .zst, or Parquet."),
+        typer.Argument(
+            metavar="FILE...",
+            help="FOCUS 1.0 to 1.3: CSV, also .gz or .zst, or Parquet; or a folder of parts.",
+        ),
     ],
     data: DataOption = None,
     replace: Annotated[
@@ -93,7 +98,8 @@ def load(
     ] = False,
 ) -> None:
     """Load bills: all of the files, or none; the same files again change nothing."""
-    must_exist(files, "name a FOCUS bill: CSV, also .gz or .zst, or Parquet")
+    files = with_parts(files, _ENDINGS, _WANTED)
+    must_exist(files, _WANTED)
     settings = settings_for(data)
     with reader(settings) as store:
         opened = store.store

@@ -17,6 +17,9 @@ from streams.replay.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, 
 WHOLE_MAX_BYTES: Final = 64 * 2**20
 """Limit of a file that is read as a whole, decompressed."""
 
+PARTS_MAX: Final = 1_000
+"""Files of one folder that a command takes as parts."""
+
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield each line that is not blank, with its number from 1.
@@ -60,6 +63,34 @@ def read_bounded(path: Path) -> bytes:
 
 def _too_long(path: Path, line: int) -> WrongUseError:
     return WrongUseError(f"{path} line {line}: longer than {LINE_MAX_BYTES} bytes; write one record a line")
+
+
+def with_parts(paths: list[Path], endings: tuple[str, ...], wanted: str) -> list[Path]:
+    """Return the paths, in the place of a folder all files below it with one of these endings, by name.
+
+    What is hidden is passed over: others write there before a file has its name.
+
+    Raises:
+        WrongUseError: A folder has no such file, or too many.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        parts = sorted(
+            part
+            for part in path.rglob("*")
+            if part.name.lower().endswith(endings)
+            and part.is_file()
+            and not any(name.startswith((".", "_")) for name in part.relative_to(path).parts)
+        )
+        if not 0 < len(parts) <= PARTS_MAX:
+            raise WrongUseError(
+                f"{path}: {len(parts)} files with {', '.join(endings)}, expected 1 to {PARTS_MAX}; {wanted}"
+            )
+        found += parts
+    return found
 
 
 _EVENTS: Final = "name a file of events (JSONL, optionally .gz or .zst)"

@@ -196,7 +196,7 @@ def test_months_whose_minutes_were_dropped_are_named(data: Path, tmp_path: Path)
     ("words", "said"),
     [
         (("load", "nowhere.csv"), "no such file; name a FOCUS bill"),
-        (("load", "."), "is a directory"),
+        (("load", "docs"), "docs: 0 files with .csv"),
         (("reconcile", "--from", "October"), "--from October: expected a day such as 2026-10-01"),
         (("reconcile", "--by", "node"), "--by"),
         (("export", "--format", "parquet"), "--format parquet needs --out FILE"),

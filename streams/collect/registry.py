@@ -43,8 +43,8 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     "dcgm": Known("GPU use from exporters of NVIDIA and AMD, node by node", "dcgm"),
     "gcp-flow-logs": Known("the same of Google Cloud", "flow_logs.gcp", reads_files=True),
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
-    "mlflow": Known("runs of an MLflow server, with costs written back", "mlflow"),
     "kubernetes": Known("jobs and nodes of Kubernetes, from its API server", "kubernetes"),
+    "mlflow": Known("runs of an MLflow server, with costs written back", "mlflow"),
     "nvidia-smi": Known("GPU use of one node from nvidia-smi", "nvidia_smi"),
     "ray": Known("jobs of a Ray cluster, from its dashboard", "ray"),
     "s3-access-logs": Known(
@@ -53,6 +53,7 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     "sagemaker": Known("training jobs of SageMaker", "training_jobs.sagemaker", reads_files=True),
     "slurm": Known("jobs of Slurm, from squeue and sacct", "slurm"),
     "vertex-ai": Known("training jobs of Vertex AI", "training_jobs.vertex", reads_files=True),
+    "wandb": Known("runs of Weights & Biases, from its files on disk", "wandb"),
 }
 
 

@@ -27,6 +27,7 @@ from tests.collect.s3_access_logs.world import s3_world
 from tests.collect.slurm.world import SlurmWorld
 from tests.collect.training_jobs.world import CommandWorld, sagemaker_world, vertex_world
 from tests.collect.training_jobs.world import azure_world as azure_ml_world
+from tests.collect.wandb.world import WandbWorld
 from tests.collect.world import Log, World
 
 #: A new collector joins this suite before it has tests of its own.
@@ -47,6 +48,7 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "nvidia-smi": NvidiaSmiWorld,
     "slurm 22.05": SlurmWorld,
     "slurm 24.11": partial(SlurmWorld, version="24.11", every=7),
+    "wandb": WandbWorld,
     "vertex-ai": vertex_world,
 }
 

@@ -11,7 +11,7 @@ import msgspec
 
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
-from streams.collect.mlflow.records import MlflowRun, experiments_of, run_of, runs_of
+from streams.collect.mlflow.records import TrackedRun, experiments_of, run_of, runs_of
 
 _API: Final = "/api/2.0/mlflow"
 _RUNS_PER_PAGE: Final = 1_000
@@ -48,14 +48,14 @@ class TrackingServer:
             if any(fnmatchcase(name, pattern) for pattern in self._patterns)
         }
 
-    def runs(self, experiments: Iterable[str], ended_ms: int, faults: list[str]) -> dict[str, MlflowRun]:
+    def runs(self, experiments: Iterable[str], ended_ms: int, faults: list[str]) -> dict[str, TrackedRun]:
         """Return the runs that go on, and those that have ended since; what cannot be read is added to `faults`.
 
         Raises:
             SourceUnavailableError: The server does not answer.
         """
         keys = sorted(experiments)
-        found: dict[str, MlflowRun] = {}
+        found: dict[str, TrackedRun] = {}
         for first in range(0, len(keys), _EXPERIMENTS_PER_QUESTION):
             part = keys[first : first + _EXPERIMENTS_PER_QUESTION]
             # Those that end between the two questions are in the second.
@@ -63,7 +63,7 @@ class TrackingServer:
                 found.update((run.run_id, run) for run in self._search(part, condition, faults))
         return found
 
-    def run(self, run_id: str, faults: list[str]) -> MlflowRun | None:
+    def run(self, run_id: str, faults: list[str]) -> TrackedRun | None:
         """Return a run; None if there is none, or it cannot be read: then `faults` says why.
 
         Raises:
@@ -87,8 +87,8 @@ class TrackingServer:
         ]
         self._ask("/runs/log-batch", {"run_id": run_id, "metrics": metrics})
 
-    def _search(self, experiments: Sequence[str], condition: str, faults: list[str]) -> Iterator[MlflowRun]:
-        found: list[MlflowRun] = []
+    def _search(self, experiments: Sequence[str], condition: str, faults: list[str]) -> Iterator[TrackedRun]:
+        found: list[TrackedRun] = []
 
         def page(token: str) -> str:
             body = {

@@ -17,7 +17,7 @@ from streams.collect.mlflow.costs import CostedRun, CostWriter
 from streams.collect.mlflow.events import JOB_ID, PollTimes, job_id_of, new_run_events
 from streams.collect.mlflow.options import Options
 from streams.collect.mlflow.progress import RunProgress
-from streams.collect.mlflow.records import MlflowRun
+from streams.collect.mlflow.records import TrackedRun
 
 _DAY_MS: Final = 86_400_000
 #: Ends have the clock of the training's machine; they are asked for again for this long.
@@ -90,7 +90,7 @@ class MlflowCollector:
 
     def _runs(
         self, experiments: Mapping[str, str], progress: RunProgress, faults: list[str]
-    ) -> dict[str, MlflowRun]:
+    ) -> dict[str, TrackedRun]:
         """Return the runs that go on, that have ended lately, and that were going on at the last poll."""
         ended_ms = max(progress.since_ms, progress.read_ms - _ENDED_AGAIN_MS)
         found = self._server.runs(experiments, ended_ms, faults)

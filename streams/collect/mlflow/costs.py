@@ -19,7 +19,7 @@ from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.api import TrackingServer
 from streams.collect.mlflow.events import COSTS
-from streams.collect.mlflow.records import MlflowRun
+from streams.collect.mlflow.records import TrackedRun
 
 _JOBS: Final = "/api/v1/jobs"
 _LISTED_AT_MOST: Final = 1_000
@@ -51,7 +51,7 @@ Answer = TypeVar("Answer", _JobsAnswer, _JobAnswer)
 class CostedRun(NamedTuple):
     """A run whose costs are to be written, with its job."""
 
-    run: MlflowRun
+    run: TrackedRun
     job_id: str
 
 
@@ -103,7 +103,7 @@ class CostWriter:
         return found
 
 
-def changed(run: MlflowRun, cost: JobCost) -> dict[str, float]:
+def changed(run: TrackedRun, cost: JobCost) -> dict[str, float]:
     """Return the metrics of a run that are not what the meter says."""
     values = zip(COSTS, (cost.cost_usd, cost.usd_per_hour_now or 0, cost.lost_cost_usd), strict=True)
     found: dict[str, float] = {}
@@ -114,7 +114,7 @@ def changed(run: MlflowRun, cost: JobCost) -> dict[str, float]:
     return found
 
 
-def step_of(run: MlflowRun) -> int:
+def step_of(run: TrackedRun) -> int:
     """Return the highest step of a run's metrics."""
     return max((metric.step for metric in run.metrics.values()), default=0)
 

@@ -1,4 +1,4 @@
-"""Makes events of what MLflow says about a run. Pure functions: equal answers give equal events.
+"""Makes events of what a tracker says about a run. Pure functions: equal answers give equal events.
 
 MLflow keeps one start and one end of a run: that it was resumed is seen by a poll, so a later attempt begins there.
 """
@@ -16,12 +16,13 @@ from msgspec.structs import replace
 
 from schemas.events import PRICE_FIELDS
 from streams.collect.collector import CollectedEvent
-from streams.collect.mlflow.options import Options
 from streams.collect.mlflow.progress import KnownRun
-from streams.collect.mlflow.records import ENDS, MlflowRun
+from streams.collect.mlflow.records import ENDS, TrackedRun
+from streams.collect.mlflow.tracker_options import TrackerOptions
 from streams.topics import Topic
 
 JOB_ID: Final = "trainfare.job_id"
+ATTEMPT: Final = "trainfare.attempt"
 #: Metrics that the collector writes itself.
 COSTS: Final = ("cost_usd", "usd_per_hour", "lost_usd")
 _SYSTEM: Final = "system/"
@@ -46,7 +47,7 @@ class PollTimes(NamedTuple):
     since_ms: int
 
 
-def job_id_of(run: MlflowRun, options: Options) -> str:
+def job_id_of(run: TrackedRun, options: TrackerOptions) -> str:
     """Return the job that a run is, or belongs to.
 
     Raises:
@@ -59,7 +60,7 @@ def job_id_of(run: MlflowRun, options: Options) -> str:
 
 
 def new_run_events(
-    run: MlflowRun, experiment: str, known: KnownRun | None, times: PollTimes, options: Options
+    run: TrackedRun, experiment: str, known: KnownRun | None, times: PollTimes, options: TrackerOptions
 ) -> RunNews:
     """Return what is new of a run: of one that is a job its life, and of each what its metrics say.
 
@@ -67,7 +68,7 @@ def new_run_events(
         ValueError: One of its tags has no meaning.
     """
     job_id = job_id_of(run, options)
-    attempt = _attempt_tag(run)
+    attempt = attempt_tag(run)
     events: list[CollectedEvent] = []
     if JOB_ID in run.tags:
         found = known or KnownRun(attempt or 1)
@@ -92,13 +93,13 @@ def new_run_events(
 
 
 def _life(
-    run: MlflowRun,
+    run: TrackedRun,
     job_id: str,
     known: KnownRun,
     is_new: bool,
     described: Mapping[str, Any],
     times: PollTimes,
-    options: Options,
+    options: TrackerOptions,
 ) -> tuple[list[CollectedEvent], KnownRun]:
     """Return the starts and ends of a run that is a job of its own, and its changed description."""
     events: list[CollectedEvent] = []
@@ -133,16 +134,16 @@ def _life(
     return events, known
 
 
-def _description(run: MlflowRun, experiment: str, options: Options) -> dict[str, Any]:
+def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> dict[str, Any]:
     """Return what the tags `trainfare.NAME` and MLflow's own say about a run."""
     tags = {key.removeprefix("trainfare."): value for key, value in run.tags.items() if value}
     named = {"owner": tags.get("owner") or tags.get("mlflow.user", ""), "experiment": experiment}
     for name in ("team", "project", *PRICE_FIELDS):
         named[name] = tags.get(name, "") if f"trainfare.{name}" in run.tags else options.fields.get(name, "")
     labels = {
-        "mlflow_run": run.run_id,
-        "mlflow_run_name": run.name,
-        "mlflow_parent": run.tags.get("mlflow.parentRunId", ""),
+        f"{options.tracker}_run": run.run_id,
+        f"{options.tracker}_run_name": run.name,
+        f"{options.tracker}_parent": run.tags.get("mlflow.parentRunId", ""),
     }
     return {
         "gpu_count": _gpus(run, options),
@@ -151,7 +152,7 @@ def _description(run: MlflowRun, experiment: str, options: Options) -> dict[str,
     }
 
 
-def _gpus(run: MlflowRun, options: Options) -> float | int:
+def _gpus(run: TrackedRun, options: TrackerOptions) -> float | int:
     text = run.tags.get("trainfare.gpus", "")
     try:
         gpus = float(text) if text else options.gpus
@@ -163,14 +164,21 @@ def _gpus(run: MlflowRun, options: Options) -> float | int:
     return milli // 1000 if milli % 1000 == 0 else milli / 1000
 
 
-def _attempt_tag(run: MlflowRun) -> int | None:
-    text = run.tags.get("trainfare.attempt", "")
+def attempt_tag(run: TrackedRun) -> int | None:
+    """Return which attempt its tag says that it is; None without one.
+
+    Raises:
+        ValueError: It says no number.
+    """
+    text = run.tags.get(ATTEMPT, "")
     if text and not (text.isascii() and text.isdigit() and 0 < int(text[:11]) < 2**31):
-        raise ValueError(f"run {run.run_id}: trainfare.attempt is no number from 1")
+        raise ValueError(f"run {run.run_id}: {ATTEMPT} is no number from 1")
     return int(text) if text else None
 
 
-def _measures(run: MlflowRun, times: PollTimes, options: Options) -> tuple[int, dict[str, Any]] | None:
+def _measures(
+    run: TrackedRun, times: PollTimes, options: TrackerOptions
+) -> tuple[int, dict[str, Any]] | None:
     """Return quality and progress with their time, that of the newest metric; None where there are none."""
     newest_ms, step = 0, None
     quality: dict[str, float] = {}
@@ -211,14 +219,14 @@ def _digest(content: object) -> str:
 
 
 def _event(
-    run: MlflowRun,
+    run: TrackedRun,
     job_id: str,
     attempt: int | None,
     type_: str,
     at_ms: int,
     what: str,
     fields: Mapping[str, Any],
-    options: Options,
+    options: TrackerOptions,
 ) -> CollectedEvent:
     value = {
         **fields,

@@ -28,7 +28,7 @@ class RunMetric(NamedTuple):
     step: int
 
 
-class MlflowRun(NamedTuple):
+class TrackedRun(NamedTuple):
     """A run. Times in ms, 0: none. A run that was resumed is live and still has the end that it had before."""
 
     run_id: str
@@ -50,7 +50,7 @@ class MlflowRun(NamedTuple):
 class RunPage(NamedTuple):
     """Some runs, and the token of the next page; empty: there is none."""
 
-    runs: Sequence[MlflowRun]
+    runs: Sequence[TrackedRun]
     next_page: str
 
 
@@ -130,7 +130,7 @@ def runs_of(answer: bytes, faults: list[str]) -> RunPage:
     return RunPage(runs, found.next_page_token or "")
 
 
-def run_of(answer: bytes, faults: list[str]) -> MlflowRun | None:
+def run_of(answer: bytes, faults: list[str]) -> TrackedRun | None:
     """Return one run; None, and what is wrong in `faults`, if it cannot be read.
 
     Raises:
@@ -146,7 +146,7 @@ def _decoded(what: str, answer: bytes, form: type[Form]) -> Form:
         raise SourceUnavailableError(f"{what}: no JSON of MLflow ({visible(str(fault)[:200])})") from None
 
 
-def _read(raw: msgspec.Raw, faults: list[str]) -> MlflowRun | None:
+def _read(raw: msgspec.Raw, faults: list[str]) -> TrackedRun | None:
     try:
         return _run(msgspec.json.decode(raw, type=_WireRun))
     except (ValueError, RecursionError) as fault:
@@ -154,7 +154,7 @@ def _read(raw: msgspec.Raw, faults: list[str]) -> MlflowRun | None:
         return None
 
 
-def _run(run: _WireRun) -> MlflowRun:
+def _run(run: _WireRun) -> TrackedRun:
     info = run.info
     name = info.run_id[:80]
     start_ms, end_ms = _time(info.start_time), _time(info.end_time)
@@ -167,7 +167,7 @@ def _run(run: _WireRun) -> MlflowRun:
     tags = {tag.key: tag.value for tag in run.data.tags}
     if info.user_id:
         tags.setdefault("mlflow.user", info.user_id)
-    return MlflowRun(
+    return TrackedRun(
         run_id=info.run_id,
         experiment_id=info.experiment_id,
         name=info.run_name or "",

@@ -1,0 +1,1 @@
+"""Runs of Weights & Biases: what its files on disk say of them, and the events made of it as of MLflow's runs."""

@@ -1,0 +1,166 @@
+"""`trainfare collect wandb`: reads the files of runs that W&B keeps on disk, offline or not yet synced.
+
+It speaks to nobody. Each folder of a run is an attempt: a run that is resumed has another folder, and the same id.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from schemas.escaping import visible
+from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
+from streams.collect.mlflow.events import ATTEMPT, JOB_ID, PollTimes, RunNews, attempt_tag, new_run_events
+from streams.collect.mlflow.progress import KnownRun, RunProgress
+from streams.collect.mlflow.records import TrackedRun
+from streams.collect.wandb.log_file import RunFileError, records_of
+from streams.collect.wandb.options import Options
+from streams.collect.wandb.records import run_of
+
+_DAY_MS: Final = 86_400_000
+#: run-20260601_120000-ID, or offline-run-...
+_RUN_FOLDER: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(.+)")
+_FILES_AT_MOST: Final = 10_000
+_EVENTS_PER_BATCH: Final = 1_000
+
+
+class _ReadFile(NamedTuple):
+    """A file as it was read: unless it changes, it is not read again."""
+
+    size_bytes: int
+    modified_ns: int
+    run: TrackedRun | None
+    fault: str
+
+
+class WandbCollector:
+    """The runs in some folders."""
+
+    name = "wandb"
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._files: dict[Path, _ReadFile] = {}
+
+    @property
+    def interval_ms(self) -> int:
+        """Return how long to wait between two polls."""
+        return self._options.interval_ms
+
+    def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
+        """Yield what is new, the oldest first.
+
+        Raises:
+            SourceUnavailableError: One of the folders cannot be read.
+        """
+        since_ms = self._options.since_ms
+        progress = RunProgress.of(position, now_ms // _DAY_MS * _DAY_MS if since_ms is None else since_ms)
+        before = progress.position()
+        at_ms = now_ms // self.interval_ms * self.interval_ms
+        if at_ms < max(progress.since_ms, progress.read_ms):
+            return
+        faults: list[str] = []
+        times = PollTimes(progress.read_ms or progress.since_ms, at_ms, progress.since_ms)
+        events: list[CollectedEvent] = []
+        newest = _newest_attempts(progress)
+        for run in self._runs(faults):
+            if JOB_ID not in run.tags and not self._options.own_jobs:
+                continue
+            key = f"{run.run_id}@{run.start_ms}"
+            known = progress.runs.get(key)
+            if known is None and JOB_ID not in run.tags:
+                run = run._replace(tags={ATTEMPT: str(newest.get(run.run_id, 0) + 1), **run.tags})
+            try:
+                if not run.is_live and run.end_ms <= progress.since_ms:
+                    news = RunNews([], known or KnownRun(attempt_tag(run) or 1, run.end_ms))
+                else:
+                    news = new_run_events(run, run.experiment_id, known, times, self._options)
+            except ValueError as fault:
+                faults.append(f"runs: {visible(str(fault))}")
+                continue
+            progress.runs[key] = news.run
+            newest[run.run_id] = max(news.run.attempt, newest.get(run.run_id, 0))
+            events += news.events
+        events.sort(key=lambda event: event.value["time_ms"])
+        whole = len(events) - len(events) % _EVENTS_PER_BATCH
+        for first in range(0, whole, _EVENTS_PER_BATCH):
+            yield EventBatch(events[first : first + _EVENTS_PER_BATCH], before)
+        progress.read_ms = at_ms
+        progress.forget()
+        yield EventBatch(events[whole:], progress.position(), faults)
+
+    def _runs(self, faults: list[str]) -> list[TrackedRun]:
+        """Return the runs of all files, the oldest first; what cannot be read is added to `faults`."""
+        files: dict[Path, _ReadFile] = {}
+        for path in self._paths():
+            try:
+                files[path] = self._read(path)
+            except OSError as fault:
+                faults.append(f"{visible(str(path)[:200])}: {fault.strerror}")
+        self._files = files
+        faults += (
+            f"{visible(str(path)[:200])}: {visible(each.fault)}" for path, each in files.items() if each.fault
+        )
+        runs = [each.run for each in files.values() if each.run is not None]
+        return sorted(runs, key=lambda run: (run.start_ms, run.run_id))
+
+    def _paths(self) -> list[Path]:
+        found: list[Path] = []
+        for folder in self._options.folders:
+            try:
+                entries = sorted(folder.iterdir())
+            except OSError as fault:
+                raise SourceUnavailableError(
+                    f"{visible(str(folder))}: {fault.strerror}; name the folders of W&B in [wandb]"
+                ) from None
+            for entry in entries:
+                named = _RUN_FOLDER.fullmatch(entry.name)
+                if named and (path := entry / f"run-{named[1]}.wandb").is_file():
+                    found.append(path)
+        if len(found) > _FILES_AT_MOST:
+            raise SourceUnavailableError(
+                f"{len(found)} runs are more than {_FILES_AT_MOST}; name fewer folders"
+            )
+        return found
+
+    def _read(self, path: Path) -> _ReadFile:
+        """Read a file, unless it is as it was.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        with path.open("rb") as file:
+            stat = os.fstat(file.fileno())
+            before = self._files.get(path)
+            if before is not None and (before.size_bytes, before.modified_ns) == (
+                stat.st_size,
+                stat.st_mtime_ns,
+            ):
+                return before
+            most = self._options.file_mib * 2**20
+            content = file.read(most + 1)
+        run, fault = None, ""
+        try:
+            if len(content) > most:
+                raise RunFileError(f"more than {most} bytes; see file_mib")
+            run = run_of(records_of(content)) if content else None
+        except RunFileError as problem:
+            fault = str(problem)
+        return _ReadFile(stat.st_size, stat.st_mtime_ns, run, fault)
+
+
+def _newest_attempts(progress: RunProgress) -> dict[str, int]:
+    """Return the newest attempt of each run; its folders are known by run and start."""
+    found: dict[str, int] = {}
+    for key, known in progress.runs.items():
+        run_id = key.rpartition("@")[0]
+        found[run_id] = max(known.attempt, found.get(run_id, 0))
+    return found
+
+
+def open_collector(options: Options) -> WandbCollector:
+    """Return the collector."""
+    return WandbCollector(options)

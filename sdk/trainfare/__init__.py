@@ -11,7 +11,7 @@
 Nothing here raises into the training or waits for the network. It needs the standard library alone.
 """
 
-from trainfare.opening import metered, run
+from trainfare.api import metered, run
 from trainfare.runs import Run
 
 __all__ = ["Run", "metered", "run"]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from trainfare.launch import number_of
+from trainfare.environment import number_of
 
 try:
     import fcntl

@@ -11,11 +11,11 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trainfare import process
+from trainfare import process_hooks
 from trainfare.attempts import current_attempt
-from trainfare.ending import ENDS, REASONS, end_of
 from trainfare.gpus import Gpus
 from trainfare.heartbeats import Heartbeats, gpus_of_this_process
+from trainfare.outcome import ENDS, REASONS, end_of
 from trainfare.sender import Sender
 
 HEARTBEAT_S = 15.0
@@ -135,14 +135,14 @@ class Run:
             if self._sender is not None:
                 if self._is_first:
                     self._sender.start()
-                process.join(self, handles_sigterm=self._handles_sigterm)
+                process_hooks.join(self, handles_sigterm=self._handles_sigterm)
             if self._has_lifecycle:
                 self._send("started", lambda: self._job)
             if self._sender is not None:
                 self._heartbeats.start()
         except Exception:  # no thread to be had
             self._sender, self._keeps_measures = None, False
-            process.leave(self)
+            process_hooks.leave(self)
         return self
 
     def end(self, kind: str = "completed", reason: str | None = None) -> None:
@@ -193,7 +193,7 @@ class Run:
                 return
             self._is_over, self._keeps_measures = True, False
             at_ms = self._now_ms()
-            process.leave(self)
+            process_hooks.leave(self)
             if self._sender is not None:
                 self._heartbeats.stop(_LAST_SAMPLE_WITHIN_S)
             if self._has_lifecycle:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from trainfare.opening import run
+from trainfare.api import run
 from trainfare.runs import Run
 
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import trainfare
-from trainfare import attempts, launch
+from trainfare import attempts, environment
 
 from tests.sdk.endpoint import Endpoint
 from tests.sdk.scripts import SDK
@@ -29,11 +29,11 @@ from tests.sdk.scripts import SDK
     ],
 )
 def test_the_job_is_the_launcher_s(environ: Mapping[str, str], job_id: str) -> None:
-    assert launch.job_id_of(environ) == job_id
+    assert environment.job_id_of(environ) == job_id
 
 
 def test_without_a_launcher_each_process_is_a_job() -> None:
-    assert launch.job_id_of({"TRAINFARE_NODE": "gpu-01"}).startswith("gpu-01-")
+    assert environment.job_id_of({"TRAINFARE_NODE": "gpu-01"}).startswith("gpu-01-")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_without_a_launcher_each_process_is_a_job() -> None:
     ],
 )
 def test_of_many_processes_the_first_speaks(environ: Mapping[str, str], is_first: bool) -> None:
-    assert launch.is_first(environ, {}) is is_first
+    assert environment.is_first(environ, {}) is is_first
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_a_group_of_pytorch_knows_the_rank(is_initialized: bool, rank: int, is_f
     group = SimpleNamespace(
         is_available=lambda: True, is_initialized=lambda: is_initialized, get_rank=lambda: rank
     )
-    assert launch.is_first({}, {"torch.distributed": group}) is is_first
-    assert launch.is_first({"RANK": "0"}, {"torch.distributed": object()})
+    assert environment.is_first({}, {"torch.distributed": group}) is is_first
+    assert environment.is_first({"RANK": "0"}, {"torch.distributed": object()})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_group_of_pytorch_knows_the_rank(is_initialized: bool, rank: int, is_f
     ],
 )
 def test_gpus_are_the_launcher_s(environ: Mapping[str, str], gpus: int | None) -> None:
-    assert launch.gpus_of(environ) == gpus
+    assert environment.gpus_of(environ) == gpus
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_gpus_are_the_launcher_s(environ: Mapping[str, str], gpus: int | None) -
     ],
 )
 def test_gpus_that_two_processes_see_are_sampled_by_one(environ: Mapping[str, str], is_sampled: bool) -> None:
-    assert launch.is_sampled_by_another(environ) is is_sampled
+    assert environment.is_sampled_by_another(environ) is is_sampled
 
 
 def test_fields_come_from_the_environment_unless_they_are_said(

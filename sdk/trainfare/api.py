@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from trainfare import launch
+from trainfare import environment
 from trainfare.attempts import current_attempt, launched_attempt, next_attempt, state_dir
 from trainfare.runs import HEARTBEAT_S, Run
 from trainfare.sender import Sender, encoded
@@ -60,15 +60,15 @@ def run(
     """
     try:
         environ = os.environ
-        if launch.is_off(environ, "TRAINFARE_ENABLED"):
+        if environment.is_off(environ, "TRAINFARE_ENABLED"):
             return _nothing()
         name = _job_id(job_id, environ)
-        is_first = launch.is_first(environ) if speaks is None else bool(speaks)
-        has_lifecycle = lifecycle and not launch.is_off(environ, "TRAINFARE_LIFECYCLE")
-        has_samples = samples and not launch.is_off(environ, "TRAINFARE_SAMPLES")
+        is_first = environment.is_first(environ) if speaks is None else bool(speaks)
+        has_lifecycle = lifecycle and not environment.is_off(environ, "TRAINFARE_LIFECYCLE")
+        has_samples = samples and not environment.is_off(environ, "TRAINFARE_SAMPLES")
         given = {**fields, "gpu_count": gpus, "owner": owner}
         job = {
-            **launch.fields_of(environ),
+            **environment.fields_of(environ),
             **{key: value for key, value in given.items() if _is_sendable(value)},
         }
         job.update(
@@ -84,10 +84,10 @@ def run(
             job,
             _now_ms,
             heartbeat_s=float(heartbeat_s),
-            node=launch.node_of(environ),
+            node=environment.node_of(environ),
             is_first=is_first,
             has_lifecycle=has_lifecycle,
-            has_samples=has_samples and not launch.is_sampled_by_another(environ),
+            has_samples=has_samples and not environment.is_sampled_by_another(environ),
             handles_sigterm=handle_sigterm and is_first,
         )
     except Exception:  # a meter that cannot be set up meters nothing
@@ -134,7 +134,7 @@ def metered(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _job_id(given: object, environ: Mapping[str, str]) -> str:
-    name = str(given) if given not in (None, "") else launch.job_id_of(environ)
+    name = str(given) if given not in (None, "") else environment.job_id_of(environ)
     return name.encode("utf-8", "replace")[:_JOB_ID_BYTES].decode("utf-8", "ignore")
 
 

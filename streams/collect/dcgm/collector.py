@@ -65,7 +65,7 @@ class DcgmCollector:
 
     def __init__(self, options: Options, fetch: Fetch) -> None:
         self._options = options
-        reader = TextReader(options.job_label)
+        reader = TextReader(options.label_of_job)
         self._scrapes = [
             _Scrape(target, number, fetch, reader) for number, target in enumerate(options.targets)
         ]

@@ -18,10 +18,19 @@ class Options(SampleOptions):
     )
     timeout_s: float = Field(default=5.0, gt=0, le=60, description="How long an exporter may take in all.")
     at_once: int = Field(default=32, ge=1, le=512, description="Exporters that are scraped at the same time.")
-    job_label: str = Field(
-        default=DEFAULT_JOB_LABEL, description="Label with the job's id, where the scheduler sets one."
+    job_label: str | None = Field(
+        default=None,
+        description="Label with the job's id, where the scheduler sets one; default: hpc_job without allocations, none with.",
     )
     source: str = Field(default="dcgm", min_length=1, max_length=256, description="The events' `source`.")
+
+    @property
+    def label_of_job(self) -> str:
+        """Return the label that names a job; empty: none does."""
+        if self.job_label is not None:
+            return self.job_label
+        # Who holds nothing by the scheduler's word is named by no label that was left behind, or by another id.
+        return DEFAULT_JOB_LABEL if self.allocations is None else ""
 
     @field_validator("targets")
     @classmethod

@@ -196,18 +196,25 @@ class Chaos:
         return self._serves.start()
 
     def _fill_up(self, life: Worker) -> None:
-        """Leave no room for the log until a request was refused; see `tests.serve.full`."""
+        """Leave no room for the log until a request was refused."""
         before = self.report.answers["503 log_full"]
-        mark = self._data / "log" / MARK
-        mark.touch()
+        self.take_room(self._data / "log")
         deadline_s = time.monotonic() + _FULL_S
         while self.report.answers["503 log_full"] == before and time.monotonic() < deadline_s:
             assert life.alive, life.text()[-3000:]
             time.sleep(0.05)
         time.sleep(self._rng.uniform(0, 0.5))
-        mark.unlink()
+        self.give_room(self._data / "log")
         self.report.full += self.report.answers["503 log_full"] > before
         time.sleep(self._rng.uniform(0, 1))
+
+    def take_room(self, log: Path) -> None:
+        """Leave no room on the disk of the log; see `tests.serve.full`."""
+        (log / MARK).touch()
+
+    def give_room(self, log: Path) -> None:
+        """Let the log have room again."""
+        (log / MARK).unlink()
 
     def _tear(self) -> None:
         """Leave a part of a write that nobody was told of, as a loss of power may."""

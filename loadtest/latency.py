@@ -66,6 +66,7 @@ class Live:
     options: argparse.Namespace
     settings: Settings
     directory: Path
+    others: tuple[str, ...] = NAMES  # how ids of jobs begin that are not of the load
 
     async def go(self) -> dict[str, Any]:
         """Measure idle, then under load; then everything ends and is compared."""
@@ -145,18 +146,33 @@ class Live:
             "TRAINFARE_ALERTS_ALLOW_HOSTS": receiver.host_port,
         }
         program = ("loadtest.inside", str(self.directory / "inside.jsonl"))
-        return Member("worker", env, self.directory, ("--data", str(self._data)), program)
+        return Member("worker", {**env, **self._where}, self.directory, self._options_of_store, program)
+
+    @property
+    def _where(self) -> dict[str, str]:
+        """Settings that say where the store is."""
+        return {}
+
+    @property
+    def _options_of_store(self) -> tuple[str, ...]:
+        return ("--data", str(self._data))
 
     @property
     def _data(self) -> Path:
         return self.directory / "data"
+
+    def _api(self, worker: Member) -> Api:
+        return Api(worker.url, local_token.read(self._data))
+
+    def _store(self) -> ClickHouseStore:
+        return ClickHouseStore(Embedded(data_dir=self._data))
 
     async def _latencies(
         self, worker: Member, send: Send, arrivals: Arrivals
     ) -> tuple[Spread, Spread, dict[str, float]]:
         options, probes = self.options, Probes()
         offsets = Offsets(self.settings.kafka)
-        api = Api(worker.url, local_token.read(self._data))
+        api = self._api(worker)
         try:
             if options.crossing:
                 await crossing(send, probes, options.crossing, _AHEAD_MS)
@@ -184,9 +200,9 @@ class Live:
 
     def _checked(self, load: Load) -> str:
         """What all jobs of the load cost; raises WrongTotalsError unless the oracle says the same of each."""
-        store = ClickHouseStore(Embedded(data_dir=self._data))
+        store = self._store()
         try:
-            got = soak_judge.stored(store, NAMES)
+            got = soak_judge.stored(store, self.others)
         finally:
             store.close()
         want = soak_judge.expected(load.account)
@@ -241,9 +257,9 @@ def report(figures: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"totals right: {figures['usd']} USD"]) + "\n"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; 0 measured and right, 1 it could not be, or the totals are wrong."""
-    parser = argparse.ArgumentParser(prog="latency", description=__doc__)
+def arguments(prog: str, description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of the options that every run of this kind has."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--rate", type=int, default=1_000, help="nodes of 8 GPUs, a message a second each")
     parser.add_argument(
         "--jobs", type=int, default=1_000, help="so many jobs run on them, a node each at least"
@@ -264,7 +280,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--crossing", type=int, default=0, help="instead: jobs that all burn too much at one tick"
     )
     parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; 0 measured and right, 1 it could not be, or the totals are wrong."""
+    options = arguments("latency", __doc__).parse_args(argv)
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trainfare-latency-")))
         try:

@@ -89,7 +89,10 @@ def run_backfill(
             meter.store_rows(
                 _of_files(run, read, new_prices), f"{run.counts.refused.records_in}:{len(new_prices)}"
             )
-        if not run.done or meter.is_repriced:
+        if meter.is_repriced and run.done:
+            run.done = False  # whoever ends it here leaves something to do
+            runs.save()
+        if not run.done:
             callbacks.begin(sorter.events)
             meter.feed(sorter.sorted(), lambda event: event.owner in left_out, callbacks.metered)
             meter.finish(run.until_ms - 1)
@@ -114,9 +117,8 @@ def _run_of(
                 f"back with --undo {unfinished.number}"
             )
         return unfinished
-    run = runs.ended(list(digests.values()), until_ms) or runs.begin(digests, until_ms, now_ms)
-    runs.save()
-    return run
+    ended = runs.ended(list(digests.values()), until_ms)
+    return ended or runs.begin(digests, until_ms, now_ms)
 
 
 def _book(store: Store, read: ReadFiles) -> tuple[PriceBook, list[PriceEvent]]:

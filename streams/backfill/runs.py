@@ -125,24 +125,34 @@ class Runs:
         return None
 
     def begin(self, digests: Mapping[Path, str], until_ms: int, now_ms: int) -> BackfillRun:
-        """Return a new backfill. A number is never used again.
+        """Return a new backfill, on record. A number is never used again.
 
         Raises:
             WrongUseError: There were too many.
+            TrainfareError: Another process began one at the same time.
         """
         if len(self.all) >= _SHARDS:
             raise WrongUseError(f"this store has had {_SHARDS} backfills, and has no room for more")
         names = [str(path)[-500:] for path in digests]
         run = BackfillRun(len(self.all) + 1, sorted(digests.values()), names, now_ms, until_ms)
         self.all.append(run)
+        self.save()
+        if Runs(self._meta).all != self.all:
+            raise TrainfareError("another backfill began at the same time; run this one when that has ended")
         return run
 
-    def numbered(self, number: int) -> BackfillRun:
-        """Return a backfill that was not taken back.
+    def to_undo(self, number: int) -> BackfillRun:
+        """Return a backfill that may be taken back.
 
         Raises:
-            WrongUseError: There is none of this number.
+            WrongUseError: There is none of this number, or another one has not ended.
         """
+        going = [run for run in self.all if not (run.done or run.undone)]
+        if going and going[0].number != number:
+            raise WrongUseError(
+                f"backfill {going[0].number} of {_shown(going[0].names)} has not ended, and counts on what others have "
+                "metered; let it end, or take it back first"
+            )
         for run in self.all:
             if run.number == number and not run.undone:
                 return run

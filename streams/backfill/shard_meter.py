@@ -136,11 +136,14 @@ class ShardMeter:
                 yield LogBatch(str(topic), self._number, start, counted[topic], records[topic])
 
     def _fold(self, batch: LogBatch) -> None:
-        while missing := self._shard.missing(batch):
-            blobs = archived(self._store, self._number, missing)
-            self._shard.adopt(blobs)
-            restore_as_new(self._shard, self._number, {j: v for j, v in missing.items() if j not in blobs})
+        self._adopt(self._shard.missing(batch))
         self._owned.feed(batch)
+
+    def _adopt(self, wanted: Mapping[str, int]) -> None:
+        """Load archived jobs (id -> version of their state) into memory."""
+        blobs = archived(self._store, self._number, wanted)
+        self._shard.adopt(blobs)
+        restore_as_new(self._shard, self._number, {j: v for j, v in wanted.items() if j not in blobs})
 
     def _fence_late_rows(self) -> None:
         """Correct what a process that was killed had sent, and the server stored after the restore."""
@@ -150,8 +153,7 @@ class ShardMeter:
             if not late.num_rows:
                 continue
             if table not in WITHOUT_JOBS:
-                absent = shard.absent(set(late["job_id"].to_pylist()))
-                shard.adopt(archived(self._store, self._number, absent))
+                self._adopt(shard.absent(set(late["job_id"].to_pylist())))
             version = self._owned.versions.next()
             rows = shard.read_back(table, late, version)
             if rows.num_rows:

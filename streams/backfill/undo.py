@@ -25,7 +25,7 @@ def undo(store: Store, number: int, advance: Callable[[int], None] = lambda _tab
         SinkError: The store cannot be written.
     """
     runs = Runs(store.meta)
-    run = runs.numbered(number)
+    run = runs.to_undo(number)
     run.done = False
     runs.save()
     owned = {table: _column(schema.names) for table, schema in SCHEMAS.items()}

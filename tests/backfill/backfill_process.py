@@ -101,7 +101,7 @@ def main(words: Sequence[str]) -> None:
             "left_out": {each.reason: each for each in result.counts.left_out},
         }
     _, findings = stored_findings(asking(store))
-    accrued = LedgerReader(store).accrued(NOW_MS)
+    accrued = LedgerReader(store).accrued(job.get("asked_ms", NOW_MS))
     tables = {table: store.select(table).to_pylist() for table in TABLES}
     found |= {
         "faults": [finding.detail for finding in findings if not finding.ok],

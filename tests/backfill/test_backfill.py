@@ -121,6 +121,15 @@ def test_what_the_live_meter_has_is_left_out_and_said(
     assert found["counts"]["prices_replaced"] == 0
 
 
+def test_budgets_wait_for_the_live_shards_alone(lines: list[Line], files: list[Path], tmp_path: Path) -> None:
+    live = write(tmp_path / "live.jsonl", of_jobs(lines, ["job-0", "job-1"]))
+    replay([live], tmp_path / "data")
+    asked = {"asked_ms": max(line["value"]["time_ms"] for line in lines) + 80_000}
+    before = backfill([], tmp_path / "data", **asked)
+    assert before["accrued_ms"]
+    assert backfill(files, tmp_path / "data", **asked)["accrued_ms"] == before["accrued_ms"]
+
+
 def test_a_second_backfill_that_overlaps_adds_what_the_first_lacks(
     lines: list[Line], whole: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -192,6 +201,14 @@ def test_undo_leaves_nothing_and_lets_the_files_in_again(
     assert again["number"] == 2
     assert again["tables"] == whole["tables"]
     assert again["faults"] == []
+
+
+def test_another_cannot_be_taken_back_while_one_goes_on(
+    lines: list[Line], files: list[Path], tmp_path: Path
+) -> None:
+    backfill([write(tmp_path / "first.jsonl", of_jobs(lines, ["job-0"]))], tmp_path / "data")
+    killed(files, tmp_path / "data", 8, events=200)
+    assert "backfill 2 of" in refused([], tmp_path / "data", undo=1)
 
 
 def test_one_that_was_not_ended_can_be_taken_back(

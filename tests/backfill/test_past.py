@@ -142,6 +142,21 @@ def test_run_again_it_takes_up_prices_that_came_later(tmp_path: Path) -> None:
     assert found["faults"] == []
 
 
+@pytest.mark.parametrize("writes", [1, 3, 5])
+def test_killed_while_it_takes_them_up_it_goes_on(tmp_path: Path, writes: int) -> None:
+    jobs = [line for number in range(6) for line in run(number, BEGIN_MS, BEGIN_MS + HOUR_MS)]
+    node = event("nodes", 90, BEGIN_MS, node="n", type="provisioned", gpu_count=1)
+    past = write(tmp_path / "past.jsonl", [*jobs, node])
+    backfill([past], tmp_path / "data")
+    others = [price(900_001, "2"), *run(50, BEGIN_MS, BEGIN_MS + HOUR_MS)]
+    replay([write(tmp_path / "live.jsonl", others)], tmp_path / "data")
+    killed([past], tmp_path / "data", writes)
+    found = backfill([past], tmp_path / "data")
+    assert usd_by_job(found) == dict.fromkeys([f"run-{number}" for number in (*range(6), 50)], 16)
+    assert found["number"] == 1
+    assert found["faults"] == []
+
+
 def test_bad_lines_are_dead_letters_with_their_file_and_line(tmp_path: Path) -> None:
     lines = run(1, BEGIN_MS, BEGIN_MS + HOUR_MS)
     bad = write(

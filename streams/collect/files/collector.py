@@ -64,6 +64,8 @@ class FileCollector:
             except UnreadableError as fault:
                 found.reasons[fault.reason] += 1
                 found.skipped.append(visible(f"{Path(file.path).name}: {fault}"[:500]))
+                if fault.may_pass:
+                    continue
             known.size_bytes, known.modified_ns = file.size_bytes, file.modified_ns
         yield _batch(found, progress)
 

@@ -21,11 +21,15 @@ _PEEKED_BYTES: Final = 64
 
 
 class UnreadableError(Exception):
-    """The rest of a file cannot be read; `reason` is one of a short list, for metrics."""
+    """The rest of a file cannot be read; `reason` is one of a short list, for metrics.
 
-    def __init__(self, reason: str, detail: str) -> None:
+    `may_pass`: the same content may be readable later, as where a right to read it is missing.
+    """
+
+    def __init__(self, reason: str, detail: str, *, may_pass: bool = False) -> None:
         super().__init__(detail)
         self.reason = reason
+        self.may_pass = may_pass
 
 
 class Content:
@@ -82,7 +86,7 @@ def opened(path: str, bytes_at_most: int) -> Iterator[Content]:
         try:
             file = stack.enter_context(Path(path).open("rb"))
         except OSError as fault:
-            raise UnreadableError("unreadable", fault.strerror or str(fault)) from None
+            raise UnreadableError("unreadable", fault.strerror or str(fault), may_pass=True) from None
         packed = _checked(file.read, len(_GZIP)) == _GZIP
         file.seek(0)
         stream = stack.enter_context(gzip.GzipFile(fileobj=file)) if packed else file
@@ -92,8 +96,9 @@ def opened(path: str, bytes_at_most: int) -> Iterator[Content]:
 def _checked(read: Callable[[int], bytes], at_most: int) -> bytes:
     try:
         return read(at_most)
-    except OSError as fault:  # of gzip, too
-        raise UnreadableError("unreadable", fault.strerror or str(fault)) from None
+    except OSError as fault:  # of gzip, too, without a number
+        may_pass = fault.errno is not None
+        raise UnreadableError("unreadable", fault.strerror or str(fault), may_pass=may_pass) from None
     except (EOFError, zlib.error) as fault:
         raise UnreadableError("unreadable", f"the compressed file is cut short or damaged: {fault}") from None
 

@@ -151,6 +151,21 @@ def test_what_is_too_large_or_no_gzip_ends_the_file(tmp_path: Path, text: bytes,
     assert len(found.events) <= 2**19
 
 
+def test_a_file_that_cannot_be_opened_now_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "a.log", "1\n")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refused)
+        first = polled(collector(path))
+    assert (first.reasons, first.skipped) == ({"unreadable": 1}, ["a.log: Permission denied"])
+    assert said(polled(collector(path), first.position)) == ["1"]
+
+
 def test_a_missing_file_or_folder_is_the_source_away(tmp_path: Path) -> None:
     for wanted, words in ((tmp_path / "a.log", "no such file"), (tmp_path / "x" / "*.log", "no such folder")):
         with pytest.raises(SourceUnavailableError, match=words):

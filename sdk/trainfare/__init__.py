@@ -12,6 +12,7 @@ Nothing here raises into the training or waits for the network. It needs the sta
 """
 
 from trainfare.api import metered, run
+from trainfare.costs import cost_attributes
 from trainfare.runs import Run
 
-__all__ = ["Run", "metered", "run"]
+__all__ = ["Run", "cost_attributes", "metered", "run"]

@@ -37,7 +37,7 @@ class Outcome:
 
 
 class Wire:
-    """An endpoint: `POST URL/api/v1/events`."""
+    """An endpoint: `POST URL/api/v1/events`, and what can be read below URL."""
 
     def __init__(self, url: str, token: str, request_s: float = REQUEST_S) -> None:
         """`request_s`: what a whole request may take, the names' resolution not counted."""
@@ -51,7 +51,7 @@ class Wire:
                 raise ValueError
             self._host, self._is_tls = parts.hostname, parts.scheme == "https"
             self._port = parts.port or (443 if self._is_tls else 80)
-            self._path = parts.path.rstrip("/") + "/api/v1/events"
+            self._path = parts.path.rstrip("/")
         except Exception:
             self.fault = "the address is none: expected e.g. http://127.0.0.1:8787"
 
@@ -64,11 +64,21 @@ class Wire:
         if self.fault:
             return Outcome(STOP, self.fault)
         try:
-            return self._answered(*self._exchange(b"[" + b",".join(events) + b"]"))
+            return self._answered(*self._exchange("POST", "/api/v1/events", b"[" + b",".join(events) + b"]"))
         except Exception as fault:  # whatever a network does
             return Outcome(LATER, _described(fault))
 
-    def _exchange(self, body: bytes) -> tuple[int, bytes]:
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Return status and body of what the endpoint answers to a path.
+
+        Raises:
+            Exception: Whatever a network does, and ValueError for an address that is none.
+        """
+        if self.fault:
+            raise ValueError(self.fault)
+        return self._exchange("GET", path, None)
+
+    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         by_s = time.monotonic() + self._request_s
         kind = http.client.HTTPSConnection if self._is_tls else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._request_s)
@@ -80,7 +90,7 @@ class Wire:
             headers = {"Content-Type": "application/json", "Connection": "close"}
             if self._token:
                 headers["Authorization"] = "Bearer " + self._token
-            connection.request("POST", self._path, body, headers)
+            connection.request(method, self._path + path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read(_ANSWER_BYTES)
         finally:

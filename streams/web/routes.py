@@ -28,6 +28,7 @@ from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.middleware import CALLER
+from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.scopes import Scope
@@ -67,6 +68,7 @@ class Parts:
     controls: ControlEndpoint
     ingest: IngestEndpoint
     hooks: HookEndpoint
+    otlp: OtlpEndpoint
 
 
 class Route(NamedTuple):
@@ -105,6 +107,8 @@ class Routes:
             Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
             Route("POST", "/api/v1/events", Scope.WRITE, self._events),
             # Open to all: they check a secret of their own, which is no token.
+            Route("POST", "/v1/traces", Scope.WRITE, self._traces),
+            Route("POST", "/v1/metrics", Scope.WRITE, self._otlp_metrics),
             Route("POST", "/api/v1/hooks/github", OPEN, self._github),
             Route("POST", "/api/v1/hooks/gitlab", OPEN, self._gitlab),
             Route("GET", "/", OPEN, self._page),
@@ -247,6 +251,12 @@ class Routes:
     async def _events(self, request: web.Request) -> web.Response:
         topic = _parameters(request, {"topic"}).get("topic", "")
         return await self._parts.ingest.answer(request, request[CALLER], topic)
+
+    async def _traces(self, request: web.Request) -> web.Response:
+        return await self._parts.otlp.traces(request, request[CALLER])
+
+    async def _otlp_metrics(self, request: web.Request) -> web.Response:
+        return await self._parts.otlp.metrics(request, request[CALLER])
 
     async def _github(self, request: web.Request) -> web.Response:
         return await self._parts.hooks.github(request, request[CALLER])

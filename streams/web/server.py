@@ -31,6 +31,7 @@ from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.listener import Listener, ListenerOptions
 from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
+from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.query_service import QueryService
 from streams.web.record_log import RecordLog
 from streams.web.routes import Parts, Routes
@@ -109,6 +110,7 @@ class WebServer:
                 controls=ControlEndpoint(controls, wall_ms, now_ms),
                 ingest=ingest,
                 hooks=HookEndpoint(ci or CiSettings(), from_hooks, guard.refusal),
+                otlp=OtlpEndpoint(ingest),
                 version=_version(),
                 audit=audit,
                 speed=speed,

@@ -15,7 +15,7 @@ def test_the_distribution_has_every_package_and_needs_none() -> None:
     there = {".".join(path.parent.relative_to(SDK).parts) for path in (SDK / "trainfare").rglob("*.py")}
     assert set(project["tool"]["setuptools"]["packages"]) == there
     assert project["project"]["dependencies"] == []
-    assert set(trainfare.__all__) == {"Run", "metered", "run"}
+    assert set(trainfare.__all__) == {"Run", "cost_attributes", "metered", "run"}
 
 
 def test_every_file_is_python_3_9() -> None:

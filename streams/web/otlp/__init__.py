@@ -1,0 +1,1 @@
+"""OpenTelemetry's spans and metrics over HTTP, and the events of jobs that are made of them."""

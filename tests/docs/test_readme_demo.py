@@ -29,8 +29,8 @@ def test_the_first_line_says_how_time_goes() -> None:
 
 
 def test_what_somebody_did_is_in_the_story() -> None:
-    fleet = takewhile(lambda each: each[0] < HOUR_MS, captions(DemoOptions().seed))
-    story = [*fleet, *Stories(_start_ms()).captions()]
+    both = (captions(DemoOptions().seed), Stories(_start_ms()).captions())  # without end
+    story = [each for some in both for each in takewhile(lambda each: each[0] < HOUR_MS, some)]
     told = {f"{lines.clock(_start_ms() + at_ms)}  {said}" for at_ms, said in story}
     shown = [line for line in SHOWN if re.match(r"\d\d:\d\d:\d\d  [a-z]\S* (?! )", line)]
     assert shown

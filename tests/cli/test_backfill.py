@@ -12,6 +12,7 @@ from tests.backfill.logs import log_lines, write
 from tests.cli.command import ROOT, Done, trainfare
 from tests.collect.slurm.world import recorded
 from tests.new_store import begun
+from tests.store_process import StoreProcess
 
 FAKE = ROOT / "tests" / "collect" / "slurm" / "fake.py"
 
@@ -52,6 +53,23 @@ def test_it_says_what_it_metered_and_what_it_left_out(tmp_path: Path, data: Path
     assert undone.code == 0, undone.err
     assert "backfill 1 is taken back" in undone.out
     assert json.loads(trainfare("jobs", "--data", data, "--format", "json").out) == []
+
+
+def test_on_a_server_it_is_metered_repeated_and_taken_back(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", log_lines(tmp_path, jobs=2, minutes=2, one_ends_of=1))
+    with StoreProcess(tmp_path / "store") as server:
+        env = {"TRAINFARE_CLICKHOUSE_URL": server.url}
+        first = trainfare("backfill", log, env=env)
+        assert first.code == 0, first.err
+        found = json.loads(first.out)
+        assert (found["jobs"], found["balanced"]) == (2, True)
+        again = json.loads(trainfare("backfill", log, env=env).out)
+        assert (again["backfill"], again["rows_written"], again["usd"]) == (1, 0, found["usd"])
+        assert trainfare("audit", env=env).code == 0
+        assert trainfare("backfill", "--undo", 1, env=env).code == 0
+        assert json.loads(trainfare("jobs", "--format", "json", env=env).out) == []
+        listed = json.loads(trainfare("backfill", "--list", "--format", "json", env=env).out)
+        assert [row["state"] for row in listed] == ["taken back"]
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def backfill(
     undo: Annotated[
         int | None, typer.Option("--undo", metavar="N", min=1, help="Delete all that backfill N stored.")
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --undo: do not ask.")] = False,
     form: Annotated[
         OutputFormat | None, typer.Option("--format", "-f", help="table on a terminal, otherwise json.")
     ] = None,
@@ -100,6 +101,12 @@ def backfill(
     if listed:
         _list(settings, form)
     elif undo is not None:
+        if (
+            sys.stdin.isatty()
+            and not yes
+            and not typer.confirm(f"Delete all that backfill {undo} stored?", err=True)
+        ):
+            raise TrainfareError("nothing was deleted")
         _undo(settings, undo)
     else:
         until_ms = None if until is None else _instant_ms(until)

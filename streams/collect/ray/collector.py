@@ -32,8 +32,6 @@ from streams.collect.ray.records import (
 )
 
 _DAY_MS: Final = 86_400_000
-#: Workers report their tasks each second, and the dashboard shows an actor some seconds later.
-_SETTLED_MS: Final = 10_000
 #: A job that Ray does not list is given up after this, or after two polls.
 _LOST_MS: Final = 60_000
 _EVENTS_PER_BATCH: Final = 1_000
@@ -65,7 +63,8 @@ class RayCollector:
         progress = RayProgress.of(position, now_ms // _DAY_MS * _DAY_MS if since_ms is None else since_ms)
         before = progress.position()
         now_ms = now_ms // 1000 * 1000
-        until_ms = now_ms - _SETTLED_MS
+        # Workers report their tasks each second, and the dashboard shows an actor some seconds later.
+        until_ms = now_ms - round(self._options.settle_s * 1000)
         if until_ms < max(progress.since_ms, progress.read_ms):
             return
         faults: list[str] = []
@@ -107,6 +106,8 @@ class RayCollector:
                 job, known, cluster, progress.read_ms, until_ms, progress.since_ms, self._options
             )
             yield from news.events
+            if news.fault:
+                faults.append(visible(news.fault))
             progress.jobs.pop(job.key, None)
             if news.job is not None:
                 progress.jobs[job.key] = news.job

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from streams.collect.collector import CollectedEvent
 from streams.collect.ray.holdings import Holding, RayCluster, gpus_of, held_over, holdings_of
-from streams.collect.ray.options import Options
+from streams.collect.ray.options import DESCRIBES, Options
 from streams.collect.ray.progress import QUEUED, STARTED, UNSEEN, OpenJob
 from streams.collect.ray.records import ENDS, RayJob, RayNode
 from streams.topics import Topic
@@ -34,10 +34,14 @@ _ENDS_TOGETHER_MS: Final = 5_000
 
 
 class JobNews(NamedTuple):
-    """The new events of a job, and what is known of it now; None: it is over."""
+    """The new events of a job, and what is known of it now; None: it is over.
+
+    `fault` says where Ray showed too late which GPUs the job held: they count from then on.
+    """
 
     events: list[CollectedEvent]
     job: OpenJob | None
+    fault: str = ""
 
 
 class _JobMoment(NamedTuple):
@@ -104,8 +108,11 @@ def new_events(
         _, now = next(held_over(holdings, start_ms, start_ms))
         moments.append(_JobMoment("started", start_ms, now.fields(cluster.nodes, options)))
         stage, held, after_ms = STARTED, now.digest, start_ms
+    fault = ""
     if stage == STARTED and after_ms + 1 < over_ms:
-        # At the first instant it differs from what was reported before only where Ray showed something late.
+        _, before = next(held_over(holdings, after_ms, after_ms))
+        if before.digest != held:
+            fault = f"job {known.job_id}: Ray showed late which GPUs it held; see settle_s"
         for at_ms, now in held_over(holdings, after_ms + 1, over_ms - 1):
             if now.digest != held:
                 fields = now.fields(cluster.nodes, options)
@@ -117,7 +124,7 @@ def new_events(
         moments.append(_JobMoment(type_, end_ms, reason))
     described = _description(job, options)
     events = [_event(known, moment, described, options) for moment in moments]
-    return JobNews(events, None if end_ms else replace(known, stage=stage, held=held))
+    return JobNews(events, None if end_ms else replace(known, stage=stage, held=held), fault)
 
 
 def lost_end(known: OpenJob, options: Options) -> CollectedEvent:
@@ -183,7 +190,7 @@ def _start_ms(
 
 
 def _description(job: RayJob, options: Options) -> dict[str, Any]:
-    named = {name: job.metadata.get(key) for name, key in options.metadata.items()}
+    named = {name: job.metadata.get(options.metadata.get(name, name)) for name in DESCRIBES}
     return {
         **{name: _text(text) for name, text in named.items() if isinstance(text, str) and text},
         **options.fields,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
@@ -12,7 +12,7 @@ from schemas.events import PRICE_FIELDS
 from streams.collect.http_source import checked_address
 from streams.collect.options import CollectorOptions
 
-_DESCRIBES = ("owner", "team", "project", "experiment")
+DESCRIBES: Final = ("owner", "team", "project", "experiment")
 
 
 class Options(CollectorOptions):
@@ -43,8 +43,11 @@ class Options(CollectorOptions):
         default="", max_length=64, description="Before each job's id, where several clusters have equal ones."
     )
     metadata: dict[str, str] = Field(
-        default={name: name for name in _DESCRIBES},
-        description="owner, team, project, experiment -> key of a job's metadata.",
+        default={},
+        description="owner, team, project, experiment -> key of a job's metadata, where it has another name.",
+    )
+    settle_s: float = Field(
+        default=10.0, ge=5, le=600, description="Seconds after which Ray's dashboard shows all of an instant."
     )
     gpu_types: dict[str, str] = Field(default={}, description="Ray's accelerator_type -> the price list's.")
     fields: dict[str, str] = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
@@ -71,8 +74,8 @@ class Options(CollectorOptions):
     @classmethod
     def _describe(cls, metadata: dict[str, str]) -> dict[str, str]:
         for name in metadata:
-            if name not in _DESCRIBES:
-                raise ValueError(f"{name[:80]!r} is none of {', '.join(_DESCRIBES)}")
+            if name not in DESCRIBES:
+                raise ValueError(f"{name[:80]!r} is none of {', '.join(DESCRIBES)}")
         return metadata
 
     @property

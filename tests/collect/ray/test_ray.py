@@ -163,8 +163,8 @@ def short(events: Sequence[CollectedEvent]) -> list[tuple[Any, ...]]:
 
 
 def test_the_entry_points_gpus_are_held_from_when_it_runs_to_the_end_of_the_job(dashboard: Dashboard) -> None:
-    found = answers([job("j1", 0, 60, metadata={"owner": "ada", "team": 5})], [supervisor("j1", 4.5, 0.5)])
-    (queued, started, completed) = events = Polls(dashboard).at(100, found)
+    found = answers([job("j1", 0, 60, metadata={"user": "ada", "team": 5})], [supervisor("j1", 4.5, 0.5)])
+    (queued, started, completed) = events = Polls(dashboard, metadata={"owner": "user"}).at(100, found)
     assert short(events) == [("queued", 0), ("started", 4.5, 0.5), ("completed", 60)]
     assert started.value["nodes"] == {"n1": 0.5}
     assert started.value["gpu_type"] == "H100"
@@ -232,6 +232,7 @@ def test_what_ray_says_late_is_told_from_then_on(dashboard: Dashboard) -> None:
     polls.at(30, answers([job("j1", 0)], head))
     events = polls.at(45, answers([job("j1", 0)], [*head, actor(15, gpus=2)]))
     assert short(events) == [("scaled", 20.001, 3)]
+    assert polls.skipped == ["job j1: Ray showed late which GPUs it held; see settle_s"]
     assert not polls.at(60, answers([job("j1", 0)], [*head, actor(15, gpus=2)]))
 
 

@@ -47,7 +47,8 @@ def collect(world: RayWorld, states: Iterable[int]) -> Log:
         for batch in collector.poll(position, world.turn(state)):
             log.publish(batch.events)
             position = batch.position
-            assert not batch.skipped
+            # The machine of the recording was so busy that its dashboard was up to 17 s behind.
+            assert [fault for fault in batch.skipped if "see settle_s" not in fault] == []
     return log
 
 

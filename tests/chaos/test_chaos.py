@@ -37,6 +37,7 @@ def assert_exact(report: Report) -> None:
     assert not report.differences, report
 
 
+@pytest.mark.timeout(900)
 def test_every_kind_of_fault_once_and_the_tables_are_exact(tmp_path: Path) -> None:
     report = run(Plan(jobs=44, seconds=800, cycles=6, per_s=1_700, rest_s=(0.5, 3.0)), tmp_path)
     assert_exact(report)

@@ -19,9 +19,12 @@ from typing import Final, Self
 from tests.forked import FORKER, Forked
 
 ROOT: Final = Path(__file__).parents[2]
-STOP_TIMEOUT_S: Final = 30.0
+#: Far beyond what a stop, a kill or a start takes: a machine that is busy with other things is no fault of a worker.
+STOP_TIMEOUT_S: Final = 120.0
+_KILL_TIMEOUT_S: Final = 60.0
 COMMAND: Final = ("streams.cli.main",)
 OWN_PRESENT: Final = ("tests.chaos.patched", "own_present")
+_START_TIMEOUT_S: Final = 180.0
 _LOAD_TIMEOUT_S: Final = 300.0
 _READY: Final = "shard begins"
 
@@ -55,7 +58,7 @@ class Worker:
         """As a machine that loses its power."""
         self.expected_end = True
         self.signal(signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(_KILL_TIMEOUT_S)
 
     def ask_to_stop(self) -> None:
         """In order; once, as a second time means at once."""
@@ -70,9 +73,9 @@ class Worker:
             return self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.signal(signal.SIGKILL)
-            return self.process.wait(10)
+            return self.process.wait(_KILL_TIMEOUT_S)
 
-    def wait_until(self, words: str, patience_s: float = 60.0) -> None:
+    def wait_until(self, words: str, patience_s: float = _START_TIMEOUT_S) -> None:
         """Return once it has said this."""
         deadline_s = time.monotonic() + patience_s
         while words not in self.text():
@@ -80,7 +83,7 @@ class Worker:
             assert time.monotonic() < deadline_s, self.text()[-3000:]
             time.sleep(0.05)
 
-    def wait_ready(self, patience_s: float = 60.0) -> None:
+    def wait_ready(self, patience_s: float = _START_TIMEOUT_S) -> None:
         """Return once it holds a shard."""
         self.wait_until(_READY, patience_s)
 

@@ -9,12 +9,13 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from schemas.events import PRICE_FIELDS
+from schemas.wire_types import Purchase
 from streams.collect.collector import CollectedEvent
 from streams.collect.mlflow.progress import KnownRun
 from streams.collect.mlflow.records import ENDS, TrackedRun
@@ -25,6 +26,7 @@ JOB_ID: Final = "trainfare.job_id"
 ATTEMPT: Final = "trainfare.attempt"
 #: Metrics that the collector writes itself.
 COSTS: Final = ("cost_usd", "usd_per_hour", "lost_usd")
+_PURCHASES: Final[tuple[str, ...]] = get_args(Purchase)
 _SYSTEM: Final = "system/"
 _NAMES_AT_MOST: Final = 64
 _NAME_BYTES: Final = 256
@@ -111,9 +113,8 @@ def _life(
     if is_new:
         add("started", run.start_ms, str(run.start_ms), described)
         known = replace(known, described=_digest(described))
-        if (
-            run.is_live and run.end_ms
-        ):  # it was resumed before it was seen: how it ended is not known any more
+        if run.is_live and run.end_ms:
+            # It was resumed before it was seen: how it ended is not known any more.
             add("preempted", run.end_ms, str(run.end_ms), {"reason": "unknown"})
             known = replace(known, ended_ms=run.end_ms)
     if known.ended_ms and (run.is_live or run.end_ms > known.ended_ms) and not run.is_deleted:
@@ -136,10 +137,12 @@ def _life(
 
 def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> dict[str, Any]:
     """Return what the tags `trainfare.NAME` and MLflow's own say about a run."""
-    tags = {key.removeprefix("trainfare."): value for key, value in run.tags.items() if value}
-    named = {"owner": tags.get("owner") or tags.get("mlflow.user", ""), "experiment": experiment}
-    for name in ("team", "project", *PRICE_FIELDS):
-        named[name] = tags.get(name, "") if f"trainfare.{name}" in run.tags else options.fields.get(name, "")
+    named = {name: options.fields.get(name, "") for name in PRICE_FIELDS}
+    named |= {"owner": run.tags.get("mlflow.user", ""), "experiment": experiment}
+    for name in ("owner", "team", "project", *PRICE_FIELDS):
+        named[name] = run.tags.get(f"trainfare.{name}") or named.get(name, "")
+    if named["purchase"] not in ("", *_PURCHASES):
+        raise ValueError(f"run {run.run_id}: trainfare.purchase is none of {', '.join(_PURCHASES)}")
     labels = {
         f"{options.tracker}_run": run.run_id,
         f"{options.tracker}_run_name": run.name,

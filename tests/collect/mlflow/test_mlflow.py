@@ -261,12 +261,14 @@ def test_what_cannot_be_read_is_left_out_and_said(server: MlflowServer) -> None:
         run("r4", 0, tags={"trainfare.gpus": "inf"}),
         run("r5", 0, tags={"trainfare.attempt": "0"}),
         run("r6", 0, tags={"trainfare.job_id": "x" * 300}),
-        run("ok", 0),
+        run("r7", 0, tags={"trainfare.purchase": "cheap"}),
+        run("ok", 0, tags={"owner": "nobody", "trainfare.purchase": "spot"}),
     ]
     polls = Polls(server)
     events = polls.at(100, *wrong)
     assert {value["job_id"] for _, value in events} == {"ok"}
-    assert len(set(polls.skipped)) == 6
+    assert (events[0].value["owner"], events[0].value["purchase"]) == ("ada", "spot")
+    assert len(set(polls.skipped)) == 7
     assert "\x1b" not in "".join(polls.skipped)
 
 

@@ -74,6 +74,7 @@ def collect(
         config,
         lambda: settings_for().kafka,
         files=[*(files or ()), *(more or ())],
+        is_one_poll=once or dry_run,
         may_write=not dry_run,
     )
     from prometheus_client import CollectorRegistry, start_http_server  # not needed to refuse a file

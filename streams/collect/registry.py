@@ -63,11 +63,13 @@ def open_collector(
     kafka: Callable[[], KafkaSettings],
     *,
     files: Sequence[str] = (),
+    is_one_poll: bool = False,
     may_write: bool = True,
 ) -> Collector:
     """Return the collector with its options from the table `[name]` of a TOML file.
 
-    `files` are added to those that the table names; with them there need be no table.
+    `files` are added to those that the table names; with them there need be no table. For one poll they are read as they
+    are, unless the table names `settle_s`: nobody comes back for them.
     `kafka` is asked for the meter's Kafka by a collector that reads Kafka itself. Without `may_write` it leaves no files,
     whatever the options say.
 
@@ -75,7 +77,7 @@ def open_collector(
         WrongUseError: There is no such collector, or the file has faults; the message names all of them.
     """
     known = _known(name)
-    options = _options_of(known, name, config, files)
+    options = _options_of(known, name, config, files, is_one_poll=is_one_poll)
     if not may_write:
         options = options.without_files()
     module = import_module(f"streams.collect.{known.package}.collector")
@@ -123,7 +125,9 @@ def _known(name: str) -> Known:
     return known
 
 
-def _options_of(known: Known, name: str, config: Path, files: Sequence[str] = ()) -> CollectorOptions:
+def _options_of(
+    known: Known, name: str, config: Path, files: Sequence[str] = (), *, is_one_poll: bool = False
+) -> CollectorOptions:
     model: type[CollectorOptions] = import_module(f"streams.collect.{known.package}.options").Options
     if files and not known.reads_files:
         raise WrongUseError(
@@ -134,7 +138,8 @@ def _options_of(known: Known, name: str, config: Path, files: Sequence[str] = ()
     table = _table(config, name, may_lack=True)
     named = table.get("files", [])
     both = [*named, *files] if isinstance(named, list) else named
-    return _options(model, {**table, "files": both}, f"{config} [{name}]")
+    settled = {"settle_s": 0} if is_one_poll else {}
+    return _options(model, {**settled, **table, "files": both}, f"{config} [{name}]")
 
 
 def _table(config: Path, name: str, *, may_lack: bool = False) -> Mapping[str, Any]:

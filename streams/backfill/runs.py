@@ -21,7 +21,7 @@ _KEY: Final = "backfills"
 _FORMAT: Final = 1
 _SHARDS: Final = 2**16 - FIRST_BACKFILL_SHARD - 1
 #: Names of what was left out that are kept for each reason.
-NAMES_KEPT: Final = 1_000
+NAMES_KEPT: Final = 100
 
 
 class LeftOut(msgspec.Struct):

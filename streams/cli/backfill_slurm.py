@@ -44,6 +44,8 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
     if path.exists():
         sys.stderr.write(f"trainfare: {visible(str(path))} is there, sacct is not asked again\n")
         return path
+    if path.suffix != ".zst":
+        raise WrongUseError(f"--events {path}: its name must end in .zst: it is written compressed")
     since_s, until_s = since_ms // 1000, until_ms // 1000
     faults: list[str] = []
     with progress("asking sacct, day by day", -(-(until_s - since_s) // WINDOW_S), in_lines=True) as advance:
@@ -59,7 +61,7 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
                     faults.extend(part.faults)
                     advance(1)
 
-        write_new(path, fill)
+        write_new(path, fill, "--events")
     for fault in faults[:_FAULTS_SHOWN]:
         sys.stderr.write(f"trainfare: left out: {visible(fault)}\n")
     if len(faults) > _FAULTS_SHOWN:

@@ -116,24 +116,24 @@ def must_exist(paths: list[Path], wanted: str = _EVENTS) -> None:
             raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}; {wanted}") from None
 
 
-def must_be_new(out: Path) -> None:
+def must_be_new(out: Path, option: str = "--out") -> None:
     """Check that nothing would be overwritten, nor written through a link; `-` is stdout.
 
     Raises:
         WrongUseError: There is something of this name.
     """
     if str(out) != "-" and os.path.lexists(out):
-        raise WrongUseError(f"--out {out}: exists; name a new file, or remove it first")
+        raise WrongUseError(f"{option} {out}: exists; name a new file, or remove it first")
 
 
-def write_new(out: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a new file, as a whole or not at all.
+def write_new(out: Path, write: Callable[[IO[bytes]], object], option: str = "--out") -> None:
+    """Write a new file, as a whole or not at all; `option` names it in messages.
 
     Raises:
         WrongUseError: There is something of this name.
         TrainfareError: It cannot be written.
     """
-    must_be_new(out)
+    must_be_new(out, option)
     part = out.with_name(f"{out.name}.{os.getpid()}.part")
     try:
         try:
@@ -143,7 +143,7 @@ def write_new(out: Path, write: Callable[[IO[bytes]], object]) -> None:
         finally:
             part.unlink(missing_ok=True)
     except OSError as fault:
-        raise TrainfareError(f"--out {out}: cannot be written: {fault.strerror or fault}") from None
+        raise TrainfareError(f"{option} {out}: cannot be written: {fault.strerror or fault}") from None
 
 
 def _reason(fault: Exception) -> str:

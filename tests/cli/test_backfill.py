@@ -84,10 +84,15 @@ def test_on_a_server_it_is_metered_repeated_and_taken_back(tmp_path: Path) -> No
         (("slurm", "--since", "yesterday"), "yesterday: no instant"),
         (("slurm", "--since", "2099-01-01"), "2099-01-01 is not before"),
         (("slurm", "--since", "2020-01-01"), "collect.toml"),
+        (
+            ("slurm", "--since", "2020-01-01", "--config", "slurm.toml", "--events", "e.jsonl"),
+            "must end in .zst",
+        ),
         (("--undo", "3"), "there is no backfill 3"),
     ],
 )
 def test_wrong_use_is_said_in_one_line(words: tuple[str, ...], said: str, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "slurm.toml").write_text("[slurm]\n")
     done = on(data, *words, cwd=tmp_path)
     assert done.code == 2
     assert said in done.one_line()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 _PLACE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -46,6 +47,7 @@ class Flow(NamedTuple):
     way: str = ""
 
 
+@lru_cache(10_000)
 def place(region: str, zone: str) -> Place:
     """Return a place without what is no name of one."""
     return Place(region if _PLACE.match(region) else "", zone if _PLACE.match(zone) else "")

@@ -6,6 +6,7 @@ It must not guess a zone: private addresses that no network names are `unclassif
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple
 
@@ -18,10 +19,10 @@ _REMEMBERED: Final = 100_000
 class _KnownAddress(NamedTuple):
     place: Place
     way: str
-    is_public: bool
+    is_listed: bool
 
 
-_NOTHING: Final = _KnownAddress(Place(), "", is_public=False)
+_NOTHING: Final = _KnownAddress(Place(), "", is_listed=False)
 
 
 class Networks:
@@ -53,7 +54,9 @@ class Networks:
             return said or "unclassified"
         if said:
             return said
-        return "internet" if known.is_public and not other.is_cloud_service and not region else "unclassified"
+        if known.is_listed or other.is_cloud_service or region:
+            return "unclassified"
+        return "internet" if _is_public(other.address) else "unclassified"
 
     def _of(self, address: str) -> _KnownAddress:
         found = self._known.get(address)
@@ -74,6 +77,16 @@ class Networks:
                 network = self._networks.get((version, length, number >> (bits - length) << (bits - length)))
                 if network is not None:
                     return _KnownAddress(
-                        Place(network.region, network.zone), network.path or "", is_public=False
+                        Place(network.region, network.zone), network.path or "", is_listed=True
                     )
-        return _KnownAddress(Place(), "", is_public=parsed.is_global and not parsed.is_multicast)
+        return _NOTHING
+
+
+@lru_cache(_REMEMBERED)  # it takes long, and most logs say where bytes went
+def _is_public(address: str) -> bool:
+    """Return whether an address is one of the internet."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return parsed.is_global and not parsed.is_multicast

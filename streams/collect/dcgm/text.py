@@ -5,6 +5,7 @@ It must not know jobs. Text of an exporter is untrusted: what does not parse is 
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Sequence
@@ -135,8 +136,7 @@ class TextReader:
         if not job and self._has_amd_job and amd_gpu:
             job = amd_job
         util_ratio, sm_ratio, tensor_ratio, memory_used_mib, power_w = [
-            None if value != value else value
-            for value in values  # NaN
+            None if math.isnan(value) else value for value in values
         ]
         return GpuReading(
             gpu,

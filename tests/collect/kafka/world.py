@@ -7,10 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
 from streams.collect.collector import Collector, SourceUnavailableError
 from streams.collect.kafka.collector import KafkaRelay
 from streams.collect.kafka.options import Options
-from streams.collect.kafka.topics import Bounds, Place, SourceRecord
+from streams.collect.kafka.topics import Bounds, KafkaTopics, Place, SourceRecord
+from streams.config.settings import KafkaSettings
+from streams.transport.security import librdkafka_config
 
 MAPS: Final = Path(__file__).parents[3] / "examples" / "maps"
 TOPIC: Final = "slurm-jobcomp"
@@ -81,6 +87,53 @@ class RelayWorld:
 
     def come_back(self) -> None:
         self._log.is_away = False
+
+    def close(self) -> None:
+        pass
+
+
+class BrokerRelayWorld:
+    """The same records in topics of a real broker, all of them there from the beginning: `fill` once."""
+
+    states = 2
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._kafka = kafka
+        self._topic = f"{kafka.topic_prefix}{TOPIC}"
+        self._topics = KafkaTopics(lambda: kafka)
+        self._is_away = False
+
+    def fill(self) -> None:
+        """Create the topic and write the records."""
+        client = AdminClient(librdkafka_config(self._kafka))
+        client.create_topics([NewTopic(self._topic, 2, 1)])[self._topic].result()
+        producer = Producer(librdkafka_config(self._kafka))
+        for number, line in enumerate((MAPS / "jobcomp.sample.jsonl").read_bytes().splitlines()):
+            for value in (b"\xff", line, None):
+                producer.produce(self._topic, value, partition=number % 2)
+        assert not producer.flush(30)
+
+    def collector(self) -> Collector:
+        given = options("jobcomp")
+        rules = [rule.model_copy(update={"topic": self._topic}) for rule in given.rules]
+        return KafkaRelay(given.model_copy(update={"rules": rules}), self, events_per_batch=2)
+
+    def bounds(self, topics: Sequence[str]) -> Mapping[Place, Bounds]:
+        if self._is_away:
+            raise SourceUnavailableError("Kafka is away")
+        return self._topics.bounds(topics)
+
+    def records(self, parts: Mapping[Place, Bounds]) -> Iterator[list[SourceRecord]]:
+        return self._topics.records(parts)
+
+    def turn(self, state: int) -> int:
+        return _FROM_MS + (state + 9) * _STATE_MS
+
+    def go_away(self) -> None:
+        self._is_away = True
+
+    def come_back(self) -> None:
+        self._is_away = False
 
     def close(self) -> None:
         pass

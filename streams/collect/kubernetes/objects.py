@@ -60,6 +60,7 @@ class PodSpec(msgspec.Struct, rename="camel"):
     """A pod as it is asked for, and the node it is bound to."""
 
     node_name: str | None = None
+    host_network: bool = False
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     priority_class_name: str | None = None
@@ -103,6 +104,12 @@ class ObjectCondition(msgspec.Struct, rename="camel"):
     last_transition_time: Time = None
 
 
+class PodAddress(msgspec.Struct):
+    """One of a pod's addresses."""
+
+    ip: str = ""
+
+
 class PodStatus(msgspec.Struct, rename="camel"):
     """A pod as it is."""
 
@@ -112,6 +119,7 @@ class PodStatus(msgspec.Struct, rename="camel"):
     start_time: Time = None
     conditions: list[ObjectCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
+    pod_ips: list[PodAddress] | None = msgspec.field(name="podIPs", default=None)
 
 
 class Pod(msgspec.Struct):

@@ -171,6 +171,8 @@ def _take_facts(
         known.started_s = _started_s(pod)
     if not known.leaving_s:
         known.leaving_s = leaving_s(pod)
+    if not known.addresses and not pod.spec.host_network:
+        known.addresses = [each.ip[:45] for each in (pod.status.pod_ips or ())[:2] if each.ip]
     return changed_s
 
 

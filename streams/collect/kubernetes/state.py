@@ -19,7 +19,7 @@ REMEMBERED_S: Final = 7 * 86_400
 
 
 class PodState(msgspec.Struct, array_like=True):
-    """A pod of an attempt. Times in s, 0: not yet; they are set once."""
+    """A pod of an attempt; `addresses` are its own, not its node's. Times in s, 0: not yet; they are set once."""
 
     name: str
     slot: str
@@ -39,6 +39,7 @@ class PodState(msgspec.Struct, array_like=True):
     exit_code: int | None = None
     is_replaced: bool = False
     is_gone: bool = False
+    addresses: list[str] = []
 
     @property
     def left_s(self) -> int:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -296,24 +296,31 @@ def _watch(server: ApiServerProcess, path: str, take: Callable[[bytes], object])
                 take(line)
 
 
-def main(version: str) -> None:
-    """Record, and write the file."""
+def play(server: ApiServerProcess, after_step: Callable[[], object]) -> Sequence[dict[str, Any]]:
+    """Take jobs through all steps; return what the watches said, a line each, and of each step its time."""
     found: list[dict[str, Any]] = []
     step = 0
+    server.send("POST", "/api/v1/namespaces", {"metadata": {"name": "research"}})
+    for kind in ("pods", "nodes"):
+
+        def take(line: bytes, kind: str = kind) -> None:
+            found.append({"step": step, "kind": kind, **json.loads(line)})
+
+        threading.Thread(target=_watch, args=(server, f"/api/v1/{kind}", take), daemon=True).start()
+    time.sleep(2)
+    said = server.send("GET", "/version")["gitVersion"]
+    for step, act in enumerate(_steps(Player(server))):
+        act()
+        time.sleep(_STEP_S)
+        found.append({"step": step, "time": int(time.time()), "server": said})
+        after_step()
+    return found
+
+
+def main(version: str) -> None:
+    """Record, and write the file."""
     with tempfile.TemporaryDirectory() as directory, running(Path(directory)) as server:
-        server.send("POST", "/api/v1/namespaces", {"metadata": {"name": "research"}})
-        for kind in ("pods", "nodes"):
-
-            def take(line: bytes, kind: str = kind) -> None:
-                found.append({"step": step, "kind": kind, **json.loads(line)})
-
-            threading.Thread(target=_watch, args=(server, f"/api/v1/{kind}", take), daemon=True).start()
-        time.sleep(2)
-        said = server.send("GET", "/version")["gitVersion"]
-        for step, act in enumerate(_steps(Player(server))):
-            act()
-            time.sleep(_STEP_S)
-            found.append({"step": step, "time": int(time.time()), "server": said})
+        found = play(server, lambda: None)
     with lzma.open(_HERE / f"{version}.jsonl.xz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(each) + "\n" for each in found)
 

@@ -59,9 +59,9 @@ def cost_nano(tables: Tables) -> dict[str, int]:
     return dict(found)
 
 
-def of_pods(version: str) -> dict[str, int]:
+def of_pods(pods: Iterable[dict[str, Any]]) -> dict[str, int]:
     """Job -> nano-dollars, from the last that was said of each pod: seconds from its binding to its container's end."""
-    last = {each.object["metadata"]["uid"]: each.object for each in recorded(version).changes["pods"]}
+    last = {each["metadata"]["uid"]: each for each in pods}
     found: Counter[str] = Counter()
     for pod in last.values():
         resources = pod["spec"]["containers"][0]["resources"]
@@ -72,6 +72,10 @@ def of_pods(version: str) -> dict[str, int]:
             seconds = _time_s(ended) - _time_s(bound[0]["lastTransitionTime"])
             found[_job(pod["metadata"]["name"])] += gpus * seconds * NANO_PER_GPU_S
     return dict(found)
+
+
+def all_pods() -> Iterable[dict[str, Any]]:
+    return (each.object for each in recorded("1.34").changes["pods"])
 
 
 def _time_s(text: str) -> int:
@@ -85,14 +89,14 @@ def _job(pod: str) -> str:
 
 def test_costs_are_the_seconds_that_pods_were_bound(world: KubernetesWorld) -> None:
     found = cost_nano(tables_of(collect(world, range(world.states)), world))
-    assert found == of_pods("1.34")
+    assert found == of_pods(all_pods())
     assert set(found) == {TRAIN, SWEEP, BERT, RAY, SET}
 
 
 @pytest.mark.parametrize("every", [2, 3, 5, 9])
 def test_fewer_polls_cost_the_same(world: KubernetesWorld, every: int) -> None:
     states = sorted({*range(0, world.states, every), world.states - 1})
-    assert cost_nano(tables_of(collect(world, states), world)) == of_pods("1.34")
+    assert cost_nano(tables_of(collect(world, states), world)) == of_pods(all_pods())
 
 
 def test_each_attempt_ends_as_its_pods_did(world: KubernetesWorld) -> None:
@@ -160,7 +164,7 @@ def test_where_history_is_gone_at_any_step_pods_that_still_exist_cost_the_same(
         now_ms = world.turn(state)
         world.server.oldest = world.server.shown + 1
         position = poll(collector, now_ms, position, log)
-    found, wanted = cost_nano(tables_of(log, world)), of_pods("1.34")
+    found, wanted = cost_nano(tables_of(log, world)), of_pods(all_pods())
     # Of three jobs a pod is gone in the step in which it ended: it ends when all was read last, a step of 3 s before at most.
     gpus = {TRAIN: 0, SWEEP: 0, SET: 4, RAY: 4, BERT: 1}
     for job, nano in wanted.items():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streams.collect.allocations import JobHolder, read_allocations
+from streams.collect.allocations import JobHolder, read_allocations, stored_allocations
 from streams.topics import Topic
 from tests.collect.kubernetes.cluster import Cluster
 from tests.collect.kubernetes.objects import node, owner, pod
@@ -369,16 +370,33 @@ def test_a_job_is_forgotten_when_its_pods_are_gone_but_not_its_number(cluster: C
     assert cluster.position["jobs"] == {}
 
 
-def test_allocations_name_the_job_of_a_pod(tmp_path: Any) -> None:
+def test_allocations_name_the_job_of_a_pod(tmp_path: Path) -> None:
     path = tmp_path / "allocations.json"
     cluster = Cluster(write_allocations=path)
-    cluster.put("pods", pod("a", created=10, bound=13, **TRAIN))
-    cluster.put("pods", pod("z", created=10, **TRAIN))
+    runs = pod("a", created=10, bound=13, **TRAIN)
+    runs["status"]["podIPs"] = [{"ip": "10.0.3.77"}, {"ip": "fd00::7"}]
+    shares = pod("b", created=10, bound=13, **TRAIN)
+    shares["spec"]["hostNetwork"] = True
+    shares["status"]["podIPs"] = [{"ip": "192.168.0.1"}]
+    cluster.put("pods", runs, shares, pod("z", created=10, **TRAIN))
     cluster.poll(20)
     held = read_allocations(path)
-    assert held.of_pod("research/a") == JobHolder("research/uid-trai/train", 1)
+    assert held.of_pod("research/a") == held.of_pod("research/b") == JobHolder("research/uid-trai/train", 1)
     assert held.of_pod("research/z") is None
-    cluster.put("pods", pod("a", created=10, bound=13, ended=30, **TRAIN))
-    cluster.poll(40)
-    assert read_allocations(path).of_pod("research/a") is None
+    ended = pod("a", created=10, bound=13, ended=30, **TRAIN)
+    cluster.put("pods", ended)
+    for seconds in (40, 3_000):
+        cluster.poll(seconds)
+        assert read_allocations(path).of_pod("research/a") is None
+        past = {each.pod: each for each in stored_allocations(path)}
+        assert set(past) == {"research/a", "research/b"}
+        assert list(past["research/a"].addresses) == ["10.0.3.77", "fd00::7"]
+        assert past["research/b"].addresses == []
+        assert (past["research/a"].from_ms, past["research/a"].until_ms) == (
+            1_790_000_013_000,
+            1_790_000_030_000,
+        )
+        cluster.delete("pods", ended)
+    cluster.poll(100_000)
+    assert [each.pod for each in stored_allocations(path)] == ["research/b"]
     cluster.server.close()

@@ -24,8 +24,9 @@ from streams.errors import WrongUseError
 
 _IN_CLUSTER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _CONNECT_S: Final = 10.0
-_PAGE_OBJECTS: Final = 500
-_PAGE_BYTES: Final = 128 * 2**20
+#: Objects of a page; a page that is too large, since somebody has made large objects, is asked for in smaller ones.
+_PAGE_OBJECTS: Final = (500, 50, 5)
+_PAGE_BYTES: Final = 64 * 2**20
 _TOKEN_BYTES: Final = 65_536
 _READ_BYTES: Final = 65_536
 _COMPLAINT_BYTES: Final = 4_096
@@ -119,10 +120,19 @@ class ApiServer:
         Raises:
             SourceUnavailableError: The rest cannot be read now.
         """
-        following = ""
+        following, sizes = "", iter(_PAGE_OBJECTS)
+        size = next(sizes)
         while True:
-            asked = {**query, "limit": str(_PAGE_OBJECTS), **({"continue": following} if following else {})}
-            page = self._decoded(self._body(path, asked), path)
+            asked = {**query, "limit": str(size), **({"continue": following} if following else {})}
+            try:
+                body = self._body(path, asked)
+            except _TooLargeError as fault:
+                smaller = next(sizes, None)
+                if smaller is None:
+                    raise SourceUnavailableError(str(fault)) from None
+                size = smaller
+                continue
+            page = self._decoded(body, path)
             yield ListPage(page.items or [], page.metadata.resource_version)
             following = page.metadata.next
             if not following:
@@ -183,8 +193,10 @@ class ApiServer:
             try:
                 for part in response.stream(_READ_BYTES, decode_content=False):
                     body += part
-                    if len(body) > _PAGE_BYTES or self._clock.monotonic_ms() > until_ms:
-                        raise SourceUnavailableError(f"{path}: answers too much, or too slowly")
+                    if len(body) > _PAGE_BYTES:
+                        raise _TooLargeError(f"{path}: answers more than {_PAGE_BYTES} bytes")
+                    if self._clock.monotonic_ms() > until_ms:
+                        raise SourceUnavailableError(f"{path}: answers too slowly")
             except (urllib3.exceptions.HTTPError, OSError) as fault:
                 raise SourceUnavailableError(f"{path}: broke off ({type(fault).__name__})") from None
         return bytes(body)
@@ -235,6 +247,10 @@ class ApiServer:
             )
             self._pool_of = state
         return self._pool
+
+
+class _TooLargeError(SourceUnavailableError):
+    """An answer of more bytes than are read."""
 
 
 class _RefusedError(SourceUnavailableError):

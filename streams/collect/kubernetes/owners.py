@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from streams.collect.kubernetes.objects import ObjectMeta, OwnerReference, text
+from streams.collect.kubernetes.objects import ObjectMeta, OwnerReference
 from streams.collect.kubernetes.options import Options
 
 _ID_BYTES: Final = 116  # a prefix comes before it, and an event's id is longer
@@ -63,7 +63,8 @@ def identity_of(meta: ObjectMeta, options: Options) -> Identity:
     owner = controller_of(meta)
     top = _top(meta, owner, labels, annotations)
     named = labels.get(options.job_id_label, "") if options.job_id_label else ""
-    job_id = options.job_id_prefix + (text(named)[:100] or _id(meta.namespace, top))
+    named = named if len(named.encode("utf-8", "replace")) <= _ID_BYTES else ""
+    job_id = options.job_id_prefix + (named or _id(meta.namespace, top))
     kind = "Named" if named else top.kind
     is_grouped = kind in _GROUPED or (owner is not None and owner.api_version.startswith("kubeflow.org/"))
     return Identity(job_id, top.kind, top.name, top.uid, top.slot, top.restarts, is_grouped)

@@ -118,23 +118,24 @@ def _new_pod(pod: Pod, state: ClusterState, options: Options) -> tuple[str, int]
 def _attempt_of(pod: PodState, identity: Identity, job: KubernetesJob) -> int:
     """Return the number of a new pod's attempt.
 
-    A controller that counts its restarts says it. Else the next attempt begins with a pod that is made when every pod of
-    the newest one has ended or was asked to: one that replaces some of them is of the same attempt.
+    A controller that counts its restarts says it, unless that attempt is over. Else the next attempt begins with a pod that
+    is made when every pod of the newest one has ended or was asked to: one that replaces some of them is of the same attempt.
     """
-    newest = job.attempts.get(job.attempt)
-    is_left = newest is None or all(
-        each.left_s and each.left_s <= pod.created_s + _SKEW_S for each in newest.pods.values()
-    )
-    if identity.restarts is not None:
-        if job.restarts is not None and identity.restarts < job.restarts and is_left:
-            job.before = job.attempt  # made anew under the same name
-            job.restarts = identity.restarts
-        job.restarts = max(job.restarts or 0, identity.restarts)
-        number = job.before + identity.restarts + 1
+    if identity.restarts is None:
+        number = job.attempt + _is_left(job.attempts.get(job.attempt), pod)
     else:
-        number = job.attempt + is_left
+        number = job.before + identity.restarts + 1
+        if number <= job.attempt and _is_left(job.attempts.get(number), pod):
+            number = job.attempt + 1  # made anew under the same name
+            job.before = job.attempt - identity.restarts
     job.attempt = max(job.attempt, number)
     return number
+
+
+def _is_left(attempt: KubernetesAttempt | None, pod: PodState) -> bool:
+    """Return whether all pods of an attempt had ended, or were asked to, when another one was made."""
+    others = () if attempt is None else attempt.pods.values()
+    return all(each.left_s and each.left_s <= pod.created_s + _SKEW_S for each in others)
 
 
 def _replace(pod: PodState, attempt: KubernetesAttempt) -> None:

@@ -123,6 +123,7 @@ class Poll:
     def _node(self, raw: bytes | msgspec.Raw) -> Node | None:
         try:
             node = msgspec.json.decode(raw, type=Node)
+            seconds(node.metadata.deletion_timestamp)
             if not 0 < len(node.metadata.name.encode()) <= 256:
                 raise ValueError("a node without a name, or with one of more than 256 bytes")
         except (ValueError, RecursionError) as fault:
@@ -214,10 +215,12 @@ class Poll:
 
     def _pod(self, raw: bytes | msgspec.Raw) -> Pod | None:
         try:
-            return msgspec.json.decode(raw, type=Pod)
+            pod = msgspec.json.decode(raw, type=Pod)
+            seconds(pod.metadata.creation_timestamp)
         except (ValueError, RecursionError) as fault:
             self._skip("pod", fault)
             return None
+        return pod
 
     def _take(self, pod: Pod, *, is_gone: bool) -> Touched | None:
         try:
@@ -267,4 +270,7 @@ class Poll:
 
 
 def _version(raw: msgspec.Raw) -> str:
-    return msgspec.json.decode(raw, type=Bookmark).metadata.resource_version
+    try:
+        return msgspec.json.decode(raw, type=Bookmark).metadata.resource_version
+    except (ValueError, RecursionError) as fault:
+        raise SourceUnavailableError(f"no bookmark ({visible(str(fault)[:200])})") from None

@@ -68,13 +68,12 @@ class KubernetesAttempt(msgspec.Struct):
 class KubernetesJob(msgspec.Struct):
     """A job: the fields that describe it, its attempts that are not forgotten, and the number of the newest.
 
-    `before` counts the attempts before its controller began to count restarts anew.
+    `before` is what is added to the restarts that its controller counts: it may have begun to count anew.
     """
 
     namespace: str
     fields: dict[str, Any]
     attempt: int = 0
-    restarts: int | None = None
     before: int = 0
     over_s: int = 0
     attempts: dict[int, KubernetesAttempt] = {}

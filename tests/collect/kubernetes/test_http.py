@@ -152,6 +152,62 @@ def test_a_pod_that_cannot_be_read_is_said_and_stops_nothing(cluster: Cluster, h
     assert cluster.batches[-1].skipped[0].isprintable()
 
 
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_pod_of_a_list_that_cannot_be_read_stops_nothing(cluster: Cluster, hostile: Any) -> None:
+    if isinstance(hostile, dict) and isinstance(hostile["metadata"], dict):
+        hostile = {**pod("x"), **hostile}
+    page = {"metadata": {"resourceVersion": "7"}, "items": [hostile, pod("b", created=10, bound=11)]}
+    cluster.server.bodies["/api/v1/pods"] = json.dumps(page).encode()
+    assert [each["type"] for each in cluster.poll(30) if "job_id" in each] == ["queued", "allocated"]
+    assert len(cluster.batches[-1].skipped) == 1
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"name": ""},
+        {"name": "x" * 300},
+        {"name": "n2", "creationTimestamp": "9999-01-01T00:00:00Z"},
+        {"name": "n2", "deletionTimestamp": "0001-01-01T00:00:00Z"},
+        {"name": 7},
+    ],
+)
+def test_a_node_that_cannot_be_read_stops_nothing(cluster: Cluster, meta: dict[str, Any]) -> None:
+    broken = node("n2")
+    broken["metadata"] |= meta
+    page = {"metadata": {"resourceVersion": "7"}, "items": [broken, node("n1")]}
+    cluster.server.bodies["/api/v1/nodes"] = json.dumps(page).encode()
+    assert [(each["node"], each["type"]) for each in cluster.poll(30)] == [("n1", "provisioned")]
+    assert len(cluster.batches[-1].skipped) == 1
+
+
+def test_a_bookmark_that_is_none_is_tried_again_later(cluster: Cluster) -> None:
+    cluster.poll(20)
+    cluster.server.lines = [b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":7}}}']
+    with pytest.raises(SourceUnavailableError, match="no bookmark"):
+        cluster.poll(30)
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(60):
+        cluster.put(
+            "pods", pod(f"p{number}", created=10, bound=11, gpus="1", owners=owner("Job", f"j{number}"))
+        )
+    one = len(json.dumps(cluster.server.objects("pods")[0]))
+    monkeypatch.setattr("streams.collect.kubernetes.api._PAGE_BYTES", 55 * one)
+    assert len(list(api(cluster).list("/api/v1/pods", {}))) == 2
+    assert [each.count("limit=50&") + each.endswith("limit=50") for each in cluster.server.requests] == [
+        0,
+        1,
+        1,
+    ]
+    monkeypatch.setattr("streams.collect.kubernetes.api._PAGE_BYTES", 100)
+    with pytest.raises(SourceUnavailableError, match="answers more than 100 bytes"):
+        list(api(cluster).list("/api/v1/pods", {}))
+
+
 @pytest.mark.parametrize("quantity", ["-1", "1e99", "NaN", "9" * 30, "1.5.5", "", "8 ", "1e18"])
 def test_a_quantity_that_is_none_leaves_the_pod_out(cluster: Cluster, quantity: str) -> None:
     cluster.put("pods", pod("a", created=10, bound=11, gpus=quantity or "x", **TRAIN))

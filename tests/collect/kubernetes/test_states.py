@@ -230,6 +230,16 @@ def test_a_counter_that_begins_again_goes_on_from_the_last_attempt(cluster: Clus
     assert (cluster.last()["job_id"], cluster.last()["attempt"]) == ("research/JobSet/set", 3)
 
 
+def test_a_pod_that_names_an_attempt_that_is_over_is_paid_in_the_next_one(cluster: Cluster) -> None:
+    """Whoever makes pods chooses their labels; what comes after an attempt's end would cost nothing."""
+    cluster.put("pods", pod("w", created=10, bound=11, labels=jobset(0)))
+    cluster.put("pods", pod("w", created=10, bound=11, ended=30, labels=jobset(0)))
+    for name in ("v0", "v1"):
+        cluster.put("pods", pod(name, created=40, bound=41, gpus="4", labels=jobset(0)))
+    cluster.poll(50)
+    assert (cluster.last()["attempt"], cluster.last()["gpu_count"]) == (2, 8)
+
+
 def restart(number: int) -> dict[str, str]:
     return {"jobset.sigs.k8s.io/restart-attempt": str(number)}
 

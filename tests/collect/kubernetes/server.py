@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import json
+import ssl
 import threading
 from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +28,7 @@ class Change(NamedTuple):
 class ReplayServer:
     """Shows the changes up to a version. Bytes that it sends, and requests that it had, are there for tests to look at."""
 
-    def __init__(self, changes: Mapping[str, Iterable[Change]]) -> None:
+    def __init__(self, changes: Mapping[str, Iterable[Change]], tls: ssl.SSLContext | None = None) -> None:
         """`changes`: "pods" and "nodes", each in the order of versions."""
         self.changes = {kind: list(changes.get(kind, ())) for kind in ("pods", "nodes")}
         self.shown = 0
@@ -59,6 +60,9 @@ class ReplayServer:
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+            self.url = f"https://localhost:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:

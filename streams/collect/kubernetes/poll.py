@@ -228,7 +228,8 @@ class Poll:
             return take(pod, node, self._state, self._options, is_gone=is_gone, now_s=self._now_s)
         except ValueError as fault:
             self._skip(f"pod {pod.metadata.namespace}/{pod.metadata.name}", fault)
-            return None
+            is_known = pod.metadata.uid in self._state.job_of
+            return vanish(pod.metadata.uid, self._state) if is_gone and is_known else None
 
     def _node_of(self, pod: Pod) -> NodeFacts:
         """Return the node of a pod: as it is known, or asked for where it is not known yet."""

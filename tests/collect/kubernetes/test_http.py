@@ -152,6 +152,20 @@ def test_a_pod_that_cannot_be_read_is_said_and_stops_nothing(cluster: Cluster, h
     assert cluster.batches[-1].skipped[0].isprintable()
 
 
+def test_a_pod_that_is_gone_ends_even_if_its_last_state_cannot_be_read(cluster: Cluster) -> None:
+    cluster.put("pods", pod("a", created=10, bound=11, started=12, **TRAIN))
+    cluster.poll(20)
+    broken = pod("a", created=10, bound=11, started=12, ended=15, **TRAIN)
+    ended = broken["status"]["containerStatuses"][0]["state"]["terminated"]
+    ended["finishedAt"] = "0001-01-01T00:00:00Z"
+    cluster.put("pods", broken)
+    assert cluster.poll(30) == []
+    cluster.delete("pods", broken)
+    events = cluster.poll(40)
+    assert [(each["type"], each["time_ms"]) for each in events] == [("cancelled", 1_790_000_030_000)]
+    assert len(cluster.batches[-1].skipped) == 1
+
+
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_pod_of_a_list_that_cannot_be_read_stops_nothing(cluster: Cluster, hostile: Any) -> None:
     if isinstance(hostile, dict) and isinstance(hostile["metadata"], dict):

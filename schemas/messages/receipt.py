@@ -44,7 +44,7 @@ class ReceiptExpected(Struct, frozen=True, kw_only=True):
 
 
 class ReceiptKind(Struct, frozen=True, kw_only=True):
-    """Its cost against that of other completed jobs of its kind."""
+    """Its cost against that of similar completed jobs."""
 
     jobs: Annotated[int, Meta(ge=1)]
     same: Annotated[dict[str, str], Meta(description="What they have in common.")]
@@ -87,7 +87,7 @@ class JobEndedData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ]
     is_unpriced: Annotated[bool, Meta(description="Some GPU-time has no price: the cost is too low.")]
     expected: Annotated[ReceiptExpected | None, Meta(description="Null: nothing was expected.")]
-    kind: Annotated[ReceiptKind | None, Meta(description="Null: too few others of its kind.")]
+    kind: Annotated[ReceiptKind | None, Meta(description="Null: too few similar jobs.")]
     cheaper: Annotated[ReceiptCheaper | None, Meta(description="Null: nothing, or it is not known.")]
     summary: Sentence
     command: ShowCommand | UnsetType = UNSET

@@ -95,7 +95,7 @@ def _forecast(
     book = stored_book(store.records, plan.fields.get("gpu_type", ""))
     past = past_jobs(store.records, plan.names())
     if plan.work_ms is None and past is None:
-        raise WrongUseError("--hours is needed: no past job of its kind says how long it takes")
+        raise WrongUseError("--hours is needed: no similar past job says how long it takes")
     at_ms = SystemClock().now_ms()
     found = forecast(plan, book, past, at_ms)
     show_forecast(plan, found, past, book, at_ms, form)

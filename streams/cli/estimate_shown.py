@@ -29,7 +29,7 @@ _PRICES_SHOWN: Final = 6
 _CASES: Final = {
     "planned": "{hours} h as planned, without retries",
     "with_retries": "{hours} h as planned, plus {more} that {jobs} past {many} lost",
-    "median": "{hours} h, the median of {jobs} past {many} of its kind, retries included",
+    "median": "{hours} h, the median of {jobs} similar past {many}, retries included",
 }
 _COLUMNS: Final = ("case", "component", "basis", "price_usd", "per", "wall_clock_h", "gpu_h", "cost_usd")
 
@@ -49,7 +49,7 @@ def show_forecast(
     expected = next(case for case in found.cases if case.name == found.expected)
     sys.stdout.write(f"\nexpected: {usd(_usd(expected.cost_nano))} USD: {_basis(found, past)}\n")
     if past is None:
-        sys.stdout.write("no completed job of its kind is in the store: price x time, without any retry\n")
+        sys.stdout.write("no similar completed job is in the store: price x time, without any retry\n")
         return
     kind = visible(", ".join(f"{name}={value}" for name, value in past.kind.items()))
     many = "job" if past.jobs == 1 else "jobs"
@@ -144,9 +144,9 @@ def _said(job: RanJob, there: Elsewhere, found: Comparison) -> Iterator[str]:
             f"the same at {usd(_usd(found.break_even_lost_nano))} USD"
         )
         if there.past is not None:
-            yield f"what spot loses is taken from completed spot jobs of its kind: {there.past.jobs}"
+            yield f"what spot loses is taken from similar completed spot jobs: {there.past.jobs}"
         elif found.elsewhere.is_spot:
-            yield "no completed spot job of its kind is in the store: no preemption is assumed"
+            yield "no similar completed spot job is in the store: no preemption is assumed"
     if there.speed != 1 and found.break_even_speed is not None:
         yield f"both cost the same where time is multiplied by {_decimal(found.break_even_speed)}"
 

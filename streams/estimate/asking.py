@@ -45,7 +45,7 @@ def stored_book(records: Records, gpu_type: str) -> PriceBook:
 
 
 def past_jobs(records: Records, names: Mapping[str, str]) -> Past | None:
-    """Return the completed jobs of the kind of a job with these names; None without any."""
+    """Return the completed jobs that are similar to a job with these names; None without any."""
     wanted = past.kinds(names)
     if not wanted:
         return None
@@ -74,7 +74,7 @@ def usual_cost(
 
 
 def with_past(records: Records, facts: Mapping[str, Any], there: Elsewhere) -> Elsewhere:
-    """Return it with the completed jobs there of the kind of a job, whose `job_facts` are given."""
+    """Return it with the completed jobs there that are similar to a job, whose `job_facts` are given."""
     names = {name: str(facts[name]) for name in ("team", "project", "experiment", "gpus")}
     held = {**facts["fields"], **there.fields}
     names |= {name: str(held.get(name, "")) for name in ("gpu_type", "purchase")}

@@ -24,7 +24,7 @@ SPOT: Final = "spot"
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What is different: price fields, and the factor that multiplies time there; `past`: spot jobs of its kind."""
+    """What is different: price fields, and the factor that multiplies time there; `past`: similar spot jobs."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
     speed: Fraction = Fraction(1)
@@ -104,7 +104,7 @@ def compared(job: RanJob, there: Elsewhere, book: PriceBook) -> Comparison:
 
 
 class _Move(NamedTuple):
-    """How an attempt's capacity differs elsewhere; `retries`: paid over surviving GPU-time of spot jobs of its kind."""
+    """How an attempt's capacity differs elsewhere; `retries`: paid over surviving GPU-time of similar spot jobs."""
 
     is_spot: bool
     leaves_spot: bool

@@ -1,4 +1,4 @@
-"""What a planned job is expected to cost: by its planned time, and by the times that past jobs of its kind took.
+"""What a planned job is expected to cost: by its planned time, and by the times that similar past jobs took.
 
 It must not read a clock or a store, nor round more than once per component.
 """
@@ -29,7 +29,7 @@ class Plan:
     experiment: str = ""
 
     def names(self) -> dict[str, str]:
-        """Return what its kind may have in common with past jobs."""
+        """Return what it may have in common with past jobs."""
         gpus = f"{self.gpu_milli // 1000}.{self.gpu_milli % 1000:03}"
         found = {"team": self.team, "project": self.project, "experiment": self.experiment, "gpus": gpus}
         return found | {name: self.fields.get(name, "") for name in ("gpu_type", "purchase")}

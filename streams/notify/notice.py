@@ -118,7 +118,7 @@ def _figures(data: JobEndedData) -> Iterator[Figure]:
     if data.expected is not None:
         yield Figure("Expected", f"{_usd(data.expected.usd_per_hour)}/h ({data.expected.ratio:.2f}x)")
     if data.kind is not None:
-        yield Figure("Median of its kind", f"{_usd(data.kind.median_usd)} ({data.kind.jobs} jobs)")
+        yield Figure("Median of similar jobs", f"{_usd(data.kind.median_usd)} ({data.kind.jobs} jobs)")
     if data.cheaper is not None:
         yield Figure(f"On {data.cheaper.purchase}", _usd(data.cheaper.cost_usd))
     yield instant_figure("Ended", data.ended_ms)

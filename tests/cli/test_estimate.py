@@ -117,7 +117,7 @@ def test_would_spot_have_paid(data: Path) -> None:
         "spot would have paid",
         1,
     )
-    # 16 GPU-hours x 20.8 / 16, as the one spot job of its kind lost.
+    # 16 GPU-hours x 20.8 / 16, as the one similar spot job lost.
     assert found["elsewhere"]["gpu_h"] == "20.800"
     assert found["elsewhere"]["cost_usd"] == "24.960000000"
     page = trainfare("estimate", "--of", "o2", "--data", data).out
@@ -160,7 +160,7 @@ def test_the_expected_cost_says_what_it_rests_on(data: Path) -> None:
     ):  # fmt: skip
         assert said in trainfare(*words, *more).out
     like = trainfare("estimate", "--like", "o1", "--data", data).out
-    assert "expected: 100.80 USD: 3.5 h, the median of 6 past jobs of its kind, retries included\n" in like
+    assert "expected: 100.80 USD: 3.5 h, the median of 6 similar past jobs, retries included\n" in like
 
 
 def test_forecast_of_a_kind_with_history(data: Path) -> None:
@@ -191,7 +191,7 @@ def test_like_a_job_that_ran(data: Path) -> None:
 
 def test_without_history_it_is_price_x_time_and_says_so(data: Path) -> None:
     words = ("estimate", "--gpus", 2, "--gpu-type", "B", "--hours", 1, "--data", data)
-    assert "no completed job of its kind is in the store: price x time" in trainfare(*words).out
+    assert "no similar completed job is in the store: price x time" in trainfare(*words).out
     rows = list(csv.DictReader(io.StringIO(trainfare(*words, "--format", "csv").out)))
     assert [(row["case"], row["component"], row["basis"], row["cost_usd"]) for row in rows] == [
         ("planned", "gpu", "b", "2.400000000")

@@ -83,5 +83,5 @@ def test_did_spot_pay() -> None:
 
 
 def test_the_limits_of_the_page() -> None:
-    assert f"kind with {JOBS_WANTED} jobs counts" in SECTION
+    assert f"The narrowest with {JOBS_WANTED} jobs counts" in SECTION
     assert HOURS_AT_MOST == 400 * 24

@@ -31,7 +31,7 @@ from tests.schemas.messages.test_json_schema import check
 HOSTILE = "<!channel> *b*\n\u202e<script>\x1b[31m"
 SENTENCE = (
     "run-8 completed: $412.07 in 6.2 h ($66.46/h). 7 % lost to 2 preemptions; GPUs 81 % productive;"
-    " 12 % over its kind's median."
+    " 12 % over the median of similar jobs."
 )
 
 
@@ -54,12 +54,12 @@ def test_the_receiver_verifies_it_and_its_schema_takes_it() -> None:
 def test_the_sentence_says_what_is_over_under_and_cheaper() -> None:
     summary = a_notice(CHEAPER).summary
     assert summary.endswith(
-        "; at its expected rate; 12 % over its kind's median; spot would have saved $112.07."
+        "; at its expected rate; 12 % over the median of similar jobs; spot would have saved $112.07."
     )
     under = CHEAPER._replace(expected_nano_per_hour=10**11, cost_nano=100 * 10**9, lost_nano=1, preemptions=0)
     assert a_notice(under).summary == (
         "run-8 completed: $100.00 in 6.2 h ($16.13/h). less than 1 % lost; GPUs 81 % productive;"
-        " 84 % under its expected rate; 73 % under its kind's median; spot would have saved $-200.00."
+        " 84 % under its expected rate; 73 % under the median of similar jobs; spot would have saved $-200.00."
     )
     assert (
         "; 4.0 times its expected rate;"
@@ -91,7 +91,7 @@ def test_it_arrives_by_mail_as_text_and_html(tmp_path: Path) -> None:
     text, html = (part.get_content() for part in message.iter_parts())
     assert "Lost: $28.84 (7 %)" in text
     assert "On spot: $300.00" in text
-    assert "Median of its kind</td><td>$367.92 (6 jobs)" in html
+    assert "Median of similar jobs</td><td>$367.92 (6 jobs)" in html
     assert outcomes(store)[0][2] == "delivered"
 
 

@@ -1,4 +1,4 @@
-"""The rule `oversized`: it compares a job with its own kind, soon after its start, and is over when the job is."""
+"""The rule `oversized`: it compares a job with similar ones, soon after its start, and is over when the job is."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOBS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
-from streams.engine.ledger_rules.job_kinds import kinds_of
 from streams.engine.ledger_rules.oversized import FirstRate, History, judged_ms
+from streams.engine.ledger_rules.similar_jobs import similarities_of
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world
@@ -110,14 +110,14 @@ def rates(*usd: float, experiment: str = "", name: str = "test", hour: int = 0) 
 def exceeds(
     usd: float, history: list[FirstRate], job_id: str = "test-99", experiment: str = ""
 ) -> str | None:
-    """The kind whose usual rates a job of hour 5 exceeds."""
+    """What similar jobs have in common whose usual rates a job of hour 5 exceeds."""
     nano = round(usd * 1e9)
     job = FirstRate(job_id, "vision", experiment, T0 + 5 * HOUR_MS, nano)
     found = History(history).usual(job, 10)
-    return found.kind.by if found is not None and found.exceeded_by(nano, 5) else None
+    return found.similarity.by if found is not None and found.exceeded_by(nano, 5) else None
 
 
-def test_a_job_is_compared_with_its_narrowest_kind_that_has_a_history() -> None:
+def test_a_job_is_compared_with_its_narrowest_similarity_with_a_history() -> None:
     small, large = rates(*[10] * 10), rates(*[500] * 10, name="train", experiment="sft")
     assert exceeds(50, [*small, *large]) == "name"
     assert exceeds(49, [*small, *large]) is None
@@ -127,7 +127,7 @@ def test_a_job_is_compared_with_its_narrowest_kind_that_has_a_history() -> None:
     assert exceeds(51, rates(*[10] * 9)) is None
 
 
-def test_kinds_that_vary_widely_have_no_usual_size() -> None:
+def test_similar_jobs_that_vary_widely_have_no_usual_size() -> None:
     mixed = [1, 2, 4, 8, 8, 8, 16, 32] * 3
     assert exceeds(110, rates(*mixed)) is None
     assert exceeds(127, rates(*mixed)) is None
@@ -156,9 +156,9 @@ def test_only_the_last_jobs_and_a_month_count() -> None:
         ("-7", None),
     ],
 )
-def test_the_kind_by_name_leaves_numbers_and_hashes_at_the_end_out(job_id: str, name: str | None) -> None:
-    kinds = list(kinds_of(job_id, "vision", ""))
-    assert [kind.name for kind in kinds if kind.by == "name"] == ([] if name is None else [name])
+def test_similarity_by_name_leaves_numbers_and_hashes_at_the_end_out(job_id: str, name: str | None) -> None:
+    similar = list(similarities_of(job_id, "vision", ""))
+    assert [each.name for each in similar if each.by == "name"] == ([] if name is None else [name])
 
 
 def test_a_job_is_judged_when_five_whole_minutes_are_over() -> None:

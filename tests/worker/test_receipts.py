@@ -82,7 +82,7 @@ def test_the_figures_are_those_of_the_oracle_and_the_sentence_says_them(store: C
         assert data["cheaper"] is None  # no price of spot is known
         assert data["summary"] == (
             "run-8 completed: $133.92 in 2.2 h ($61.81/h). 19 % lost to 2 preemptions and 1 failure; GPUs 81 % productive;"
-            " 12 % over its expected rate; 13 % over its kind's median."
+            " 12 % over its expected rate; 13 % over the median of similar jobs."
         )
         (row,) = stored(store)
         assert (row["receipt_id"], row["summary"]) == (data["receipt_id"], data["summary"])

@@ -1,4 +1,4 @@
-"""The rule `unusual_length`: a job against the p99 of the completed jobs of its kind, hour by hour."""
+"""The rule `unusual_length`: a job against the p99 of similar completed jobs, hour by hour."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def running(world: World, job_id: str, hours: int, usd: float = 20, **fields: An
         world.put(JOB_HOURS, job_id=job_id, hour=at(T0 + hour * HOUR_MS), **money)
 
 
-def test_a_job_is_told_once_it_ran_for_twice_the_p99_of_its_kind(world: World) -> None:
+def test_a_job_is_told_once_it_ran_for_twice_the_p99_of_similar_jobs(world: World) -> None:
     for number in range(19):
         completed(world, f"test-{number}", 60)
     completed(world, "test-19", 75)
@@ -73,7 +73,7 @@ def test_the_p99_is_by_rank_of_the_last_thousand(jobs: int, p99: int) -> None:
     lengths = Lengths(ran, [T0 + 5000], 1)
     usual = lengths.usual(job, T0 + 5000)
     assert usual is not None
-    assert (usual.kind.by, usual.p99_ms) == ("name", p99)
+    assert (usual.similarity.by, usual.p99_ms) == ("name", p99)
     assert Lengths(ran, [T0], 1).usual(job, T0) is None  # none was completed before
 
 

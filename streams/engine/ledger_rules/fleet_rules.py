@@ -89,8 +89,8 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             OVERSIZED,
             TICKET,
             {
-                "factor": Threshold(5, 1.1, 1e6, "first rate / median of those of the jobs of its kind"),
-                "jobs": Threshold(10, 1, 200, "jobs of its kind that began in earlier hours", True),
+                "factor": Threshold(5, 1.1, 1e6, "first rate / median of those of similar jobs"),
+                "jobs": Threshold(10, 1, 200, "similar jobs that began in earlier hours", True),
             },
             HOUR_MS,
         ),
@@ -98,8 +98,8 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             UNUSUAL_LENGTH,
             TICKET,
             {
-                "factor": Threshold(2, 1.1, 1e6, "its run time / p99 of those of completed jobs of its kind"),
-                "jobs": Threshold(20, 1, 1000, "jobs of its kind that were completed before", True),
+                "factor": Threshold(2, 1.1, 1e6, "its run time / p99 of those of similar completed jobs"),
+                "jobs": Threshold(20, 1, 1000, "similar jobs that were completed before", True),
                 "least_usd": Threshold(10, 0.01, 1e9, "dollars that it has cost"),
             },
             HOUR_MS,

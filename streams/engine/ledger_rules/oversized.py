@@ -1,4 +1,4 @@
-"""The rule `oversized`: a job's first rate against those of the jobs of its kind before it.
+"""The rule `oversized`: a job's first rate against those of similar jobs before it.
 
 It must not read anything: first rates are handed in. Money is integer nano-dollars, so that nothing depends on rounding.
 """
@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.fleet_rules import HOUR_MS, HourFinding, opened
-from streams.engine.ledger_rules.job_kinds import JobKind, kinds_of
+from streams.engine.ledger_rules.similar_jobs import Similarity, similarities_of
 
 MINUTE_MS: Final = 60_000
 #: It is judged at whole five minutes: `RATE_MS` of whole minutes after its first one say its rate.
 EVERY_MS: Final = 5 * MINUTE_MS
 RATE_MS: Final = 5 * MINUTE_MS
-#: Jobs of its kind that count: the last ones, as long as they began so recently.
+#: Similar jobs that count: the last ones, as long as they began so recently.
 HISTORY_JOBS: Final = 200
 HISTORY_MS: Final = 30 * 24 * HOUR_MS
-#: A factor within which half of the kind's first rates are of their median; beyond this power of it nothing is usual.
+#: A factor within which half of the first rates are of their median; beyond this power of it nothing is usual.
 SPREADS: Final = 4
 
 
@@ -42,9 +42,9 @@ class FirstRate(NamedTuple):
 
 
 class Usual(NamedTuple):
-    """The first rates of a kind: the median, and how far from it nothing is usual any more."""
+    """The first rates of similar jobs: the median, and how far from it nothing is usual any more."""
 
-    kind: JobKind
+    similarity: Similarity
     median: int
     largest: int
     spread: Fraction  # within this factor of the median half of them are
@@ -62,27 +62,27 @@ def judged_ms(started_ms: int) -> int:
 
 
 class History:
-    """First rates by kind, in the order in which the jobs began."""
+    """First rates by similarity, in the order in which the jobs began."""
 
     def __init__(self, jobs: Iterable[FirstRate]) -> None:
-        self._of: dict[JobKind, list[tuple[int, str, int]]] = {}
+        self._of: dict[Similarity, list[tuple[int, str, int]]] = {}
         for job in jobs:
-            for kind in kinds_of(job.job_id, job.team, job.experiment):
-                self._of.setdefault(kind, []).append((job.hour_ms, job.job_id, job.nano_per_hour))
-        for of_kind in self._of.values():
-            of_kind.sort()
+            for similarity in similarities_of(job.job_id, job.team, job.experiment):
+                self._of.setdefault(similarity, []).append((job.hour_ms, job.job_id, job.nano_per_hour))
+        for similar in self._of.values():
+            similar.sort()
 
     def usual(self, job: FirstRate, jobs_least: int) -> Usual | None:
-        """Return what is usual for the narrowest kind of which enough jobs began in hours before the job's; None: of none."""
-        for kind in kinds_of(job.job_id, job.team, job.experiment):
-            of_kind = self._of.get(kind, [])
-            begin = bisect_left(of_kind, (job.hour_ms - HISTORY_MS, "", 0))
-            end = bisect_left(of_kind, (job.hour_ms, "", 0))
-            rates = sorted(rate for *_, rate in of_kind[max(begin, end - HISTORY_JOBS) : end])
+        """Return what is usual for the narrowest similarity with enough jobs that began in hours before the job's; None: of none."""
+        for similarity in similarities_of(job.job_id, job.team, job.experiment):
+            similar = self._of.get(similarity, [])
+            begin = bisect_left(similar, (job.hour_ms - HISTORY_MS, "", 0))
+            end = bisect_left(similar, (job.hour_ms, "", 0))
+            rates = sorted(rate for *_, rate in similar[max(begin, end - HISTORY_JOBS) : end])
             if len(rates) >= jobs_least:
                 median = rates[len(rates) // 2]
                 apart = sorted(Fraction(max(rate, median), min(rate, median)) for rate in rates)
-                return Usual(kind, median, rates[-1], apart[len(apart) // 2])
+                return Usual(similarity, median, rates[-1], apart[len(apart) // 2])
         return None
 
 

@@ -22,8 +22,8 @@ from streams.engine.ledger_rules.oversized import (
     oversized_changes,
 )
 from streams.worker.ledger_rules import oversized_sql
-from streams.worker.ledger_rules.kind_words import jobs_of
 from streams.worker.ledger_rules.reader import SqlStore
+from streams.worker.ledger_rules.similar_jobs_words import jobs_of
 
 #: Names of one parameter: ClickHouse refuses one of more than 128 KiB.
 _JOBS_AT_ONCE: Final = 400
@@ -82,7 +82,7 @@ def _finding(job: FirstRate, usual: Usual, of: FleetSettings, owner: str, projec
     return HourFinding(
         OVERSIZED, of.severity, "job", job.job_id, judged_ms(job.started_ms),
         sentence(lambda at_most: f"{short(job.job_id, at_most)} began at {rounded_usd(rate)}/h, {times(ratio)} the"
-            f" {rounded_usd(usual.median)}/h usual for {jobs_of(usual.kind, at_most)}; if unintended, stop it and ask"
+            f" {rounded_usd(usual.median)}/h usual for {jobs_of(usual.similarity, at_most)}; if unintended, stop it and ask"
             f" for fewer GPUs, else {unheeded(rate - usual.median, judged_ms(job.started_ms))}"),
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
         ratio, rate, rate, owner, job.team, project,

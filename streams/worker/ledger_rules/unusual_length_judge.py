@@ -1,4 +1,4 @@
-"""Reads in which hours jobs had run for far longer than the completed jobs of their kind.
+"""Reads in which hours jobs had run for far longer than similar completed jobs.
 
 It must not write. All calls block, so they belong in a thread.
 """
@@ -13,8 +13,8 @@ from streams.engine.alerts.formatting import rounded_usd, sentence, short, span
 from streams.engine.ledger_rules.fleet_rules import HOUR_MS, UNUSUAL_LENGTH, FleetSettings, HourFinding
 from streams.engine.ledger_rules.unusual_length import Lengths, RunTime, UsualLength
 from streams.worker.ledger_rules import unusual_length_sql
-from streams.worker.ledger_rules.kind_words import jobs_of
 from streams.worker.ledger_rules.reader import SqlStore
+from streams.worker.ledger_rules.similar_jobs_words import jobs_of
 
 #: Names of one parameter: ClickHouse refuses one of more than 128 KiB.
 _JOBS_AT_ONCE: Final = 400
@@ -55,7 +55,7 @@ def _finding(
     return HourFinding(
         UNUSUAL_LENGTH, of.severity, "job", job.job_id, row["at_ms"],
         sentence(lambda at_most: f"{short(job.job_id, at_most)} has run for {span(row['wall_ms'])} and {rounded_usd(cost_nano)},"
-            f" 99 % of {jobs_of(usual.kind, at_most)} took {span(usual.p99_ms)} at most; stop it if it no longer makes progress"),
+            f" 99 % of {jobs_of(usual.similarity, at_most)} took {span(usual.p99_ms)} at most; stop it if it no longer makes progress"),
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
         ratio, 0, cost_nano, owner, job.team, project,
     )  # fmt: skip

@@ -49,7 +49,7 @@ class EndedJob(NamedTuple):
 
 
 class UsualCost(NamedTuple):
-    """What other completed jobs of its kind cost."""
+    """What similar completed jobs cost."""
 
     kind: Mapping[str, str]
     jobs: int
@@ -193,7 +193,7 @@ def _more(of: Figures, per_hour: int | None) -> Iterator[str]:
     if of.expected_nano_per_hour and per_hour is not None:
         yield f"{_against(per_hour, of.expected_nano_per_hour)} its expected rate"
     if of.usual is not None and of.usual.median_nano:
-        yield f"{_against(of.cost_nano, of.usual.median_nano)} its kind's median"
+        yield f"{_against(of.cost_nano, of.usual.median_nano)} the median of similar jobs"
     if of.cheaper is not None:
         saved = shown_usd(of.cost_nano - of.cheaper.cost_nano)
         yield f"{of.cheaper.purchase} would have saved {saved}"

@@ -1,4 +1,4 @@
-"""What kind of job a job is, by its names: which others it may be compared with.
+"""Which jobs are similar, by their names: what a job may be compared with.
 
 It must not know what is compared.
 """
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 _SUFFIX: Final = re.compile(r"(?:[-_.:/][^-_.:/]*[0-9][^-_.:/]*)+$")
 
 
-class JobKind(NamedTuple):
+class Similarity(NamedTuple):
     """What jobs of a team have in common: an experiment, the beginning of their names, or the team only."""
 
     team: str
@@ -20,10 +20,10 @@ class JobKind(NamedTuple):
     name: str
 
 
-def kinds_of(job_id: str, team: str, experiment: str) -> Iterator[JobKind]:
-    """Yield the kinds of a job, the narrowest first."""
+def similarities_of(job_id: str, team: str, experiment: str) -> Iterator[Similarity]:
+    """Yield what a job may have in common with others, the narrowest first."""
     if experiment:
-        yield JobKind(team, "experiment", experiment)
+        yield Similarity(team, "experiment", experiment)
     if stem := _SUFFIX.sub("", job_id):
-        yield JobKind(team, "name", stem)
-    yield JobKind(team, "team", team)
+        yield Similarity(team, "name", stem)
+    yield Similarity(team, "team", team)

@@ -56,8 +56,12 @@ def alert_of(
     severity: str,
     dimensions: AlertDimensions,
     cause: str = "",
+    extra_nano_per_hour: int = 0,
 ) -> Alert:
-    """Build the row after a change of this kind at `at_ms`; `cause`: why the rule holds, in a few words."""
+    """Build the row after a change of this kind at `at_ms`.
+
+    `cause`: why the rule holds, in a few words; `extra_nano_per_hour`: what the job pays above the expected rate then.
+    """
     name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
     shown = AlertFigures(
         rule=name,
@@ -73,6 +77,7 @@ def alert_of(
         ratio=0.0 if rule >= BURN_RULES else round(then.cost_nano / then.expected_nano, _RATIO_DIGITS),
         short_ratio=then.short_ratio,
         cause=cause,
+        extra_nano_per_hour=extra_nano_per_hour,
     )
     if rule == UNPRICED:
         evidence_sql = unpriced_evidence(job_id)

@@ -83,7 +83,10 @@ class Judge:
             then = EpisodeFigures(*episode)
             asks = kind == OPENED or (kind == HELD and rule < BURN_RULES)
             cause = cause_of(job_ids[job], rule, at_ms) if asks else ""
-            rows.append(alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause))
+            extra_nano = _extra_nano(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else 0
+            rows.append(
+                alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, extra_nano)
+            )
         return sorted(rows, key=_order)
 
     @property
@@ -113,6 +116,11 @@ class Judge:
 
 def _arrays(figures: WindowFigures) -> EpisodeArrays:
     return EpisodeArrays(*(getattr(figures, name) for name in EpisodeArrays._fields))
+
+
+def _extra_nano(figures: EpisodeArrays, tick: int, job: int) -> int:
+    """Return what a job pays above the expected rate at a tick, in nano-dollars per hour."""
+    return round(float(figures.now_rate[tick, job] - figures.expected_rate[tick, job]))
 
 
 def _order(row: Alert) -> tuple[int, str, int]:

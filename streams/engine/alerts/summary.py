@@ -55,6 +55,7 @@ class AlertFigures(NamedTuple):
     ratio: float
     short_ratio: float
     cause: str = ""  # of a condition rule, when it opens
+    extra_nano_per_hour: int = 0  # above the expected rate, at that tick alone; of burn rules that fire
 
 
 class _Words(NamedTuple):
@@ -143,7 +144,8 @@ def _amounts(shown: AlertFigures) -> dict[str, str]:
 
 def _burns(shown: AlertFigures) -> str:
     since = short_instant(shown.started_ms, shown.at_ms)
-    extra_nano = shown.usd_nano_per_hour - shown.expected_nano_per_hour
+    # What goes on is the rate of now; traffic, which has none, goes on as in the window.
+    extra_nano = max(shown.extra_nano_per_hour, shown.usd_nano_per_hour - shown.expected_nano_per_hour)
     return (
         f"burns {_rates(shown)}: {shown.cause or f'since {since} UTC; stop it or declare it'},"
         f" else {unheeded(extra_nano, shown.at_ms)}{_again(shown)}"

@@ -92,7 +92,7 @@ Within these bounds the result does not depend on the order of events.
 ENVELOPE: Final = """
 ### CloudEvents
 
-A CloudEvents 1.0 event is taken, too. One record of Kafka is one event; [HTTP](sources.md#http) takes batches, too.
+A CloudEvents 1.0 event is taken, too. One record of Kafka is one event; [HTTP](sources/http.md) takes batches, too.
 
 | mode | known by | payload |
 |---|---|---|

@@ -49,7 +49,7 @@ from streams.worker.health.stall import StallLimits
 from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
 from streams.worker.ingest.dead_letters import DeadLetterProducer
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.ingest.log_time import LogTime, MessageTime
 from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
 from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.ledger_rules.known_log import known_log
@@ -246,7 +246,7 @@ class Worker:
         )
         shard = replace(shard_settings(meter), partitions=kafka.partitions)
         factory = await asyncio.to_thread(engine, shard)
-        notifier = notifier_of(self._settings, store, self._clock)
+        notifier = notifier_of(self._settings, store, MessageTime(self._clock))
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
         self._audit = LiveAudit(
             worker.shard_manager,
@@ -265,7 +265,7 @@ class Worker:
             worker.shard_manager.reference,
             worker.shard_manager.checkpointer.alert_sink,
             self._clock,
-            requester_of(self._settings, store, self._clock),
+            requester_of(self._settings, store, MessageTime(self._clock)),
             links=links_of(self._settings),
             known_log=lambda: known_log(probe.probed, kafka.partitions, kafka.topic_prefix),
         )

@@ -15,7 +15,7 @@ from sinks.port import Store
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.notify.notifier import Notifier
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.ingest.log_time import LogTime, MessageTime
 from streams.worker.ingest.watermarks import KafkaWatermarks
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.shard_manager import ShardManager
@@ -166,7 +166,7 @@ class Worker:
         self.consumer.too_far_ahead = self.shard_manager.ingest.too_far_ahead
         self.reader.shard_manager = self.shard_manager
         if self.mailbox is not None:
-            self.notifier = notifier_of(self, self.mailbox, log_time)
+            self.notifier = notifier_of(self, self.mailbox, MessageTime(log_time))
             self.shard_manager.checkpointer.alert_sink = self.notifier
             self.ledger_rules = judge_of(self, self.mailbox, log_time, lambda: self.consumer.is_member())
 

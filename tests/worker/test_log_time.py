@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.worker.ingest.log_time import OFF_MS, LogTime
+from streams.worker.ingest.log_time import OFF_MS, LogTime, MessageTime
 
 NOW_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -124,6 +124,23 @@ def test_a_restart_over_a_silent_log_goes_on_where_it_was_left() -> None:
     assert scene.log.accrue_until_ms() == scene.clocks.now_ms()
     scene.clocks.wrong_ms = 0
     assert scene.error_ms == 0
+
+
+def test_messages_are_signed_by_the_wall_clock_while_the_log_is_silent() -> None:
+    """Receivers refuse what was signed five minutes ago: a worker that starts long after the last record would reach none."""
+    scene = Scene()
+    scene.log.restore(NOW_MS - HOUR_MS)
+    signs = MessageTime(scene.log)
+    scene.idle(5)
+    assert (signs.now_ms(), scene.error_ms) == (scene.clocks.true_ms, OFF_MS - HOUR_MS)
+
+
+def test_messages_are_signed_by_the_log_where_the_clock_of_the_machine_is_wrong() -> None:
+    scene = Scene()
+    scene.live(5)
+    scene.clocks.wrong_ms = 2 * HOUR_MS
+    scene.live(5)
+    assert MessageTime(scene.log).now_ms() - scene.clocks.true_ms == scene.error_ms == -20
 
 
 def test_the_last_records_of_a_log_are_believed_without_one_after_them() -> None:

@@ -44,6 +44,21 @@ class _OffsetWindow:
         return self.least is None and self.leap is None
 
 
+class MessageTime:
+    """A `Clock` for what is sent: `now_ms` is the wall clock while the log is silent, since receivers refuse old signatures."""
+
+    def __init__(self, log_time: LogTime) -> None:
+        self._log_time = log_time
+
+    def now_ms(self) -> int:
+        """Return ms since 1970 UTC."""
+        return self._log_time.wall_ms()
+
+    def monotonic_ms(self) -> int:
+        """Return the machine's monotonic time, for durations."""
+        return self._log_time.monotonic_ms()
+
+
 class LogTime:
     """A `Clock` whose `now_ms` is log time.
 
@@ -80,6 +95,10 @@ class LogTime:
 
         The next accrual corrects one that went too far; a judged tick cannot be undone.
         """
+        return self.wall_ms()
+
+    def wall_ms(self) -> int:
+        """Return log time where the end of the log has confirmed it, else the wall clock, at most a month beyond the log."""
         with self._lock:
             count_ms = self._count()
             return self._now_ms(count_ms) if self._is_live else self._bounded_ms(count_ms, _OUTAGE_MS)

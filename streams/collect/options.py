@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Self
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from schemas.events import PRICE_FIELDS
+
+
+def _are_price_fields(fields: dict[str, str]) -> dict[str, str]:
+    if unknown := fields.keys() - set(PRICE_FIELDS):
+        raise ValueError(
+            f"{min(unknown)[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
+        )
+    return fields
+
+
+#: Price fields of all that a collector reports.
+PriceFields: TypeAlias = Annotated[dict[str, str], AfterValidator(_are_price_fields)]
+
+
+def instant_ms(at: datetime | date | None) -> int | None:
+    """Return ms since 1970 of a day (UTC) or a time; one without a zone is UTC."""
+    if at is None:
+        return None
+    at = at if isinstance(at, datetime) else datetime.combine(at, time())
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 class CollectorOptions(BaseModel):

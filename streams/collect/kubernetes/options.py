@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.events import PRICE_FIELDS
-from streams.collect.options import CollectorOptions
+from streams.collect.options import CollectorOptions, PriceFields, instant_ms
 
 
 class Options(CollectorOptions):
@@ -53,7 +52,7 @@ class Options(CollectorOptions):
     resources: dict[str, float] = Field(
         default={}, description="More resources of pods -> the GPUs that one unit is."
     )
-    fields: dict[str, str] = Field(default={}, description="Price fields of all jobs and nodes.")
+    fields: PriceFields = Field(default={}, description="Price fields of all jobs and nodes.")
     write_allocations: Path | None = Field(
         default=None, description="File that says which job a pod is of, for the collector dcgm."
     )
@@ -70,16 +69,6 @@ class Options(CollectorOptions):
         if url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.username):
             raise ValueError("no address of an API server, expected e.g. https://10.0.0.1:6443")
         return url.rstrip("/")
-
-    @field_validator("fields")
-    @classmethod
-    def _are_price_fields(cls, fields: dict[str, str]) -> dict[str, str]:
-        for name in fields:
-            if name not in PRICE_FIELDS:
-                raise ValueError(
-                    f"{name[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
-                )
-        return fields
 
     @field_validator("resources")
     @classmethod
@@ -103,10 +92,8 @@ class Options(CollectorOptions):
     @property
     def since_s(self) -> int | None:
         """Return `since` in seconds since 1970; a time without a zone is UTC."""
-        if self.since is None:
-            return None
-        at = self.since if isinstance(self.since, datetime) else datetime.combine(self.since, time())
-        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+        since_ms = instant_ms(self.since)
+        return None if since_ms is None else since_ms // 1000
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from typing import ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from schemas.events import PRICE_FIELDS
-from streams.collect.options import CollectorOptions
+from streams.collect.options import CollectorOptions, PriceFields, instant_ms
 
 
 class TrackerOptions(CollectorOptions):
@@ -32,23 +31,10 @@ class TrackerOptions(CollectorOptions):
     job_id_prefix: str = Field(
         default="", max_length=64, description="Before the id of each run that is a job of its own."
     )
-    fields: dict[str, str] = Field(default={}, description="Price fields of all runs, e.g. cluster.")
+    fields: PriceFields = Field(default={}, description="Price fields of all runs, e.g. cluster.")
     source: str = Field(min_length=1, max_length=256, description="The events' `source`.")
-
-    @field_validator("fields")
-    @classmethod
-    def _are_price_fields(cls, fields: dict[str, str]) -> dict[str, str]:
-        for name in fields:
-            if name not in PRICE_FIELDS:
-                raise ValueError(
-                    f"{name[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
-                )
-        return fields
 
     @property
     def since_ms(self) -> int | None:
         """Return `since` in ms since 1970; a time without a zone is UTC."""
-        if self.since is None:
-            return None
-        at = self.since if isinstance(self.since, datetime) else datetime.combine(self.since, time())
-        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        return instant_ms(self.since)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
-from schemas.events import PRICE_FIELDS
 from streams.collect.http_source import checked_address
-from streams.collect.options import CollectorOptions
+from streams.collect.options import CollectorOptions, PriceFields, instant_ms
 
 DESCRIBES: Final = ("owner", "team", "project", "experiment")
 
@@ -50,7 +49,7 @@ class Options(CollectorOptions):
         default=10.0, ge=5, le=600, description="Seconds after which Ray's dashboard shows all of an instant."
     )
     gpu_types: dict[str, str] = Field(default={}, description="Ray's accelerator_type -> the price list's.")
-    fields: dict[str, str] = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
+    fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
     answer_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="ray", min_length=1, max_length=256, description="The events' `source`.")
@@ -59,16 +58,6 @@ class Options(CollectorOptions):
     @classmethod
     def _is_address(cls, address: str) -> str:
         return checked_address(address)
-
-    @field_validator("fields")
-    @classmethod
-    def _are_price_fields(cls, fields: dict[str, str]) -> dict[str, str]:
-        for name in fields:
-            if name not in PRICE_FIELDS:
-                raise ValueError(
-                    f"{name[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
-                )
-        return fields
 
     @field_validator("metadata")
     @classmethod
@@ -81,7 +70,4 @@ class Options(CollectorOptions):
     @property
     def since_ms(self) -> int | None:
         """Return `since` in ms since 1970; a time without a zone is UTC."""
-        if self.since is None:
-            return None
-        at = self.since if isinstance(self.since, datetime) else datetime.combine(self.since, time())
-        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        return instant_ms(self.since)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from schemas.events import PRICE_FIELDS
-from streams.collect.options import CollectorOptions
+from streams.collect.options import CollectorOptions, PriceFields, instant_ms
 
 
 class Options(CollectorOptions):
@@ -44,8 +43,8 @@ class Options(CollectorOptions):
     mps_per_gpu: int = Field(default=100, ge=1, le=1000, description="MPS shares (gres/mps) of one GPU.")
     gpu_types: dict[str, str] = Field(default={}, description="Slurm's type of a GPU -> the price list's.")
     teams: dict[str, str] = Field(default={}, description="Account -> team, where they differ.")
-    fields: dict[str, str] = Field(default={}, description="Price fields of all jobs, e.g. region.")
-    partitions: dict[str, dict[str, str]] = Field(
+    fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. region.")
+    partitions: dict[str, PriceFields] = Field(
         default={}, description="Partition -> price fields of its jobs, e.g. purchase."
     )
     write_allocations: Path | None = Field(
@@ -55,30 +54,11 @@ class Options(CollectorOptions):
     answer_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
     source: str = Field(default="slurm", min_length=1, max_length=256, description="The events' `source`.")
 
-    @field_validator("fields")
-    @classmethod
-    def _are_price_fields(cls, fields: dict[str, str]) -> dict[str, str]:
-        for name in fields:
-            if name not in PRICE_FIELDS:
-                raise ValueError(
-                    f"{name[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
-                )
-        return fields
-
-    @field_validator("partitions")
-    @classmethod
-    def _have_price_fields(cls, partitions: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
-        for fields in partitions.values():
-            cls._are_price_fields(fields)
-        return partitions
-
     @property
     def since_s(self) -> int | None:
         """Return `since` in seconds since 1970; a time without a zone is UTC."""
-        if self.since is None:
-            return None
-        at = self.since if isinstance(self.since, datetime) else datetime.combine(self.since, time())
-        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp())
+        since_ms = instant_ms(self.since)
+        return None if since_ms is None else since_ms // 1000
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""

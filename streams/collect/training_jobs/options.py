@@ -6,8 +6,8 @@ from typing import Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.events import PRICE_FIELDS
 from streams.collect.files.options import FileOptions
+from streams.collect.options import PriceFields
 from streams.prices.instance_gpus import parsed
 
 _DIMENSIONS: Final = ("owner", "team", "project", "experiment")
@@ -32,7 +32,7 @@ class TrainingJobOptions(FileOptions):
         default={name: name for name in _DIMENSIONS},
         description="owner, team, project, experiment -> the tag or label that holds it.",
     )
-    fields: dict[str, str] = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
+    fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
     job_id_prefix: str = Field(default="", max_length=64, description="Before each job's id.")
 
     @field_validator("instance_gpus")
@@ -47,15 +47,6 @@ class TrainingJobOptions(FileOptions):
     def _are_dimensions(cls, given: dict[str, str]) -> dict[str, str]:
         if unknown := given.keys() - set(_DIMENSIONS):
             raise ValueError(f"{min(unknown)[:80]!r} is none of {', '.join(_DIMENSIONS)}")
-        return given
-
-    @field_validator("fields")
-    @classmethod
-    def _are_price_fields(cls, given: dict[str, str]) -> dict[str, str]:
-        if unknown := given.keys() - set(PRICE_FIELDS):
-            raise ValueError(
-                f"{min(unknown)[:80]!r} is no price field, expected one of {', '.join(PRICE_FIELDS)}"
-            )
         return given
 
     @model_validator(mode="after")

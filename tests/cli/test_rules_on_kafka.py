@@ -35,7 +35,7 @@ severity = "ticket"
 """
 ALL = [
     ("burn_fast", "team=nlp", "spikes"),
-    ("retry_overhead", "the fleet", "waste"),
+    ("retry_overhead", "every job", "waste"),
     ("team_burn", "team=vision", "vision-limit"),
 ]
 
@@ -83,7 +83,7 @@ def test_rules_are_published_shown_and_removed(env: dict[str, str], tmp_path: Pa
         json.dumps({"topic": "jobs", "value": {**started, "job_id": "j", "team": "vision"}}) + "\n"
     )
     assert trainfare("replay", log, "--data", data).code == 0
-    assert show("--job", "j", "--data", data) == [("retry_overhead", "the fleet", "waste"), ALL[2]]
+    assert show("--job", "j", "--data", data) == [("retry_overhead", "every job", "waste"), ALL[2]]
 
     file.write_text(RULES[: RULES.index('[[rule]]\nname = "waste"')])
     removed = ["rule/waste: removed", "rule/spikes: removed"]

@@ -6,7 +6,6 @@ POST /api/v1/events, answers those of OTLP.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
@@ -14,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from schemas.escaping import visible
+from streams.threads import Threads
 from streams.topics import Topic
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
@@ -25,6 +25,8 @@ from streams.web.otlp.telemetry import Point, TelemetryError, TraceSpan
 from streams.web.scopes import Caller
 
 PROTOBUF: Final = "application/x-protobuf"
+#: Of its own: those of the loop are few.
+_THREADS: Final = Threads("telemetry")
 _NO_HEADERS: Final[dict[str, str]] = {}
 _MESSAGE_BYTES: Final = 1_000
 
@@ -77,7 +79,7 @@ class OtlpEndpoint:
         async def judge(body: bytes) -> JudgedEvents:
             try:
                 # Beside the loop, which others wait for: a body of 4 MiB takes a while.
-                events = await asyncio.to_thread(read, body)
+                events = await _THREADS.run(read, body)
             except TelemetryError as fault:
                 raise ApiError(400, visible(str(fault)[:500])) from None
             judged = await self._ingest.judged(events, Topic.JOBS, PLAIN, _NO_HEADERS)

@@ -88,6 +88,28 @@ def test_a_new_owner_goes_on_under_the_same_ids(store: ClickHouseStore) -> None:
     run(scenario())
 
 
+def test_a_new_owner_waits_for_what_a_former_one_knew(store: ClickHouseStore) -> None:
+    """A shard that lost its newest snapshot reads again: minutes before an alert began say nothing of it."""
+
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 41 * MINUTE_MS)
+        ledger.books(T0 + 41 * MINUTE_MS, T0 + 41 * MINUTE_MS)
+        await Life(store, clock, TEAM).step()
+        before = alerts(store)
+        assert before[-1]["started"] == at(T0 + 40 * MINUTE_MS)
+        ledger.books(T0 + 41 * MINUTE_MS, T0 + 39 * MINUTE_MS)
+        second = Life(store, clock, TEAM, generation=2)
+        assert await second.step() is None
+        assert (second.told, alerts(store)) == ([], before)
+        clock.advance(MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        assert await second.step() is not None
+        assert (second.told, alerts(store)) == ([], before)
+
+    run(scenario())
+
+
 def test_two_workers_that_both_think_they_own_shard_0_tell_one_alert(store: ClickHouseStore) -> None:
     """Both store the same alert under one id, and their messages have one id, so a receiver acts once."""
 

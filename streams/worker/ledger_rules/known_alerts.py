@@ -52,6 +52,10 @@ class KnownAlerts:
         """Return all that fire."""
         return [row for row in self._rows.values() if row is not None and row.status == FIRING]
 
+    def newest_ms(self) -> int:
+        """Return the last instant at which something that fires began to; 0: nothing fires."""
+        return max((row.changed_ms for row in self.firing()), default=0)
+
     def stored(self, alerts: Iterable[Alert]) -> None:
         """Take rows that the store has now."""
         for alert in alerts:

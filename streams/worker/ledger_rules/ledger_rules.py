@@ -182,6 +182,10 @@ class LedgerRules:
     async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerChanges | None:
         if duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms:
             return None
+        if duty.judged_ms is None:
+            await self._threads.run(duty.known_alerts.read_firing)
+            if accrued.until_ms < duty.known_alerts.newest_ms():
+                return None  # a former owner judged further: shards read again what was known then
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         controls = duty.controls_at(accrued.until_ms)

@@ -19,7 +19,7 @@ from schemas.escaping import visible
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Grid, OutputFormat, to_json, write
+from streams.cli.output import Grid, OutputFormat, write, write_summary
 from streams.cli.progress import progress
 from streams.cli.replay import quieter
 from streams.clock import SystemClock
@@ -200,26 +200,22 @@ def _show(result: BackfillResult, form: OutputFormat) -> None:
         }
         for each in counts.left_out
     ]
-    if form is OutputFormat.json:
-        sys.stdout.write(to_json({**summary, "reasons": left_out}) + "\n")
-    elif form is OutputFormat.csv:
-        write(Grid(tuple(summary), [tuple(summary.values())]), form)
-    else:
-        labels = {
-            "gpu_hours": "GPU hours",
-            "usd": "dollars",
-            "unpriced_gpu_hours": "unpriced GPU hours",
-            "prices_replaced": "of the prices replaced by the store's",
-            "balanced": "every line accounted for",
-        }
-        write(Grid(("", ""), [(labels.get(k, k.replace("_", " ")), v) for k, v in summary.items()]), form)
-        if left_out:
-            rows = [
-                (each.reason, each.jobs, each.nodes, each.events, _names(each.names, each.jobs + each.nodes))
-                for each in counts.left_out
-            ]
-            sys.stdout.write("\n")
-            write(Grid(("left out", "jobs", "nodes", "events", "names"), rows), form)
+    labels = {
+        "gpu_hours": "GPU hours",
+        "usd": "dollars",
+        "unpriced_gpu_hours": "unpriced GPU hours",
+        "prices_replaced": "of the prices replaced by the store's",
+        "balanced": "every line accounted for",
+    }
+    reasons = {"reasons": left_out} if form is OutputFormat.json else {}
+    write_summary(summary | reasons, labels, form)
+    if left_out and form is OutputFormat.table:
+        rows = [
+            (each.reason, each.jobs, each.nodes, each.events, _names(each.names, each.jobs + each.nodes))
+            for each in counts.left_out
+        ]
+        sys.stdout.write("\n")
+        write(Grid(("left out", "jobs", "nodes", "events", "names"), rows), form)
     if not result.balanced:
         raise TrainfareError(
             f"the lines do not add up: {counts.lines} lines, but {books.records_in} metered + {counts.outside} left out or "

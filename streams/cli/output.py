@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -102,6 +102,17 @@ def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:
         _rich(grid, out)
     else:
         out.write(_aligned(grid))
+
+
+def write_summary(summary: Mapping[str, object], labels: Mapping[str, str], form: OutputFormat) -> None:
+    """Write named figures: an object, one row of CSV, or a line each, under its label or its name."""
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json(summary) + "\n")
+    elif form is OutputFormat.csv:
+        write(Grid(tuple(summary), [tuple(summary.values())]), form)
+    else:
+        lines = [(labels.get(name, name.replace("_", " ")), value) for name, value in summary.items()]
+        write(Grid(("", ""), lines), form)
 
 
 def to_csv(grid: Grid, *, for_person: bool = False) -> str:

@@ -15,7 +15,7 @@ import typer
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
 from streams.cli.options import settings_for
-from streams.cli.output import Grid, OutputFormat, to_json, write
+from streams.cli.output import OutputFormat, write_summary
 from streams.cli.progress import progress
 from streams.config.settings import LogSettings
 from streams.errors import TrainfareError, WrongUseError
@@ -99,16 +99,11 @@ def _show(result: ReplayResult, form: OutputFormat) -> None:
         "rows_per_second": round(result.rows / result.seconds) if result.seconds else 0,
         "balanced": result.balanced,
     }
-    if form is OutputFormat.json:
-        sys.stdout.write(to_json(summary) + "\n")
-    elif form is OutputFormat.csv:
-        write(Grid(tuple(summary), [tuple(summary.values())]), form)
-    else:
-        labels = {
-            "gpu_hours": "GPU hours",
-            "usd": "dollars",
-            "too_late": "dead letters that came too late",
-            "unpriced_gpu_hours": "unpriced GPU hours",
-            "balanced": "books balance",
-        }
-        write(Grid(("", ""), [(labels.get(k, k.replace("_", " ")), v) for k, v in summary.items()]), form)
+    labels = {
+        "gpu_hours": "GPU hours",
+        "usd": "dollars",
+        "too_late": "dead letters that came too late",
+        "unpriced_gpu_hours": "unpriced GPU hours",
+        "balanced": "books balance",
+    }
+    write_summary(summary, labels, form)

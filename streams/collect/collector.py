@@ -5,12 +5,14 @@ It must not publish, wait, or remember anything between two polls but its positi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from streams.errors import TrainfareError
 from streams.topics import Topic
+
+_EVENTS_PER_BATCH: Final = 1_000
 
 Position = Mapping[str, Any]
 """How far a source was read: a JSON object that only its collector understands."""
@@ -35,6 +37,16 @@ class EventBatch(NamedTuple):
     skipped: Sequence[str] = ()
     reasons: Mapping[str, int] = MappingProxyType({})
     unattributed_bytes: Mapping[str, int] = MappingProxyType({})
+
+
+def full_batches(
+    events: list[CollectedEvent], position: Position
+) -> Generator[EventBatch, None, list[CollectedEvent]]:
+    """Yield the events in full batches, with the position before them all; return the rest, for a batch with the next one."""
+    whole = len(events) - len(events) % _EVENTS_PER_BATCH
+    for first in range(0, whole, _EVENTS_PER_BATCH):
+        yield EventBatch(events[first : first + _EVENTS_PER_BATCH], position)
+    return events[whole:]
 
 
 class SourceUnavailableError(TrainfareError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from schemas.events import PRICE_FIELDS
+
+_DAY_MS: Final = 86_400_000
 
 
 def _are_price_fields(fields: dict[str, str]) -> dict[str, str]:
@@ -22,10 +24,7 @@ def _are_price_fields(fields: dict[str, str]) -> dict[str, str]:
 PriceFields: TypeAlias = Annotated[dict[str, str], AfterValidator(_are_price_fields)]
 
 
-def instant_ms(at: datetime | date | None) -> int | None:
-    """Return ms since 1970 of a day (UTC) or a time; one without a zone is UTC."""
-    if at is None:
-        return None
+def _instant_ms(at: datetime | date) -> int:
     at = at if isinstance(at, datetime) else datetime.combine(at, time())
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
@@ -45,3 +44,13 @@ class CollectorOptions(BaseModel):
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""
         return self
+
+
+class SinceOptions(CollectorOptions):
+    """Of a collector that leaves out what was before an instant."""
+
+    since: datetime | date | None = None
+
+    def begin_ms(self, now_ms: int) -> int:
+        """Return `since` in ms since 1970, a time without a zone being UTC; by default the UTC day of `now_ms`."""
+        return now_ms // _DAY_MS * _DAY_MS if self.since is None else _instant_ms(self.since)

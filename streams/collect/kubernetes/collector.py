@@ -45,8 +45,7 @@ class KubernetesCollector:
             SourceUnavailableError: The API server cannot be read; what was read before is yielded.
         """
         now_s = now_ms // 1000
-        since_s = self._options.since_s
-        state = ClusterState.of(position, now_s // _DAY_S * _DAY_S if since_s is None else since_s)
+        state = ClusterState.of(position, self._options.begin_ms(now_ms) // 1000)
         if now_s < state.since_s:
             return
         poll = Poll(self._options, self._api, state, now_s)

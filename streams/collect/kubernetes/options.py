@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from streams.collect.options import CollectorOptions, PriceFields, instant_ms
+from streams.collect.options import PriceFields, SinceOptions
 
 
-class Options(CollectorOptions):
+class Options(SinceOptions):
     """The table `[kubernetes]`."""
 
     interval_s: float = Field(default=5.0, ge=1, le=300, description="Seconds that a watch lasts.")
@@ -88,12 +88,6 @@ class Options(CollectorOptions):
             if not _is_local(urlsplit(self.url).hostname or ""):
                 raise ValueError("http is only for this machine (kubectl proxy); use https")
         return self
-
-    @property
-    def since_s(self) -> int | None:
-        """Return `since` in seconds since 1970; a time without a zone is UTC."""
-        since_ms = instant_ms(self.since)
-        return None if since_ms is None else since_ms // 1000
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from schemas.escaping import visible
-from streams.collect.collector import CollectedEvent, EventBatch, Position
+from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.mlflow.api import TrackingServer
 from streams.collect.mlflow.costs import CostedRun, CostWriter
@@ -19,12 +19,10 @@ from streams.collect.mlflow.options import Options
 from streams.collect.mlflow.progress import RunProgress
 from streams.collect.mlflow.records import TrackedRun
 
-_DAY_MS: Final = 86_400_000
 #: Ends have the clock of the training's machine; they are asked for again for this long.
 _ENDED_AGAIN_MS: Final = 3_600_000
 #: Of runs that are in neither answer, so many are asked for one by one at a poll.
 _ASKED_AT_MOST: Final = 200
-_EVENTS_PER_BATCH: Final = 1_000
 
 
 class MlflowCollector:
@@ -49,8 +47,7 @@ class MlflowCollector:
         Raises:
             SourceUnavailableError: The server does not answer.
         """
-        since_ms = self._options.since_ms
-        progress = RunProgress.of(position, now_ms // _DAY_MS * _DAY_MS if since_ms is None else since_ms)
+        progress = RunProgress.of(position, self._options.begin_ms(now_ms))
         before = progress.position()
         at_ms = now_ms // self.interval_ms * self.interval_ms
         if at_ms < max(progress.since_ms, progress.read_ms):
@@ -78,15 +75,13 @@ class MlflowCollector:
             progress.runs[run.run_id] = news.run
             events += news.events
         events.sort(key=lambda event: event.value["time_ms"])
-        whole = len(events) - len(events) % _EVENTS_PER_BATCH
-        for first in range(0, whole, _EVENTS_PER_BATCH):
-            yield EventBatch(events[first : first + _EVENTS_PER_BATCH], before)
+        rest = yield from full_batches(events, before)
         progress.read_ms = at_ms
         progress.forget()
         if self._costs is not None and now_ms - self._costs_ms >= self._options.costs_s * 1000:
             self._costs.write([each for each in costed if not each.run.is_deleted], now_ms, faults)
             self._costs_ms = now_ms
-        yield EventBatch(events[whole:], progress.position(), faults)
+        yield EventBatch(rest, progress.position(), faults)
 
     def _runs(
         self, experiments: Mapping[str, str], progress: RunProgress, faults: list[str]

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from streams.collect.options import CollectorOptions, PriceFields, instant_ms
+from streams.collect.options import PriceFields, SinceOptions
 
 
-class TrackerOptions(CollectorOptions):
+class TrackerOptions(SinceOptions):
     """What is made of runs, wherever they are tracked."""
 
     tracker: ClassVar[str]  #: labels begin with this name
@@ -33,8 +33,3 @@ class TrackerOptions(CollectorOptions):
     )
     fields: PriceFields = Field(default={}, description="Price fields of all runs, e.g. cluster.")
     source: str = Field(min_length=1, max_length=256, description="The events' `source`.")
-
-    @property
-    def since_ms(self) -> int | None:
-        """Return `since` in ms since 1970; a time without a zone is UTC."""
-        return instant_ms(self.since)

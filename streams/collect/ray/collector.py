@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from schemas.escaping import visible
-from streams.collect.collector import CollectedEvent, EventBatch, Position
+from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.ray.api import RayAnswers, ask
 from streams.collect.ray.events import JOB_ID, attempt_of, job_id_of, lost_end, new_events, node_events
@@ -31,10 +31,8 @@ from streams.collect.ray.records import (
     tasks_of,
 )
 
-_DAY_MS: Final = 86_400_000
 #: A job that Ray does not list is given up after this, or after two polls.
 _LOST_MS: Final = 60_000
-_EVENTS_PER_BATCH: Final = 1_000
 
 HasDriver = TypeVar("HasDriver", RayActor, RayGroup, RayTask)
 
@@ -59,8 +57,7 @@ class RayCollector:
         Raises:
             SourceUnavailableError: The dashboard does not answer.
         """
-        since_ms = self._options.since_ms
-        progress = RayProgress.of(position, now_ms // _DAY_MS * _DAY_MS if since_ms is None else since_ms)
+        progress = RayProgress.of(position, self._options.begin_ms(now_ms))
         before = progress.position()
         now_ms = now_ms // 1000 * 1000
         # Workers report their tasks each second, and the dashboard shows an actor some seconds later.
@@ -81,11 +78,9 @@ class RayCollector:
                 cluster.nodes.values(), progress.read_ms, until_ms, progress.since_ms, options, faults
             )
         events.sort(key=lambda event: event.value["time_ms"])
-        whole = len(events) - len(events) % _EVENTS_PER_BATCH
-        for first in range(0, whole, _EVENTS_PER_BATCH):
-            yield EventBatch(events[first : first + _EVENTS_PER_BATCH], before)
+        rest = yield from full_batches(events, before)
         progress.read_ms = until_ms
-        yield EventBatch(events[whole:], progress.position(), faults)
+        yield EventBatch(rest, progress.position(), faults)
 
     def _of_jobs(
         self, cluster: RayCluster, progress: RayProgress, now_ms: int, until_ms: int, faults: list[str]

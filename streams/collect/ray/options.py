@@ -9,12 +9,12 @@ from typing import Final, Literal
 from pydantic import Field, field_validator
 
 from streams.collect.http_source import checked_address
-from streams.collect.options import CollectorOptions, PriceFields, instant_ms
+from streams.collect.options import PriceFields, SinceOptions
 
 DESCRIBES: Final = ("owner", "team", "project", "experiment")
 
 
-class Options(CollectorOptions):
+class Options(SinceOptions):
     """The table `[ray]`."""
 
     address: str = Field(
@@ -66,8 +66,3 @@ class Options(CollectorOptions):
             if name not in DESCRIBES:
                 raise ValueError(f"{name[:80]!r} is none of {', '.join(DESCRIBES)}")
         return metadata
-
-    @property
-    def since_ms(self) -> int | None:
-        """Return `since` in ms since 1970; a time without a zone is UTC."""
-        return instant_ms(self.since)

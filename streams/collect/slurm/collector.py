@@ -53,8 +53,7 @@ class SlurmCollector:
             SourceUnavailableError: squeue or sacct cannot be read; what squeue says is yielded before.
         """
         now_s = now_ms // 1000
-        since_s = self._options.since_s
-        progress = Progress.of(position, now_s // _DAY_S * _DAY_S if since_s is None else since_s)
+        progress = Progress.of(position, self._options.begin_ms(now_ms) // 1000)
         if now_s < progress.since_s:
             return
         listing = queued_jobs(self._ask([*self._options.squeue, "--json", "--states=all"]))

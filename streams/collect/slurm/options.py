@@ -8,10 +8,10 @@ from typing import Self
 
 from pydantic import Field
 
-from streams.collect.options import CollectorOptions, PriceFields, instant_ms
+from streams.collect.options import PriceFields, SinceOptions
 
 
-class Options(CollectorOptions):
+class Options(SinceOptions):
     """The table `[slurm]`."""
 
     squeue: list[str] = Field(
@@ -53,12 +53,6 @@ class Options(CollectorOptions):
     timeout_s: float = Field(default=60.0, gt=0, le=600, description="How long a command may take.")
     answer_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
     source: str = Field(default="slurm", min_length=1, max_length=256, description="The events' `source`.")
-
-    @property
-    def since_s(self) -> int | None:
-        """Return `since` in seconds since 1970; a time without a zone is UTC."""
-        since_ms = instant_ms(self.since)
-        return None if since_ms is None else since_ms // 1000
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from schemas.escaping import visible
-from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import (
+    CollectedEvent,
+    EventBatch,
+    Position,
+    SourceUnavailableError,
+    full_batches,
+)
 from streams.collect.mlflow.events import ATTEMPT, JOB_ID, PollTimes, RunNews, attempt_tag, new_run_events
 from streams.collect.mlflow.progress import KnownRun, RunProgress
 from streams.collect.mlflow.records import TrackedRun
@@ -20,11 +26,9 @@ from streams.collect.wandb.log_file import RunFileError, records_of
 from streams.collect.wandb.options import Options
 from streams.collect.wandb.records import run_of
 
-_DAY_MS: Final = 86_400_000
 #: run-20260601_120000-ID, or offline-run-...
 _RUN_FOLDER: Final = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(.+)")
 _FILES_AT_MOST: Final = 10_000
-_EVENTS_PER_BATCH: Final = 1_000
 
 
 class _ReadFile(NamedTuple):
@@ -56,8 +60,7 @@ class WandbCollector:
         Raises:
             SourceUnavailableError: One of the folders cannot be read.
         """
-        since_ms = self._options.since_ms
-        progress = RunProgress.of(position, now_ms // _DAY_MS * _DAY_MS if since_ms is None else since_ms)
+        progress = RunProgress.of(position, self._options.begin_ms(now_ms))
         before = progress.position()
         at_ms = now_ms // self.interval_ms * self.interval_ms
         if at_ms < max(progress.since_ms, progress.read_ms):
@@ -85,12 +88,10 @@ class WandbCollector:
             newest[run.run_id] = max(news.run.attempt, newest.get(run.run_id, 0))
             events += news.events
         events.sort(key=lambda event: event.value["time_ms"])
-        whole = len(events) - len(events) % _EVENTS_PER_BATCH
-        for first in range(0, whole, _EVENTS_PER_BATCH):
-            yield EventBatch(events[first : first + _EVENTS_PER_BATCH], before)
+        rest = yield from full_batches(events, before)
         progress.read_ms = at_ms
         progress.forget()
-        yield EventBatch(events[whole:], progress.position(), faults)
+        yield EventBatch(rest, progress.position(), faults)
 
     def _runs(self, faults: list[str]) -> list[TrackedRun]:
         """Return the runs of all files, the oldest first; what cannot be read is added to `faults`."""

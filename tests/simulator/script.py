@@ -20,6 +20,7 @@ from tests.simulator.spenders import spending
 from tests.simulator.values import Fleet, is_future, numbers, poison
 from tests.simulator.world import EPOCH_MS
 
+_AMOUNTS = ("network", "storage")
 _TOPICS = ("jobs", "gpu", "network", "storage", "nodes", "prices", "controls")
 #: The share of seeds in which budgets and rules across jobs are judged.
 BUDGETS_RATIO = 0.4
@@ -93,10 +94,19 @@ def _after_gap(written: list[Written], gap: tuple[int, int] | None) -> list[Writ
 
 
 def _retried(one: Written, append_ms: int) -> Written:
-    """The same record later; what was of the future may be so no more."""
+    """The same record later; what was of the future may be so no more.
+
+    An amount's id is remembered for an hour at least; whether it is known after that is not said, so it gets another.
+    """
     value = one.line.value
-    valid = not is_future(value, append_ms) if isinstance(value, dict) else one.line.valid
-    return replace(one, append_ms=append_ms, line=replace(one.line, valid=valid))
+    if not isinstance(value, dict):
+        return replace(one, append_ms=append_ms)
+    data = one.value
+    if one.line.topic in _AMOUNTS and append_ms - one.append_ms > HOUR_MS:
+        value = value | {"id": f"{value.get('id')} once more"}
+        data = json.dumps(value).encode()
+    line = replace(one.line, value=value, valid=not is_future(value, append_ms))
+    return replace(one, append_ms=append_ms, line=line, value=data)
 
 
 def _events(rng: random.Random, span_ms: int, partitions: int) -> list[tuple[str, int, Json]]:

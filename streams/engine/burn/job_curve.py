@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.job_rules.facts import JobFacts
+from streams.engine.job_rules.stretches import Stretch, stretches
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.ledger.gpu_rates import per_gpu_second
@@ -47,6 +48,7 @@ class JobCurve:
     timelines: dict[int, Timeline] = field(default_factory=dict)
     lines: dict[int, Lines] = field(default_factory=dict)  # of the billed attempts
     paid: list[Span] = field(default_factory=list)
+    cut: tuple[Stretch, ...] | None = None  # lines by stretch, once a cause was asked for
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
     book: PriceBook | None = None  # book of the last build
@@ -134,10 +136,16 @@ class JobCurve:
         self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
         self.repriced = False
         self.declared, self.planned = job.declared(), planned
-        self.lines, self.paid, self.runs, self.lumps, self.unpriced = {}, [], {}, {}, {}
+        self.lines, self.paid, self.cut, self.runs, self.lumps, self.unpriced = {}, [], None, {}, {}, {}
         self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
         self.tail, self.behind = tail, True
         return True
+
+    def stretches(self) -> Sequence[Stretch]:
+        """Return the paid time cut into stretches in which nothing changes; the same object until something does."""
+        if self.cut is None:
+            self.cut = tuple(stretches(self.timelines, self.lines))
+        return self.cut
 
     def forget_rate(self) -> None:
         """Drop cached rates: they are in another table now."""
@@ -173,7 +181,7 @@ class JobCurve:
 
     def _add_timelines(self, job: JobState, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
-        self.timelines = timelines
+        self.timelines, self.cut = timelines, None
         self.lines, self.paid = {}, []
         for number, timeline in timelines.items():
             if not job.attempts[number].has_start:

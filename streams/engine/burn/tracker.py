@@ -213,7 +213,7 @@ class BurnTracker:
                 return ""
             from_ms = at_ms - WINDOW_MS[rule]
             flows = flow_costs(job, self._book, from_ms, at_ms)
-            paid = JobRates(known.timelines, known.lines, known.declared, known.planned, flows)
+            paid = JobRates(known.timelines, known.stretches(), known.declared, known.planned, flows)
             return burn_cause(paid, from_ms, at_ms)
         return cause_of(
             rule,

@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS
 from streams.engine.alerts.formatting import count, rounded_usd, short, short_instant, span, usd
-from streams.engine.job_rules.stretches import Stretch, stretches
+from streams.engine.job_rules.stretches import Stretch
 from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.timeline.attempts import Timeline
-from streams.engine.timeline.lines import Lines
 from streams.engine.windows.expected import Expected
 
 _PURCHASE: Final = PRICE_FIELDS.index("purchase")
@@ -29,11 +28,12 @@ _NOISE: Final = 1e-9
 class JobRates(NamedTuple):
     """What a job pays and what is expected, as known at an instant.
 
-    `traffic` is what each flow cost in the window, in nano-dollars; `declared` and `planned` are those of Expected.
+    `stretches` may end after the instant; `traffic` is what each flow cost in the window, in nano-dollars; `declared` and
+    `planned` are those of Expected.
     """
 
     timelines: Mapping[int, Timeline]
-    lines: Mapping[int, Lines]
+    stretches: Sequence[Stretch]
     declared: Sequence[tuple[int, int]]
     planned: Sequence[tuple[int, int, int]]
     traffic: Mapping[str, int]
@@ -83,13 +83,16 @@ def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[in
     expected: Expected | None = None
     base: Stretch | None = None
     since: dict[int, tuple[object, int]] = {}
-    for stretch in stretches(paid.timelines, paid.lines, at_ms):
+    for stretch in paid.stretches:
+        if stretch.from_ms >= at_ms:
+            break
         if expected is None:
             if not stretch.rate or stretch.unpriced:
                 continue
             expected = Expected(paid.declared, paid.planned, stretch.rate * HOUR_MS)
-        pieces = expected.between(stretch.from_ms, stretch.until_ms)
-        ends_ms = [*(piece_ms for piece_ms, _ in pieces[1:]), stretch.until_ms]
+        until_ms = min(stretch.until_ms, at_ms)
+        pieces = expected.between(stretch.from_ms, until_ms)
+        ends_ms = [*(piece_ms for piece_ms, _ in pieces[1:]), until_ms]
         for (piece_ms, per_hour), end_ms in zip(pieces, ends_ms, strict=True):
             usual = per_hour / HOUR_MS
             if stretch.rate <= usual * (1 + _NOISE):

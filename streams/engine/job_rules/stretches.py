@@ -10,7 +10,7 @@ from math import lcm
 from operator import itemgetter
 from typing import NamedTuple
 
-from streams.engine.timeline.attempts import Segment, Timeline
+from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.lines import Line, Lines
 
 
@@ -46,11 +46,11 @@ class _Edge(NamedTuple):
     quantity: int
 
 
-def stretches(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int) -> Iterator[Stretch]:
-    """Yield the stretches before `at_ms`, in order; `lines` are those of the billed attempts."""
+def stretches(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines]) -> Iterator[Stretch]:
+    """Yield the stretches in order; `lines` are those of the billed attempts. The last one of an open attempt is open."""
     held: dict[int, Segment] = {}
     paid: dict[tuple[int, Line], int] = {}
-    edges = sorted(_edges(timelines, lines, at_ms), key=itemgetter(0, 2))  # what ends goes first
+    edges = sorted(_edges(timelines, lines), key=itemgetter(0, 2))  # what ends goes first
     for position, edge in enumerate(edges):
         if edge.segment is not None:
             if edge.begins:
@@ -62,22 +62,22 @@ def stretches(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_
             paid[key] = paid.get(key, 0) + (edge.quantity if edge.begins else -edge.quantity)
             if not paid[key]:
                 del paid[key]
-        until_ms = edges[position + 1].at_ms if position + 1 < len(edges) else at_ms
+        until_ms = edges[position + 1].at_ms if position + 1 < len(edges) else edge.at_ms
         if until_ms > edge.at_ms and held:
             yield _stretch(edge.at_ms, until_ms, held, paid)
 
 
-def _edges(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int) -> Iterator[_Edge]:
+def _edges(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines]) -> Iterator[_Edge]:
     for attempt, of_attempt in lines.items():
-        for segment in timelines[attempt].paid(at_ms):
-            if segment.start_ms < min(segment.end_ms, at_ms):
+        for segment in timelines[attempt].paid(OPEN_MS):
+            if segment.start_ms < segment.end_ms:
                 yield _Edge(segment.start_ms, attempt, True, segment, None, 0)
-                yield _Edge(min(segment.end_ms, at_ms), attempt, False, segment, None, 0)
+                yield _Edge(segment.end_ms, attempt, False, segment, None, 0)
         for line, intervals in of_attempt.items():
             for start_ms, end_ms, quantity, _ in intervals:
-                if quantity and start_ms < min(end_ms, at_ms):
+                if quantity and start_ms < end_ms:
                     yield _Edge(start_ms, attempt, True, None, line, quantity)
-                    yield _Edge(min(end_ms, at_ms), attempt, False, None, line, quantity)
+                    yield _Edge(end_ms, attempt, False, None, line, quantity)
 
 
 def _stretch(

@@ -128,8 +128,8 @@ def test_a_stretch_that_is_over_has_an_end() -> None:
 
 
 def test_sampled_jobs_have_no_cause_but_traffic() -> None:
-    assert burn_cause(JobRates({}, {}, (), (), {}), T0, HALF) == ""
-    moved = burn_cause(JobRates({}, {}, (), (), {"storage get": 10**9}), T0, HALF)
+    assert burn_cause(JobRates({}, (), (), (), {}), T0, HALF) == ""
+    moved = burn_cause(JobRates({}, (), (), (), {"storage get": 10**9}), T0, HALF)
     assert moved == "storage get cost $1.00 in 30 min; keep the data where the job runs"
 
 

@@ -7,49 +7,28 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
-from tests.forked import FORKER, ROOT, without_settings
-from tests.new_store import begun
 from tests.replay.replay_process import TABLES, current_rows
+from tests.run_process import RunProcess
 
 #: Long after the logs of tests.replay.logs.
 NOW_MS = 1_800_000_000_000
-KILLED = -signal.SIGKILL
 
-
-def backfill(files: Sequence[Path], data: Path, **options: Any) -> dict[str, Any]:
-    """Run a backfill to its end."""
-    done = _run(files, data, options)
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
-    found: dict[str, Any] = orjson.loads(done.stdout)
-    return found
+_RUNS: Final = RunProcess(f"{__name__}:main", timeout_s=240)
+backfill: Final = _RUNS.found
+refused: Final = _RUNS.refused
 
 
 def killed(files: Sequence[Path], data: Path, writes: int, **options: Any) -> None:
     """Run a backfill that is killed behind so many writes into the store."""
-    done = _run(files, data, {**options, "kill_after": writes})
-    assert done.returncode == KILLED, done.stderr.decode()[-3000:]
-
-
-def refused(files: Sequence[Path], data: Path, **options: Any) -> str:
-    """Run a backfill that must not start, and return what it says."""
-    done = _run(files, data, options)
-    assert done.returncode == 1
-    return done.stderr.decode().strip().splitlines()[-1]
-
-
-def _run(files: Sequence[Path], data: Path, options: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
-    begun(data)
-    job = orjson.dumps({"files": [str(file) for file in files], "data": str(data), **options})
-    return FORKER.run(f"{__name__}:main", job.decode(), env=without_settings(), cwd=ROOT, timeout_s=240)
+    _RUNS.killed(files, data, kill_after=writes, **options)
 
 
 def main(words: Sequence[str]) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -30,7 +29,7 @@ from schemas.tables import (
     UNATTRIBUTED_MINUTES,
 )
 from tests.forked import FORKER, ROOT, without_settings
-from tests.new_store import begun
+from tests.run_process import RunProcess
 
 TABLES = (
     JOB_MINUTES,
@@ -44,34 +43,15 @@ TABLES = (
     DEAD_LETTERS,
     PRICES,
 )
-KILLED = -signal.SIGKILL
 
-
-def replay(files: Sequence[Path], data: Path, **options: Any) -> dict[str, Any]:
-    """Run a replay to its end."""
-    done = _run(files, data, options)
-    assert done.returncode == 0, done.stderr.decode()[-3000:]
-    found: dict[str, Any] = orjson.loads(done.stdout)
-    return found
+_RUNS: Final = RunProcess(f"{__name__}:main", timeout_s=120)
+replay: Final = _RUNS.found
+refused: Final = _RUNS.refused
 
 
 def killed(files: Sequence[Path], data: Path, after_lines: int, **options: Any) -> None:
     """Run a replay that is killed when it has read so many lines (whole thousands)."""
-    done = _run(files, data, {**options, "kill_after_lines": after_lines})
-    assert done.returncode == KILLED, done.stderr.decode()[-3000:]
-
-
-def refused(files: Sequence[Path], data: Path, **options: Any) -> str:
-    """Run a replay that must not start, and return what it says."""
-    done = _run(files, data, options)
-    assert done.returncode == 1
-    return done.stderr.decode().strip().splitlines()[-1]
-
-
-def _run(files: Sequence[Path], data: Path, options: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
-    begun(data)
-    job = orjson.dumps({"files": [str(file) for file in files], "data": str(data), **options})
-    return FORKER.run(f"{__name__}:main", job.decode(), env=without_settings(), cwd=ROOT, timeout_s=120)
+    _RUNS.killed(files, data, kill_after_lines=after_lines, **options)
 
 
 def main(words: Sequence[str]) -> None:

@@ -56,8 +56,8 @@ class Findings:
             self.skipped.append(visible(f"{part.name} record {part.first + index}: {detail}"[:500]))
 
 
-class FileReader(Protocol):
-    """What one kind of file holds."""
+class FileForm(Protocol):
+    """How one kind of file is divided."""
 
     @property
     def pieces_per_part(self) -> int:
@@ -72,6 +72,19 @@ class FileReader(Protocol):
 
     def is_header(self, piece: bytes) -> bool:
         """Return whether the first piece names the columns of the others."""
+
+
+class WithoutHeader:
+    """Part of a form in which each piece names its own fields, or needs no names."""
+
+    def is_header(self, piece: bytes) -> bool:
+        """Return False."""
+        del piece
+        return False
+
+
+class FileReader(FileForm, Protocol):
+    """What one kind of file holds."""
 
     def read(self, part: FilePart, found: Findings) -> None:
         """Add to what was found."""

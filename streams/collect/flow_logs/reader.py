@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from streams.collect.allocations import PastAllocations, stored_allocations
 from streams.collect.files.content import Content
-from streams.collect.files.parts import FilePart, Findings
+from streams.collect.files.parts import FileForm, FilePart, Findings
 from streams.collect.flow_logs.amounts import BYTES_MAX, NetworkAmounts
 from streams.collect.flow_logs.flow import Flow, Place
 from streams.collect.flow_logs.networks import Networks
@@ -19,26 +19,12 @@ _LAST_MS: Final = 4_102_444_800_000
 _LONGEST_MS: Final = 86_400_000
 
 
-class FlowFormat(Protocol):
+class FlowFormat(FileForm, Protocol):
     """What the flow log of one cloud looks like."""
 
     @property
     def cloud(self) -> str:
         """Return what events call the cloud."""
-
-    @property
-    def pieces_per_part(self) -> int:
-        """Return how many pieces a part has."""
-
-    def pieces(self, content: Content) -> Iterator[bytes]:
-        """Yield the pieces of a file.
-
-        Raises:
-            UnreadableError: The rest cannot be read.
-        """
-
-    def is_header(self, piece: bytes) -> bool:
-        """Return whether the first piece names the columns of the others."""
 
     def flows(self, part: FilePart, found: Findings) -> Iterator[tuple[int, Flow]]:
         """Yield the flows of a part, each with the index of its piece; say in `found` what is none."""

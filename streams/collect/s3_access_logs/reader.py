@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from streams.collect.allocations import JobHolder, PastAllocations, stored_allocations
 from streams.collect.collector import CollectedEvent
 from streams.collect.files.content import Content, lines
-from streams.collect.files.parts import FilePart, Findings
+from streams.collect.files.parts import FilePart, Findings, WithoutHeader
 from streams.collect.flow_logs.flow import Flow, FlowEnd
 from streams.collect.flow_logs.owners import FlowOwners, Owned
 from streams.collect.s3_access_logs.lines import S3Request, request_of
@@ -32,7 +32,7 @@ class _RequestsKey(NamedTuple):
     until_ms: int
 
 
-class S3LogReader:
+class S3LogReader(WithoutHeader):
     """Reads access logs, by what rules and allocations say now."""
 
     pieces_per_part = 50_000
@@ -59,11 +59,6 @@ class S3LogReader:
             UnreadableError: The rest cannot be read.
         """
         return lines(content)
-
-    def is_header(self, piece: bytes) -> bool:
-        """Return False: access logs have none."""
-        del piece
-        return False
 
     def read(self, part: FilePart, found: Findings) -> None:
         """Add the events of a part."""

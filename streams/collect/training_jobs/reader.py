@@ -12,7 +12,7 @@ from streams.collect.collector import Collector, EventBatch, Position, SourceUna
 from streams.collect.command import answer_of
 from streams.collect.files.collector import FileCollector
 from streams.collect.files.content import Content, UnreadableError, json_documents
-from streams.collect.files.parts import FilePart, Findings
+from streams.collect.files.parts import FilePart, Findings, WithoutHeader
 from streams.collect.training_jobs.jobs import TrainingJob, UnknownInstanceError, events_of, paid_ms
 from streams.collect.training_jobs.options import TrainingJobOptions
 
@@ -23,7 +23,7 @@ _EVENTS_PER_BATCH: Final = 1_000
 ReadJob = Callable[[bytes], TrainingJob]
 
 
-class TrainingJobReader:
+class TrainingJobReader(WithoutHeader):
     """Documents of one cloud; `lists` are the names of lists of them."""
 
     pieces_per_part = 1_000
@@ -43,11 +43,6 @@ class TrainingJobReader:
             UnreadableError: The rest cannot be read.
         """
         return json_documents(content.whole(), self.lists)
-
-    def is_header(self, piece: bytes) -> bool:
-        """Return False: JSON names its fields."""
-        del piece
-        return False
 
     def read(self, part: FilePart, found: Findings) -> None:
         """Add the events of some documents."""

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from streams.collect.files.content import Content, json_records
-from streams.collect.files.parts import FilePart, Findings
+from streams.collect.files.parts import FilePart, Findings, WithoutHeader
 from streams.collect.flow_logs.flow import Flow, FlowEnd
 
 _MINUTE_MS: Final = 60_000
@@ -59,7 +59,7 @@ _DIRECTION_AT, _STATE_AT, _SENT_AT, _RECEIVED_AT = 6, 7, 10, 12
 _record: Final = msgspec.json.Decoder(_Record)
 
 
-class AzureFlowRecords:
+class AzureFlowRecords(WithoutHeader):
     """Records of both kinds of logs."""
 
     cloud = "azure"
@@ -72,11 +72,6 @@ class AzureFlowRecords:
             UnreadableError: The rest cannot be read.
         """
         return json_records(content)
-
-    def is_header(self, piece: bytes) -> bool:
-        """Return False: JSON names its fields."""
-        del piece
-        return False
 
     def flows(self, part: FilePart, found: Findings) -> Iterator[tuple[int, Flow]]:
         """Yield both directions of each flow of a record."""

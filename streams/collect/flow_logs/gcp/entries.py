@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from streams.collect.files.content import Content, json_lines
-from streams.collect.files.parts import FilePart, Findings
+from streams.collect.files.parts import FilePart, Findings, WithoutHeader
 from streams.collect.flow_logs.flow import Flow, FlowEnd, Place, place
 
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -62,7 +62,7 @@ class _LogEntry(msgspec.Struct):
 _entry: Final = msgspec.json.Decoder(_LogEntry)
 
 
-class GcpFlowEntries:
+class GcpFlowEntries(WithoutHeader):
     """Entries of one log, of which a share was kept (`sample_ratio`)."""
 
     cloud = "gcp"
@@ -78,11 +78,6 @@ class GcpFlowEntries:
             UnreadableError: The rest cannot be read.
         """
         return json_lines(content)
-
-    def is_header(self, piece: bytes) -> bool:
-        """Return False: JSON names its fields."""
-        del piece
-        return False
 
     def flows(self, part: FilePart, found: Findings) -> Iterator[tuple[int, Flow]]:
         """Yield the flows of some entries."""

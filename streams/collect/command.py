@@ -94,7 +94,7 @@ def _read(
                     key.data.extend(part)
             if len(answer) > bytes_at_most:
                 raise SourceUnavailableError(
-                    f"{name} answered more than {bytes_at_most} bytes; see answer_mib"
+                    f"{name} answered more than {bytes_at_most} bytes; see max_output_mib"
                 )
     try:
         process.wait(max(deadline_ms - clock.monotonic_ms(), 1) / 1000)

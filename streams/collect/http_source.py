@@ -74,7 +74,7 @@ class OutsideApi:
             said = visible(answer[:200].decode("utf-8", "replace"))
             raise BadStatusError(f"{where} answered {status}: {said}", status)
         if len(answer) > limit:
-            raise SourceUnavailableError(f"{where} answered more than {limit} bytes; see answer_mib")
+            raise SourceUnavailableError(f"{where} answered more than {limit} bytes; see max_response_mib")
         return answer
 
 

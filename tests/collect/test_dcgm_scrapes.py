@@ -23,7 +23,7 @@ class Exporters:
     """Exporters by address; each answers, hangs until its time is over, or has a fault."""
 
     def __init__(self, *nodes: str) -> None:
-        self.options = Options(targets=[f"http://{node}/" for node in nodes], at_once=2)
+        self.options = Options(targets=[f"http://{node}/" for node in nodes], max_concurrent_scrapes=2)
         self.faults: dict[str, Exception] = {}
         self.asked: list[str] = []
 

@@ -87,7 +87,7 @@ def test_another_status_is_named_and_no_redirect_followed(server: Server, status
 def test_an_answer_has_a_size_at_most(server: Server) -> None:
     server.body = b"x" * 1000
     assert len(OutsideApi(server.address, bytes_at_most=1000).get("/")) == 1000
-    with pytest.raises(SourceUnavailableError, match="more than 999 bytes; see answer_mib"):
+    with pytest.raises(SourceUnavailableError, match="more than 999 bytes; see max_response_mib"):
         OutsideApi(server.address, bytes_at_most=999).get("/")
 
 

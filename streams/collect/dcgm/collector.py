@@ -69,7 +69,7 @@ class DcgmCollector:
         self._scrapes = [
             _Scrape(target, number, fetch, reader) for number, target in enumerate(options.targets)
         ]
-        self._threads = ThreadPoolExecutor(options.at_once, thread_name_prefix="dcgm")
+        self._threads = ThreadPoolExecutor(options.max_concurrent_scrapes, thread_name_prefix="dcgm")
         self._polls = 0
 
     @property
@@ -125,4 +125,6 @@ class DcgmCollector:
 
 def open_collector(options: Options) -> DcgmCollector:
     """Return the collector."""
-    return DcgmCollector(options, fetch_with(SystemClock(), options.timeout_s, options.at_once))
+    return DcgmCollector(
+        options, fetch_with(SystemClock(), options.timeout_s, options.max_concurrent_scrapes)
+    )

@@ -17,7 +17,9 @@ class Options(SampleOptions):
         min_length=1, description="Addresses of exporters, e.g. http://gpu-01:9400/metrics."
     )
     timeout_s: float = Field(default=5.0, gt=0, le=60, description="How long an exporter may take in all.")
-    at_once: int = Field(default=32, ge=1, le=512, description="Exporters that are scraped at the same time.")
+    max_concurrent_scrapes: int = Field(
+        default=32, ge=1, le=512, description="Exporters that are scraped at the same time."
+    )
     job_label: str | None = Field(
         default=None,
         description="Label with the job's id, where the scheduler sets one; default: hpc_job without allocations, none with.",

@@ -71,7 +71,7 @@ class Content:
         data = _checked(read, at_most)
         self._left -= len(data)
         if self._left < 0:
-            raise UnreadableError("oversize", f"more than {self._at_most} bytes unpacked; see file_mib")
+            raise UnreadableError("oversize", f"more than {self._at_most} bytes unpacked; see max_file_mib")
         return data
 
 

@@ -33,10 +33,10 @@ def found_files(options: FileOptions, now_ms: int) -> list[FoundFile]:
     found: dict[str, FoundFile] = {}
     for pattern in options.files:
         for path in _checked_paths(pattern):
-            if len(found) >= options.files_at_most and path not in found:
+            if len(found) >= options.max_files and path not in found:
                 raise SourceUnavailableError(
-                    f"{pattern}: more than {options.files_at_most} files; move those that were read away, or raise "
-                    "files_at_most"
+                    f"{pattern}: more than {options.max_files} files; move those that were read away, or raise "
+                    "max_files"
                 )
             seen = _seen(path)
             if seen is not None:

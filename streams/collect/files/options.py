@@ -19,8 +19,8 @@ class FileOptions(CollectorOptions):
     settle_s: float = Field(
         default=60.0, ge=0, le=86_400, description="A file is read once it has not changed for so long."
     )
-    files_at_most: int = Field(default=20_000, ge=1, le=200_000, description="More files are a fault.")
-    file_mib: int = Field(
+    max_files: int = Field(default=20_000, ge=1, le=200_000, description="More files are a fault.")
+    max_file_mib: int = Field(
         default=1024,
         ge=1,
         le=65_536,
@@ -38,4 +38,4 @@ class FileOptions(CollectorOptions):
     @property
     def unpacked_bytes(self) -> int:
         """Return how much of a file is read, unpacked."""
-        return self.file_mib * 2**20
+        return self.max_file_mib * 2**20

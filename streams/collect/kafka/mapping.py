@@ -44,8 +44,8 @@ class RecordMap:
     """The rules of a map, compiled once."""
 
     def __init__(self, options: Options) -> None:
-        self._record_bytes = options.record_kib * 1024
-        self._levels = options.levels
+        self._record_bytes = options.max_record_kib * 1024
+        self._max_depth = options.max_depth
         self._rules: dict[str, list[_CompiledRule]] = {}
         for rule in options.rules:
             self._rules.setdefault(rule.topic, []).append(_CompiledRule(rule, options.source))
@@ -77,15 +77,15 @@ class RecordMap:
             raise MappingError(
                 "oversize",
                 "",
-                f"got {len(value)} bytes, expected at most {self._record_bytes}; see record_kib",
+                f"got {len(value)} bytes, expected at most {self._record_bytes}; see max_record_kib",
             )
         try:
             record = orjson.loads(value)
         except ValueError as fault:
             raise MappingError("malformed_json", "", f"expected JSON: {fault}") from None
-        if value.count(b"[") + value.count(b"{") > self._levels and _is_deeper(record, self._levels):
+        if value.count(b"[") + value.count(b"{") > self._max_depth and _is_deeper(record, self._max_depth):
             raise MappingError(
-                "malformed_json", "", f"expected at most {self._levels} levels of nesting; see levels"
+                "malformed_json", "", f"expected at most {self._max_depth} levels of nesting; see max_depth"
             )
         return record
 

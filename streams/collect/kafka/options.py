@@ -174,8 +174,8 @@ class Options(CollectorOptions):
     begin: Literal["earliest", "latest"] = Field(
         default="earliest", description="Where a topic is read from without a position."
     )
-    record_kib: int = Field(default=256, ge=1, le=1024, description="Larger records are left out, KiB.")
-    levels: int = Field(default=32, ge=1, le=200, description="Records nested more deeply are left out.")
+    max_record_kib: int = Field(default=256, ge=1, le=1024, description="Larger records are left out, KiB.")
+    max_depth: int = Field(default=32, ge=1, le=200, description="Records nested more deeply are left out.")
     connection: SourceConnection | None = Field(
         default=None, description="Another Kafka than the meter's own."
     )

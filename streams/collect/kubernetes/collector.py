@@ -87,6 +87,6 @@ def open_collector(options: Options) -> KubernetesCollector:
     """
     clock = SystemClock()
     api = ApiServer(
-        login_of(options), clock, timeout_s=options.timeout_s, object_bytes=options.object_kib * 1024
+        login_of(options), clock, timeout_s=options.timeout_s, object_bytes=options.max_object_kib * 1024
     )
     return KubernetesCollector(options, api)

@@ -57,7 +57,7 @@ class Options(SinceOptions):
         default=None, description="File that says which job a pod is of, for the collector dcgm."
     )
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long the server may be silent.")
-    object_kib: int = Field(
+    max_object_kib: int = Field(
         default=4096, ge=16, le=65_536, description="Size of an object that is read, KiB."
     )
     source: str = Field(default="kubernetes", min_length=1, max_length=256, description="Events' `source`.")

@@ -200,7 +200,7 @@ class Poll:
     ) -> Iterator[WatchEvent]:
         for line in self._api.watch(path, query, version, last_s):
             if line is None:
-                self._skip(path, ValueError("an object is larger than object_kib"))
+                self._skip(path, ValueError("an object is larger than max_object_kib"))
                 continue
             try:
                 event = msgspec.json.decode(line, type=WatchEvent)

@@ -105,7 +105,7 @@ def open_collector(options: Options) -> MlflowCollector:
     Raises:
         WrongUseError: A file with a token cannot be read.
     """
-    most = options.answer_mib * 2**20
+    most = options.max_response_mib * 2**20
     api = OutsideApi(
         options.address,
         token=token_of(options.token_file),

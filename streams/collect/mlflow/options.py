@@ -31,7 +31,7 @@ class Options(TrackerOptions):
         default=60, ge=1, le=86_400, description="Seconds between two times that costs are written."
     )
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
-    answer_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
+    max_response_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="mlflow", min_length=1, max_length=256, description="The events' `source`.")
 
     @field_validator("address", "meter")

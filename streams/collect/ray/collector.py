@@ -173,6 +173,6 @@ def open_collector(options: Options) -> RayCollector:
         options.address,
         token=token_of(options.token_file),
         timeout_s=options.timeout_s,
-        bytes_at_most=options.answer_mib * 2**20,
+        bytes_at_most=options.max_response_mib * 2**20,
     )
     return RayCollector(options, source)

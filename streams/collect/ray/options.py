@@ -51,7 +51,7 @@ class Options(SinceOptions):
     gpu_types: dict[str, str] = Field(default={}, description="Ray's accelerator_type -> the price list's.")
     fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
-    answer_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
+    max_response_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="ray", min_length=1, max_length=256, description="The events' `source`.")
 
     @field_validator("address")

@@ -51,7 +51,7 @@ class Options(SinceOptions):
         default=None, description="File that says which job holds which GPUs, for the collector dcgm."
     )
     timeout_s: float = Field(default=60.0, gt=0, le=600, description="How long a command may take.")
-    answer_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
+    max_output_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
     source: str = Field(default="slurm", min_length=1, max_length=256, description="The events' `source`.")
 
     def without_files(self) -> Self:

@@ -23,7 +23,7 @@ class TrainingJobOptions(FileOptions):
         default=[], max_length=100, description="A command that prints the answers, instead of files."
     )
     timeout_s: float = Field(default=120.0, gt=0, le=600, description="How long the command may take.")
-    answer_mib: int = Field(default=64, ge=1, le=256, description="How much it may answer, MiB.")
+    max_output_mib: int = Field(default=64, ge=1, le=256, description="How much it may answer, MiB.")
     instance_gpus: dict[str, str] = Field(
         default={},
         description="Type of instance (or compute) -> its GPUs, e.g. 8xH100, where they are not known.",

@@ -96,7 +96,7 @@ class CommandCollector:
         answer = answer_of(
             options.command,
             timeout_s=options.timeout_s,
-            bytes_at_most=options.answer_mib * 2**20,
+            bytes_at_most=options.max_output_mib * 2**20,
             of_cloud=True,
         )
         try:

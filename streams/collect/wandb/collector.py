@@ -141,12 +141,12 @@ class WandbCollector:
                 stat.st_mtime_ns,
             ):
                 return before
-            most = self._options.file_mib * 2**20
+            most = self._options.max_file_mib * 2**20
             content = file.read(most + 1)
         run, fault = None, ""
         try:
             if len(content) > most:
-                raise RunFileError(f"more than {most} bytes; see file_mib")
+                raise RunFileError(f"more than {most} bytes; see max_file_mib")
             run = run_of(records_of(content)) if content else None
         except RunFileError as problem:
             fault = str(problem)

@@ -18,5 +18,7 @@ class Options(TrackerOptions):
     folders: list[Path] = Field(
         default=[Path("wandb")], min_length=1, description="Folders in which W&B keeps the files of runs."
     )
-    file_mib: int = Field(default=256, ge=1, le=4096, description="How large the file of a run may be, MiB.")
+    max_file_mib: int = Field(
+        default=256, ge=1, le=4096, description="How large the file of a run may be, MiB."
+    )
     source: str = Field(default="wandb", min_length=1, max_length=256, description="The events' `source`.")

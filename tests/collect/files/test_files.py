@@ -146,7 +146,7 @@ def test_of_a_file_that_is_cut_short_the_whole_lines_are_read(tmp_path: Path, cu
 )
 def test_what_is_too_large_or_no_gzip_ends_the_file(tmp_path: Path, text: bytes, reason: str) -> None:
     path = written(tmp_path / "a", text)
-    found = polled(collector(path, lines_per_part=100_000, file_mib=1))
+    found = polled(collector(path, lines_per_part=100_000, max_file_mib=1))
     assert found.reasons == {reason: 1}
     assert len(found.events) <= 2**19
 
@@ -176,8 +176,8 @@ def test_too_many_files_are_refused(tmp_path: Path) -> None:
     for number in range(4):
         written(tmp_path / f"{number}.log", "1\n")
     with pytest.raises(SourceUnavailableError, match="more than 3 files"):
-        polled(collector(tmp_path / "*", files_at_most=3))
-    assert len(polled(collector(tmp_path / "*", str(tmp_path / "[0-3].log"), files_at_most=4)).events) == 4
+        polled(collector(tmp_path / "*", max_files=3))
+    assert len(polled(collector(tmp_path / "*", str(tmp_path / "[0-3].log"), max_files=4)).events) == 4
 
 
 def test_a_file_that_is_gone_for_long_is_forgotten(tmp_path: Path) -> None:

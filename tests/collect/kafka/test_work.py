@@ -38,7 +38,7 @@ def test_all_rules_share_what_a_record_may_take() -> None:
     }
     many = Options(
         rules=[MapRule.model_validate({**rule, "name": f"r{number}"}) for number in range(100)],
-        record_kib=1024,
+        max_record_kib=1024,
     )
     _, faults = RecordMap(many).of_record("t", json.dumps(WIDE).encode())
     assert [each.reason for each in faults].count("too_much_work") > 50

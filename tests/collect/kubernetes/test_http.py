@@ -114,13 +114,13 @@ def test_a_watch_that_breaks_off_within_an_object_loses_nothing(cluster: Cluster
 
 
 def test_an_object_that_is_too_large_is_left_out_and_the_rest_is_read(cluster: Cluster) -> None:
-    cluster.options = cluster.options.model_copy(update={"object_kib": 16})
+    cluster.options = cluster.options.model_copy(update={"max_object_kib": 16})
     cluster.poll(20)
     large = pod("large", created=21, bound=22, **TRAIN)
     large["metadata"]["annotations"] = {"a": "x" * 20_000}
     cluster.put("pods", large, pod("b", created=21, bound=22, gpus="1", owners=owner("Job", "other")))
     assert {each["job_id"] for each in cluster.poll(30)} == {"research/uid-othe/other"}
-    assert list(cluster.batches[-1].skipped) == ["/api/v1/pods: an object is larger than object_kib"]
+    assert list(cluster.batches[-1].skipped) == ["/api/v1/pods: an object is larger than max_object_kib"]
 
 
 HOSTILE: list[Any] = [

@@ -397,8 +397,8 @@ def test_a_dashboard_without_the_api_or_the_token_is_named(dashboard: Dashboard,
 
 def test_an_answer_that_is_too_large_is_refused(dashboard: Dashboard) -> None:
     large = answers([job(f"j{n}", 0, 60, message="x" * 4096) for n in range(300)])
-    with pytest.raises(SourceUnavailableError, match="more than 1048576 bytes; see answer_mib"):
-        Polls(dashboard, answer_mib=1).at(60, large)
+    with pytest.raises(SourceUnavailableError, match="more than 1048576 bytes; see max_response_mib"):
+        Polls(dashboard, max_response_mib=1).at(60, large)
 
 
 def test_a_position_of_something_else_is_refused(dashboard: Dashboard) -> None:

@@ -148,8 +148,10 @@ def test_a_file_that_is_too_large_is_left_out(world: WandbWorld) -> None:
     (large,) = (path for path in world.folder.glob("*/*.wandb") if "attached" in path.name)
     with large.open("ab") as file:
         file.truncate(2**20 + 1)
-    (batch,) = world.collector(file_mib=1).poll(None, now_ms)
-    assert [fault.rpartition(": ")[2] for fault in batch.skipped] == ["more than 1048576 bytes; see file_mib"]
+    (batch,) = world.collector(max_file_mib=1).poll(None, now_ms)
+    assert [fault.rpartition(": ")[2] for fault in batch.skipped] == [
+        "more than 1048576 bytes; see max_file_mib"
+    ]
 
 
 def test_a_file_is_read_again_only_if_it_changes(world: WandbWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ trainfare prices load "$here/sdk_prices.csv" >"$dir/prices.log" 2>&1 || give_up 
 echo "3. The collector"
 cat >"$dir/collect.toml" <<E
 [ray]
-address = "$address"
+url = "$address"
 interval_s = 1
 E
 trainfare collect ray --config "$dir/collect.toml" --state "$dir/ray.position" >"$dir/collect.log" 2>&1 &

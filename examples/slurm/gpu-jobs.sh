@@ -4,7 +4,7 @@
 #   slurm.conf:     Prolog=/etc/slurm/gpu-jobs.sh
 #                   Epilog=/etc/slurm/gpu-jobs.sh
 #   dcgm-exporter:  DCGM_HPC_JOB_MAPPING_DIR=/run/gpu-jobs
-#   collect.toml:   [slurm] raw_ids = true    (of a task of an array, slurmd knows Slurm's own number only)
+#   collect.toml:   [slurm] raw_job_ids = true    (of a task of an array, slurmd knows Slurm's own number only)
 # A file for each GPU, named by its index, with a line for each job. It never fails: a prolog that fails drains its node.
 dir=/run/gpu-jobs
 [ -n "${SLURM_JOB_GPUS:-}" ] && [[ "${SLURM_JOB_ID:-}" =~ ^[0-9]+$ ]] || exit 0

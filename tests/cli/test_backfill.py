@@ -107,7 +107,7 @@ def test_slurms_history_is_metered_and_resumed_from_its_file(tmp_path: Path, dat
     last = recorded("22.05")[-1]
     (tmp_path / "answers.json").write_text(json.dumps(last))
     fake = [sys.executable, "-I", "-S", str(FAKE), str(tmp_path / "answers.json")]
-    (tmp_path / "collect.toml").write_text(f"[slurm]\nsacct = {json.dumps([*fake, 'sacct'])}\n")
+    (tmp_path / "collect.toml").write_text(f"[slurm]\nsacct_command = {json.dumps([*fake, 'sacct'])}\n")
     begin_s = min(job["time"]["start"] for job in last["sacct"]["jobs"] if job["time"]["start"])
     span = ("--since", (begin_s - 60) * 1000, "--until", (int(last["time"]) + 60) * 1000)
     words = ("slurm", *span, "--events", tmp_path / "slurm.jsonl.zst")

@@ -45,7 +45,7 @@ _LINE: Final = re.compile(
 )
 
 
-def read(text: bytes, job_label: str) -> list[GpuReading]:
+def read(text: bytes, job_id_label: str) -> list[GpuReading]:
     """Return the GPUs that report anything."""
     sets: dict[bytes, dict[str, float]] = {}
     for line in text.split(b"\n"):
@@ -62,7 +62,7 @@ def read(text: bytes, job_label: str) -> list[GpuReading]:
             labels[name.decode()] = labels.get(name.decode()) or _unescaped(
                 value_text.decode("utf-8", "replace")
             )
-        reading = _reading(labels, values, job_label)
+        reading = _reading(labels, values, job_id_label)
         if not reading.gpu:
             continue
         first = found.setdefault((reading.gpu, reading.slice_id), reading)
@@ -79,7 +79,7 @@ def _value(text: str) -> float | None:
     return value if plain and value < 1e15 else None
 
 
-def _reading(labels: dict[str, str], values: dict[str, float], job_label: str) -> GpuReading:
+def _reading(labels: dict[str, str], values: dict[str, float], job_id_label: str) -> GpuReading:
     def label(*names: str) -> str:
         return next((labels[name] for name in labels if name in names and labels[name]), "")
 
@@ -98,7 +98,7 @@ def _reading(labels: dict[str, str], values: dict[str, float], job_label: str) -
         node=label("hostname", "Hostname"),
         pod=f"{label('namespace')}/{label('pod')}" if label("pod") else "",
         model=label("modelName", "card_series", "productname"),
-        job=label(job_label) or (label("job_id") if job_label == "hpc_job" and amd_gpu else ""),
+        job=label(job_id_label) or (label("job_id") if job_id_label == "hpc_job" and amd_gpu else ""),
         **measures,
     )
 

@@ -17,11 +17,11 @@ from tests.collect import amd_world, dcgm_oracle
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "samples"
 
 
-def readings(text: str | bytes, job_label: str = "hpc_job") -> list[GpuReading]:
+def readings(text: str | bytes, job_id_label: str = "hpc_job") -> list[GpuReading]:
     """What is read, which is what the slow reader reads."""
     data = text.encode() if isinstance(text, str) else text
-    found = TextReader(job_label).read(data)
-    assert found == dcgm_oracle.read(data, job_label)
+    found = TextReader(job_id_label).read(data)
+    assert found == dcgm_oracle.read(data, job_id_label)
     return found
 
 
@@ -120,10 +120,12 @@ def test_amds_exporter_is_recognised_by_its_names(prefix: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("job_label", "job"), [("hpc_job", "17"), ("job_id", "17"), ("pod", "p"), ("", "")])
-def test_amds_exporter_names_the_job_by_another_label(job_label: str, job: str) -> None:
+@pytest.mark.parametrize(
+    ("job_id_label", "job"), [("hpc_job", "17"), ("job_id", "17"), ("pod", "p"), ("", "")]
+)
+def test_amds_exporter_names_the_job_by_another_label(job_id_label: str, job: str) -> None:
     labels = amd_world.labels("n1", 0, job_id="17", pod="p", namespace="n")
-    (found,) = readings(f"gpu_gfx_activity{{{labels}}} 40\n", job_label)
+    (found,) = readings(f"gpu_gfx_activity{{{labels}}} 40\n", job_id_label)
     assert (found.job, found.pod) == (job, "n/p")
 
 
@@ -149,11 +151,11 @@ def test_amds_smi_exporter_has_a_label_of_its_own_for_each_metric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job_label", "job"), [("hpc_job", "17"), ("pod", "p"), ("team", "vision"), ("absent", ""), ("", "")]
+    ("job_id_label", "job"), [("hpc_job", "17"), ("pod", "p"), ("team", "vision"), ("absent", ""), ("", "")]
 )
-def test_the_label_with_the_job_is_an_option(job_label: str, job: str) -> None:
+def test_the_label_with_the_job_is_an_option(job_id_label: str, job: str) -> None:
     text = 'DCGM_FI_DEV_GPU_UTIL{gpu="0",hpc_job="17",pod="p",namespace="n",team="vision",job_id="9"} 50\n'
-    (found,) = readings(text, job_label)
+    (found,) = readings(text, job_id_label)
     assert (found.job, found.pod) == (job, "n/p")
 
 
@@ -267,8 +269,8 @@ def texts(draw: st.DrawFn) -> str:
 
 
 @given(texts(), st.sampled_from(["hpc_job", "job_id", "pod", ""]))
-def test_any_text_is_read_as_the_slow_reader_does(text: str, job_label: str) -> None:
-    readings(text.encode("utf-8", "surrogateescape"), job_label)
+def test_any_text_is_read_as_the_slow_reader_does(text: str, job_id_label: str) -> None:
+    readings(text.encode("utf-8", "surrogateescape"), job_id_label)
 
 
 @given(st.binary(max_size=60), st.integers(0, 60))

@@ -20,7 +20,7 @@ class Options(SampleOptions):
     max_concurrent_scrapes: int = Field(
         default=32, ge=1, le=512, description="Exporters that are scraped at the same time."
     )
-    job_label: str | None = Field(
+    job_id_label: str | None = Field(
         default=None,
         description="Label with the job's id, where the scheduler sets one; default: hpc_job without allocations, none with.",
     )
@@ -29,8 +29,8 @@ class Options(SampleOptions):
     @property
     def label_of_job(self) -> str:
         """Return the label that names a job; empty: none does."""
-        if self.job_label is not None:
-            return self.job_label
+        if self.job_id_label is not None:
+            return self.job_id_label
         # Who holds nothing by the scheduler's word is named by no label that was left behind, or by another id.
         return DEFAULT_JOB_LABEL if self.allocations is None else ""
 

@@ -83,14 +83,14 @@ class _Buffers(threading.local):
 class TextReader:
     """Reads one text after the other; threads may share it."""
 
-    def __init__(self, job_label: str) -> None:
-        """`job_label`: the label with a job's id; empty: none."""
-        listed = [*_LABELS, (job_label,)]
-        if any(job_label in names for names in _LABELS):
+    def __init__(self, job_id_label: str) -> None:
+        """`job_id_label`: the label with a job's id; empty: none."""
+        listed = [*_LABELS, (job_id_label,)]
+        if any(job_id_label in names for names in _LABELS):
             # It has a meaning already, and is the job as well.
             listed[-1] = ("",)
-        self._job_at = next(k for k, names in enumerate([*_LABELS, (job_label,)]) if job_label in names)
-        self._has_amd_job = job_label == DEFAULT_JOB_LABEL
+        self._job_at = next(k for k, names in enumerate([*_LABELS, (job_id_label,)]) if job_id_label in names)
+        self._has_amd_job = job_id_label == DEFAULT_JOB_LABEL
         self._labels = _table(listed)
         self._metrics = _table([[name for name, _ in each] for each in _MEASURES])
         self._divisors: F64 = np.array([divisor for each in _MEASURES for _, divisor in each], np.float64)

@@ -49,7 +49,7 @@ class KubernetesCollector:
         if now_s < state.since_s:
             return
         poll = Poll(self._options, self._api, state, now_s)
-        if self._options.nodes:
+        if self._options.include_nodes:
             yield from poll.nodes()
         yield from poll.pods(self._pods, self._query)
         if self._options.write_allocations is not None:

@@ -24,7 +24,7 @@ def take_node(name: str, facts: NodeFacts, state: ClusterState, options: Options
     if known is None:
         known = state.nodes[name] = SeenNode(facts)
     known.facts = facts
-    if not known.sent and (facts.gpu_milli or options.without_gpus):
+    if not known.sent and (facts.gpu_milli or options.include_cpu_only):
         known.sent = "provisioned"
         at_s = max(facts.created_s, state.since_s)
         yield _event(name, facts, "provisioned", at_s, {**facts.fields, **_count(facts)}, options)

@@ -26,7 +26,9 @@ class Options(SinceOptions):
         default="", max_length=63, description="Only pods of this namespace; none: of all."
     )
     label_selector: str = Field(default="", max_length=1024, description="Only pods with these labels.")
-    nodes: bool = Field(default=True, description="Whether nodes are read: types, zones, what nobody holds.")
+    include_nodes: bool = Field(
+        default=True, description="Whether nodes are read: types, zones, what nobody holds."
+    )
     since: datetime | date | None = Field(
         default=None, description="What ran before is not counted; default: the UTC day of the first poll."
     )
@@ -37,7 +39,7 @@ class Options(SinceOptions):
     job_id_label: str = Field(
         default="", max_length=317, description="Label of pods with the job's id; none: by the pods' owners."
     )
-    without_gpus: bool = Field(default=False, description="Whether jobs without GPUs are events too.")
+    include_cpu_only: bool = Field(default=False, description="Whether jobs without GPUs are events too.")
     owner_labels: list[str] = Field(default=["trainfare.io/owner"], description="Labels with the owner.")
     team_labels: list[str] = Field(default=["trainfare.io/team"], description="Labels with the team.")
     project_labels: list[str] = Field(

@@ -33,7 +33,7 @@ class Touched(NamedTuple):
 
 def is_of_interest(pod: Pod, options: Options) -> bool:
     """Return whether a pod may be part of a job that is metered."""
-    if options.without_gpus or any(is_gpu(name, options) for name in _limits_of(pod)):
+    if options.include_cpu_only or any(is_gpu(name, options) for name in _limits_of(pod)):
         return True
     return identity_of(pod.metadata, options).is_grouped
 

@@ -238,7 +238,12 @@ class Poll:
         if known is not None:
             return known.facts
         found = None
-        if name and name not in self._absent and self._options.nodes and is_of_interest(pod, self._options):
+        if (
+            name
+            and name not in self._absent
+            and self._options.include_nodes
+            and is_of_interest(pod, self._options)
+        ):
             raw = self._api.get(f"{_NODES}/{quote(name, safe='')}")
             node = None if raw is None else self._node(raw)
             found = None if node is None else self._take_node(node)

@@ -38,7 +38,7 @@ class AttemptWriter:
             ValueError: The attempt is beyond what an event may hold.
         """
         attempt = self._attempt
-        pods = [pod for pod in attempt.pods.values() if pod.devices or self._options.without_gpus]
+        pods = [pod for pod in attempt.pods.values() if pod.devices or self._options.include_cpu_only]
         if not pods or attempt.is_ended:
             return
         end_s = self._end_s()

@@ -62,7 +62,7 @@ class MlflowCollector:
             known = progress.runs.get(run.run_id)
             is_over = not run.is_live and run.end_ms <= progress.since_ms
             is_own = JOB_ID not in run.tags
-            if (known is None and is_over) or (is_own and not self._options.own_jobs):
+            if (known is None and is_over) or (is_own and not self._options.standalone_runs):
                 continue
             try:
                 news = new_run_events(
@@ -78,7 +78,7 @@ class MlflowCollector:
         rest = yield from full_batches(events, before)
         progress.read_ms = at_ms
         progress.forget()
-        if self._costs is not None and now_ms - self._costs_ms >= self._options.costs_s * 1000:
+        if self._costs is not None and now_ms - self._costs_ms >= self._options.cost_interval_s * 1000:
             self._costs.write([each for each in costed if not each.run.is_deleted], now_ms, faults)
             self._costs_ms = now_ms
         yield EventBatch(rest, progress.position(), faults)
@@ -107,14 +107,14 @@ def open_collector(options: Options) -> MlflowCollector:
     """
     most = options.max_response_mib * 2**20
     api = OutsideApi(
-        options.address,
+        options.url,
         token=token_of(options.token_file),
         timeout_s=options.timeout_s,
         bytes_at_most=most,
     )
     server = TrackingServer(api, options.experiments)
-    if options.meter is None:
+    if options.trainfare_url is None:
         return MlflowCollector(options, server, None)
-    token = token_of(options.meter_token_file)
-    meter = OutsideApi(options.meter, token=token, timeout_s=options.timeout_s, bytes_at_most=most)
+    token = token_of(options.trainfare_token_file)
+    meter = OutsideApi(options.trainfare_url, token=token, timeout_s=options.timeout_s, bytes_at_most=most)
     return MlflowCollector(options, server, CostWriter(meter, server))

@@ -158,7 +158,7 @@ def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> d
 def _gpus(run: TrackedRun, options: TrackerOptions) -> float | int:
     text = run.tags.get("trainfare.gpus", "")
     try:
-        gpus = float(text) if text else options.gpus
+        gpus = float(text) if text else options.default_gpus
     except ValueError:
         gpus = -1.0
     if not 0 <= gpus <= 100_000:

@@ -16,29 +16,29 @@ class Options(TrackerOptions):
 
     tracker: ClassVar[str] = "mlflow"
 
-    address: str = Field(default="http://127.0.0.1:5000", description="Address of the tracking server.")
+    url: str = Field(default="http://127.0.0.1:5000", description="URL of the tracking server.")
     token_file: Path | None = Field(default=None, description="File with a bearer token for the server.")
     experiments: list[str] = Field(
         default=["*"], min_length=1, description="Names of experiments that are read, with * and ?."
     )
-    meter: str | None = Field(
-        default=None, description="Address of the meter whose costs are written back; none: no costs are."
+    trainfare_url: str | None = Field(
+        default=None, description="URL of the worker whose costs are written back; none: no costs are."
     )
-    meter_token_file: Path | None = Field(
-        default=None, description="File with a token of the meter, with the scope to read."
+    trainfare_token_file: Path | None = Field(
+        default=None, description="File with a token of that worker, of the scope read."
     )
-    costs_s: float = Field(
+    cost_interval_s: float = Field(
         default=60, ge=1, le=86_400, description="Seconds between two times that costs are written."
     )
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
     max_response_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="mlflow", min_length=1, max_length=256, description="The events' `source`.")
 
-    @field_validator("address", "meter")
+    @field_validator("url", "trainfare_url")
     @classmethod
     def _is_address(cls, address: str | None) -> str | None:
         return None if address is None else checked_address(address)
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing, not in MLflow either."""
-        return self.model_copy(update={"meter": None})
+        return self.model_copy(update={"trainfare_url": None})

@@ -15,10 +15,10 @@ class TrackerOptions(SinceOptions):
 
     tracker: ClassVar[str]  #: labels begin with this name
 
-    own_jobs: bool = Field(
+    standalone_runs: bool = Field(
         default=True, description="Whether a run that names no trainfare.job_id is a job of its own."
     )
-    gpus: float = Field(
+    default_gpus: float = Field(
         default=0, ge=0, le=100_000, description="GPUs of a run that does not name trainfare.gpus."
     )
     quality: list[str] = Field(default=["*"], description="Metrics that are `quality`, with * and ?.")

@@ -67,13 +67,13 @@ class RayCollector:
         faults: list[str] = []
         options = self._options
         cluster = _cluster(
-            ask(self._source, reserved=options.gpus == "reserved", tasks=options.tasks), faults
+            ask(self._source, reserved=options.gpu_scope == "job", tasks=options.include_tasks), faults
         )
         events = [
             *self._of_jobs(cluster, progress, now_ms, until_ms, faults),
             *self._lost(progress, now_ms),
         ]
-        if options.nodes:
+        if options.include_nodes:
             events += node_events(
                 cluster.nodes.values(), progress.read_ms, until_ms, progress.since_ms, options, faults
             )
@@ -87,7 +87,7 @@ class RayCollector:
     ) -> Iterator[CollectedEvent]:
         """Yield the new events of all jobs, and remember them."""
         for job in sorted(cluster.jobs, key=lambda job: (job.start_ms, job.key)):
-            if job.is_driver and not self._options.drivers:
+            if job.is_driver and not self._options.include_drivers:
                 continue
             try:
                 known = self._known(job, progress)
@@ -170,7 +170,7 @@ def open_collector(options: Options) -> RayCollector:
         WrongUseError: The file with the token cannot be read.
     """
     source = OutsideApi(
-        options.address,
+        options.url,
         token=token_of(options.token_file),
         timeout_s=options.timeout_s,
         bytes_at_most=options.max_response_mib * 2**20,

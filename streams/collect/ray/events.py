@@ -96,7 +96,7 @@ def new_events(
     holdings = holdings_of(job, cluster, _removed_ms(known, job.end_ms), options)
     moments: list[_JobMoment] = []
     stage, held = known.stage, known.held
-    is_metered = options.without_gpus or _wants_gpus(job, cluster, holdings)
+    is_metered = options.include_cpu_only or _wants_gpus(job, cluster, holdings)
     if stage == UNSEEN and is_metered and job.start_ms <= until_ms:
         stage = QUEUED
         waited_ms = until_ms - job.start_ms
@@ -143,7 +143,7 @@ def node_events(
     """
     by_name: dict[str, list[RayNode]] = {}
     for node in sorted(nodes, key=lambda node: node.start_ms):
-        if node.gpu_milli or options.without_gpus:
+        if node.gpu_milli or options.include_cpu_only:
             by_name.setdefault(node.name, []).append(node)
     for name, series in by_name.items():
         if sum(not node.end_ms for node in series) > 1:
@@ -184,9 +184,9 @@ def _start_ms(
         if not runs_ms and end_ms and (job.driver or job.status == "SUCCEEDED"):
             runs_ms = job.start_ms  # it ran, but Ray has forgotten in which actor
     first_ms = min((each.from_ms for each in holdings), default=0)
-    if not runs_ms or (not first_ms and not options.without_gpus):
+    if not runs_ms or (not first_ms and not options.include_cpu_only):
         return 0
-    return runs_ms if options.without_gpus else max(runs_ms, first_ms)
+    return runs_ms if options.include_cpu_only else max(runs_ms, first_ms)
 
 
 def _description(job: RayJob, options: Options) -> dict[str, Any]:

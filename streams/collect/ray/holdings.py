@@ -70,7 +70,7 @@ def holdings_of(
 
     `removed_ms` is when placement groups were seen to be gone: Ray does not say it.
     """
-    if options.gpus == "cluster":
+    if options.gpu_scope == "cluster":
         return [
             Holding(node.node, node.gpu_milli, node.start_ms, node.end_ms)
             for node in cluster.nodes.values()

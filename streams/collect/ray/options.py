@@ -17,24 +17,24 @@ DESCRIBES: Final = ("owner", "team", "project", "experiment")
 class Options(SinceOptions):
     """The table `[ray]`."""
 
-    address: str = Field(
-        default="http://127.0.0.1:8265", description="Address of the dashboard of a cluster's head."
-    )
+    url: str = Field(default="http://127.0.0.1:8265", description="URL of the dashboard of a cluster's head.")
     token_file: Path | None = Field(
         default=None, description="File with the token of a cluster with RAY_AUTH_MODE=token."
     )
-    gpus: Literal["reserved", "cluster"] = Field(
-        default="reserved",
-        description="reserved: the GPUs that a job holds in Ray; cluster: all of the cluster, for one that runs one job.",
+    gpu_scope: Literal["job", "cluster"] = Field(
+        default="job",
+        description="job: the GPUs that a job holds in Ray; cluster: all of the cluster, for one that runs one job.",
     )
-    drivers: bool = Field(
+    include_drivers: bool = Field(
         default=True, description="Whether drivers that were not submitted as jobs are jobs too."
     )
-    tasks: bool = Field(
+    include_tasks: bool = Field(
         default=True, description="Whether tasks outside of placement groups are looked at, too."
     )
-    nodes: bool = Field(default=False, description="Whether nodes are events.")
-    without_gpus: bool = Field(default=False, description="Whether jobs that never hold a GPU are events.")
+    include_nodes: bool = Field(default=False, description="Whether nodes are events.")
+    include_cpu_only: bool = Field(
+        default=False, description="Whether jobs that never hold a GPU are events."
+    )
     since: datetime | date | None = Field(
         default=None, description="What ran before is not counted; default: the UTC day of the first poll."
     )
@@ -54,7 +54,7 @@ class Options(SinceOptions):
     max_response_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="ray", min_length=1, max_length=256, description="The events' `source`.")
 
-    @field_validator("address")
+    @field_validator("url")
     @classmethod
     def _is_address(cls, address: str) -> str:
         return checked_address(address)

@@ -65,12 +65,12 @@ class Accounting:
         return parts + self._by_number(sorted(asked), restarts, faults)
 
     def _by_number(
-        self, raw_ids: Sequence[int], restarts: Mapping[int, int], faults: list[str]
+        self, raw_job_ids: Sequence[int], restarts: Mapping[int, int], faults: list[str]
     ) -> list[SeenAttempt]:
         """Return all that sacct has of some jobs."""
         parts: list[SeenAttempt] = []
-        for first in range(0, len(raw_ids), _JOBS_PER_QUESTION):
-            numbers = raw_ids[first : first + _JOBS_PER_QUESTION]
+        for first in range(0, len(raw_job_ids), _JOBS_PER_QUESTION):
+            numbers = raw_job_ids[first : first + _JOBS_PER_QUESTION]
             records = self._records(("--jobs", ",".join(map(str, numbers))), faults)
             for raw_id, jobs in by_job(records).items():
                 if raw_id in numbers:  # asked for an array's job, sacct adds the tasks

@@ -37,7 +37,7 @@ class SlurmCollector:
     def __init__(self, options: Options, ask: Ask) -> None:
         self._options = options
         self._ask = ask
-        self._accounting = Accounting(options.sacct, ask) if options.accounting else None
+        self._accounting = Accounting(options.sacct_command, ask) if options.use_sacct else None
         self._asked_again_s = _ASKED_AGAIN_AT_START_S
         self._without_end: set[int] = set()  # gone from squeue at the last poll, and no end in sacct either
 
@@ -56,7 +56,7 @@ class SlurmCollector:
         progress = Progress.of(position, self._options.begin_ms(now_ms) // 1000)
         if now_s < progress.since_s:
             return
-        listing = queued_jobs(self._ask([*self._options.squeue, "--json", "--states=all"]))
+        listing = queued_jobs(self._ask([*self._options.squeue_command, "--json", "--states=all"]))
         faults = list(listing.faults)
         parts = [SeenAttempt(job, (job.restarts or 0) + 1, is_live=True) for job in listing.jobs]
         listed = {job.raw_id: job for job in listing.jobs}
@@ -71,7 +71,7 @@ class SlurmCollector:
             for each in batch:
                 progress.add(each)
             yield EventBatch([each.keyed.event for each in batch], progress.position())
-        if self._options.nodes:
+        if self._options.nodes_command:
             yield EventBatch(self._node_events(progress, now_s, faults), progress.position())
         if self._options.write_allocations is not None:
             self._write_allocations(self._options.write_allocations, parts, ended, now_ms)
@@ -118,7 +118,7 @@ class SlurmCollector:
 
     def _node_events(self, progress: Progress, now_s: int, faults: list[str]) -> list[CollectedEvent]:
         """Return the events of nodes, and remember them as published."""
-        listing = listed_nodes(self._ask(self._options.nodes))
+        listing = listed_nodes(self._ask(self._options.nodes_command))
         faults += listing.faults
         at_s = now_s - now_s % max(self.interval_ms // 1000, 1)
         # A node that is there at the first poll was before; but what is older than a day would be too late.

@@ -83,9 +83,9 @@ class _Moment(NamedTuple):
 def job_id_of(record: JobRecord, options: Options) -> str:
     """Return the id as squeue shows it: 17, 17_3 (task 3 of an array), 17+1 (component 1 of a heterogeneous job)."""
     prefix = options.job_id_prefix
-    if record.array is not None and not options.raw_ids:
+    if record.array is not None and not options.raw_job_ids:
         return f"{prefix}{record.array[0]}_{record.array[1]}"
-    if record.het is not None and not options.raw_ids:
+    if record.het is not None and not options.raw_job_ids:
         return f"{prefix}{record.het[0]}+{record.het[1]}"
     return f"{prefix}{record.raw_id}"
 
@@ -114,7 +114,7 @@ def events_of(part: SeenAttempt, options: Options, since_s: int) -> Iterator[Key
         raise ValueError(
             f"job {record.raw_id} has GPUs that are not counted; set AccountingStorageTRES=gres/gpu"
         )
-    if not _gpus(record.allocated or record.requested, options) and not options.without_gpus:
+    if not _gpus(record.allocated or record.requested, options) and not options.include_cpu_only:
         return
     over = is_over(record, since_s)
     for moment in _moments(part, options, since_s):

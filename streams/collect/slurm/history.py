@@ -32,9 +32,9 @@ def history(options: Options, ask: Ask, since_s: int, until_s: int) -> Iterator[
         WrongUseError: The options say that there is no accounting.
         SourceUnavailableError: sacct cannot be read.
     """
-    if not options.accounting:
-        raise WrongUseError("[slurm] has accounting = false: without sacct there is no history to read")
-    accounting = Accounting(options.sacct, ask)
+    if not options.use_sacct:
+        raise WrongUseError("[slurm] has use_sacct = false: without sacct there is no history to read")
+    accounting = Accounting(options.sacct_command, ask)
     for from_s in range(since_s, until_s, WINDOW_S):
         part = HistoryPart([], [])
         for seen in accounting.ended(from_s, min(from_s + WINDOW_S, until_s), {}, (), part.faults):

@@ -87,7 +87,7 @@ def node_events(
     now: dict[str, str] = {}
     for node in nodes:
         before, fields = (known or {}).get(node.name, ""), _fields(node, options)
-        if node.states & _OFF or not (fields["gpu_count"] or options.without_gpus):
+        if node.states & _OFF or not (fields["gpu_count"] or options.include_cpu_only):
             continue
         if not before:
             events.append(

@@ -14,16 +14,18 @@ from streams.collect.options import PriceFields, SinceOptions
 class Options(SinceOptions):
     """The table `[slurm]`."""
 
-    squeue: list[str] = Field(
+    squeue_command: list[str] = Field(
         default=["squeue"],
         min_length=1,
         description="The command squeue, and what runs it, e.g. ssh and a host.",
     )
-    sacct: list[str] = Field(default=["sacct"], min_length=1, description="The command sacct, likewise.")
-    accounting: bool = Field(
-        default=True, description="Whether there is accounting (slurmdbd), for sacct to read."
+    sacct_command: list[str] = Field(
+        default=["sacct"], min_length=1, description="The command sacct, likewise."
     )
-    nodes: list[str] = Field(
+    use_sacct: bool = Field(
+        default=True, description="Whether sacct is asked; false where there is no slurmdbd."
+    )
+    nodes_command: list[str] = Field(
         default=[], description="The command that lists nodes as JSON; none: nodes are no events."
     )
     since: datetime | date | None = Field(
@@ -32,10 +34,10 @@ class Options(SinceOptions):
     job_id_prefix: str = Field(
         default="", max_length=64, description="Before each job's id, where several clusters have equal ones."
     )
-    raw_ids: bool = Field(
+    raw_job_ids: bool = Field(
         default=False, description="Whether a task of an array has Slurm's own number as its id."
     )
-    without_gpus: bool = Field(default=False, description="Whether jobs without GPUs are events too.")
+    include_cpu_only: bool = Field(default=False, description="Whether jobs without GPUs are events too.")
     suspended_hold_gpus: bool = Field(
         default=True, description="Whether suspended jobs keep their GPUs, as Slurm has it."
     )

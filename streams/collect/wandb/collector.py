@@ -70,7 +70,7 @@ class WandbCollector:
         events: list[CollectedEvent] = []
         newest = _newest_attempts(progress)
         for run in self._runs(faults):
-            if JOB_ID not in run.tags and not self._options.own_jobs:
+            if JOB_ID not in run.tags and not self._options.standalone_runs:
                 continue
             key = f"{run.run_id}@{run.start_ms}"
             known = progress.runs.get(key)

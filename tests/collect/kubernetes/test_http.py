@@ -320,7 +320,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
 
 
 def test_only_the_named_namespace_and_labels_are_asked_for(cluster: Cluster) -> None:
-    update = {"namespace": "ml/../x", "label_selector": "team=vision,a!=b", "nodes": False}
+    update = {"namespace": "ml/../x", "label_selector": "team=vision,a!=b", "include_nodes": False}
     cluster.options = cluster.options.model_copy(update=update)
     cluster.poll(20)
     assert cluster.server.requests == [

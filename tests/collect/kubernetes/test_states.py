@@ -357,7 +357,7 @@ def test_pods_without_gpus_are_no_events(cluster: Cluster) -> None:
 
 
 def test_jobs_without_gpus_are_events_if_asked_for() -> None:
-    cluster = Cluster(without_gpus=True)
+    cluster = Cluster(include_cpu_only=True)
     cluster.put("pods", pod("web", created=10, bound=11, gpus=""))
     assert cluster.jobs(20) == [(1, "queued", 10, None), (1, "allocated", 11, 0)]
     cluster.server.close()

@@ -73,7 +73,7 @@ class Polls:
     """A collector that is polled at chosen times."""
 
     def __init__(self, server: MlflowServer, **options: Any) -> None:
-        given = {"address": server.address, "since": "2026-09-21", "interval_s": 1, **options}
+        given = {"url": server.address, "since": "2026-09-21", "interval_s": 1, **options}
         self._server = server
         self._collector = open_collector(Options.model_validate(given))
         self.position: Position | None = None
@@ -207,7 +207,7 @@ def test_a_run_of_a_job_adds_to_that_job_and_has_no_life_of_its_own(server: Mlfl
 
 
 def test_runs_that_name_no_job_may_be_left_out(server: MlflowServer) -> None:
-    assert Polls(server, own_jobs=False).at(60, run("r1", 0)) == []
+    assert Polls(server, standalone_runs=False).at(60, run("r1", 0)) == []
     assert short(
         Polls(server, experiments=["oth*"]).at(60, run("r1", 0), run("r2", 5, experiment_id="2"))
     ) == [("started", 1, 5)]
@@ -274,7 +274,7 @@ def test_what_cannot_be_read_is_left_out_and_said(server: MlflowServer) -> None:
 
 def test_costs_are_written_back_when_they_change(server: MlflowServer) -> None:
     server.costs = {"r1": cost("r1", "1.500000000", lost="0.25"), "17": cost("17", "40")}
-    polls = Polls(server, meter=server.address, costs_s=60)
+    polls = Polls(server, trainfare_url=server.address, cost_interval_s=60)
     first, second = (
         run("r1", 0, metrics=[metric("loss", 1, 5, 120)]),
         run("r2", 0, tags={"trainfare.job_id": "17"}),
@@ -298,14 +298,14 @@ def test_costs_are_written_back_when_they_change(server: MlflowServer) -> None:
     assert server.written[2:] == [
         {"run_id": "r1", "metrics": [{"key": "cost_usd", "value": 1.75, "timestamp": at(70), "step": 120}]}
     ]
-    Polls(server, meter=server.address).at(80, first, second)
+    Polls(server, trainfare_url=server.address).at(80, first, second)
     assert len(server.written) == 3, "nor again by a collector that knows nothing"
 
 
 def test_costs_survive_a_resume_that_counts_steps_down(server: MlflowServer) -> None:
     """A run that ended at step 120 goes on from its checkpoint at 100: the newest cost is still the newest to MLflow."""
     server.costs = {"r1": cost("r1", "3")}
-    polls = Polls(server, meter=server.address, costs_s=1)
+    polls = Polls(server, trainfare_url=server.address, cost_interval_s=1)
     r1 = run("r1", 0, 30, "FAILED", metrics=[metric("loss", 1, 5, 120)])
     polls.at(40, r1)
     r1["info"]["status"] = "RUNNING"
@@ -321,7 +321,7 @@ def test_costs_survive_a_resume_that_counts_steps_down(server: MlflowServer) -> 
 
 def test_jobs_that_the_meter_does_not_list_are_asked_for(server: MlflowServer) -> None:
     server.costs, server.listed = {"a/b c": cost("a/b c", "2")}, set()
-    polls = Polls(server, meter=server.address)
+    polls = Polls(server, trainfare_url=server.address)
     polls.at(10, run("r1", 0, tags={"trainfare.job_id": "a/b c"}), run("r2", 0))
     assert [each["run_id"] for each in server.written] == ["r1"]
     assert "/api/v1/jobs/a%2Fb%20c" in server.asked
@@ -330,7 +330,7 @@ def test_jobs_that_the_meter_does_not_list_are_asked_for(server: MlflowServer) -
 
 def test_without_the_meter_runs_are_read_all_the_same(server: MlflowServer) -> None:
     server.meter_is_away = True
-    polls = Polls(server, meter=server.address)
+    polls = Polls(server, trainfare_url=server.address)
     assert short(polls.at(10, run("r1", 0))) == [("started", 1, 0)]
     (said,) = polls.skipped
     assert said.startswith("costs are not written: http://127.0.0.1")
@@ -338,7 +338,7 @@ def test_without_the_meter_runs_are_read_all_the_same(server: MlflowServer) -> N
 
 
 def test_a_dry_run_writes_nothing(server: MlflowServer) -> None:
-    options = {"address": server.address, "meter": server.address, "since": "2026-09-21"}
+    options = {"url": server.address, "trainfare_url": server.address, "since": "2026-09-21"}
     given = Options.model_validate(options).without_files()
     server.costs, server.runs = {"r1": cost("r1", "2")}, [run("r1", 0)]
     assert list(open_collector(given).poll(None, at(60)))

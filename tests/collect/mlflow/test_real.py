@@ -39,7 +39,13 @@ def test_costs_are_written_into_a_real_server_and_survive_a_resume(tmp_path: Pat
     try:
         with running_server(_PROGRAMS, tmp_path) as address:
             collector = open_collector(
-                Options(address=address, meter=meter.address, interval_s=1, costs_s=1, since=date(2026, 1, 1))
+                Options(
+                    url=address,
+                    trainfare_url=meter.address,
+                    interval_s=1,
+                    cost_interval_s=1,
+                    since=date(2026, 1, 1),
+                )
             )
             position, events = None, []
 

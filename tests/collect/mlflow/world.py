@@ -37,7 +37,7 @@ class MlflowWorld:
         self.turn(0)
 
     def collector(self, **options: Any) -> Collector:
-        given = {"address": self.server.address, "interval_s": 1, **options}
+        given = {"url": self.server.address, "interval_s": 1, **options}
         return open_collector(Options.model_validate(given))
 
     def turn(self, state: int) -> int:

@@ -127,7 +127,7 @@ class Polls:
 
     def __init__(self, dashboard: Dashboard, **options: Any) -> None:
         self._dashboard = dashboard
-        given = {"address": dashboard.address, "since": "2026-09-21", "interval_s": 1, **options}
+        given = {"url": dashboard.address, "since": "2026-09-21", "interval_s": 1, **options}
         self._collector = open_collector(Options.model_validate(given))
         self.position: Position | None = None
         self.skipped: list[str] = []
@@ -293,7 +293,7 @@ def test_a_failure_has_a_reason(dashboard: Dashboard, error: str | None, reason:
 def test_a_stopped_job_is_cancelled_and_one_without_gpus_no_event(dashboard: Dashboard) -> None:
     found = answers([job("j1", 0, 9, "STOPPED")], [supervisor("j1", 2)])
     assert Polls(dashboard).at(60, found) == []
-    events = Polls(dashboard, without_gpus=True).at(60, found)
+    events = Polls(dashboard, include_cpu_only=True).at(60, found)
     assert short(events) == [("queued", 0), ("started", 2, 0), ("cancelled", 9)]
 
 
@@ -303,7 +303,7 @@ def test_drivers_that_were_not_submitted_are_jobs(dashboard: Dashboard) -> None:
     events = Polls(dashboard).at(60, found)
     assert short(events) == [("started", 5, 1), ("scaled", 20, 0), ("completed", 30)]
     assert events[0].value["job_id"] == f"02000000-{T0_MS}"
-    assert Polls(dashboard, drivers=False).at(60, found) == []
+    assert Polls(dashboard, include_drivers=False).at(60, found) == []
 
 
 def test_a_cluster_for_one_job_gives_it_all_its_gpus(dashboard: Dashboard) -> None:
@@ -314,7 +314,7 @@ def test_a_cluster_for_one_job_gives_it_all_its_gpus(dashboard: Dashboard) -> No
         node("head", "c" * 56, -60, gpus=0),
     ]
     found = answers([job("j1", 0, 60)], [supervisor("j1", 3)], [group(5, [1])], nodes=nodes)
-    events = Polls(dashboard, gpus="cluster", gpu_types={"H100": "H100-80"}).at(100, found)
+    events = Polls(dashboard, gpu_scope="cluster", gpu_types={"H100": "H100-80"}).at(100, found)
     assert short(events)[1:] == [("started", 3, 4), ("scaled", 20, 6), ("scaled", 40, 4), ("completed", 60)]
     assert [event.value.get("gpu_type") for event in events] == [None, "H100-80", None, "H100-80", None]
 
@@ -340,7 +340,7 @@ def test_a_job_that_ray_has_forgotten_ends_where_it_was_last_listed(dashboard: D
 
 
 def test_nodes_come_and_go_at_rays_times(dashboard: Dashboard) -> None:
-    polls = Polls(dashboard, nodes=True, fields={"cluster": "ray-a"})
+    polls = Polls(dashboard, include_nodes=True, fields={"cluster": "ray-a"})
     nodes = [node("n1", A, -3600), node("n2", B, 5, gpus=0.5), node("n3", "c" * 56, 0, gpus=0)]
     first = polls.at(30, answers([], nodes=nodes))
     assert short(first) == [("provisioned", -3600, 4), ("provisioned", 5, 0.5)]
@@ -411,11 +411,11 @@ def test_a_position_of_something_else_is_refused(dashboard: Dashboard) -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ({"address": "ftp://x"}, "expected an address"),
-        ({"address": "http://ada:pw@x:8265"}, "without a user"),
+        ({"url": "ftp://x"}, "expected an address"),
+        ({"url": "http://ada:pw@x:8265"}, "without a user"),
         ({"fields": {"colour": "red"}}, "no price field"),
         ({"metadata": {"colour": "red"}}, "none of owner"),
-        ({"gpus": "all"}, "reserved"),
+        ({"gpu_scope": "all"}, "cluster"),
     ],
 )
 def test_options_are_checked(option: dict[str, Any], words: str) -> None:

@@ -70,13 +70,13 @@ class RayWorld:
         del directory
         looks = recorded()
         self._looks = (*looks[:-1:every], looks[-1])
-        self._options = {"nodes": True, "interval_s": 1, "gpu_types": {"A100": "A100-40"}, **options}
+        self._options = {"include_nodes": True, "interval_s": 1, "gpu_types": {"A100": "A100-40"}, **options}
         self.states = len(self._looks)
         self.dashboard = Dashboard({})
         self.turn(0)
 
     def collector(self) -> Collector:
-        return open_collector(Options(address=self.dashboard.address, **self._options))
+        return open_collector(Options(url=self.dashboard.address, **self._options))
 
     def turn(self, state: int) -> int:
         look = self._looks[state]

@@ -37,7 +37,7 @@ def running_task(world: SlurmWorld, **options: Any) -> Running:
             for job in recorded("22.05")[state]["squeue"]["jobs"]
             if job["array_job_id"] and job["array_task_id"] is not None
         }
-        ids = {raw_id if options.get("raw_ids") else shown: raw_id for raw_id, shown in tasks.items()}
+        ids = {raw_id if options.get("raw_job_ids") else shown: raw_id for raw_id, shown in tasks.items()}
         for each in stored_allocations(world.allocations) if world.allocations.exists() else ():
             if each.until_ms is None and each.job_id in ids:
                 (of_it,) = [event for event in started if event.value["job_id"] == each.job_id]
@@ -71,7 +71,7 @@ def test_by_default_the_task_of_an_array_has_squeues_id_on_both_sides(world: Slu
 
 
 def test_by_the_label_it_has_slurms_own_number_on_both_sides(world: SlurmWorld) -> None:
-    task = running_task(world, raw_ids=True)
+    task = running_task(world, raw_job_ids=True)
     sample = sampled(task.allocation.node, task.allocation.gpus[0], task.raw_id)
     assert sample["job_id"] == task.raw_id == task.started.value["job_id"]
 
@@ -80,6 +80,6 @@ def test_a_gpu_that_slurm_gave_nobody_is_not_named_by_a_label_that_was_left_behi
     task = running_task(world)
     assert "job_id" not in sampled(task.allocation.node, "7", task.raw_id, allocations=world.allocations)
     named = sampled(
-        task.allocation.node, "7", task.raw_id, allocations=world.allocations, job_label="hpc_job"
+        task.allocation.node, "7", task.raw_id, allocations=world.allocations, job_id_label="hpc_job"
     )
     assert named["job_id"] == task.raw_id

@@ -87,5 +87,5 @@ def test_windows_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_without_accounting_there_is_no_history(tmp_path: Path) -> None:
     world = SlurmWorld(tmp_path)
-    with pytest.raises(WrongUseError, match="accounting = false"):
-        past(world, 0, 1, accounting=False)
+    with pytest.raises(WrongUseError, match="use_sacct = false"):
+        past(world, 0, 1, use_sacct=False)

@@ -278,7 +278,7 @@ def test_the_default_is_since_the_day_of_the_first_poll(tmp_path: Path) -> None:
 
 def test_without_accounting_squeue_alone_gives_the_same_but_for_requeues(tmp_path: Path) -> None:
     world = SlurmWorld(tmp_path, "22.05", every=1)
-    tables = tables_of(collect(world, range(world.states), accounting=False), world)
+    tables = tables_of(collect(world, range(world.states), use_sacct=False), world)
     found, wanted, ids = cost_nano(tables), of_sacct("22.05"), ids_by_name("22.05")
     requeued = {ids["again"], ids["low"]}
     began_s = recorded("22.05")[0]["time"]
@@ -296,7 +296,7 @@ def test_without_accounting_squeue_alone_gives_the_same_but_for_requeues(tmp_pat
 def test_without_accounting_a_job_that_is_gone_ends_at_the_last_look(tmp_path: Path) -> None:
     world = SlurmWorld(tmp_path, "22.05", every=1)
     ids = ids_by_name("22.05")
-    collector, position = open_collector(world.options(accounting=False)), None
+    collector, position = open_collector(world.options(use_sacct=False)), None
     state = next(
         at
         for at, look in enumerate(recorded("22.05"))
@@ -320,7 +320,7 @@ def test_without_accounting_a_job_that_is_gone_ends_at_the_last_look(tmp_path: P
 
 def test_while_sacct_is_away_what_squeue_says_goes_out(tmp_path: Path) -> None:
     world = SlurmWorld(tmp_path, "22.05", every=1)
-    collector = open_collector(world.options(sacct=["/bin/false"]))
+    collector = open_collector(world.options(sacct_command=["/bin/false"]))
     log, positions = Log(), list[Position]()
 
     def poll() -> None:

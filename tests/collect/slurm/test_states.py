@@ -130,7 +130,7 @@ def test_shares_of_a_gpu_are_fractions() -> None:
 def test_jobs_without_gpus_are_left_out_unless_asked_for() -> None:
     record = running(nodes={}, allocated={"cpu": 4, "mem": 8192, "node": 1}, requested={})
     assert told(record) == {}
-    started = told(record, options=Options(without_gpus=True))["started"]
+    started = told(record, options=Options(include_cpu_only=True))["started"]
     assert (started["gpu_count"], started["cpu_count"], started["memory_gib"]) == (0, 4, 8)
 
 
@@ -146,7 +146,7 @@ def test_ids_are_those_that_squeue_shows() -> None:
     assert job_id_of(running(raw_id=17), OPTIONS) == "17"
     assert job_id_of(running(array=(17, 3)), OPTIONS) == "17_3"
     assert job_id_of(running(het=(17, 1)), Options(job_id_prefix="a/")) == "a/17+1"
-    assert job_id_of(running(raw_id=20, array=(17, 3)), Options(raw_ids=True)) == "20"
+    assert job_id_of(running(raw_id=20, array=(17, 3)), Options(raw_job_ids=True)) == "20"
 
 
 def test_attempts_are_counted_where_slurm_does_not() -> None:

@@ -50,9 +50,9 @@ class SlurmWorld:
         """Return options for the commands that stand for Slurm's."""
         fake = [sys.executable, "-I", "-S", str(_HERE / "fake.py"), str(self._answers)]
         given: dict[str, Any] = {
-            "squeue": [*fake, "squeue"],
-            "sacct": [*fake, "sacct"],
-            "nodes": [*fake, "nodes"],
+            "squeue_command": [*fake, "squeue"],
+            "sacct_command": [*fake, "sacct"],
+            "nodes_command": [*fake, "nodes"],
             "gpu_types": {"h100": "H100"},
             "write_allocations": self.allocations,
         }

@@ -127,6 +127,14 @@ class ReferenceView:
         """Return the instant of the last `at`; -1 before the first."""
         return self._log_ms
 
+    def controls_at(self, log_ms: int) -> Standing:
+        """Return the controls that `at(log_ms)` would, without moving forward."""
+        log = self._log
+        known, count = self._at[1] - log.dropped[1], bisect_right(log.control_log_ms, log_ms)
+        if count == len(log.changes):
+            return log.controls
+        return self._controls if count <= known else _changed(self._controls, log.changes[known:count])
+
     def at(self, log_ms: int) -> KnownReference:
         """Return what is known from records with log time <= log_ms.
 

@@ -5,6 +5,7 @@ And without a line of defence they are not: each negative run shows that the com
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,9 +100,9 @@ def test_one_line_of_defence_is_enough(patches: tuple[str, ...], tmp_path: Path)
 TOLD = Plan(jobs=16, seconds=400, cycles=5, per_s=1_500, patience_s=300, has_budgets=True)
 
 
-def assert_told(report: Report) -> None:
+def assert_told(report: Report, *, of: AbstractSet[str] = LEAST) -> None:
     """Of each there was something to tell."""
-    assert not LEAST - report.told.keys(), report
+    assert not of - report.told.keys(), report
 
 
 @pytest.mark.long
@@ -126,6 +127,7 @@ def test_a_million_events_and_thirty_faults(tmp_path: Path) -> None:
     plan = replace(TOLD, jobs=310, seconds=3_200, cycles=30, per_s=4_500, lead_s=900)
     report = run(plan, tmp_path)
     assert_exact(report)
-    assert_told(report)
+    # A quarter of an hour passes until the hour ends: its jobs without samples are told of as silent by then.
+    assert_told(report, of=LEAST - {"unsampled_gpus"})
     assert report.events >= 1_000_000
     assert len(report.cycles) >= 25

@@ -114,6 +114,9 @@ class CountingShard:
     def missing(self, batch: LogBatch) -> Mapping[str, int]:
         return {}
 
+    def missing_at(self, ticks: Ticks, view: ReferenceView) -> Mapping[str, int]:
+        return {}
+
     def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceChanges) -> None:
         raise AssertionError("nothing is archived here")
 

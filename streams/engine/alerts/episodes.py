@@ -72,9 +72,9 @@ class Episodes:
         place = self._place.get(job_id)
         return place is not None and bool(self.lines["open"][place].any())
 
-    def open_jobs(self) -> list[str]:
-        """Return the jobs with a firing alert."""
-        is_open = set(np.flatnonzero(self.lines["open"].any(axis=1)).tolist())
+    def open_jobs(self, rules: Sequence[int]) -> list[str]:
+        """Return the jobs with a firing alert of these rules."""
+        is_open = set(np.flatnonzero(self.lines["open"][:, rules].any(axis=1)).tolist())
         return sorted(job_id for job_id, place in self._place.items() if place in is_open)
 
     def places(self, job_ids: Sequence[str]) -> I32:

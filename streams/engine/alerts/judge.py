@@ -5,7 +5,7 @@ It must not know where figures come from or what becomes of an alert. Its memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -98,9 +98,9 @@ class Judge:
         """Return whether no alert of the job fires, so that it may be left out of later ticks."""
         return not self._episodes.is_open(job_id)
 
-    def firing_jobs(self) -> list[str]:
-        """Return the jobs with a firing alert, whether or not they have a curve."""
-        return self._episodes.open_jobs()
+    def firing_jobs(self, rules: Collection[int] = range(len(NAMES))) -> list[str]:
+        """Return the jobs with a firing alert of these rules, whether or not they have a curve."""
+        return self._episodes.open_jobs(sorted(rules))
 
     def dump(self) -> Memory:
         """Return the memory."""

@@ -154,6 +154,15 @@ class BurnTracker:
         in_windows, fires = job_id in self._jobs, not self._judge.is_quiet(job_id)
         return (in_windows and fires) or (book is not self._book and (in_windows or fires))
 
+    def switched_off(self, until_ms: int, view: ReferenceView) -> list[str]:
+        """Return the jobs with a firing alert of a rule that controls, new until this tick, switch off for some jobs."""
+        standing = view.controls_at(until_ms)
+        if standing is self._standing or self._judge.is_idle:
+            return []
+        rules = Controls.from_events(each for each in standing.values() if each.kind == "rule").rules
+        off = {each.rule for each in rules if each.enabled is False}
+        return self._judge.firing_jobs(off) if off else []
+
     # -- ticks ---------------------------------------------------------------------------------------------
 
     def judge(self, tracked: TrackedJobs, first_ms: int, last_ms: int, view: ReferenceView) -> None:

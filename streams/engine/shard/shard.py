@@ -111,6 +111,13 @@ class Shard(ShardState):
         self.tracker.judge(self.tracked, ticks.first_ms, ticks.last_ms, view)
         self.position.tick_ms = ticks.last_ms + TICK_MS
 
+    def missing_at(self, ticks: Ticks, view: ReferenceView) -> dict[str, int]:
+        """Return archived jobs with an alert that these ticks may resolve, its rule being switched off, with the version to load.
+
+        `adopt` them before `judge`.
+        """
+        return self.absent(self.tracker.switched_off(ticks.last_ms, view)) if self.archived else {}
+
     def rewind(self, tick_ms: int) -> None:
         """Set the next tick back: ticks beyond it were judged before their time."""
         rewind(self, tick_ms)

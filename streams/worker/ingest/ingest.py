@@ -120,18 +120,26 @@ class Ingest:
                         await self.fill_holes()
                         return
                     continue
-                for part in _parts(step):
-                    owned.shard.judge(part, owned.view)
-                    await asyncio.sleep(0)
-                    if owned.gone:
-                        return
-                if step.last_ms > self._watermarks.clock_ms() - _OF_NOW_MS:
-                    # old ticks come in large numbers; their alerts are stored with the next checkpoint
-                    self._publish_alerts(owned)
-                if owned.shard.is_storing_urgent:
-                    self.urgent.set()
+                if not await self._judge(owned, step, self._watermarks):
+                    return
             if self._has_caught_up(self._watermarks):
                 self.urgent.set()
+
+    async def _judge(self, owned: OwnedShard, ticks: Ticks, watermarks: WatermarkSource) -> bool:
+        """Judge ticks; return False if the shard was revoked meanwhile."""
+        for part in _parts(ticks):
+            if not await self._rehydrator.for_ticks(owned, part):
+                return False
+            owned.shard.judge(part, owned.view)
+            await asyncio.sleep(0)
+            if owned.gone:
+                return False
+        if ticks.last_ms > watermarks.clock_ms() - _OF_NOW_MS:
+            # old ticks come in large numbers; their alerts are stored with the next checkpoint
+            self._publish_alerts(owned)
+        if owned.shard.is_storing_urgent:
+            self.urgent.set()
+        return True
 
     def _rewind(self, owned: OwnedShard, live_ms: int | None) -> None:
         """Set a shard back that has judged ticks beyond log time, else it would stay silent until log time reaches them."""

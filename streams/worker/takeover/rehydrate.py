@@ -17,6 +17,7 @@ from sinks.errors import SinkBusy
 from sinks.port import Store
 from streams.engine.batch import LogBatch
 from streams.engine.repricing.price_changes import PriceChanges
+from streams.engine.shard.sequencer import Ticks
 from streams.threads import Threads
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.storing.checkpointer import Checkpointer
@@ -57,19 +58,27 @@ class Rehydrator:
 
     async def for_batch(self, owned: OwnedShard, batch: LogBatch) -> bool:
         """Load the archived jobs that the batch refers to; return False if the shard was revoked meanwhile."""
-        while missing := owned.shard.missing(batch):
+        return await self._load(owned, lambda: owned.shard.missing(batch))
+
+    async def for_ticks(self, owned: OwnedShard, ticks: Ticks) -> bool:
+        """Load the archived jobs that the ticks must judge; return False if the shard was revoked meanwhile."""
+        return await self._load(owned, lambda: owned.shard.missing_at(ticks, owned.view))
+
+    async def _load(self, owned: OwnedShard, missing: Callable[[], Mapping[str, int]]) -> bool:
+        """Load jobs (id -> version) until none is missing."""
+        while wanted := missing():
             under_way = self._checkpointer.carries(owned)
-            fetch = partial(archived, self._store, owned.number, missing)
+            fetch = partial(archived, self._store, owned.number, wanted)
             blobs = await self.patiently(fetch, lambda: not owned.gone)
             if blobs is None or owned.gone:
                 return False
             owned.shard.adopt(blobs)
-            if len(blobs) < len(missing):
+            if len(blobs) < len(wanted):
                 if under_way:
                     # They left memory with a checkpoint that is not stored yet.
                     await asyncio.sleep(_LANDING_S)
                 else:
-                    restore_as_new(owned.shard, owned.number, _lacking(missing, blobs))
+                    restore_as_new(owned.shard, owned.number, _lacking(wanted, blobs))
         return not owned.gone
 
     def store_rows(self, table: str, rows: pa.Table, token: str) -> None:

@@ -61,7 +61,7 @@ cat >"$dir/collect.toml" <<E
 [slurm]
 interval_s = 1
 gpu_types = { h100 = "H100" }
-write_allocations = "$dir/allocations.json"
+allocations_output_file = "$dir/allocations.json"
 E
 trainfare collect slurm --config "$dir/collect.toml" --state "$dir/slurm.position" >"$dir/collect.log" 2>&1 &
 pids+=($!)

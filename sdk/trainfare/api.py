@@ -38,7 +38,7 @@ def run(
     samples: bool = True,
     lifecycle: bool = True,
     handle_sigterm: bool = True,
-    speaks: bool | None = None,
+    is_main_process: bool | None = None,
     **fields: Any,
 ) -> Run:
     """Return a run to use in a `with` statement.
@@ -55,7 +55,7 @@ def run(
         samples: Sample the GPUs of this process.
         lifecycle: False where a collector says when the job starts and ends; progress, checkpoints and samples are sent.
         handle_sigterm: End the run at SIGTERM, where nobody else handles it.
-        speaks: Whether this process speaks for the job, or only samples its GPUs; as its rank says if absent.
+        is_main_process: Whether this process speaks for the job, or only samples its GPUs; as its rank says if absent.
         **fields: Other fields of `started`: team, project, experiment, labels, gpu_type, region, purchase...
     """
     try:
@@ -63,7 +63,7 @@ def run(
         if environment.is_off(environ, "TRAINFARE_ENABLED"):
             return _nothing()
         name = _job_id(job_id, environ)
-        is_first = environment.is_first(environ) if speaks is None else bool(speaks)
+        is_first = environment.is_first(environ) if is_main_process is None else bool(is_main_process)
         has_lifecycle = lifecycle and not environment.is_off(environ, "TRAINFARE_LIFECYCLE")
         has_samples = samples and not environment.is_off(environ, "TRAINFARE_SAMPLES")
         given = {**fields, "gpu_count": gpus, "owner": owner}

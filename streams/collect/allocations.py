@@ -195,4 +195,6 @@ def write_allocations(path: Path, allocations: Sequence[Allocation]) -> None:
         temporary.write_bytes(text)
         temporary.replace(path)
     except OSError as fault:
-        raise TrainfareError(f"{path} cannot be written: {fault.strerror}; see write_allocations") from None
+        raise TrainfareError(
+            f"{path} cannot be written: {fault.strerror}; see allocations_output_file"
+        ) from None

@@ -24,10 +24,10 @@ _RATIOS: Final = frozenset({"sm_ratio", "tensor_ratio"})
 class SampleOptions(CollectorOptions):
     """What the tables of all collectors of samples have in common."""
 
-    allocations: Path | None = Field(
+    allocations_file: Path | None = Field(
         default=None, description="File of allocations that a scheduler's collector writes."
     )
-    fields: dict[str, str] = Field(
+    price_fields: dict[str, str] = Field(
         default={}, description="Price fields of all samples, e.g. cluster, region."
     )
 
@@ -37,7 +37,7 @@ class SampleOptions(CollectorOptions):
         Raises:
             SourceUnavailableError: The file cannot be read.
         """
-        return Allocations(()) if self.allocations is None else read_allocations(self.allocations)
+        return Allocations(()) if self.allocations_file is None else read_allocations(self.allocations_file)
 
 
 class GpuReading(NamedTuple):
@@ -96,7 +96,7 @@ def _event(
     source: str,
 ) -> CollectedEvent:
     value: dict[str, Any] = {
-        **options.fields,
+        **options.price_fields,
         "source": source,
         "time_ms": at_ms,
         "interval_ms": options.interval_ms,

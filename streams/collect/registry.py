@@ -69,7 +69,7 @@ def open_collector(
     """Return the collector with its options from the table `[name]` of a TOML file.
 
     `files` are added to those that the table names and replace its command; with them there need be no table. For one poll they are read as they
-    are, unless the table names `settle_s`: nobody comes back for them.
+    are, unless the table names `min_file_age_s`: nobody comes back for them.
     `kafka` is asked for the meter's Kafka by a collector that reads Kafka itself. Without `may_write` it leaves no files,
     whatever the options say.
 
@@ -139,7 +139,7 @@ def _options_of(
     table = {key: value for key, value in _table(config, name, may_lack=True).items() if key != "command"}
     named = table.get("files", [])
     both = [*named, *files] if isinstance(named, list) else named
-    settled = {"settle_s": 0} if is_one_poll else {}
+    settled = {"min_file_age_s": 0} if is_one_poll else {}
     return _options(model, {**settled, **table, "files": both}, f"{config} [{name}]")
 
 

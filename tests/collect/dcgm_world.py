@@ -71,7 +71,7 @@ class DcgmWorld:
 
     def collector(self) -> Collector:
         targets = [f"{self.address}/n1/metrics", f"{self.address}/n2/metrics"]
-        return open_collector(Options(targets=targets, allocations=self._allocations))
+        return open_collector(Options(targets=targets, allocations_file=self._allocations))
 
     def turn(self, state: int) -> int:
         self._state = state

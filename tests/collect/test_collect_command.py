@@ -84,7 +84,7 @@ def test_files_are_named_on_the_command_line_and_what_belongs_to_nobody_is_said(
     )
     held = tmp_path / "allocations.json"
     held.write_text('{"allocations": [{"node": "10.0.1.5", "job_id": "run-7"}]}')
-    config.write_text(f'[aws-flow-logs]\nfiles = []\nallocations = "{held}"\n')
+    config.write_text(f'[aws-flow-logs]\nfiles = []\nallocations_file = "{held}"\n')
     done = trainfare(*command, cwd=tmp_path)
     assert done.code == 0
     assert [json.loads(line)["value"]["job_id"] for line in done.out.splitlines()] == ["run-7"]

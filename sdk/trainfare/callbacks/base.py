@@ -68,12 +68,12 @@ class MeteredCallback:
             return _nothing
         raise AttributeError(name)
 
-    def _begin(self, *, speaks: bool | None = None) -> None:
-        """Begin a run; `speaks`: whether the trainer says that this process is the first, None where it does not."""
+    def _begin(self, *, is_main_process: bool | None = None) -> None:
+        """Begin a run; `is_main_process`: whether the trainer says that this process is the first, None where it does not."""
         # A training that was left without a hook has failed.
         if self.run is not None:
             self.run.end("failed", "unknown")
-        self.run = run(**{"speaks": speaks, **self._options}).start()
+        self.run = run(**{"is_main_process": is_main_process, **self._options}).start()
 
     def _end(self) -> None:
         if self.run is not None:

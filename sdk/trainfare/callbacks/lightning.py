@@ -49,7 +49,7 @@ class LightningCallback(MeteredCallback):
     @quiet
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin: one process speaks for all, others sample their GPUs."""
-        self._begin(speaks=bool(trainer.is_global_zero))
+        self._begin(is_main_process=bool(trainer.is_global_zero))
 
     @quiet
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, *_: Any) -> None:

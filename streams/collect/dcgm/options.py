@@ -32,7 +32,7 @@ class Options(SampleOptions):
         if self.job_id_label is not None:
             return self.job_id_label
         # Who holds nothing by the scheduler's word is named by no label that was left behind, or by another id.
-        return DEFAULT_JOB_LABEL if self.allocations is None else ""
+        return DEFAULT_JOB_LABEL if self.allocations_file is None else ""
 
     @field_validator("targets")
     @classmethod

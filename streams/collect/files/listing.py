@@ -41,7 +41,7 @@ def found_files(options: FileOptions, now_ms: int) -> list[FoundFile]:
             seen = _seen(path)
             if seen is not None:
                 found[path] = seen
-    newest_ns = round((now_ms / 1000 - options.settle_s) * 1e9)
+    newest_ns = round((now_ms / 1000 - options.min_file_age_s) * 1e9)
     settled = [file for file in found.values() if file.modified_ns <= newest_ns]
     return sorted(settled, key=lambda file: (file.modified_ns, file.path))
 

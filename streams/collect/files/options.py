@@ -16,7 +16,7 @@ class FileOptions(CollectorOptions):
         max_length=1_000,
         description="Files and patterns, e.g. /logs/**/*.gz; `--files` adds to them.",
     )
-    settle_s: float = Field(
+    min_file_age_s: float = Field(
         default=60.0, ge=0, le=86_400, description="A file is read once it has not changed for so long."
     )
     max_files: int = Field(default=20_000, ge=1, le=200_000, description="More files are a fault.")

@@ -37,10 +37,10 @@ class Network(BaseModel):
 class FlowLogOptions(FileOptions):
     """Files of flow logs, and what is known of nodes and networks."""
 
-    allocations: Path | None = Field(
+    allocations_file: Path | None = Field(
         default=None, description="File of allocations: which job held which node, and when."
     )
-    nodes: dict[str, str] = Field(
+    node_aliases: dict[str, str] = Field(
         default={},
         description="Address, interface, instance or MAC address -> node, as the allocations name it.",
     )

@@ -43,9 +43,9 @@ class FlowLogReader:
         self._source = source
         self._default = options.region
         self._networks = Networks(options.networks)
-        path = options.allocations
+        path = options.allocations_file
         self._owners = FlowOwners(
-            PastAllocations(() if path is None else stored_allocations(path)), options.nodes
+            PastAllocations(() if path is None else stored_allocations(path)), options.node_aliases
         )
 
     @property

@@ -73,7 +73,7 @@ class KafkaRelay:
         for (topic, partition), bounds in self._log.bounds(self._options.topics).items():
             at = offsets.setdefault(topic, {}).get(str(partition))
             if at is None:  # a partition that is added later is read from its beginning in any case
-                is_latest = self._options.begin == "latest" and topic in at_first
+                is_latest = self._options.initial_offset == "latest" and topic in at_first
                 at = bounds.end if is_latest else bounds.begin
             if at < bounds.begin:
                 gone = f"offsets {at} to {bounds.begin - 1} of {topic}, partition {partition}, are gone"

@@ -171,7 +171,7 @@ class Options(CollectorOptions):
 
     interval_s: float = Field(default=2.0, ge=1, le=3600, description="Seconds between two polls.")
     source: str = Field(default="kafka", min_length=1, max_length=256, description="The events' `source`.")
-    begin: Literal["earliest", "latest"] = Field(
+    initial_offset: Literal["earliest", "latest"] = Field(
         default="earliest", description="Where a topic is read from without a position."
     )
     max_record_kib: int = Field(default=256, ge=1, le=1024, description="Larger records are left out, KiB.")

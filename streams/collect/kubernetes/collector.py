@@ -52,8 +52,8 @@ class KubernetesCollector:
         if self._options.include_nodes:
             yield from poll.nodes()
         yield from poll.pods(self._pods, self._query)
-        if self._options.write_allocations is not None:
-            path = self._options.write_allocations
+        if self._options.allocations_output_file is not None:
+            path = self._options.allocations_output_file
             write_allocations(path, with_past(path, _allocations(state, now_s - _DAY_S), {}, now_ms))
         state.read_s = now_s
         state.forget_jobs(now_s)

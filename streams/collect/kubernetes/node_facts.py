@@ -65,7 +65,7 @@ class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
 
 def unknown_node(options: Options) -> NodeFacts:
     """Return what holds of a node that is not read."""
-    found = {"cluster": options.cluster, **options.fields}
+    found = {"cluster": options.cluster, **options.price_fields}
     return NodeFacts("", 0, {name: text(value) for name, value in found.items() if value})
 
 
@@ -143,7 +143,7 @@ def _price_fields(node: Node, labels: Mapping[str, str], options: Options) -> di
         "gpu_type": options.gpu_types.get(type_, type_),
         "purchase": _purchase(labels),
     }
-    return {name: text(value) for name, value in {**found, **options.fields}.items() if value}
+    return {name: text(value) for name, value in {**found, **options.price_fields}.items() if value}
 
 
 def _purchase(labels: Mapping[str, str]) -> str:

@@ -54,8 +54,8 @@ class Options(SinceOptions):
     resources: dict[str, float] = Field(
         default={}, description="More resources of pods -> the GPUs that one unit is."
     )
-    fields: PriceFields = Field(default={}, description="Price fields of all jobs and nodes.")
-    write_allocations: Path | None = Field(
+    price_fields: PriceFields = Field(default={}, description="Price fields of all jobs and nodes.")
+    allocations_output_file: Path | None = Field(
         default=None, description="File that says which job a pod is of, for the collector dcgm."
     )
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long the server may be silent.")
@@ -93,7 +93,7 @@ class Options(SinceOptions):
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""
-        return self.model_copy(update={"write_allocations": None})
+        return self.model_copy(update={"allocations_output_file": None})
 
 
 def _is_local(host: str) -> bool:

@@ -31,5 +31,5 @@ class TrackerOptions(SinceOptions):
     job_id_prefix: str = Field(
         default="", max_length=64, description="Before the id of each run that is a job of its own."
     )
-    fields: PriceFields = Field(default={}, description="Price fields of all runs, e.g. cluster.")
+    price_fields: PriceFields = Field(default={}, description="Price fields of all runs, e.g. cluster.")
     source: str = Field(min_length=1, max_length=256, description="The events' `source`.")

@@ -61,7 +61,7 @@ class RayCollector:
         before = progress.position()
         now_ms = now_ms // 1000 * 1000
         # Workers report their tasks each second, and the dashboard shows an actor some seconds later.
-        until_ms = now_ms - round(self._options.settle_s * 1000)
+        until_ms = now_ms - round(self._options.dashboard_delay_s * 1000)
         if until_ms < max(progress.since_ms, progress.read_ms):
             return
         faults: list[str] = []

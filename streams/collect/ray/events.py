@@ -112,7 +112,7 @@ def new_events(
     if stage == STARTED and after_ms + 1 < over_ms:
         _, before = next(held_over(holdings, after_ms, after_ms))
         if before.digest != held:
-            fault = f"job {known.job_id}: Ray showed late which GPUs it held; see settle_s"
+            fault = f"job {known.job_id}: Ray showed late which GPUs it held; see dashboard_delay_s"
         for at_ms, now in held_over(holdings, after_ms + 1, over_ms - 1):
             if now.digest != held:
                 fields = now.fields(cluster.nodes, options)
@@ -193,7 +193,7 @@ def _description(job: RayJob, options: Options) -> dict[str, Any]:
     named = {name: job.metadata.get(options.metadata.get(name, name)) for name in DESCRIBES}
     return {
         **{name: _text(text) for name, text in named.items() if isinstance(text, str) and text},
-        **options.fields,
+        **options.price_fields,
         "labels": {"ray_job": _text(job.key)},
     }
 
@@ -218,7 +218,7 @@ def _node_event(node: RayNode, type_: str, at_ms: int, options: Options) -> Coll
     value: dict[str, Any] = {"id": f"{type_}.{at_ms}", "source": options.source, "time_ms": at_ms}
     value |= {"node": node.name, "type": type_}
     if type_ == "provisioned":
-        value |= {**options.fields, "gpu_count": gpus_of(node.gpu_milli)}
+        value |= {**options.price_fields, "gpu_count": gpus_of(node.gpu_milli)}
         if node.gpu_type:
             value["gpu_type"] = options.gpu_types.get(node.gpu_type, node.gpu_type)
     return CollectedEvent(Topic.NODES, value)

@@ -45,11 +45,11 @@ class Options(SinceOptions):
         default={},
         description="owner, team, project, experiment -> key of a job's metadata, where it has another name.",
     )
-    settle_s: float = Field(
+    dashboard_delay_s: float = Field(
         default=10.0, ge=5, le=600, description="Seconds after which Ray's dashboard shows all of an instant."
     )
     gpu_types: dict[str, str] = Field(default={}, description="Ray's accelerator_type -> the price list's.")
-    fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
+    price_fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
     max_response_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="ray", min_length=1, max_length=256, description="The events' `source`.")

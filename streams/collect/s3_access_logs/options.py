@@ -60,11 +60,13 @@ class Options(FileOptions):
     rules: list[RequestRule] = Field(
         default=[], max_length=1_000, description="Whose requests are: the first rule that fits counts."
     )
-    allocations: Path | None = Field(
+    allocations_file: Path | None = Field(
         default=None,
         description="File of allocations, for requests that no rule fits: by the address of the node.",
     )
-    nodes: dict[str, str] = Field(default={}, description="Address -> node, as the allocations name it.")
+    node_aliases: dict[str, str] = Field(
+        default={}, description="Address -> node, as the allocations name it."
+    )
     buckets: dict[str, Bucket] = Field(default={}, description="Region and storage class of buckets.")
     source: str = Field(
         default="s3-access-logs", min_length=1, max_length=256, description="The events' `source`."

@@ -48,9 +48,9 @@ class S3LogReader(WithoutHeader):
             (rule.job_id, [(name, pattern_of(text)) for name in _PATTERNS if (text := getattr(rule, name))])
             for rule in options.rules
         ]
-        path = options.allocations
+        path = options.allocations_file
         held = () if path is None else stored_allocations(path)
-        self._owners = FlowOwners(PastAllocations(held), options.nodes)
+        self._owners = FlowOwners(PastAllocations(held), options.node_aliases)
 
     def pieces(self, content: Content) -> Iterator[bytes]:
         """Yield the lines.

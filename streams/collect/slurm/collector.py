@@ -73,8 +73,8 @@ class SlurmCollector:
             yield EventBatch([each.keyed.event for each in batch], progress.position())
         if self._options.nodes_command:
             yield EventBatch(self._node_events(progress, now_s, faults), progress.position())
-        if self._options.write_allocations is not None:
-            self._write_allocations(self._options.write_allocations, parts, ended, now_ms)
+        if self._options.allocations_output_file is not None:
+            self._write_allocations(self._options.allocations_output_file, parts, ended, now_ms)
         if away is not None:
             raise away
         progress.read_s = now_s

@@ -224,8 +224,8 @@ def _description(record: JobRecord, options: Options) -> dict[str, Any]:
     }
     return {
         **{name: text for name, text in named.items() if text},
-        **options.fields,
-        **options.partitions.get(record.partition, {}),
+        **options.price_fields,
+        **options.partition_price_fields.get(record.partition, {}),
         "labels": {name: text for name, text in labels.items() if text},
     }
 

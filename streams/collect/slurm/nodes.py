@@ -105,9 +105,9 @@ def node_events(
 def _fields(node: NodeRecord, options: Options) -> dict[str, Any]:
     milli = gpu_milli(node.tres, options.shards_per_gpu, options.mps_per_gpu)
     type_ = gpu_type(node.tres)
-    fields: dict[str, Any] = {**options.fields}
+    fields: dict[str, Any] = {**options.price_fields}
     for partition in node.partitions:
-        fields.update(options.partitions.get(partition, {}))
+        fields.update(options.partition_price_fields.get(partition, {}))
     if type_:
         fields["gpu_type"] = options.gpu_types.get(type_, type_)
     return {**fields, "gpu_count": milli // 1000}

@@ -45,11 +45,11 @@ class Options(SinceOptions):
     mps_per_gpu: int = Field(default=100, ge=1, le=1000, description="MPS shares (gres/mps) of one GPU.")
     gpu_types: dict[str, str] = Field(default={}, description="Slurm's type of a GPU -> the price list's.")
     teams: dict[str, str] = Field(default={}, description="Account -> team, where they differ.")
-    fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. region.")
-    partitions: dict[str, PriceFields] = Field(
+    price_fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. region.")
+    partition_price_fields: dict[str, PriceFields] = Field(
         default={}, description="Partition -> price fields of its jobs, e.g. purchase."
     )
-    write_allocations: Path | None = Field(
+    allocations_output_file: Path | None = Field(
         default=None, description="File that says which job holds which GPUs, for the collector dcgm."
     )
     timeout_s: float = Field(default=60.0, gt=0, le=600, description="How long a command may take.")
@@ -58,4 +58,4 @@ class Options(SinceOptions):
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""
-        return self.model_copy(update={"write_allocations": None})
+        return self.model_copy(update={"allocations_output_file": None})

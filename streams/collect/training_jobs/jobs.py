@@ -113,7 +113,7 @@ def _held(job: TrainingJob, options: TrainingJobOptions) -> tuple[dict[str, Any]
         held["gpu_type"] = gpu_types.pop()
     if not (0 <= held["gpu_count"] <= _GPUS_MAX and 0 <= held["instance_count"] <= _GPUS_MAX):
         raise ValueError("it holds more instances or GPUs than there are, or fewer than none")
-    return {name: value for name, value in (held | options.fields).items() if value != ""}, unknown
+    return {name: value for name, value in (held | options.price_fields).items() if value != ""}, unknown
 
 
 def tagged(options: TrainingJobOptions, found: Mapping[str, str]) -> dict[str, str]:

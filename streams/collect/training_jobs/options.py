@@ -32,7 +32,7 @@ class TrainingJobOptions(FileOptions):
         default={name: name for name in _DIMENSIONS},
         description="owner, team, project, experiment -> the tag or label that holds it.",
     )
-    fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
+    price_fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. cluster.")
     job_id_prefix: str = Field(default="", max_length=64, description="Before each job's id.")
 
     @field_validator("instance_gpus")

@@ -69,7 +69,7 @@ def test_aws_version_5(tmp_path: Path) -> None:
 def test_aws_recorded_examples_of_version_2(tmp_path: Path) -> None:
     held = (Allocation("a", "job"),)
     text = (RECORDED / "aws-v2.txt").read_text()
-    found = aws(tmp_path, text, held, nodes={"172.31.16.139": "a"}, networks=())
+    found = aws(tmp_path, text, held, node_aliases={"172.31.16.139": "a"}, networks=())
     assert [
         (e["bytes"], e["path"], e["direction"], e["time_ms"], e["interval_ms"]) for e in found.events
     ] == [(4249, "unclassified", "egress", 1_418_530_080_000, 120_000)]
@@ -124,7 +124,7 @@ def test_the_reporter_of_a_flow_without_a_direction(
     tmp_path: Path, source: str, destination: str, interface: str, wanted: Any
 ) -> None:
     nodes = {"10.0.1.5": "gpu-01", "10.1.0.5": "gpu-02", "eni-a": "gpu-01", "eni-b": "gpu-02"}
-    found = aws(tmp_path, v2(source, destination, interface=interface), nodes=nodes)
+    found = aws(tmp_path, v2(source, destination, interface=interface), node_aliases=nodes)
     if isinstance(wanted, str):
         assert (found.events, found.reasons, found.unattributed_bytes) == ([], {wanted: 1}, {wanted: 100})
     else:
@@ -133,7 +133,9 @@ def test_the_reporter_of_a_flow_without_a_direction(
 
 def test_a_node_named_by_its_address_needs_no_map(tmp_path: Path) -> None:
     held = (Allocation("ip-10-0-1-5.ec2.internal", "job"),)
-    assert [e["job_id"] for e in aws(tmp_path, v2("10.0.1.5", "8.8.8.8"), held, nodes={}).events] == ["job"]
+    assert [e["job_id"] for e in aws(tmp_path, v2("10.0.1.5", "8.8.8.8"), held, node_aliases={}).events] == [
+        "job"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def common(directory: Path, files: Sequence[str], held: Sequence[Allocation] = H
     """Return the options that all clouds have."""
     path = directory / "allocations.json"
     path.write_bytes(msgspec.json.encode({"allocations": held}))
-    return {"files": files, "allocations": path, "nodes": NODES, "networks": NETWORKS}
+    return {"files": files, "allocations_file": path, "node_aliases": NODES, "networks": NETWORKS}
 
 
 def _aws(directory: Path, files: list[str]) -> Collector:

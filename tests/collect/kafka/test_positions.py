@@ -64,11 +64,11 @@ def test_the_position_never_runs_ahead_of_the_events(log: MemoryTopics) -> None:
 
 
 def test_from_the_end_and_then_on(log: MemoryTopics) -> None:
-    first = polled(log, begin="latest")
+    first = polled(log, initial_offset="latest")
     assert jobs(first) == []
     log.append("t", 1, record("d"))
     log.append("t", 2, record("e"))  # a partition that was added is read from its beginning
-    assert jobs(polled(log, first[-1].position, begin="latest")) == ["d", "e"]
+    assert jobs(polled(log, first[-1].position, initial_offset="latest")) == ["d", "e"]
 
 
 def test_what_the_topic_no_longer_has_is_said(log: MemoryTopics) -> None:

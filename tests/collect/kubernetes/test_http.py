@@ -309,7 +309,7 @@ def test_without_a_url_it_logs_in_as_the_pod_that_it_runs_in() -> None:
         ({"url": "http://10.0.0.1:8001"}, "use https"),
         ({"url": "http://localhost:8001", "token_file": "t"}, "needs https"),
         ({"url": "https://a", "client_cert_file": "c"}, "go together"),
-        ({"fields": {"colour": "red"}}, "is no price field"),
+        ({"price_fields": {"colour": "red"}}, "is no price field"),
         ({"resources": {"x/y": 0}}, "expected GPUs from 0.001"),
         ({"unknown": 1}, "extra"),
     ],

@@ -382,7 +382,7 @@ def test_a_job_is_forgotten_when_its_pods_are_gone_but_not_its_number(cluster: C
 
 def test_allocations_name_the_job_of_a_pod(tmp_path: Path) -> None:
     path = tmp_path / "allocations.json"
-    cluster = Cluster(write_allocations=path)
+    cluster = Cluster(allocations_output_file=path)
     runs = pod("a", created=10, bound=13, **TRAIN)
     runs["status"]["podIPs"] = [{"ip": "10.0.3.77"}, {"ip": "fd00::7"}]
     shares = pod("b", created=10, bound=13, **TRAIN)

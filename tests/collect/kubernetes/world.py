@@ -63,7 +63,7 @@ class KubernetesWorld:
             "url": self.server.url,
             "cluster": "east",
             "gpu_types": {"NVIDIA-H100-80GB-HBM3": "H100"},
-            "write_allocations": self.allocations,
+            "allocations_output_file": self.allocations,
         }
         return Options(**{**given, **others})
 

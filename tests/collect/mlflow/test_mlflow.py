@@ -113,7 +113,9 @@ def test_a_run_is_a_job_with_what_its_tags_say(server: MlflowServer) -> None:
         "trainfare.team": "vision",
         "trainfare.gpus": "0.5",
     }
-    events = Polls(server, fields={"cluster": "c1"}, job_id_prefix="ml/").at(60, run("r1", 0, 30, tags=tags))
+    events = Polls(server, price_fields={"cluster": "c1"}, job_id_prefix="ml/").at(
+        60, run("r1", 0, 30, tags=tags)
+    )
     assert short(events) == [("started", 1, 0), ("completed", 1, 30)]
     started = dict(events[0].value)
     assert started == started | {

@@ -87,7 +87,7 @@ def test_what_an_allocation_says_counts_more_than_processes(tmp_path: Path) -> N
         GPU_QUERY[0]: gpus(0),
         PROCESS_QUERY[0]: "GPU-7a000000-0000-0000-0000-000000000000, 17\n",
     }
-    found = polled(answers, slurm_processes=True, allocations=NvidiaSmiWorld(tmp_path).allocations)
+    found = polled(answers, slurm_processes=True, allocations_file=NvidiaSmiWorld(tmp_path).allocations)
     assert [event.value.get("job_id") for event in found.events] == ["train-a", "train-b", None]
 
 

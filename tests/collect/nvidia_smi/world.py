@@ -52,7 +52,7 @@ class NvidiaSmiWorld:
     def options(self, **others: Any) -> Options:
         """Return options for the program that stands for nvidia-smi."""
         fake = [sys.executable, "-I", "-S", str(Path(__file__).with_name("fake.py")), str(self._answers)]
-        given = {"command": fake, "node": "n1", "allocations": self.allocations, "timeout_s": 60}
+        given = {"command": fake, "node": "n1", "allocations_file": self.allocations, "timeout_s": 60}
         return Options(**{**given, **others})
 
     def collector(self) -> Collector:

@@ -232,7 +232,7 @@ def test_what_ray_says_late_is_told_from_then_on(dashboard: Dashboard) -> None:
     polls.at(30, answers([job("j1", 0)], head))
     events = polls.at(45, answers([job("j1", 0)], [*head, actor(15, gpus=2)]))
     assert short(events) == [("scaled", 20.001, 3)]
-    assert polls.skipped == ["job j1: Ray showed late which GPUs it held; see settle_s"]
+    assert polls.skipped == ["job j1: Ray showed late which GPUs it held; see dashboard_delay_s"]
     assert not polls.at(60, answers([job("j1", 0)], [*head, actor(15, gpus=2)]))
 
 
@@ -340,7 +340,7 @@ def test_a_job_that_ray_has_forgotten_ends_where_it_was_last_listed(dashboard: D
 
 
 def test_nodes_come_and_go_at_rays_times(dashboard: Dashboard) -> None:
-    polls = Polls(dashboard, include_nodes=True, fields={"cluster": "ray-a"})
+    polls = Polls(dashboard, include_nodes=True, price_fields={"cluster": "ray-a"})
     nodes = [node("n1", A, -3600), node("n2", B, 5, gpus=0.5), node("n3", "c" * 56, 0, gpus=0)]
     first = polls.at(30, answers([], nodes=nodes))
     assert short(first) == [("provisioned", -3600, 4), ("provisioned", 5, 0.5)]
@@ -413,7 +413,7 @@ def test_a_position_of_something_else_is_refused(dashboard: Dashboard) -> None:
     [
         ({"url": "ftp://x"}, "expected an address"),
         ({"url": "http://ada:pw@x:8265"}, "without a user"),
-        ({"fields": {"colour": "red"}}, "no price field"),
+        ({"price_fields": {"colour": "red"}}, "no price field"),
         ({"metadata": {"colour": "red"}}, "none of owner"),
         ({"gpu_scope": "all"}, "cluster"),
     ],

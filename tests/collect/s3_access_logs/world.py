@@ -29,8 +29,8 @@ def options(directory: Path, files: list[str], **others: Any) -> Options:
     table = {
         "files": files,
         "rules": rules,
-        "allocations": held,
-        "nodes": {"10.0.1.5": "gpu-01"},
+        "allocations_file": held,
+        "node_aliases": {"10.0.1.5": "gpu-01"},
         "buckets": {"training-data": {"storage_class": "standard", "region": "us-west-1"}},
     }
     return Options.model_validate({**table, **others})

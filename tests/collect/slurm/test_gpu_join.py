@@ -62,7 +62,7 @@ def test_by_default_the_task_of_an_array_has_squeues_id_on_both_sides(world: Slu
     task = running_task(world)
     assert "_" in task.allocation.job_id
     sample = sampled(
-        task.allocation.node, task.allocation.gpus[0], task.raw_id, allocations=world.allocations
+        task.allocation.node, task.allocation.gpus[0], task.raw_id, allocations_file=world.allocations
     )
     assert (sample["job_id"], sample["attempt"]) == (
         task.started.value["job_id"],
@@ -78,8 +78,8 @@ def test_by_the_label_it_has_slurms_own_number_on_both_sides(world: SlurmWorld) 
 
 def test_a_gpu_that_slurm_gave_nobody_is_not_named_by_a_label_that_was_left_behind(world: SlurmWorld) -> None:
     task = running_task(world)
-    assert "job_id" not in sampled(task.allocation.node, "7", task.raw_id, allocations=world.allocations)
+    assert "job_id" not in sampled(task.allocation.node, "7", task.raw_id, allocations_file=world.allocations)
     named = sampled(
-        task.allocation.node, "7", task.raw_id, allocations=world.allocations, job_id_label="hpc_job"
+        task.allocation.node, "7", task.raw_id, allocations_file=world.allocations, job_id_label="hpc_job"
     )
     assert named["job_id"] == task.raw_id

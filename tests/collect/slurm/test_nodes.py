@@ -17,7 +17,7 @@ from tests.collect.world import Log
 from tests.harness import meter
 from tests.oracle.model import Line
 
-OPTIONS: Final = Options(gpu_types={"h100": "H100"}, fields={"cluster": "quick"})
+OPTIONS: Final = Options(gpu_types={"h100": "H100"}, price_fields={"cluster": "quick"})
 T0_S: Final = 1_795_622_400
 
 

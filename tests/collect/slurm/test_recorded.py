@@ -169,7 +169,7 @@ def test_attempts_end_as_slurm_says(version: str, tmp_path: Path) -> None:
 
 def test_names_become_owner_team_and_experiment(tmp_path: Path) -> None:
     world = SlurmWorld(tmp_path, "22.05", every=1)
-    log = collect(world, range(world.states), teams={"nlp": "language"}, fields={"region": "eu"})
+    log = collect(world, range(world.states), teams={"nlp": "language"}, price_fields={"region": "eu"})
     tables, ids = tables_of(log, world), ids_by_name("22.05")
     ok, sweep = tables.jobs[ids["ok"]], tables.jobs[ids["sweep"]]
     assert (ok.owner, ok.team, ok.experiment, sweep.team) == ("root", "vision", "ok", "language")

@@ -136,7 +136,8 @@ def test_jobs_without_gpus_are_left_out_unless_asked_for() -> None:
 
 def test_fields_of_a_partition_are_those_of_its_jobs() -> None:
     options = Options(
-        fields={"region": "eu", "purchase": "on_prem"}, partitions={"batch": {"purchase": "spot"}}
+        price_fields={"region": "eu", "purchase": "on_prem"},
+        partition_price_fields={"batch": {"purchase": "spot"}},
     )
     started = told(running(), options=options)["started"]
     assert (started["region"], started["purchase"]) == ("eu", "spot")

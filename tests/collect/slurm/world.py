@@ -54,7 +54,7 @@ class SlurmWorld:
             "sacct_command": [*fake, "sacct"],
             "nodes_command": [*fake, "nodes"],
             "gpu_types": {"h100": "H100"},
-            "write_allocations": self.allocations,
+            "allocations_output_file": self.allocations,
         }
         return Options(**{**given, **others})
 

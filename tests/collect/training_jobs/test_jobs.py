@@ -224,7 +224,7 @@ def test_gpus_of_instances(name: str, gpus: InstanceGpus | None) -> None:
         {"files": ["a"], "instance_gpus": {"x": "8"}},
         {"files": ["a"], "instance_gpus": {"x": "0xH100"}},
         {"files": ["a"], "tags": {"who": "owner"}},
-        {"files": ["a"], "fields": {"colour": "red"}},
+        {"files": ["a"], "price_fields": {"colour": "red"}},
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ class Beside(Live):
 
     async def _latencies(
         self, worker: Member, send: Send, arrivals: Arrivals
-    ) -> tuple[Spread, Spread, dict[str, float]]:
+    ) -> tuple[Spread, Spread, dict[str, float], dict[str, float]]:
         backfill = None if self.options.file is None else asyncio.create_task(self._backfill())
         found = await super()._latencies(worker, send, arrivals)
         self.summary["outlasted_latencies"] = backfill is not None and not backfill.done()

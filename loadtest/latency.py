@@ -103,7 +103,7 @@ class Live:
                 busy = await cpu_percent(worker.cpu_s, options.cpu)
                 per_s = (drive.sent - sent) / (time.monotonic() - began_s)
                 loads.append(os.getloadavg()[0])
-                rows, alerts, lag = await self._latencies(worker, send, arrivals)
+                rows, alerts, lag, lag_s = await self._latencies(worker, send, arrivals)
             loads.append(os.getloadavg()[0])
             memory_mib, live = worker.rss_mib() or 0.0, load.live
             await asyncio.to_thread(drive.end)
@@ -128,6 +128,7 @@ class Live:
             "produced_to_readable": rows._asdict(),
             "judged_to_received": alerts._asdict(),
             "lag_records": lag,  # not committed yet: commits follow each checkpoint
+            "lag_s": lag_s,  # age of the oldest record that is not metered, by the worker's own metric
             "messages_repeated": receiver.repeated,
             "worker_cpu_percent": {"idle": idle, "busy": busy},
             "worker_memory_mib": round(memory_mib),
@@ -169,7 +170,7 @@ class Live:
 
     async def _latencies(
         self, worker: Member, send: Send, arrivals: Arrivals
-    ) -> tuple[Spread, Spread, dict[str, float]]:
+    ) -> tuple[Spread, Spread, dict[str, float], dict[str, float]]:
         options, probes = self.options, Probes()
         offsets = Offsets(self.settings.kafka)
         api = self._api(worker)
@@ -183,6 +184,7 @@ class Live:
                 readable(api, send, probes, options.seconds, options.probes),
                 alerts,
                 lagging(offsets.behind, options.seconds),
+                lagging(worker.lag_s, options.seconds),
             )
         finally:
             offsets.close()
@@ -242,7 +244,8 @@ def report(figures: Mapping[str, Any]) -> str:
     lines.append(
         f"worker: {cpu['idle']:.1f} % of a core idle, {cpu['busy']:.1f} % under load, before the probes; "
         f"{figures['worker_memory_mib']:,} MiB; not committed yet: {figures['lag_records']['median']:,.0f} records, "
-        f"{figures['lag_records']['max']:,} at most"
+        f"{figures['lag_records']['max']:,} at most; oldest not metered: {figures['lag_s']['median']:.1f} s, "
+        f"{figures['lag_s']['max']:.1f} at most"
     )
     for name, part in figures["parts"].items():
         if part["count"]:

@@ -132,12 +132,12 @@ async def arrived(arrivals: Arrivals, patience_s: float) -> Spread:
 
 
 async def lagging(
-    behind: Callable[[], int],
+    behind: Callable[[], float],
     for_s: float,
     every_s: float = 1.0,
     now_s: Callable[[], float] = time.monotonic,
 ) -> dict[str, float]:
-    """Look now and then how many records are in the log and not committed; returns median and most."""
+    """Look now and then how far a worker is behind; returns median and most."""
     found = []
     until_s = now_s() + for_s
     while now_s() < until_s:

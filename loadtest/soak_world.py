@@ -26,6 +26,7 @@ MIB = 2**20
 _ANSWER_S = 5.0
 _STOP_S = 45.0
 _LATE_S = 600  # the default of meter.late_horizon_ms
+_LAG = "trainfare_lag_seconds{"
 _CANARY = "trainfare_canary_"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -150,6 +151,12 @@ class Member:
         """The seconds of a core that all its threads have used."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+    def lag_s(self) -> float:
+        """The age of the oldest record that it has not metered, as it says itself; 0 if it does not answer."""
+        answer = self._get("/metrics")
+        lines = [] if answer is None else answer[1].decode().splitlines()
+        return max((float(line.split()[-1]) for line in lines if line.startswith(_LAG)), default=0.0)
 
     def look(self) -> Look:
         """Ask it everything."""

@@ -88,12 +88,13 @@ def test_figures_of_a_run_in_which_nothing_came_can_be_read() -> None:
         "machine": machine(), "load_average": [0.1], "events_per_s": 1000, "jobs": 10, "gpus": 80, "seconds": 5,
         "produced_to_readable": nothing, "judged_to_received": nothing, "worker_memory_mib": 1,
         "worker_cpu_percent": {"idle": 1.0, "busy": 2.0}, "late_slices": 3, "latest_slice_ms": 200.0, "usd": "1",
-        "lag_records": {"median": 1, "max": 2},
+        "lag_records": {"median": 1, "max": 2}, "lag_s": {"median": 0.1, "max": 0.25},
         "parts": {"fold": {"count": 0}, "tick": {"count": 1, "median_ms": 1.0, "p99_ms": 1.0, "max_ms": 1.0}},
     }  # fmt: skip
     said = latency.report(figures)
     assert "     0/5" in said
     assert "was late 3 times" in said
+    assert "oldest not metered: 0.1 s, 0.2 at most" in said
     assert "fold" not in said
 
 

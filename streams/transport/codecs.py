@@ -7,7 +7,6 @@ aiokafka's (cramjam), zlib and zstandard. It must not know where the bytes come 
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,6 +14,8 @@ import numpy as np
 import zstandard
 from aiokafka import codec as of_aiokafka
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+
+from streams.gzip_members import TooLargeError, unpacked
 
 #: Limit of the records of one batch: brokers accept batches of 1 MiB by default, compressed.
 MOST_BYTES: Final = 64 * 2**20
@@ -24,13 +25,8 @@ _LZ4_RATIO: Final = 255
 _XERIAL_HEADER: Final = 16
 #: Limit of the window of a zstd frame, as in its own library.
 _WINDOW_BYTES: Final = 2**27
-_GZIP: Final = 31  # zlib's `wbits` for gzip
 
 _cramjam: Final[Any] = of_aiokafka.cramjam
-
-
-class TooLargeError(Exception):
-    """A batch exceeds the limit."""
 
 
 def decode(codec: int, piece: bytes, most_bytes: int = MOST_BYTES) -> bytes:
@@ -50,21 +46,6 @@ def decode(codec: int, piece: bytes, most_bytes: int = MOST_BYTES) -> bytes:
         raise
     except Exception as fault:  # each library has its own errors
         raise CorruptRecordException(f"a batch cannot be decompressed: {fault}") from fault
-
-
-def _gzip(piece: bytes, most_bytes: int) -> bytes:
-    found: list[bytes] = []
-    left, room = piece, most_bytes
-    while left:
-        member = zlib.decompressobj(_GZIP)
-        found.append(member.decompress(left, room + 1))
-        room -= len(found[-1])
-        if room < 0:
-            raise TooLargeError
-        if not member.eof:
-            raise EOFError("its end is missing")
-        left = member.unused_data
-    return b"".join(found)
 
 
 def _snappy(piece: bytes, most_bytes: int) -> bytes:
@@ -114,4 +95,4 @@ def _zstd(piece: bytes, most_bytes: int) -> bytes:
     return b"".join(found)
 
 
-_DECODERS: Final[dict[int, Callable[[bytes, int], bytes]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_DECODERS: Final[dict[int, Callable[[bytes, int], bytes]]] = {1: unpacked, 2: _snappy, 3: _lz4, 4: _zstd}

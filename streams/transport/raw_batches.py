@@ -34,6 +34,7 @@ from streams.engine.kernels.framing import (
 )
 from streams.engine.raw_records import UNREAD, RawRecords
 from streams.fallbacks import CHECKSUM
+from streams.gzip_members import TooLargeError
 from streams.transport import codecs
 from streams.transport.decompressed import DecompressedBytes
 
@@ -171,7 +172,7 @@ def _piece(data: U8, batch: Any) -> bytes | None:
     piece = data[batch["records_at"] : batch["records_end"]].tobytes()
     try:
         return codecs.decode(codec, piece) if codec else piece
-    except codecs.TooLargeError:
+    except TooLargeError:
         return None
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from schemas.escaping import visible
 from sinks.errors import LogFull, SinkBusy
 from streams.engine.settings import FUTURE_MS
 from streams.keys import OutgoingRecord
+from streams.threads import Threads
 from streams.web.connection_rate import ArrivalRate
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
@@ -27,10 +29,13 @@ from streams.web.ingest_body import (
     events_of,
     records_of,
 )
+from streams.web.packed_body import is_packed, unpacked_body
 from streams.web.record_log import RecordLog
 from streams.web.scopes import Caller
 
 BODY_MAX_BYTES: Final = 4 * 2**20
+#: For work on whole bodies, beside the loop, which others wait for. Threads of its own: those of the loop are few.
+BODY_THREADS: Final = Threads("bodies")
 #: Requests of one token and address: so many at once, and so many a second after that.
 BURST: Final = 400
 PER_S: Final = 200
@@ -71,6 +76,8 @@ class IngestEndpoint:
         self._now_ms = now_ms
         self._rate = ArrivalRate(BURST, PER_S)
         self._in_flight_bytes = 0
+        #: One body at a time may become as large as one may be.
+        self._unpacking = asyncio.Lock()
         #: events by `accepted` or the reason of their refusal
         self.outcomes: Counter[str] = Counter() if outcomes is None else outcomes
 
@@ -107,13 +114,30 @@ class IngestEndpoint:
         size = request.content_length if request.content_length is not None else BODY_MAX_BYTES
         if size > BODY_MAX_BYTES:
             raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes; send fewer events at once")
-        if self._in_flight_bytes + size > IN_FLIGHT_MAX_BYTES:
+        with self._room(size):
+            body = await _body(request)
+            if not is_packed(request.headers):
+                return await self._write(self._log, await judge(body))
+            async with self._unpacking:
+                with self._room(BODY_MAX_BYTES):
+                    body = await BODY_THREADS.run(unpacked_body, body, BODY_MAX_BYTES)
+            with self._room(len(body)):
+                return await self._write(self._log, await judge(body))
+
+    @contextmanager
+    def _room(self, size_bytes: int) -> Iterator[None]:
+        """Hold bytes of those that all requests have.
+
+        Raises:
+            ApiError: They are held by others.
+        """
+        if self._in_flight_bytes + size_bytes > IN_FLIGHT_MAX_BYTES:
             raise ApiError(503, "too many events wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
-        self._in_flight_bytes += size
+        self._in_flight_bytes += size_bytes
         try:
-            return await self._write(self._log, await judge(await _body(request)))
+            yield
         finally:
-            self._in_flight_bytes -= size
+            self._in_flight_bytes -= size_bytes
 
     async def judged(
         self, events: list[msgspec.Raw], topic: str, content_type: str, headers: Mapping[str, str]

@@ -19,6 +19,7 @@ from aiohttp.typedefs import Middleware
 from sinks.errors import SinkError
 from streams.web.errors import ApiError, answer, of_http, of_store
 from streams.web.http_protocol import HEADER_MAX_BYTES
+from streams.web.packed_body import check_encoding
 from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, RequestGuard, is_data
 
@@ -80,8 +81,7 @@ async def _answered(
             request[CALLER] = guard.caller(
                 scope, request.remote or "", request.headers, lambda: request.cookies
             )
-        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise ApiError(415, "send the body as it is, without a Content-Encoding")
+        check_encoding("" if resource is None else resource.canonical, request.headers)
         return await handler(request)
     except ApiError as fault:
         if fault.delay_s:

@@ -10,7 +10,8 @@ import pytest
 from aiokafka import codec
 from aiokafka.errors import CorruptRecordException
 
-from streams.transport.codecs import TooLargeError, decode
+from streams.gzip_members import TooLargeError
+from streams.transport.codecs import decode
 
 ENCODERS: dict[int, Callable[[bytes], bytes]] = {
     1: codec.gzip_encode,

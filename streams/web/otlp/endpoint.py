@@ -13,11 +13,10 @@ import msgspec
 from aiohttp import web
 
 from schemas.escaping import visible
-from streams.threads import Threads
 from streams.topics import Topic
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
-from streams.web.ingest import IngestEndpoint, JudgedEvents
+from streams.web.ingest import BODY_THREADS, IngestEndpoint, JudgedEvents
 from streams.web.ingest_body import EVENTS_MAX, PLAIN, RefusedEvent
 from streams.web.otlp import json_form, protobuf_form
 from streams.web.otlp.job_events import events_of_points, events_of_spans
@@ -25,8 +24,6 @@ from streams.web.otlp.telemetry import Point, TelemetryError, TraceSpan
 from streams.web.scopes import Caller
 
 PROTOBUF: Final = "application/x-protobuf"
-#: Of its own: those of the loop are few.
-_THREADS: Final = Threads("telemetry")
 _NO_HEADERS: Final[dict[str, str]] = {}
 _MESSAGE_BYTES: Final = 1_000
 
@@ -78,8 +75,7 @@ class OtlpEndpoint:
 
         async def judge(body: bytes) -> JudgedEvents:
             try:
-                # Beside the loop, which others wait for: a body of 4 MiB takes a while.
-                events = await _THREADS.run(read, body)
+                events = await BODY_THREADS.run(read, body)
             except TelemetryError as fault:
                 raise ApiError(400, visible(str(fault)[:500])) from None
             judged = await self._ingest.judged(events, Topic.JOBS, PLAIN, _NO_HEADERS)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import orjson
 
 from schemas.decode import decode
 from schemas.invalid import Invalid
-from streams.collect.collector import CollectedEvent, Collector
+from streams.collect.collector import CollectedEvent, Collector, Position
 from streams.errors import TrainfareError
 from tests.harness import meter
 from tests.oracle.model import Line, Tables
@@ -63,6 +63,10 @@ class Log:
             for event in self.events
         }
 
+    def of(self, job_id: str) -> list[dict[str, Any]]:
+        """The events of a job."""
+        return [dict(value) for _, value in self.events if value["job_id"] == job_id]
+
     def refused(self) -> list[Invalid]:
         """What the meter would refuse of the events."""
         found = (decode(topic, orjson.dumps(value), (), 2**53) for topic, value in self.events)
@@ -71,3 +75,15 @@ class Log:
     def tables(self, as_of_ms: int) -> Tables:
         """What the meter makes of the log, by the engine itself."""
         return meter([Line(topic, dict(value)) for topic, value in self.events], as_of_ms=as_of_ms)
+
+
+def watched(world: World, collector: Collector, states: Iterable[int], may_skip: str = "") -> Log:
+    """The events of a collector that looks at these states; what it leaves out must say `may_skip`, if that is given."""
+    log = Log()
+    position: Position | None = None
+    for state in states:
+        for batch in collector.poll(position, world.turn(state)):
+            log.publish(batch.events)
+            position = batch.position
+            assert [fault for fault in batch.skipped if not may_skip or may_skip not in fault] == []
+    return log

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import os
 import subprocess
 import tempfile
@@ -20,9 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
+from tests.collect.recordings import EVIL, write_looks
 from tests.kafka.broker import _free_ports
 
-EVIL: Final = "a\x1b[31m\u202e'\"; $(true)"
 _PATIENCE_S: Final = 300.0
 _API: Final = "/api/2.0/mlflow"
 #: Runs of all kinds; before each look it waits for a line.
@@ -173,8 +172,7 @@ def main() -> None:
                     steps.flush()
         time.sleep(2)
         looks.append(api.look())
-    lines = b"".join(json.dumps(look, separators=(",", ":")).encode() + b"\n" for look in looks)
-    given.file.write_bytes(lzma.compress(lines))
+    write_looks(given.file, looks)
 
 
 if __name__ == "__main__":

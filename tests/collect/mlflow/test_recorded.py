@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from streams.collect.collector import Position
-from tests.collect.mlflow.record import EVIL
 from tests.collect.mlflow.world import MlflowWorld, recorded
-from tests.collect.world import Log
+from tests.collect.recordings import EVIL
+from tests.collect.world import Log, watched
 
 
 @pytest.fixture
@@ -24,23 +23,12 @@ def world(tmp_path: Path) -> Iterator[MlflowWorld]:
 @pytest.fixture
 def log(world: MlflowWorld) -> Log:
     """The events of a collector that sees all states."""
-    collector, found = world.collector(), Log()
-    position: Position | None = None
-    for state in range(world.states):
-        for batch in collector.poll(position, world.turn(state)):
-            found.publish(batch.events)
-            position = batch.position
-            assert not batch.skipped
-    return found
+    return watched(world, world.collector(), range(world.states))
 
 
 def ids() -> dict[str, str]:
     """Name of a run -> its id."""
     return {run["info"]["run_name"]: run["info"]["run_id"] for run in recorded()[-1]["runs"]["runs"]}
-
-
-def of(log: Log, job_id: str) -> list[dict[str, Any]]:
-    return [dict(value) for _, value in log.events if value["job_id"] == job_id]
 
 
 def info(state: int, run_id: str) -> dict[str, Any]:
@@ -52,7 +40,7 @@ def info(state: int, run_id: str) -> dict[str, Any]:
 
 def test_a_run_is_paid_from_its_start_to_its_end_and_again_from_its_resume(log: Log) -> None:
     first = ids()["first"]
-    life = [each for each in of(log, first) if each["type"] not in {"heartbeat", "updated"}]
+    life = [each for each in log.of(first) if each["type"] not in {"heartbeat", "updated"}]
     assert [(each["type"], each["attempt"]) for each in life] == [
         ("started", 1),
         ("completed", 1),
@@ -78,13 +66,13 @@ def _status(state: int, run_id: str) -> str:
 
 
 def test_metrics_are_quality_and_progress_of_the_run_or_of_its_job(log: Log) -> None:
-    beats = [each for each in of(log, ids()["first"]) if "progress" in each]
+    beats = [each for each in log.of(ids()["first"]) if "progress" in each]
     assert [(each["quality"], each["progress"]) for each in beats] == [
         ({"loss": 1.0}, {"epoch": 0.0, "step": 10}),
         ({"loss": 0.5}, {"epoch": 1.0, "step": 20}),
         ({"loss": 0.3}, {"epoch": 1.0, "step": 30}),
     ]
-    attached = of(log, "17_3")
+    attached = log.of("17_3")
     assert [(each["type"], each["attempt"], each["quality"]) for each in attached] == [
         ("heartbeat", 2, {"accuracy": 0.75})
     ]
@@ -95,7 +83,7 @@ def test_metrics_are_quality_and_progress_of_the_run_or_of_its_job(log: Log) -> 
 def test_failed_killed_and_deleted_runs(log: Log) -> None:
     ends = {
         name: [
-            each["type"] for each in of(log, run_id) if each["type"] in {"failed", "cancelled", "completed"}
+            each["type"] for each in log.of(run_id) if each["type"] in {"failed", "cancelled", "completed"}
         ]
         for name, run_id in ids().items()
     }
@@ -106,8 +94,8 @@ def test_failed_killed_and_deleted_runs(log: Log) -> None:
         "parent": ["cancelled"],
         "child": ["cancelled"],
     }
-    child = of(log, ids()["child"])[0]
+    child = log.of(ids()["child"])[0]
     assert child["labels"]["mlflow_parent"] == ids()["parent"]
     assert child["experiment"] == "other"
-    assert of(log, ids()[EVIL])[0]["owner"] == "grace"
-    assert 4 in {each.get("gpu_count") for each in of(log, ids()["parent"])}
+    assert log.of(ids()[EVIL])[0]["owner"] == "grace"
+    assert 4 in {each.get("gpu_count") for each in log.of(ids()["parent"])}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
-import lzma
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +12,7 @@ from streams.collect.collector import Collector
 from streams.collect.mlflow.collector import open_collector
 from streams.collect.mlflow.options import Options
 from tests.collect.mlflow.server import MlflowServer
+from tests.collect.recordings import looks_in
 
 _HERE: Final = Path(__file__).parent
 VERSION: Final = "3.17.2"
@@ -22,8 +21,7 @@ VERSION: Final = "3.17.2"
 @cache
 def recorded() -> Sequence[dict[str, Any]]:
     """Return the looks at a server."""
-    with lzma.open(_HERE / f"{VERSION}.jsonl.xz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    return looks_in(_HERE / f"{VERSION}.jsonl.xz")
 
 
 class MlflowWorld:

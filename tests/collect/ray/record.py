@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import os
 import signal
 import subprocess
@@ -23,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from streams.collect.ray.api import PATHS
+from tests.collect.recordings import EVIL, write_looks
 from tests.kafka.broker import _free_ports
 
-EVIL: Final = "a\x1b[31m\u202e'\"; $(true)"
 _PATIENCE_S: Final = 600.0
 #: A group of two GPUs; an actor in it, another one outside that dies and comes back, and a task; all go one by one.
 _GROUPS: Final = """
@@ -247,8 +246,7 @@ def main() -> None:
                     return subprocess.Popen([str(python), "-c", script], env=environment)
 
                 scenario(cluster, recorder, driver, second.terminate)
-    lines = b"".join(json.dumps(look, separators=(",", ":")).encode() + b"\n" for look in recorder.looks)
-    given.file.write_bytes(lzma.compress(lines))
+    write_looks(given.file, recorder.looks)
 
 
 def _until_ready(cluster: Cluster) -> None:

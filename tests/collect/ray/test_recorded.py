@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from streams.collect.collector import Position
 from streams.collect.ray.api import ACTORS, GROUPS, JOBS, NODES, TASKS
-from tests.collect.ray.record import EVIL
 from tests.collect.ray.world import RayWorld, recorded
-from tests.collect.world import Log
+from tests.collect.recordings import EVIL
+from tests.collect.world import Log, watched
 from tests.harness import meter
 from tests.oracle.model import Line, Tables
 
@@ -41,15 +40,8 @@ def world(tmp_path: Path) -> Iterator[RayWorld]:
 
 def collect(world: RayWorld, states: Iterable[int]) -> Log:
     """The events of one collector that looks at these states."""
-    collector, log = world.collector(), Log()
-    position: Position | None = None
-    for state in states:
-        for batch in collector.poll(position, world.turn(state)):
-            log.publish(batch.events)
-            position = batch.position
-            # The machine of the recording was so busy that its dashboard was up to 17 s behind.
-            assert [fault for fault in batch.skipped if "see dashboard_delay_s" not in fault] == []
-    return log
+    # The machine of the recording was so busy that its dashboard was up to 17 s behind.
+    return watched(world, world.collector(), states, may_skip="see dashboard_delay_s")
 
 
 def tables_of(log: Log, world: RayWorld) -> Tables:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, Final
 from streams.collect.collector import Collector
 from streams.collect.ray.collector import open_collector
 from streams.collect.ray.options import Options
+from tests.collect.recordings import looks_in
 
 _HERE: Final = Path(__file__).parent
 VERSION: Final = "2.60.0"
@@ -22,8 +22,7 @@ VERSION: Final = "2.60.0"
 @cache
 def recorded() -> Sequence[dict[str, Any]]:
     """Return the looks at a cluster."""
-    with lzma.open(_HERE / f"{VERSION}.jsonl.xz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    return looks_in(_HERE / f"{VERSION}.jsonl.xz")
 
 
 class Dashboard:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-EVIL: Final = "a\x1b[31m\u202e'\"; $(true)"
+from tests.collect.recordings import EVIL, write_looks
+
 _PATIENCE_S: Final = 200.0
 
 
@@ -153,8 +153,7 @@ def main() -> None:
     cluster = Cluster(given.prefix.split(), given.form)
     recorder = Recorder(cluster)
     scenario(cluster, recorder)
-    lines = b"".join(json.dumps(look, separators=(",", ":")).encode() + b"\n" for look in recorder.looks)
-    given.file.write_bytes(lzma.compress(lines))
+    write_looks(given.file, recorder.looks)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from streams.collect.collector import Position, SourceUnavailableError
 from streams.collect.command import answer_of
 from streams.collect.slurm.collector import SlurmCollector, open_collector
 from streams.collect.slurm.events import END_TYPES
-from tests.collect.slurm.record import EVIL
+from tests.collect.recordings import EVIL
 from tests.collect.slurm.world import VERSIONS, SlurmWorld, recorded
-from tests.collect.world import Log
+from tests.collect.world import Log, watched
 from tests.harness import meter
 from tests.oracle.model import Line, Tables
 
@@ -41,13 +41,7 @@ PRICE: Final = Line(
 
 def collect(world: SlurmWorld, states: Iterable[int], **options: Any) -> Log:
     """The events of one collector that looks at these states."""
-    collector, log, position = open_collector(world.options(**options)), Log(), None
-    for state in states:
-        for batch in collector.poll(position, world.turn(state)):
-            log.publish(batch.events)
-            position = batch.position
-            assert not batch.skipped
-    return log
+    return watched(world, open_collector(world.options(**options)), states)
 
 
 def tables_of(log: Log, world: SlurmWorld) -> Tables:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import lzma
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, Final
 from streams.collect.collector import Collector
 from streams.collect.slurm.collector import open_collector
 from streams.collect.slurm.options import Options
+from tests.collect.recordings import looks_in
 
 _HERE: Final = Path(__file__).parent
 VERSIONS: Final = ("22.05", "24.11", "24.11-v0.0.40")
@@ -22,15 +22,14 @@ VERSIONS: Final = ("22.05", "24.11", "24.11-v0.0.40")
 @cache
 def recorded(version: str) -> Sequence[dict[str, Any]]:
     """Return the looks at a cluster of this version."""
-    with lzma.open(_HERE / f"{version}.jsonl.xz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    return looks_in(_HERE / f"{version}.jsonl.xz")
 
 
 @cache
 def recorded_nodes(version: str) -> Sequence[dict[str, Any]]:
     """Return what this version said of its nodes: idle; one drained; of 22.05 one down besides, and the other back."""
-    with lzma.open(_HERE / "nodes.jsonl.xz", "rt", encoding="utf-8") as lines:
-        return [each["answer"] for each in map(json.loads, lines) if each["version"] == version[:5]]
+    looks = looks_in(_HERE / "nodes.jsonl.xz")
+    return [each["answer"] for each in looks if each["version"] == version[:5]]
 
 
 class SlurmWorld:

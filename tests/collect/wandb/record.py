@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
-import lzma
 import os
 import subprocess
 import tempfile
@@ -17,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-EVIL: Final = "a\x1b[31m\u202e'\"; $(true)"
+from tests.collect.recordings import EVIL, write_looks
+
 #: Runs of all kinds; before each look it waits for a line.
 _TRAINING: Final = """
 import os, signal, time, wandb
@@ -91,8 +90,7 @@ def main() -> None:
                     process.stdin.flush()
         time.sleep(3)
         looks.append(_look(folder))
-    lines = b"".join(json.dumps(look, separators=(",", ":")).encode() + b"\n" for look in looks)
-    given.file.write_bytes(lzma.compress(lines))
+    write_looks(given.file, looks)
 
 
 if __name__ == "__main__":

@@ -5,20 +5,19 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from schemas.protobuf import ProtobufError, fields_of, signed
-from streams.collect.collector import EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import EventBatch, SourceUnavailableError
 from streams.collect.mlflow.records import TrackedRun
 from streams.collect.wandb.collector import open_collector
 from streams.collect.wandb.log_file import RunFileError, records_of
 from streams.collect.wandb.options import Options
 from streams.collect.wandb.records import run_of
-from tests.collect.wandb.record import EVIL
+from tests.collect.recordings import EVIL
 from tests.collect.wandb.world import WandbWorld, recorded
-from tests.collect.world import Log
+from tests.collect.world import Log, watched
 
 
 @pytest.fixture
@@ -31,14 +30,7 @@ def world(tmp_path: Path) -> Iterator[WandbWorld]:
 @pytest.fixture
 def log(world: WandbWorld) -> Log:
     """The events of a collector that sees all states."""
-    collector, found = world.collector(), Log()
-    position: Position | None = None
-    for state in range(world.states):
-        for batch in collector.poll(position, world.turn(state)):
-            found.publish(batch.events)
-            position = batch.position
-            assert not batch.skipped
-    return found
+    return watched(world, world.collector(), range(world.states))
 
 
 def content(word: str) -> bytes:
@@ -50,12 +42,8 @@ def read(data: bytes) -> TrackedRun | None:
     return run_of(records_of(data))
 
 
-def of(log: Log, job_id: str) -> list[dict[str, Any]]:
-    return [dict(value) for _, value in log.events if value["job_id"] == job_id]
-
-
 def test_each_folder_of_a_run_is_an_attempt_with_its_own_start_and_end(log: Log) -> None:
-    life = [each for each in of(log, "my-run-7") if each["type"] not in {"heartbeat", "updated"}]
+    life = [each for each in log.of("my-run-7") if each["type"] not in {"heartbeat", "updated"}]
     assert [(each["type"], each["attempt"]) for each in life] == [
         ("started", 1),
         ("failed", 1),
@@ -78,12 +66,12 @@ def test_each_folder_of_a_run_is_an_attempt_with_its_own_start_and_end(log: Log)
 
 
 def test_metrics_are_quality_and_progress(log: Log) -> None:
-    beats = [each for each in of(log, "my-run-7") if "progress" in each]
+    beats = [each for each in log.of("my-run-7") if "progress" in each]
     assert [(each["attempt"], each["quality"], each["progress"]) for each in beats] == [
         (1, {"loss": 0.5}, {"epoch": 1.0, "step": 20}),
         (2, {"loss": 0.3}, {"step": 30}),
     ]
-    (attached,) = of(log, "17_3")
+    (attached,) = log.of("17_3")
     assert (attached["type"], attached["attempt"], attached["quality"]) == (
         "updated",
         1,
@@ -93,7 +81,7 @@ def test_metrics_are_quality_and_progress(log: Log) -> None:
 
 def test_a_run_that_was_killed_is_still_open(log: Log) -> None:
     """W&B writes whole blocks of 32 KiB until the end: what the last one said is lost."""
-    killed = of(log, "killed")
+    killed = log.of("killed")
     assert [each["type"] for each in killed] == ["started", "heartbeat"]
     assert killed[0]["gpu_count"] == 0.5
     assert 0 < killed[1]["progress"]["step"] < 299

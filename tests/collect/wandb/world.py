@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
-import lzma
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any, Final
 from streams.collect.collector import Collector
 from streams.collect.wandb.collector import open_collector
 from streams.collect.wandb.options import Options
+from tests.collect.recordings import looks_in
 
 _HERE: Final = Path(__file__).parent
 VERSION: Final = "0.31.0"
@@ -21,8 +20,7 @@ VERSION: Final = "0.31.0"
 @cache
 def recorded() -> Sequence[dict[str, Any]]:
     """Return the looks at the folder."""
-    with lzma.open(_HERE / f"{VERSION}.jsonl.xz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    return looks_in(_HERE / f"{VERSION}.jsonl.xz")
 
 
 class WandbWorld:

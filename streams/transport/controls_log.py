@@ -16,7 +16,7 @@ from schemas.events import ControlEvent
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name
-from streams.transport.log_reader import ends_of, log_reader
+from streams.transport.log_reader import ends_of, log_reader, next_messages
 
 _AT_ONCE: Final = 1_000
 _ANSWER_S: Final = 10.0
@@ -37,7 +37,7 @@ def read_controls(kafka: KafkaSettings) -> list[ControlEvent]:
             low, end = ends_of(consumer, TopicPartition(name, 0), _ANSWER_S)
             consumer.assign([TopicPartition(name, 0, low)])
             while low < end:
-                messages = consumer.consume(_AT_ONCE, timeout=_ANSWER_S)
+                messages = next_messages(consumer, _AT_ONCE, _ANSWER_S)
                 if not messages:
                     raise TrainfareError(f"{name} at {kafka.bootstrap_servers} cannot be read: no answer")
                 for message in messages:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streams.config.settings import KafkaSettings
 from streams.transport.security import librdkafka_config
@@ -48,3 +48,12 @@ def ends_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> 
         else:
             return begin, end
     raise AssertionError("the last try returns or raises")
+
+
+def next_messages(consumer: Consumer, at_most: int, timeout_s: float) -> list[Message]:
+    """Return what has arrived, ends of partitions among it; empty if nothing does within the time. Blocks.
+
+    `Consumer.consume` with a time would wait until so many are there, also where the log ends before.
+    """
+    first = consumer.poll(timeout_s)
+    return [] if first is None else [first, *consumer.consume(at_most - 1, timeout=0)]

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.transport import log_reader
-from streams.transport.log_reader import ends_of
+from streams.transport.log_reader import ends_of, next_messages
 
 PLACE = TopicPartition("trainfare.controls", 0)
 
@@ -54,3 +54,25 @@ def test_another_fault_is_said_at_once() -> None:
     with pytest.raises(KafkaException):
         ends(consumer)
     assert consumer.asked == 1
+
+
+class Queue:
+    """A consumer with messages that have arrived, and no more to come."""
+
+    def __init__(self, arrived: list[str]) -> None:
+        self.arrived = arrived
+
+    def poll(self, timeout: float) -> str | None:
+        assert timeout == 5.0
+        return self.arrived.pop(0) if self.arrived else None
+
+    def consume(self, count: int, timeout: float) -> list[str]:
+        assert timeout == 0 or count <= len(self.arrived), "it would wait for messages that do not come"
+        found, self.arrived = self.arrived[:count], self.arrived[count:]
+        return found
+
+
+def test_what_has_arrived_is_returned_without_waiting_for_more() -> None:
+    consumer = cast("Consumer", Queue(["a", "b", "c"]))
+    found: list[Any] = [next_messages(consumer, 2, 5.0) for _ in range(3)]
+    assert found == [["a", "b"], ["c"], []]

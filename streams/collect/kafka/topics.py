@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streams.collect.collector import SourceUnavailableError
 from streams.config.settings import KafkaSettings
-from streams.transport.log_reader import ends_of, log_reader
+from streams.transport.log_reader import ends_of, log_reader, next_messages
 
 _ANSWER_S: Final = 10.0
 _RECORDS_AT_ONCE: Final = 500
@@ -108,7 +108,7 @@ class KafkaTopics:
             consumer.assign([TopicPartition(*place, parts[place].begin) for place in left])
             tries = _TRIES
             while left:
-                messages = consumer.consume(_RECORDS_AT_ONCE, timeout=1.0)
+                messages = next_messages(consumer, _RECORDS_AT_ONCE, 1.0)
                 tries = _TRIES if messages else tries - 1
                 if not tries:
                     raise self._away("no record comes")

@@ -17,7 +17,7 @@ from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name
-from streams.transport.log_reader import log_reader
+from streams.transport.log_reader import log_reader, next_messages
 
 _TIMEOUT_S: Final = 10.0
 _AT_ONCE: Final = 5_000
@@ -114,7 +114,7 @@ class Relog:
         )
         silent = 0
         while unread:
-            messages = self._consumer.consume(_AT_ONCE, timeout=1.0)
+            messages = next_messages(self._consumer, _AT_ONCE, 1.0)
             silent = 0 if messages else silent + 1
             if silent > _PATIENCE:
                 raise TrainfareError(

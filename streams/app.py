@@ -104,7 +104,7 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
         late_horizon_ms=meter.late_horizon_ms,
         dedupe_horizon_ms=meter.dedupe_horizon_ms,
         run_start_ms=run_start_ms,
-        idle_gpus_max=meter.idle_gpus_max,
+        max_idle_gpus=meter.max_idle_gpus,
         # The bad lines of a file are limited by the file; a log has no end.
         dead_letters_per_minute=meter.dead_letters_per_minute if run_start_ms is None else None,
     )
@@ -236,7 +236,7 @@ class Worker:
             as_of_ms=self._clock.accrue_until_ms if meter.as_of_ms is None else (lambda: meter.as_of_ms or 0),
             now_ms=self._clock.monotonic_ms,
             checkpoint_interval_ms=meter.checkpoint_interval_ms,
-            backlog_max_bytes=meter.backlog_max_bytes,
+            max_backlog_bytes=meter.max_backlog_bytes,
             log_time=self._clock,
             look_between_ticks=True,
             alerts_at_once=True,

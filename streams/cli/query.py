@@ -41,7 +41,9 @@ def _answer(query: str, settings: Settings) -> QueryResult:
     from sinks.query import QueryLimits, QueryProcess
     from sinks.target import query_source
 
-    limits = QueryLimits(time_ms=settings.query.time_max_ms, memory_bytes=settings.query.memory_max_bytes)
+    limits = QueryLimits(
+        time_ms=settings.query.max_execution_time_ms, memory_bytes=settings.query.max_memory_bytes
+    )
     process = QueryProcess(query_source(target_of(settings.clickhouse)), limits, ahead.taken())
     try:
         from sinks.query import arrow  # while the process starts

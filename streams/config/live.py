@@ -93,7 +93,7 @@ class AlertSettings(Group):
         description="Hosts, or `host:port`, separated by commas, that webhooks may reach although they are private "
         "or speak plain http, e.g. a relay inside the cluster.",
     )
-    alertmanagers: str = Field(
+    alertmanager_urls: str = Field(
         default="",
         description="Addresses of all peers of an Alertmanager, separated by commas, e.g. http://am-1:9093,http://am-2:9093; "
         "they get every alert that is not silenced, whoever owns it.",
@@ -172,7 +172,7 @@ class AlertSettings(Group):
         return (
             self.webhook_secret is not None
             or self.owner_secrets_dir is not None
-            or bool(self.alertmanagers or self.smtp_host)
+            or bool(self.alertmanager_urls or self.smtp_host)
         )
 
     @field_validator("webhook_secret")
@@ -196,7 +196,7 @@ class AlertSettings(Group):
             raise ValueError("expected one plain address, like trainfare@example.com")
         return text
 
-    @field_validator("alertmanagers")
+    @field_validator("alertmanager_urls")
     @classmethod
     def _peers(cls, text: str) -> str:
         return ",".join(link_base(part) for part in text.split(",") if part.strip())
@@ -295,7 +295,7 @@ class WebSettings(Group):
         le=65_536,
         description="Of them, from one address (IPv6: from one /64). A reverse proxy is one address.",
     )
-    max_streams_per_asker: int = Field(
+    max_streams_per_client: int = Field(
         default=8,
         ge=1,
         le=64,
@@ -340,7 +340,7 @@ class ServeSettings(Group):
         le=36_500,
         description="Events are dropped so many days after they were taken; `0`: never. Prices and controls stay.",
     )
-    retention_max_bytes: int = Field(
+    retention_bytes: int = Field(
         default=20 * 2**30,
         ge=0,
         description="The oldest events are dropped when the log is larger; `0`: never.",

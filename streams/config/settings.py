@@ -205,7 +205,7 @@ class MeterSettings(Group):
         description="How often rows are written and offsets committed; five sixths of it where more than 1 MiB/s is read, "
         "five thirds far behind the log's end.",
     )
-    backlog_max_bytes: int = Field(
+    max_backlog_bytes: int = Field(
         default=256 * MIB_BYTES,
         ge=MIB_BYTES,
         le=64 * 1024 * MIB_BYTES,
@@ -219,7 +219,7 @@ class MeterSettings(Group):
         description="Dead letters kept whole per shard, topic, reason and minute of log time (16 MiB of them at most); "
         "of more, every 100th with 1 KiB of its record. All are counted. `replay` keeps every one.",
     )
-    idle_gpus_max: int = Field(
+    max_idle_gpus: int = Field(
         default=100_000,
         ge=1,
         le=10_000_000,
@@ -257,16 +257,16 @@ class QuerySettings(Group):
     """What SQL of users may take; it runs in processes of its own."""
 
     enabled: bool = Field(default=True, description="Whether `/api/v1/query` runs SQL at all.")
-    concurrent: int = Field(
+    max_concurrent: int = Field(
         default=2,
         ge=1,
         le=16,
         description="Queries at a time, one fewer for one token and address; more wait, for ten seconds at most.",
     )
-    time_max_ms: int = Field(
+    max_execution_time_ms: int = Field(
         default=30_000, ge=1_000, le=30_000, description="How long one may run; then it is ended."
     )
-    memory_max_bytes: int = Field(
+    max_memory_bytes: int = Field(
         default=128 * MIB_BYTES,
         ge=32 * MIB_BYTES,
         le=1024 * MIB_BYTES,

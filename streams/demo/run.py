@@ -167,7 +167,7 @@ class _Demo:
             checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
             open_attempts_interval_ms=_OPEN_ATTEMPTS_INTERVAL_MS,
             tick_poll_ms=_TICK_POLL_MS,
-            backlog_max_bytes=settings.meter.backlog_max_bytes,
+            max_backlog_bytes=settings.meter.max_backlog_bytes,
         )
         shard, watermarks = shard_settings(settings.meter), ReplayWatermarks()
         factory = await asyncio.to_thread(engine, shard)

@@ -24,7 +24,7 @@ class ShardSettings:
         partitions: Partition count of each topic, to check that a record is in the partition of its key; None: not
             Kafka's.
         archived_for_ms: How long after its last event an id refers to the archived job; later it is a new job.
-        idle_gpus_max: GPUs without a job of which minutes are kept; samples of more are counted, and no more. See `HolderNames`.
+        max_idle_gpus: GPUs without a job of which minutes are kept; samples of more are counted, and no more. See `HolderNames`.
         things_per_checkpoint: Jobs and nodes derived in one go; a checkpoint must not block the event loop for long.
     """
 
@@ -38,7 +38,7 @@ class ShardSettings:
     things_per_checkpoint: int = 3_000
     partitions: int | None = None
     archived_for_ms: int = 1_100 * 86_400_000
-    idle_gpus_max: int = 100_000
+    max_idle_gpus: int = 100_000
 
     def newest_allowed_ms(self, append_ms: int) -> int:
         """Return the latest valid `time_ms` of a record appended at `append_ms`."""

@@ -52,7 +52,7 @@ class Channels:
         self._signers = Signers(options.webhook_secret, options.owner_secrets_dir, clock)
         self._sender = sender or Sender(ReceiverGuard(options.allow_hosts), timeout_ms=options.timeout_ms)
         # With a guard of its own: an owner's webhook must not reach an Alertmanager because the operator's alerts do.
-        peers = ",".join(URL(url).authority for url in options.alertmanagers)
+        peers = ",".join(URL(url).authority for url in options.alertmanager_urls)
         self._peer_sender = sender or Sender(ReceiverGuard(peers), timeout_ms=options.timeout_ms)
         self._mailer = mailer
         if mailer is None and options.smtp is not None:

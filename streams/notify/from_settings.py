@@ -41,7 +41,7 @@ def notifier_options(settings: Settings) -> NotifierOptions:
         owner_secrets_dir=alerts.owner_secrets_dir,
         default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
         allow_hosts=alerts.allow_hosts,
-        alertmanagers=tuple(filter(None, alerts.alertmanagers.split(","))),
+        alertmanager_urls=tuple(filter(None, alerts.alertmanager_urls.split(","))),
         alertmanager_token=None
         if alerts.alertmanager_token is None
         else alerts.alertmanager_token.get_secret_value(),

@@ -24,7 +24,7 @@ class NotifierOptions:
     default_webhook: str | None = field(default=None, repr=False)
     allow_hosts: str = ""
     # Addresses of all peers, without a slash at the end; the operator's, so they may be private and plain http.
-    alertmanagers: tuple[str, ...] = ()
+    alertmanager_urls: tuple[str, ...] = ()
     alertmanager_token: str | None = field(default=None, repr=False)
     # How often what fires is sent again.
     alertmanager_resend_ms: int = 60_000
@@ -59,4 +59,4 @@ class NotifierOptions:
     @property
     def sends(self) -> bool:
         """Return whether there is any way to send."""
-        return bool(self.webhook_secret or self.owner_secrets_dir or self.alertmanagers or self.smtp)
+        return bool(self.webhook_secret or self.owner_secrets_dir or self.alertmanager_urls or self.smtp)

@@ -28,7 +28,7 @@ class Receivers:
         self._mails = options.smtp is not None
         self._default = options.default_webhook
         self._may_send = options.sends
-        self._peers = [Receiver("alertmanager", url) for url in options.alertmanagers]
+        self._peers = [Receiver("alertmanager", url) for url in options.alertmanager_urls]
         self._said_so = False
 
     @property

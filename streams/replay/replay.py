@@ -177,7 +177,7 @@ class _Replay:
             fill_flights=True,
             caught_up_bytes=None,
             tick_poll_ms=_TICK_POLL_MS,
-            backlog_max_bytes=meter.backlog_max_bytes,
+            max_backlog_bytes=meter.max_backlog_bytes,
             store_patience_ms=_STORE_PATIENCE_MS,
         )
         base = self._segment.base

@@ -163,7 +163,7 @@ def _stored(status: WorkerStatus) -> Iterable[Metric]:
     )
     yield _gauge("trainfare_backlog_bytes", "What was read and is not stored yet.", status.backlog_bytes)
     yield _gauge(
-        "trainfare_backlog_limit_bytes", "The backlog at which reading pauses.", status.backlog_max_bytes
+        "trainfare_backlog_limit_bytes", "The backlog at which reading pauses.", status.max_backlog_bytes
     )
     yield _gauge("trainfare_reading_paused", "Whether reading pauses for it.", int(status.reading_paused))
     yield from _age(

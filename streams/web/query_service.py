@@ -48,13 +48,15 @@ class QueryService:
     def __init__(self, store: Callable[[], ClickHouseStore | None], settings: QuerySettings) -> None:
         self._store = store
         self._settings = settings
-        self._limits = QueryLimits(time_ms=settings.time_max_ms, memory_bytes=settings.memory_max_bytes)
-        self._turns = asyncio.Semaphore(settings.concurrent)
+        self._limits = QueryLimits(
+            time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes
+        )
+        self._turns = asyncio.Semaphore(settings.max_concurrent)
         self._clients: Counter[str] = Counter()  # queries that wait or run
         self._own_slots: dict[str, asyncio.Semaphore] = {}
         self.running = 0
         self.outcomes: Counter[str] = Counter()
-        self._threads = ThreadPoolExecutor(settings.concurrent, thread_name_prefix="query")
+        self._threads = ThreadPoolExecutor(settings.max_concurrent, thread_name_prefix="query")
         self._pool: QueryPool | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -100,7 +102,10 @@ class QueryService:
     @asynccontextmanager
     async def _admission(self, client: str) -> AsyncIterator[None]:
         waiting = self._clients[client]
-        if self._clients.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
+        if (
+            self._clients.total() >= WAITING_MAX + self._settings.max_concurrent
+            or waiting >= WAITING_OF_ONE_MAX
+        ):
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
         self._clients[client] += 1
@@ -115,7 +120,7 @@ class QueryService:
 
     @asynccontextmanager
     async def _slot(self, client: str) -> AsyncIterator[None]:
-        own = self._own_slots.setdefault(client, asyncio.Semaphore(max(1, self._settings.concurrent - 1)))
+        own = self._own_slots.setdefault(client, asyncio.Semaphore(max(1, self._settings.max_concurrent - 1)))
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_WITHIN_S):
@@ -123,7 +128,7 @@ class QueryService:
                         await taken.enter_async_context(turns)
             except TimeoutError:
                 self.outcomes["busy"] += 1
-                message = f"no query ended within {TURN_WITHIN_S:g} s (query.concurrent); ask again later"
+                message = f"no query ended within {TURN_WITHIN_S:g} s (query.max_concurrent); ask again later"
                 raise ApiError(503, message, "busy") from None
             yield
 

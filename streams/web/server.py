@@ -93,7 +93,7 @@ class WebServer:
         options = ListenerOptions(connections_max, settings.max_connections_per_address, patience)
         self._entrance = Listener(options, now_ms)
         self.broadcaster = Broadcaster(
-            lambda: routes.snapshot(), per_client_max=settings.max_streams_per_asker
+            lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms)
         # With limits of its own: whoever knows no secret must not keep events of others out.

@@ -146,7 +146,7 @@ class Meter:
             raw_batches=kafka.raw_batches,
             base=self._base,
             log_now_ms=options.log_time.now_ms,
-            decoded_max_bytes=options.backlog_max_bytes,
+            decoded_max_bytes=options.max_backlog_bytes,
             too_far_ahead=lambda: self.shard_manager.ingest.too_far_ahead(),
             ends_with=self._ends_with,
         )

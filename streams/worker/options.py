@@ -38,7 +38,7 @@ class ShardManagerOptions:
     # Whether a shard with more than one checkpoint's worth of rows may add several to one flight: fewer, larger
     # inserts.
     fill_flights: bool = False
-    backlog_max_bytes: int = 256 * 2**20
+    max_backlog_bytes: int = 256 * 2**20
     # After this time a hole in the log counts as deleted records, not as a lost fetch.
     hole_patience_ms: int = 30_000
     # How long a rebalance or a stop waits for the final checkpoint; without it the next owner replays.

@@ -82,7 +82,7 @@ def test_every_receiver_gets_a_message_and_a_line(tmp_path: Path) -> None:
         env = {
             "TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET,
             "TRAINFARE_ALERTS_ALLOW_HOSTS": server.host_port,
-            "TRAINFARE_ALERTS_ALERTMANAGERS": url,
+            "TRAINFARE_ALERTS_ALERTMANAGER_URLS": url,
             "TRAINFARE_ALERTS_SMTP_HOST": f"{smtp.host}:{smtp.port}",
             "TRAINFARE_ALERTS_SMTP_SECURITY": "none",
             "TRAINFARE_ALERTS_SMTP_FROM": smtp.sender,

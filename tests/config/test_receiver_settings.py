@@ -100,4 +100,4 @@ def test_the_port_of_a_mail_server(host: str, security: str, found: tuple[str, i
 
 @pytest.mark.parametrize("value", ["am-1:9093", "http://ada@am-1:9093", "http://am-1:9093?x=1"])
 def test_an_alertmanager_is_a_plain_address(value: str) -> None:
-    assert "expected an address like" in refused("TRAINFARE_ALERTS_ALERTMANAGERS", value)
+    assert "expected an address like" in refused("TRAINFARE_ALERTS_ALERTMANAGER_URLS", value)

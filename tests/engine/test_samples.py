@@ -174,7 +174,7 @@ def test_samples_of_gpus_that_no_job_has_are_counted_apart() -> None:
 
 @pytest.mark.parametrize("is_column", [True, False])
 def test_gpus_without_a_job_beyond_the_limit_are_counted_and_not_kept(is_column: bool) -> None:
-    shard = Shard(0, ShardSettings(idle_gpus_max=2), PriceBook.empty())
+    shard = Shard(0, ShardSettings(max_idle_gpus=2), PriceBook.empty())
     before = fallbacks.counts[fallbacks.GPU_NOT_KEPT]
     idle = {name: of for name, of in SAMPLE.items() if name != "job_id"}
     names = ["n1", "n2", "n3", "n1", "n3"]

@@ -39,7 +39,7 @@ MINUTE_MS = 60_000
 
 
 def office(script: dict[str, list[SendResult]] | None = None, **options: Any) -> Office:
-    return Office(script, addresses=[], options={"alertmanagers": (ONE, TWO), **options})
+    return Office(script, addresses=[], options={"alertmanager_urls": (ONE, TWO), **options})
 
 
 def posted(office: Office, url: str) -> list[list[tuple[str, bool]]]:
@@ -145,7 +145,9 @@ def test_after_a_restart_what_fires_is_sent_again() -> None:
     async def go() -> None:
         first = office()
         await first.offer(an_alert("a"))
-        second = Office(store=first.store, clock=first.clock, addresses=[], options={"alertmanagers": (ONE,)})
+        second = Office(
+            store=first.store, clock=first.clock, addresses=[], options={"alertmanager_urls": (ONE,)}
+        )
         second.notifier.resume([SHARD])
         await second.work()
         assert second.sender.sent == []
@@ -178,7 +180,7 @@ def test_a_peer_that_is_away_gets_all_when_it_is_back_and_delays_no_other(
 
 def test_resolved_is_sent_after_a_repetition_under_way() -> None:
     async def go() -> None:
-        there = Office(addresses=[], options={"alertmanagers": (ONE,)})
+        there = Office(addresses=[], options={"alertmanager_urls": (ONE,)})
         await there.offer(an_alert("a"))
         there.sender.sent.clear()
         there.sender.hanging[f"{ONE}{API}"] = gate = asyncio.Event()
@@ -201,7 +203,7 @@ def test_resolved_is_sent_after_a_repetition_under_way() -> None:
 def test_the_token_is_shown_to_them_alone() -> None:
     there = Office(
         addresses=[Address("webhook", HOOK)],
-        options={"alertmanagers": (ONE,), "alertmanager_token": "hunter2-hunter2-hunter2"},
+        options={"alertmanager_urls": (ONE,), "alertmanager_token": "hunter2-hunter2-hunter2"},
     )
     run(there.offer(an_alert()))
     shown = {sent.url: sent.headers.get("authorization") for sent in there.sender.sent}
@@ -223,7 +225,7 @@ def test_more_than_is_kept_is_sent_once_and_said(caplog: pytest.LogCaptureFixtur
 def test_an_owners_webhook_does_not_reach_an_alertmanager_because_our_alerts_do() -> None:
     async def go() -> list[SendResult]:
         options = NotifierOptions(
-            webhook_secret=SECRET, alertmanagers=("http://127.0.0.1:9",), timeout_ms=500
+            webhook_secret=SECRET, alertmanager_urls=("http://127.0.0.1:9",), timeout_ms=500
         )
         channels = Channels(options, ManualClock(NOW_MS), FiringAlerts())
         ways: list[tuple[ReceiverKind, str]] = [

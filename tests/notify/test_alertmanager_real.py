@@ -117,7 +117,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Manager]:
 
 @asynccontextmanager
 async def notifying(*urls: str, store: MemoryStore | None = None) -> AsyncIterator[Notifier]:
-    options = NotifierOptions(alertmanagers=urls, alertmanager_resend_ms=1_000, timeout_ms=2_000)
+    options = NotifierOptions(alertmanager_urls=urls, alertmanager_resend_ms=1_000, timeout_ms=2_000)
     notifier = Notifier(
         store or MemoryStore(), lambda _: [], options, SystemClock(), jitter_ratio=lambda: 0.001
     )

@@ -109,7 +109,7 @@ def test_what_a_receiver_does_costs_a_try_and_no_other_receiver_waits(
             options = NotifierOptions(
                 webhook_secret=SECRET,
                 allow_hosts=f"{host_port},{receiver.host_port}",
-                alertmanagers=(url,) if kind == "alertmanager" else (),
+                alertmanager_urls=(url,) if kind == "alertmanager" else (),
                 timeout_ms=TIMEOUT_MS,
                 max_attempts=2,
                 group_wait_ms=0,
@@ -154,7 +154,7 @@ def test_no_kind_of_receiver_redirects_us(kind: str, listener: Listener) -> None
             peers = (url,) if kind == "alertmanager" else ()
             own: Any = [] if peers else [Address(kind, url)]  # type: ignore[arg-type] # one of its words
             options = NotifierOptions(
-                webhook_secret=SECRET, allow_hosts=host_port, alertmanagers=peers, group_wait_ms=0
+                webhook_secret=SECRET, allow_hosts=host_port, alertmanager_urls=peers, group_wait_ms=0
             )
             notifier = Notifier(store, lambda _: own, options, SystemClock())
             running = asyncio.create_task(notifier.run())

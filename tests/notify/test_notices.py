@@ -113,7 +113,7 @@ def test_no_name_says_more_anywhere() -> None:
 
 def test_people_get_it_at_once_and_an_alertmanager_does_not() -> None:
     async def scenario() -> None:
-        options = {"group_wait_ms": 600_000, "alertmanagers": ("http://am-1:9093",)}
+        options = {"group_wait_ms": 600_000, "alertmanager_urls": ("http://am-1:9093",)}
         office = Office(addresses=[Address("webhook", HOOK), Address("slack", SLACK)], options=options)
         office.notifier.offer([a_notice()], 0)
         await office.work()

@@ -222,7 +222,7 @@ def test_over_http_they_are_refused_as_well(
         for sql, rows in HONEST.items():
             assert (await client.ask({"sql": sql}))["rows"] == rows
 
-    served(store, work, query=QuerySettings(time_max_ms=1_000, memory_max_bytes=64 * MIB_BYTES))
+    served(store, work, query=QuerySettings(max_execution_time_ms=1_000, max_memory_bytes=64 * MIB_BYTES))
     assert not canary.heard()
     assert canary.seen() == before
     canary.close()

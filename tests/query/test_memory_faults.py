@@ -38,7 +38,7 @@ def test_it_is_named_as_the_limit(fault: Exception, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(confine, "end_after", lambda _ms: None)
     reply = child._reply(Failing(fault), wire.Request("SELECT 1", {}, "json"), io.BytesIO(), LIMITS)
     assert (reply.outcome, reply.reusable) == ("failed", False)
-    assert "64 MiB of memory (query.memory_max_bytes)" in reply.message
+    assert "64 MiB of memory (query.max_memory_bytes)" in reply.message
 
 
 def test_any_other_fault_within_a_stream_is_the_querys(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
         open_attempts_ms=rng.choice((40_000, 150_000)),
         tick_poll_ms=rng.choice((10_000, 30_000, 60_000)),
         flight_max_bytes=rng.choice((1, 64 * 2**20, 64 * 2**20)),
-        backlog_max_bytes=rng.choice((4_000, 256 * 2**20)) if allowed.pressure else 256 * 2**20,
+        max_backlog_bytes=rng.choice((4_000, 256 * 2**20)) if allowed.pressure else 256 * 2**20,
         bases_kept=rng.choice((1, 2)),
     )
     # Not drawn: a draw more would make other runs of all seeds.

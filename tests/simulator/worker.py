@@ -36,7 +36,7 @@ class Pace:
     checkpoint_ms: int = 5_000
     open_attempts_ms: int = 60_000
     tick_poll_ms: int = 10_000
-    backlog_max_bytes: int = 256 * 2**20
+    max_backlog_bytes: int = 256 * 2**20
     flight_max_bytes: int = 64 * 2**20
     handover_ms: int = 8_000
     bases_kept: int = 2
@@ -139,7 +139,7 @@ class Worker:
             open_attempts_interval_ms=self.pace.open_attempts_ms,
             tick_poll_ms=self.pace.tick_poll_ms,
             flight_max_bytes=self.pace.flight_max_bytes,
-            backlog_max_bytes=self.pace.backlog_max_bytes,
+            max_backlog_bytes=self.pace.max_backlog_bytes,
             handover_timeout_ms=self.pace.handover_ms,
             bases_kept=self.pace.bases_kept,
             sweep_after_ms=self.pace.sweep_after_ms,

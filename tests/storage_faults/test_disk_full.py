@@ -79,7 +79,7 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
     data = disk.path / "data"
     env = {
         "TRAINFARE_CLICKHOUSE_DATA_DIR": str(data),
-        "TRAINFARE_METER_BACKLOG_MAX_BYTES": str(MIB),
+        "TRAINFARE_METER_MAX_BACKLOG_BYTES": str(MIB),
     }
     with rig(tmp_path, "http://127.0.0.1:9", jobs=40, seconds=600, **env) as made:
         worker = made.workers.start()

@@ -51,7 +51,7 @@ def front(directory: Path) -> Iterator[StoreProcess]:
 @pytest.fixture(scope="module")
 def lone(directory: Path, front: StoreProcess) -> Iterator[Rig]:
     """One worker, which comes before its store."""
-    env = {"TRAINFARE_METER_BACKLOG_MAX_BYTES": str(MIB), "TRAINFARE_METER_CHECKPOINT_INTERVAL_MS": "200"}
+    env = {"TRAINFARE_METER_MAX_BACKLOG_BYTES": str(MIB), "TRAINFARE_METER_CHECKPOINT_INTERVAL_MS": "200"}
     with rig(directory, front.url, jobs=40, seconds=600, **env) as made:
         worker = made.workers.start()
         worker.wait_until("does not answer", PATIENCE_S)

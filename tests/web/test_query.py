@@ -105,8 +105,8 @@ def test_other_content_types_are_refused(store: ClickHouseStore) -> None:
 
 
 def test_what_exceeds_a_limit_fails_and_says_which(store: ClickHouseStore) -> None:
-    short = QuerySettings(time_max_ms=1_000)
-    small = QuerySettings(memory_max_bytes=64 * 2**20)
+    short = QuerySettings(max_execution_time_ms=1_000)
+    small = QuerySettings(max_memory_bytes=64 * 2**20)
     endless = "SELECT sum(sipHash64(number)) FROM numbers(3000000000)"
     large = "SELECT number, toString(number) FROM numbers(1000001)"
     greedy = "SELECT length(groupArray(repeat('x', 1000))) FROM numbers(10000000)"

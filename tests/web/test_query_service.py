@@ -118,7 +118,7 @@ def test_who_reads_too_slowly_loses_the_turn(store: ClickHouseStore, monkeypatch
             with pytest.raises(aiohttp.ClientError):
                 await answer.read()
 
-    served(store, work, query=QuerySettings(concurrent=1))
+    served(store, work, query=QuerySettings(max_concurrent=1))
 
 
 def test_a_process_serves_one_client_only(store: ClickHouseStore) -> None:
@@ -142,12 +142,12 @@ def test_who_waits_too_long_for_a_turn_is_told_to_come_back(
         task, _ = await busy_of(client, processes())
         error = (await client.ask(ONE, 503))["error"]
         assert error["code"] == "busy"
-        assert "query.concurrent" in error["message"]
+        assert "query.max_concurrent" in error["message"]
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
 
-    served(store, work, query=QuerySettings(concurrent=1))
+    served(store, work, query=QuerySettings(max_concurrent=1))
 
 
 @pytest.mark.parametrize(("limit", "value"), [("WAITING_MAX", -2), ("WAITING_OF_ONE_MAX", 0)])
@@ -171,7 +171,7 @@ def test_figures_are_served_while_queries_take_all_turns(store: ClickHouseStore)
         with suppress(asyncio.CancelledError):
             await task
 
-    served(store, work, query=QuerySettings(concurrent=1))
+    served(store, work, query=QuerySettings(max_concurrent=1))
 
 
 def test_what_becomes_of_queries_is_counted(store: ClickHouseStore) -> None:
@@ -217,7 +217,7 @@ def test_a_process_is_kept_for_the_next_query_and_one_that_broke_a_limit_is_not(
         await client.ask({"sql": "SELECT length(groupArray(repeat('x', 1000))) FROM numbers(10000000)"}, 400)
         await until_none_of(first)
 
-    served(store, work, query=QuerySettings(memory_max_bytes=64 * 2**20))
+    served(store, work, query=QuerySettings(max_memory_bytes=64 * 2**20))
 
 
 def test_a_process_for_queries_holds_no_variable_of_the_worker(

@@ -138,7 +138,7 @@ def test_places_are_by_token_and_address_and_are_given_back() -> None:
         async with client.session.get(url, headers=BEARER) as answer:
             assert answer.status == 200
 
-    served(None, work, token=TOKEN, read_token="another-who-may-read", max_streams_per_asker=2)
+    served(None, work, token=TOKEN, read_token="another-who-may-read", max_streams_per_client=2)
 
 
 def test_a_large_snapshot_goes_out_in_pieces() -> None:

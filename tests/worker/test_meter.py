@@ -199,7 +199,7 @@ def test_a_store_that_does_not_answer_pauses_reading_and_loses_nothing(lab: Lab)
             super().insert(table, rows, token)
 
     store = Moody()
-    meter = lab.meter(store, backlog_max_bytes=4_000)
+    meter = lab.meter(store, max_backlog_bytes=4_000)
 
     async def work() -> None:
         lab.produce("gpu", 0, numbers(0, 50))

@@ -85,10 +85,10 @@ class Coverage:
     Numbers of holders and rows are valid until the next forget(), drop_counts(), export_dirty() or apply().
     """
 
-    def __init__(self, late_horizon_s: int = 600, idle_gpus_max: int = 100_000) -> None:
+    def __init__(self, late_horizon_s: int = 600, max_idle_gpus: int = 100_000) -> None:
         self._horizon_s = late_horizon_s
         self._arrays = CoverageArrays(late_horizon_s + 1)
-        self._names = HolderNames(self._arrays, idle_gpus_max)
+        self._names = HolderNames(self._arrays, max_idle_gpus)
         self._forgotten: list[str] = []
         self._awaited: set[Key] = set()  # holders of which only changes were applied so far
         self._old = PackedRows(self._arrays, self._names, late_horizon_s)

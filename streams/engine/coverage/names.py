@@ -57,13 +57,13 @@ class Holder:
 class HolderNames:
     """Lookups from names to numbers; a known message shape costs one lookup.
 
-    Of a message without a job that would make more than `idle_gpus_max` such GPUs known at a time, no GPU gets a slot: an
+    Of a message without a job that would make more than `max_idle_gpus` such GPUs known at a time, no GPU gets a slot: an
     exporter that invents names must not fill the memory. It has its turn again when GPUs were forgotten.
     """
 
-    def __init__(self, arrays: CoverageArrays, idle_gpus_max: int) -> None:
+    def __init__(self, arrays: CoverageArrays, max_idle_gpus: int) -> None:
         self._arrays = arrays
-        self._idle_gpus_max = idle_gpus_max
+        self._max_idle_gpus = max_idle_gpus
         self._holders: dict[Key, Holder] = {}
         self._of_attempt: dict[tuple[str, int], list[Holder]] = {}
         self._of_job: dict[str, list[Holder]] = {}
@@ -143,11 +143,11 @@ class HolderNames:
 
     def _has_room(self, node: str, gpus: Sequence[str]) -> bool:
         idle = len(self._of_job.get("", ()))
-        if idle + len(gpus) <= self._idle_gpus_max:
+        if idle + len(gpus) <= self._max_idle_gpus:
             return True
         return (
             idle + sum(("", 0, place_of(node, gpu)) not in self._holders for gpu in gpus)
-            <= self._idle_gpus_max
+            <= self._max_idle_gpus
         )
 
     def holder(self, job_id: str, attempt: int, node: str) -> Holder:

@@ -32,7 +32,7 @@ class ShardState:
         self.position = LogPosition()
         self.jobs = JobBook()
         self.nodes: dict[str, NodeState] = {}
-        self.coverage = Coverage(settings.late_horizon_ms // 1000, settings.idle_gpus_max)
+        self.coverage = Coverage(settings.late_horizon_ms // 1000, settings.max_idle_gpus)
         self.partition = PartitionCheck(number, settings.partitions, self.jobs)
         self.samples = SampleColumns(self.partition)
         # One table per topic: the topics have no common order, so their log times must not mix.

@@ -169,7 +169,7 @@ class StatusCollector:
             shards_rewound=shard_manager.ingest.rewinds,
             restore_ms=totals.restore_ms,
             backlog_bytes=shard_manager.backlog_bytes,
-            backlog_max_bytes=shard_manager.backpressure.max_bytes,
+            max_backlog_bytes=shard_manager.backpressure.max_bytes,
             reading_paused=not shard_manager.backpressure.is_open,
             shards_held=len(shard_manager.owned),
             shards_restoring=restoring,

@@ -134,7 +134,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_age_ms: int | None = None  # of the shard whose last snapshot is the oldest
     restore_ms: int | None = None  # duration of the last restore of a shard
     rebalances: int = 0
-    backlog_max_bytes: int = 0  # reading pauses at this size
+    max_backlog_bytes: int = 0  # reading pauses at this size
     reading_paused: bool = False
     refetches: int = 0  # how often records were fetched again because they were lost in a fetch
     rows_swept: int = 0  # rows of a former owner that were fenced after the restore

@@ -62,7 +62,7 @@ class ShardManager:
         self._wanted, self._generation = set[int](), -1
         self._accrual_schedule = AccrualSchedule(options.open_attempts_interval_ms)
         self._one_restore, self._one_book = asyncio.Lock(), asyncio.Lock()
-        self.backpressure = BackpressureGate(options.backlog_max_bytes)
+        self.backpressure = BackpressureGate(options.max_backlog_bytes)
         self.reference = ReferenceLog() if reference is None else reference
         self.book = self.reference.book
         self.reference_next: Mapping[

@@ -138,8 +138,13 @@ def end_of(job_id: str, attempt: int, type_: str, at_s: int, source: str) -> Key
 
 
 def is_over(record: JobRecord, since_s: int) -> bool:
-    """Return whether it ended before a time; its end is of interest to those who have seen it run."""
-    return bool(record.states & (ENDS.keys() | {"RESIZING"})) and 0 < record.end_s <= since_s
+    """Return whether it ended before a time; its end is of interest to those who have seen it run.
+
+    A change of size in that very second is no end: before it the job may have been seen with its former size.
+    """
+    if "RESIZING" in record.states:
+        return 0 < record.end_s < since_s
+    return bool(record.states & ENDS.keys()) and 0 < record.end_s <= since_s
 
 
 def _moments(part: SeenAttempt, options: Options, since_s: int) -> Iterator[_Moment]:
@@ -149,7 +154,8 @@ def _moments(part: SeenAttempt, options: Options, since_s: int) -> Iterator[_Mom
     held = {**_resources(record.allocated, options), **described} if has_run else {}
     resized_s = _resized_s(part)
     is_later_part = bool(resized_s) and not part.is_live
-    if resized_s <= since_s:
+    # In the second of `since` itself, a poll may still have seen the size it began with.
+    if resized_s < since_s:
         resized_s = 0  # the size it began with is of no interest
     if record.submit_s and not is_later_part:  # that has the time of the change instead
         yield _Moment("queued", record.submit_s, described)

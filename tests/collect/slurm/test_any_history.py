@@ -20,7 +20,7 @@ from tests.collect.slurm.test_recorded import PRICE, cost_nano, of_sacct
 from tests.collect.slurm.world import recorded
 from tests.collect.world import Log
 from tests.harness import meter
-from tests.oracle.model import Line
+from tests.oracle.model import Line, Tables
 
 
 @cache
@@ -60,7 +60,29 @@ def test_costs_do_not_depend_on_what_was_seen(version: str, data: st.DataObject)
                 if at != last and data.draw(st.booleans()):
                     break  # killed after it published, before it stored its position
                 positions.append(batch.position)
-    as_of_ms = int(recorded(version)[-1]["time"]) * 1000
-    tables = meter([PRICE, *(Line(topic, dict(value)) for topic, value in log.events)], as_of_ms=as_of_ms)
+    tables = tables_of(log, recorded(version))
     assert cost_nano(tables) == of_sacct(version, since_s)
     assert not tables.dead
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11"])
+def test_costs_since_the_second_of_a_poll_do_not_depend_on_it(version: str) -> None:
+    """In that second a job may have changed its size, or ended, after the poll had seen it."""
+    looks = recorded(version)
+    for at, look in enumerate(looks[:-1]):
+        since_s, log = int(look["time"]), Log()
+        options = Options(gpu_types={"h100": "H100"}, since=datetime.fromtimestamp(since_s, UTC))
+        for polls in ((at, len(looks) - 1), (len(looks) - 1,)):
+            position: Position | None = None
+            for each in polls:
+                collector = SlurmCollector(options, asker(version, each))
+                for batch in collector.poll(position, int(looks[each]["time"]) * 1000):
+                    log.publish(batch.events)
+                    position = batch.position
+        assert cost_nano(tables_of(log, looks)) == of_sacct(version, since_s), at
+
+
+def tables_of(log: Log, looks: Sequence[dict[str, Any]]) -> Tables:
+    """What the meter makes of events, at the last look."""
+    lines = [PRICE, *(Line(topic, dict(value)) for topic, value in log.events)]
+    return meter(lines, as_of_ms=int(looks[-1]["time"]) * 1000)

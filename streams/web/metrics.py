@@ -115,7 +115,7 @@ def _read(status: WorkerStatus) -> Iterable[Metric]:
         "trainfare_trimmed_records", "Records read again though they were metered.", status.records_trimmed
     )
     yield _counter(
-        "trainfare_not_mine_records",
+        "trainfare_other_workers_records",
         "Records of shards that had left when they came.",
         status.records_not_mine,
     )
@@ -127,7 +127,9 @@ def _read(status: WorkerStatus) -> Iterable[Metric]:
         status.dead_letters_sampled_out,
     )
     yield _counter(
-        "trainfare_refused_reference", "Prices and controls that were refused.", status.reference_refused
+        "trainfare_refused_reference_records",
+        "Prices and controls that were refused.",
+        status.reference_refused,
     )
     yield _counter("trainfare_late_gpu_samples", "GPU samples too late to count.", status.gpu_samples_late)
     yield _counter(
@@ -181,7 +183,9 @@ def _shards(status: WorkerStatus) -> Iterable[Metric]:
         "Time since the snapshot of the shard where it is oldest.",
         status.snapshot_age_ms,
     )
-    yield from _age("trainfare_restore_seconds", "What the last load of a shard took.", status.restore_ms)
+    yield from _age(
+        "trainfare_last_restore_duration_seconds", "What the last load of a shard took.", status.restore_ms
+    )
     yield _counter("trainfare_rebalances", "Times that shards were assigned.", status.rebalances)
     yield _counter(
         "trainfare_phantom_rows", "Rows newer than the snapshot at a load, put right.", status.rows_phantom

@@ -79,7 +79,7 @@ def collect(facts: ServerFacts) -> Iterable[Metric]:
         value=facts.pauses,
     )
     yield CounterMetricFamily(
-        "trainfare_web_token_refused", "Wrong tokens that were shown.", value=facts.tokens_refused
+        "trainfare_web_tokens_refused", "Wrong tokens that were shown.", value=facts.tokens_refused
     )
     yield _by_reason(
         "trainfare_web_queries",

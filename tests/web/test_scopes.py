@@ -207,7 +207,7 @@ def test_guesses_are_slowed_logged_and_counted_and_a_right_token_passes_all_the_
             assert (await asked(client, Scope.METRICS, bearer(TOKEN)))[0] == 200
         assert found == [(401, None)] * 5 + [(429, "1"), (429, "2"), (429, "4")]
         page = (await client.get("/metrics", headers=bearer(TOKEN))).decode()
-        assert "trainfare_web_token_refused_total 8.0" in page
+        assert "trainfare_web_tokens_refused_total 8.0" in page
 
     with caplog.at_level(logging.WARNING):
         served(None, work, token=TOKEN)
@@ -232,7 +232,7 @@ def test_no_other_way_to_guess_is_free(way: str) -> None:
         # What is open to all stays open, for probes that show an old token; it is counted all the same.
         assert found == ([200] * 7 if way == "readyz" else [401] * 5 + [429] * 2)
         page = (await client.get("/metrics", headers=bearer(TOKEN))).decode()
-        assert "trainfare_web_token_refused_total 7.0" in page
+        assert "trainfare_web_tokens_refused_total 7.0" in page
 
     served(None, work, token=TOKEN)
 
@@ -243,6 +243,6 @@ def test_a_cookie_of_yesterday_is_no_guess_where_nobody_asks_for_one() -> None:
         for _ in range(9):
             await client.get("/healthz", headers=headers)
             assert (await asked(client, Scope.READ, headers))[0] == 503
-        assert "trainfare_web_token_refused_total 0.0" in (await client.get("/metrics")).decode()
+        assert "trainfare_web_tokens_refused_total 0.0" in (await client.get("/metrics")).decode()
 
     served(None, work)

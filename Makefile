@@ -16,17 +16,17 @@ STAMP := $(VENV)/.trainfare-installed
 TEST_ARGS ?=
 BENCH_ARGS ?=
 PYTEST = $(BIN)/python -m pytest
-# Processes that share the tests; each has its own broker, and as many tests wait for theirs, two cores bear three.
-TEST_WORKERS ?= 3
+# Processes that share the tests; a third of their time they wait, for brokers and clocks, so two cores bear four.
+TEST_WORKERS ?= 4
 # Each begins with a run of whole files, so that what the tests of a file share is made once, and takes over from the others.
 SHARED := -n $(TEST_WORKERS) --dist worksteal
 # Once for all processes, which each would compile kernels that have changed: 20 s of a core, and a second where none has.
 COMPILED = $(BIN)/python -c 'from streams.engine.kernels.warm import compile_all; compile_all()'
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries many more.
-export TRAINFARE_EXAMPLES ?= 15
+export TRAINFARE_EXAMPLES ?= 10
 LONG_EXAMPLES ?= 500
 # Seeds of the simulator, a tenth of a second each; python -m tests.simulator --seeds A:B runs any.
-export TRAINFARE_SEEDS ?= 100
+export TRAINFARE_SEEDS ?= 50
 LONG_SEEDS ?= 50000
 # What Python compiles is kept, also where the shell says otherwise: each process would compile 700 files anew.
 export PYTHONDONTWRITEBYTECODE :=

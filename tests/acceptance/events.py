@@ -31,11 +31,11 @@ class _Log:
         self.lines.append((time_ms if at is None else at, {"topic": topic, "value": event}))
 
 
-def write_fleet(path: Path, seed: int = 7) -> Path:
+def write_fleet(path: Path, seed: int = 7, *, jobs: int = JOBS) -> Path:
     """Write the log in the order in which its events came."""
     log = _Log(seed)
     _prices(log)
-    for number in range(JOBS):
+    for number in range(jobs):
         _job(log, number)
     _noise(log)
     log.lines.sort(key=lambda line: line[0])

@@ -1,6 +1,6 @@
 """Labelled traces through `trainfare replay`: stored alerts and burn rates against the plain judge's.
 
-There are 200; `make test` takes every fourth.
+There are 200; `make test` takes every eighth, `make test-long` all.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def known_of(traces: list[Trace], told: list[Told]) -> dict[str, Knowledge]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_stored_alerts_and_burn_rates_are_the_judges(file: str, tmp_path: Path) -> None:
-    _check(traces_of(file, 4), tmp_path)
+    _check(traces_of(file, 8), tmp_path)
 
 
 @pytest.mark.long

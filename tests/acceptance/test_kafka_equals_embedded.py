@@ -61,7 +61,7 @@ def comparable(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_two_workers_on_real_kafka_store_what_a_replay_stores(tmp_path: Path, front: StoreProcess) -> None:
-    log = write_fleet(tmp_path / "fleet.jsonl")
+    log = write_fleet(tmp_path / "fleet.jsonl", jobs=30)
     embedded = replay([log], tmp_path / "embedded", partitions=PARTITIONS, as_of=AS_OF_MS)
     want = {table: comparable(table, rows) for table, rows in embedded["tables"].items()}
     total = len(want["job_minutes"]), sum(row["quantity"] for row in want["job_minutes"])

@@ -37,9 +37,9 @@ COST_OF_JOBS = "SELECT toString(sum(cost_usd)) AS usd FROM job_costs"
 
 
 def first_log() -> list[Line]:
-    """Half a year: jobs in each month, one over its end, attempts that overlap, one with samples only."""
+    """Four months and more: jobs in each but one, one over its end, attempts that overlap, one with samples only."""
     lines = [price("base", "1.23"), price("tools", "0.333333333", component="license", per="job_hour")]
-    for month in range(6):
+    for month in range(4):
         at = T0 + (31 * month + 30) * DAY + DAY // 2
         name = f"job-{month}"
         lines += [
@@ -59,8 +59,8 @@ def first_log() -> list[Line]:
 def late_log() -> list[Line]:
     """Prices since ever, which restate every month."""
     return [
-        price("late", "7.01", match={"purchase": "spot"}, time_ms=T0 + 190 * DAY),
-        price("egress", "0.09", component="network", per="gib", time_ms=T0 + 190 * DAY),
+        price("late", "7.01", match={"purchase": "spot"}, time_ms=T0 + 126 * DAY),
+        price("egress", "0.09", component="network", per="gib", time_ms=T0 + 126 * DAY),
     ]
 
 
@@ -103,15 +103,15 @@ def test_hours_minutes_and_jobs_have_one_sum_and_hours_keep_it(
     first, late = logs
     data, whole = tmp_path / "data", tmp_path / "whole"
     _replay(data, first, "--partitions", "2")
-    shutil.copytree(data, whole, symlinks=True)  # which loses no minutes; half a year takes a while to meter
+    shutil.copytree(data, whole, symlinks=True)  # which loses no minutes; months take a while to meter
     with embedded(data) as store:
         _agree(store)
         before = store.query(HOURS)
         assert drop_old_minutes(store, 0) == {}
-        # The newest event is of July 5: 90 days before is April 6.
-        dropped = drop_old_minutes(store, 90)
+        # The newest event is of May 4: 30 days before is April 4.
+        dropped = drop_old_minutes(store, 30)
         assert dropped == {JOB_MINUTES: [202401, 202402, 202403], JOB_USAGE_MINUTES: [202401, 202402, 202403]}
-        assert drop_old_minutes(store, 90) == {}
+        assert drop_old_minutes(store, 30) == {}
         assert drop_old_minutes(store, 10_000) == {}, "what is dropped stays dropped"
         assert store.meta.get(MINUTES_KEPT_FROM) == "202404"
         assert store.query(HOURS) == before
@@ -132,7 +132,7 @@ def test_hours_minutes_and_jobs_have_one_sum_and_hours_keep_it(
         assert want != before
     with embedded(data) as store:
         assert store.query(HOURS) == want
-        assert drop_old_minutes(store, 90) == {JOB_MINUTES: [202401, 202402, 202403]}, (
+        assert drop_old_minutes(store, 30) == {JOB_MINUTES: [202401, 202402, 202403]}, (
             "what the price restated"
         )
         assert store.query(HOURS) == want

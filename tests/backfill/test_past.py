@@ -142,7 +142,9 @@ def test_run_again_it_takes_up_prices_that_came_later(tmp_path: Path) -> None:
     assert found["faults"] == []
 
 
-@pytest.mark.parametrize("writes", [1, 3, 5])
+@pytest.mark.parametrize(
+    "writes", [pytest.param(1, marks=pytest.mark.long), 3, pytest.param(5, marks=pytest.mark.long)]
+)
 def test_killed_while_it_takes_them_up_it_goes_on(tmp_path: Path, writes: int) -> None:
     jobs = [line for number in range(6) for line in run(number, BEGIN_MS, BEGIN_MS + HOUR_MS)]
     node = event("nodes", 90, BEGIN_MS, node="n", type="provisioned", gpu_count=1)

@@ -143,7 +143,7 @@ def _limits(record: Any) -> list[int | None]:
     ]
 
 
-@settings(PROFILE, max_examples=max(EXAMPLES // 12, 12))
+@settings(PROFILE, max_examples=max(EXAMPLES // 12, 8))
 @given(stories())
 def test_a_replay_tells_what_the_oracle_tells(store: ClickHouseStore, story: Story) -> None:
     assert replayed(store, story) == expected(story)

@@ -40,8 +40,9 @@ def free_row(count: int) -> int:
 
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}; see examples/quickstart")
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("log", ["files", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.mark.parametrize("log", ["files", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.long])])
 def test_a_sweep_on_a_real_slurm_costs_what_sacct_says(log: str, tmp_path: Path) -> None:
+    """That with Kafka differs by the log alone, which collectors share, and takes most of a minute."""
     kafka = {}
     if log == "kafka":
         kafka = {

@@ -45,3 +45,19 @@ def test_the_replay_prints_these_lines_among_others(runs: list[Done]) -> None:
     printed = iter(runs[0].out.splitlines())
     assert all(line in printed for line in SHOWN[0][1].splitlines())
     assert SHOWN[0][1].split()[:2] == ["jobs", str(TRIALS)]
+
+
+def test_gate_exits_as_its_table_says(runs: list[Done], tmp_path_factory: pytest.TempPathFactory) -> None:
+    text = section((DOCS / "budgets.md").read_text(), "Before work begins")
+    assert re.findall(r"^\| (\d) \|", text, re.MULTILINE) == ["0", "1", "2"]
+    folder = next(tmp_path_factory.getbasetemp().glob("first-run*"))
+    cases = {
+        ("--experiment", "no-such-sweep", "--data", "sweep"): 0,
+        ("--experiment", "lr-sweep-12", "--need", "5", "--data", "sweep"): 1,
+        ("--data", "sweep"): 2,
+        ("--team", "a", "--need", "much", "--data", "sweep"): 2,
+        ("--team", "a", "--data", "no-such-folder"): 2,
+    }
+    done = {arguments: trainfare("gate", *arguments, cwd=folder) for arguments in cases}
+    assert {arguments: each.code for arguments, each in done.items()} == cases
+    assert all(bool(each.err) == (each.code == 2) for each in done.values())

@@ -17,7 +17,7 @@ from confluent_kafka.admin._scram import (
 )
 from confluent_kafka.cimpl import NewTopic
 
-from tests.cli.command import Done, trainfare
+from tests.cli.command import MAIN, Done, trainfare
 from tests.collect.kafka.world import MAPS, TOPIC
 from tests.kafka.broker import KafkaBroker, _free_ports, why_not
 from tests.tls import certificate
@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 _USER: Final = "relay"
 _PASSWORD: Final = "s3cret-of-the-relay"
 _MECHANISM: Final = "SCRAM-SHA-512"
+IMPATIENT: Final = "tests.cli.variants:impatient_relay"
 
 
 class Secured(NamedTuple):
@@ -76,7 +77,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def relayed(
-    broker: Secured, directory: Path, *, password_file: Path | None = None, ca: Path | None = None
+    broker: Secured,
+    directory: Path,
+    *,
+    password_file: Path | None = None,
+    ca: Path | None = None,
+    function: str = MAIN,
 ) -> Done:
     """What comes of one poll, with its source and its destination behind TLS."""
     own = f"t{uuid.uuid4().hex[:8]}."
@@ -106,7 +112,9 @@ def relayed(
         f'ssl_ca_location = "{ca or broker.ca}"\n'
     )
     (directory / "map.toml").write_text(f"{text}\n[kafka.connection]\n{connection}")
-    return trainfare("collect", "kafka", "--config", "map.toml", "--once", env=env, cwd=directory)
+    return trainfare(
+        "collect", "kafka", "--config", "map.toml", "--once", env=env, cwd=directory, function=function
+    )
 
 
 def test_records_become_events_over_tls_with_a_password(broker: Secured, tmp_path: Path) -> None:
@@ -117,7 +125,7 @@ def test_records_become_events_over_tls_with_a_password(broker: Secured, tmp_pat
 
 def test_a_wrong_password_is_an_error_that_does_not_tell_it(broker: Secured, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("wr0ng-one")
-    done = relayed(broker, tmp_path, password_file=tmp_path / "password")
+    done = relayed(broker, tmp_path, password_file=tmp_path / "password", function=IMPATIENT)
     assert done.code == 1
     assert f"Kafka at {broker.secured}" in done.one_line()
     assert "wr0ng-one" not in done.one_line()
@@ -127,6 +135,6 @@ def test_a_broker_that_no_authority_vouches_for_is_refused(broker: Secured, tmp_
     other = Path("/etc/ssl/certs/ca-certificates.crt")
     if not other.exists():
         pytest.skip("no authorities here that could vouch for another broker")
-    done = relayed(broker, tmp_path, ca=other)
+    done = relayed(broker, tmp_path, ca=other, function=IMPATIENT)
     assert done.code == 1
     assert f"Kafka at {broker.secured}" in done.one_line()

@@ -75,7 +75,7 @@ again=$(sbatch --parsable -J resumed -A nlp --gres=gpu:h100:1 --requeue -o /dev/
 state_is() { [ "$(squeue --noheader --states=all -o %T -j "$again")" = "$1" ]; }
 within 60 state_is RUNNING || give_up "the job that is to be requeued did not start"
 sleep 2
-grep . "$dir"/slurm/gpu-jobs/*/? >"$dir/gpu-jobs.log" || true # what the prolog wrote
+grep -H . "$dir"/slurm/gpu-jobs/*/? >"$dir/gpu-jobs.log" || true # what the prolog wrote
 scontrol requeue "$again"
 within 60 state_is PENDING || give_up "the job was not requeued"
 scontrol update "JobId=$again" StartTime=now # Slurm would wait two minutes

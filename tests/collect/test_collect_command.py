@@ -51,7 +51,7 @@ def test_list_shows_all_collectors() -> None:
         (
             "dcgm",
             '[dcgm]\ntargets = ["http://a/"]\ntarget = 1\n',
-            "target: no such option; expected one of allocations, ",
+            "target: no such option; expected one of allocations_file, ",
         ),
         ("dcgm", "[dcgm]\n", "targets: field required"),
     ],

@@ -6,6 +6,8 @@ It must not price anything, and reads no clock: a sample is late relative to the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from streams.engine.coverage.flatten import flatten
 from streams.engine.coverage.names import Holder, HolderNames, Key, place_of
 from streams.engine.coverage.packed_rows import PackedRows
 from streams.engine.coverage.shapes import ShapeGroups, Shapes
-from streams.engine.kernels.arrays import I32, I64, U16
+from streams.engine.kernels.arrays import F64, I32, I64, U16
 from streams.engine.kernels.coverage import fold_samples
 from streams.engine.kernels.rings import free_rows, rows_at, rows_between
 from streams.engine.kernels.store import (
@@ -34,8 +36,7 @@ from streams.engine.kernels.store import (
     CoverageStore,
     Samples,
 )
-from streams.engine.kernels.usage_sums import COLUMNS as USAGE_COLUMNS
-from streams.engine.kernels.usage_sums import sum_usage
+from streams.engine.kernels.usage_sums import sum_recent, sum_usage
 
 
 class FoldResult(NamedTuple):
@@ -72,6 +73,7 @@ class UsageRows(NamedTuple):
 
 
 # Cells merged by one kernel call, about a tenth of a second.
+_NUMBER, _GPUS = attrgetter("number"), attrgetter("gpus")  # of a holder
 _CELLS_PER_CALL = 50_000_000
 # Below this, forgotten rows and slots are not worth a compaction.
 _SPARE = 1024
@@ -272,19 +274,24 @@ class Coverage:
         """Return the jobs of which any GPU was ever sampled."""
         return [job_id for job_id in job_ids if self._names.of_job(job_id)]
 
-    def recent_usage(self, job_ids: Sequence[str], lo: int, hi: int) -> tuple[I64, I64]:
-        """Return the GPU-time of each job in the minutes [lo, hi): sampled and productive ms ([n] int64 each)."""
-        sums = np.zeros((len(job_ids), USAGE_COLUMNS), np.int64)
-        numbers, places = [], []
-        for place, job_id in enumerate(job_ids):
-            for holder in self._names.of_job(job_id):
-                numbers.append(holder.number)
-                places.append(place)
-        if numbers:
-            holders = np.array(numbers, np.int64)
-            los, his = np.full(len(holders), lo, np.int64), np.full(len(holders), hi, np.int64)
-            self._old.unpack_ranges(holders, los, his)
-            sum_usage(holders, los, his, np.array(places, np.int64), 0, self._arrays.store, sums)
+    def recent_usage(
+        self, job_ids: Sequence[str], lo: int, hi: int, productive_ratio: F64
+    ) -> tuple[I64, I64]:
+        """Return the GPU-time of each job in the minutes [lo, hi): sampled and productive ms ([n] int64 each).
+
+        Of a job that reaches `productive_ratio` ([n]) whatever else was sampled of its GPUs, only a part is read, which
+        reaches it, too.
+        """
+        sums = np.zeros((len(job_ids), 2), np.int64)
+        of_jobs = self._names.of_jobs(job_ids)
+        found = list(chain.from_iterable(of_jobs))
+        if found:
+            place = np.repeat(np.arange(len(of_jobs)), np.fromiter(map(len, of_jobs), np.int64, len(of_jobs)))
+            holder = np.fromiter(map(_NUMBER, found), np.int64, len(found))
+            self._old.unpack_ranges(holder, np.full(len(found), lo), np.full(len(found), hi))
+            gpus = np.fromiter(map(len, map(_GPUS, found)), np.int64, len(found))
+            most_ms = np.bincount(place, gpus, len(of_jobs)) * ((hi - lo) * 60_000)
+            sum_recent(holder, place, lo, hi, productive_ratio * most_ms, self._arrays.store, sums)
         return sums[:, 0].copy(), sums[:, 1].copy()
 
     def forget(self, job_ids: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ It must not hold a quantity: the arrays are in `CoverageArrays`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 
 from schemas.events import GpuEvent
 from streams import fallbacks
@@ -207,6 +208,10 @@ class HolderNames:
     def of_job(self, job_id: str) -> list[Holder]:
         """Return the holders of all attempts of a job."""
         return self._of_job.get(job_id, [])
+
+    def of_jobs(self, job_ids: Iterable[str]) -> list[Sequence[Holder]]:
+        """Return the holders of all attempts of each job."""
+        return list(map(self._of_job.get, job_ids, repeat(())))
 
     def jobs(self) -> list[str]:
         """Return all job ids."""

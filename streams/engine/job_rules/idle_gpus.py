@@ -94,8 +94,9 @@ class IdleGpus:
             hi = at_ms // MINUTE_MS - LAG_MINUTES
             lo = hi - WINDOW_MINUTES
             looked_at = slots.tolist()
-            sampled_ms, productive_ms = coverage.recent_usage([ids[slot] for slot in looked_at], lo, hi)
             limits = profiles.limits.idle_ratio[curves.profiles(slots)]
+            names = list(map(ids.__getitem__, looked_at))
+            sampled_ms, productive_ms = coverage.recent_usage(names, lo, hi, limits)
             for place in np.flatnonzero((sampled_ms > 0) & (productive_ms < limits * sampled_ms)).tolist():
                 job_id = ids[looked_at[place]]
                 share = IdleShare(at_ms, int(sampled_ms[place]), int(productive_ms[place]))

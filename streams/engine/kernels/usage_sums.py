@@ -6,7 +6,7 @@ It must not know names: holders and rows are numbers here.
 from __future__ import annotations
 
 from streams.engine.kernels._jit import kernel
-from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.arrays import F64, I64
 from streams.engine.kernels.coverage import find_row
 from streams.engine.kernels.store import CoverageStore
 
@@ -37,3 +37,22 @@ def sum_usage(
         sums[row[i], first_column + 1] += productive_ms
         sums[row[i], first_column + 2] += tensor_ms
         sums[row[i], first_column + 3] += 1000 * tensor_sampled_s
+
+
+@kernel
+def sum_recent(
+    holder: I64, job: I64, lo_minute: int, hi_minute: int, enough_ms: F64, store: CoverageStore, sums: I64
+) -> None:
+    """Add the minutes [lo, hi) of each holder ([n] int64) to its job's row of `sums` ([jobs, 2] int64), in place.
+
+    Columns: ms of GPU-time sampled, productive. Of a job that was productive for `enough_ms` ([jobs]) no more is read.
+    """
+    for i in range(holder.size):
+        row = job[i]
+        for minute in range(hi_minute - 1, lo_minute - 1, -1):
+            if sums[row, 1] >= enough_ms[row]:
+                break
+            found = int(store.cells[find_row(holder[i], minute, store.cells, store.rows)]) - 1
+            if found >= 0:
+                sums[row, 0] += 1000 * int(store.rows[found]["sampled_gpu_s"])
+                sums[row, 1] += int(store.rows[found]["productive_gpu_ms"])

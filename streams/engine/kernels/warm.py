@@ -52,6 +52,7 @@ from streams.engine.kernels.store import (
     CoverageStore,
     Samples,
 )
+from streams.engine.kernels.usage_sums import COLUMNS, sum_recent, sum_usage
 
 
 def compile_all() -> None:
@@ -212,5 +213,8 @@ def _warm_coverage() -> None:
     pointers, data = np.array([0, 1]), np.zeros(64, np.uint8)
     pack_rows(row * 0, pointers, store, data, pointers.copy())
     unpack_rows(data, pointers, second, store, row)
+    sums = np.zeros((1, COLUMNS), np.int64)
+    sum_usage(second, second, second + 1, second, 0, store, sums)
+    sum_recent(second, second, 0, 1, values, store, sums)
     find_reaching(0, 1, 1, store, samples, second.copy(), second.copy(), second.copy())
     drop_rows(second, store)

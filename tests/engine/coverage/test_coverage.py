@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from schemas.events import GpuEvent
 from schemas.tables import JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES
@@ -270,3 +271,25 @@ def test_gpus_without_a_job_are_kept_one_by_one_until_no_sample_reaches_them() -
         assert len(one.drain_dirty()) == 0
         one.fold([sample(1300, 60, job_id="", gpus=["a"], util_ratio=[0.5])])
         assert usage_tables(one, one.drain_dirty(), 0, 2)[UNATTRIBUTED_MINUTES].num_rows == 1
+
+
+@given(histories(), st.sampled_from((0.0, 0.05, 0.2, 0.5, 1.0)), st.integers(0, 3), st.integers(0, 6))
+def test_who_is_idle_by_a_part_of_its_rows_is_so_by_all(
+    batches: list[list[GpuEvent]], ratio: float, skipped: int, minutes: int
+) -> None:
+    coverage = Coverage(HORIZON_S)
+    for batch in batches:
+        coverage.fold(batch)
+    jobs = sorted({job_id for job_id, *_ in rows_by_key(coverage, every_row(coverage))})
+    lo = T0_S // 60 + skipped - 1
+    sampled_ms, productive_ms = coverage.recent_usage(jobs, lo, lo + minutes, np.full(len(jobs), ratio))
+    for job, sampled, productive in zip(jobs, sampled_ms.tolist(), productive_ms.tolist(), strict=True):
+        inside = [
+            figures
+            for (job_id, *_, minute), figures in rows_by_key(coverage, every_row(coverage)).items()
+            if job_id == job and lo <= minute < lo + minutes
+        ]
+        all_sampled_ms, all_productive_ms = 1000 * sum(f[0] for f in inside), sum(f[1] for f in inside)
+        assert (productive < ratio * sampled) == (all_productive_ms < ratio * all_sampled_ms)
+        if all_productive_ms < ratio * all_sampled_ms:  # its figures are told
+            assert (sampled, productive) == (all_sampled_ms, all_productive_ms)

@@ -17,7 +17,7 @@ import pytest
 
 import streams.engine.kernels
 from schemas.events import GpuEvent
-from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.coverage.ids import SeenIds, identities128
 from streams.engine.coverage.shapes import Shapes
 from streams.engine.kernels import _jit
@@ -54,6 +54,8 @@ def use_everything() -> None:
     coverage.fold([])
     coverage.rows_of(coverage.holders_of("j", 1))
     coverage.counts(coverage.minute_rows("j", 1, 1))
+    coverage.add_usage([UsagePiece("j", 1, 0, 2, 0)], np.zeros((1, 4), np.int64), 0)
+    coverage.recent_usage(["j"], 0, 2, np.full(1, 0.2))
     archived = coverage.export(["j"])
     coverage.drop_counts("j", 1)
     coverage.usage(coverage.drain_dirty())

@@ -53,6 +53,11 @@ class Beside(Live):
     summary: dict[str, Any] = field(default_factory=dict)  # what the backfill printed
 
     @property
+    def look_every_s(self) -> float:
+        """The server answers with all of its threads, at no lower priority than it inserts: it must not be asked too often."""
+        return 0.2
+
+    @property
     def _where(self) -> dict[str, str]:
         assert self.server is not None
         return {"TRAINFARE_CLICKHOUSE_URL": self.server.url}

@@ -150,6 +150,11 @@ class Live:
         return Member("worker", {**env, **self._where}, self.directory, self._options_of_store, program)
 
     @property
+    def look_every_s(self) -> float:
+        """How often SQL is asked for the rows of probes."""
+        return 0.05
+
+    @property
     def _where(self) -> dict[str, str]:
         """Settings that say where the store is."""
         return {}
@@ -181,7 +186,7 @@ class Live:
             else:
                 alerts = alerted(send, probes, arrivals, options.runaways)
             return await asyncio.gather(
-                readable(api, send, probes, options.seconds, options.probes),
+                readable(api, send, probes, options.seconds, options.probes, self.look_every_s),
                 alerts,
                 lagging(offsets.behind, options.seconds),
                 lagging(worker.lag_s, options.seconds),

@@ -82,8 +82,10 @@ async def cpu_percent(used_s: Callable[[], float], for_s: float) -> float:
     return 100 * (used_s() - before_s) / (time.monotonic() - began_s)
 
 
-async def readable(api: Api, send: Send, probes: Probes, for_s: float, per_s: float) -> Spread:
-    """Send probes; return how long each took from before it was sent until SQL found both of its rows."""
+async def readable(
+    api: Api, send: Send, probes: Probes, for_s: float, per_s: float, every_s: float = _POLL_S
+) -> Spread:
+    """Send probes; return how long each took from before it was sent until SQL, asked each `every_s`, found both of its rows."""
     sent_ms: dict[str, float] = {}
     found_ms: dict[str, float] = {}
     began_s = time.monotonic()
@@ -100,7 +102,7 @@ async def readable(api: Api, send: Send, probes: Probes, for_s: float, per_s: fl
                     found_ms[name] = now_ms() - sent_ms[name]
         if passed_s > for_s and (len(found_ms) == len(sent_ms) or passed_s > for_s + _PATIENCE_S):
             return spread(len(sent_ms), list(found_ms.values()))
-        await asyncio.sleep(_POLL_S)
+        await asyncio.sleep(every_s)
 
 
 async def alerted(send: Send, probes: Probes, arrivals: Arrivals, per_tick: int) -> Spread:

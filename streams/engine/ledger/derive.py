@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from streams.engine.ledger.hour_rows import HourRows
-from streams.engine.ledger.hour_singles import minute_fields
+from streams.engine.ledger.hour_singles import is_cut, minute_fields
 from streams.engine.ledger.hours import hours_of, mark_lines, mark_time, put_off_hours, write_hours
 from streams.engine.ledger.node_hours import NodeHourRows, changed_node_hours
 from streams.engine.ledger.rows import LedgerRows
@@ -187,6 +187,7 @@ def _derive_traffic(
         attempt.dirty_traffic.extend(_minutes(timeline.lost, attempt.traffic.all_minutes()))
         attempt.dirty_traffic.extend(_minutes(attempt.booked_lost, attempt.traffic.all_minutes()))
         attempt.booked_lost = timeline.lost
+        attempt.row_sums.forget()
     if not attempt.dirty_traffic:
         return
     ranges = union(attempt.dirty_traffic)
@@ -249,7 +250,10 @@ def _replace(
         if before == after:
             continue
         changed.append(minute)
-        attempt.row_sums.change(minute, minute_fields(attempt, timeline, minute), before, after)
+        if is_cut(attempt, timeline, minute):
+            attempt.row_sums.forget(minute // MINUTES_PER_HOUR)
+        else:
+            attempt.row_sums.change(minute, minute_fields(attempt, timeline, minute), before, after)
         attempt.changed_hours.add(minute // MINUTES_PER_HOUR)
         for line, quantities in after.items():
             if before.get(line) != quantities:

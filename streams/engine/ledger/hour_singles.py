@@ -1,6 +1,7 @@
 """Sums the rows of traffic and samples of an attempt by hour and price fields.
 
-The sums of an hour are kept while its price fields stay; where they change within a minute, its traffic is cut there.
+The sums of an hour are kept while its price fields stay; where they change within a minute, its traffic is cut there, and
+a change of it makes the hour be summed again.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ def minute_fields(attempt: AttemptState, line: Timeline, minute: int) -> Fields:
     return fields_before(line, (minute + 1) * MINUTE_MS)
 
 
+def is_cut(attempt: AttemptState, line: Timeline, minute: int) -> bool:
+    """Return whether the traffic of a minute belongs to several price fields: they change in it, and no sample names them."""
+    start_ms = minute * MINUTE_MS
+    return minute not in attempt.winners and any(
+        start_ms < since_ms < start_ms + MINUTE_MS for since_ms, _ in line.fields[1:]
+    )
+
+
 class SingleSums:
     """The sums of one attempt's single rows."""
 
@@ -64,8 +73,7 @@ class SingleSums:
         known = attempt.row_sums.of(hour)
         if known is None:
             known = self._sum(hour)
-            if len(self._line.fields) == 1:
-                attempt.row_sums.put(hour, known)
+            attempt.row_sums.put(hour, known)
         return known
 
     def sampled_spans(self, hour: int) -> Iterator[tuple[Fields, int, int]]:

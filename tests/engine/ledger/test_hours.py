@@ -54,6 +54,23 @@ def test_traffic_stands_under_the_fields_of_its_instant() -> None:
     )
 
 
+def test_traffic_that_comes_after_its_hour_was_summed_is_cut_at_the_change_too() -> None:
+    lines = (
+        price("net", "1", component="network", per="gib"),
+        job("j", "started", T0, purchase="spot"),
+        job("j", "updated", T0 + 20_000, purchase="on_demand"),
+        network("j", T0 + 60_000, 60_000, direction="egress", path="internet", bytes=600 * 2**20),
+        job("j", "completed", T0 + 120_000),
+        network("j", T0 + 61_000, 60_000, direction="egress", path="internet", bytes=300 * 2**20),
+        network("j", T0 + 121_000, 60_000, direction="egress", path="internet", bytes=300 * 2**20),
+    )
+    cuts = range(1, len(lines))
+    found = meter(lines, cuts=cuts, open_at=cuts).hours
+    assert {key: row.cost_nano for key, row in found.items()} == {
+        key: row.cost_nano for key, row in compute(lines).hours.items()
+    }
+
+
 def test_a_job_that_only_samples_pay_for_has_run_time() -> None:
     """Seconds 0 to 29 on one node and 20 to 39 on another are 40 seconds, and 50 GPU-seconds."""
     found = hours(

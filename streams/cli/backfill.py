@@ -69,7 +69,8 @@ def backfill(
         ),
     ] = None,
     full_speed: Annotated[
-        bool, typer.Option("--full-speed", help="Do not leave the store to others for half of the time.")
+        bool,
+        typer.Option("--full-speed", help="Do not leave the store to others for three quarters of the time."),
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the backfills of the store.")] = False,
     undo: Annotated[

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from streams.gzip_members import GzipError, TooLargeError, unpacked
 
+PACKED = gzip.compress(b"content")
 MIB = 2**20
 NOISE = random.Random(1).randbytes(100_000)
 
@@ -45,13 +46,14 @@ def test_every_cut_is_said() -> None:
 @pytest.mark.parametrize(
     ("packed", "words"),
     [
-        (gzip.compress(b"content") + b"\0", "its end is missing"),
-        (gzip.compress(b"content") + b"garbage", "incorrect header"),
+        (PACKED + b"\0", "its end is missing"),
+        (PACKED + b"garbage", "incorrect header"),
         (b"content", "incorrect header"),
         (zlib.compress(b"content"), "incorrect header"),
-        (gzip.compress(b"content")[:-8] + bytes(8), "incorrect data check"),
-        (gzip.compress(b"content")[:-4] + bytes(4), "incorrect length check"),
+        (PACKED[:-8] + bytes(8), "incorrect data check"),
+        (PACKED[:-4] + bytes(4), "incorrect length check"),
     ],
+    ids=["a byte more", "garbage after it", "no gzip", "zlib", "wrong checksum", "wrong length"],
 )
 def test_what_is_no_gzip_or_more_than_it_is_refused(packed: bytes, words: str) -> None:
     with pytest.raises(GzipError, match=words):

@@ -49,10 +49,16 @@ def sum_recent(
     """
     for i in range(holder.size):
         row = job[i]
+        found = -1
         for minute in range(hi_minute - 1, lo_minute - 1, -1):
             if sums[row, 1] >= enough_ms[row]:
                 break
-            found = int(store.cells[find_row(holder[i], minute, store.cells, store.rows)]) - 1
+            # Mostly the minute before is the row opened before: a look into the index is another cache miss.
+            older = int(store.rows[found]["older"]) if found >= 0 else -1
+            if older >= 0 and store.rows[older]["minute"] == minute:
+                found = older
+            else:
+                found = int(store.cells[find_row(holder[i], minute, store.cells, store.rows)]) - 1
             if found >= 0:
                 sums[row, 0] += 1000 * int(store.rows[found]["sampled_gpu_s"])
                 sums[row, 1] += int(store.rows[found]["productive_gpu_ms"])

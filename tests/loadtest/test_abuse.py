@@ -98,5 +98,5 @@ def test_a_small_attack_measures_everything_and_the_books_balance(
     assert found["attack"]["queries"] >= 1
     assert found["attackers_met"]["guess"]["401"] > 0
     assert any(name.startswith("bomb ") for name in found["attackers_met"])
-    assert found["edge"]["token_refused_total"] > 0
+    assert found["edge"]["tokens_refused_total"] > 0
     assert "Traceback" not in log.read_text()

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from loadtest.latency import Live, arguments, report
 from loadtest.latency_load import NAMES
@@ -49,13 +49,11 @@ class ServerSql(Api):
 class Beside(Live):
     """A live load on a server, with a backfill beside it while latencies are measured."""
 
+    # The server answers with all of its threads, at no lower priority than it inserts: more queries would delay inserts.
+    poll_interval_s: ClassVar[float] = 0.2
+
     server: StoreProcess | None = None
     summary: dict[str, Any] = field(default_factory=dict)  # what the backfill printed
-
-    @property
-    def look_every_s(self) -> float:
-        """The server answers with all of its threads, at no lower priority than it inserts: it must not be asked too often."""
-        return 0.2
 
     @property
     def _where(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from loadtest import soak_judge
 from loadtest.drive import Drive
@@ -62,6 +62,8 @@ _DELIVERED_S: Final = 90.0
 @dataclass
 class Live:
     """One run on a broker that is there."""
+
+    poll_interval_s: ClassVar[float] = 0.05  # of the queries for the rows of probes
 
     options: argparse.Namespace
     settings: Settings
@@ -150,11 +152,6 @@ class Live:
         return Member("worker", {**env, **self._where}, self.directory, self._options_of_store, program)
 
     @property
-    def look_every_s(self) -> float:
-        """How often SQL is asked for the rows of probes."""
-        return 0.05
-
-    @property
     def _where(self) -> dict[str, str]:
         """Settings that say where the store is."""
         return {}
@@ -186,7 +183,7 @@ class Live:
             else:
                 alerts = alerted(send, probes, arrivals, options.runaways)
             return await asyncio.gather(
-                readable(api, send, probes, options.seconds, options.probes, self.look_every_s),
+                readable(api, send, probes, options.seconds, options.probes, self.poll_interval_s),
                 alerts,
                 lagging(offsets.behind, options.seconds),
                 lagging(worker.lag_s, options.seconds),

@@ -22,7 +22,6 @@ from loadtest.stopwatch import percentile
 from streams.notify.webhooks.receiver import Received
 
 TICK_MS: Final = 10_000
-_POLL_S: Final = 0.05
 _PATIENCE_S: Final = 30.0
 _READABLE: Final = """
 SELECT job_id FROM jobs WHERE job_id IN {jobs:Array(String)}
@@ -83,7 +82,7 @@ async def cpu_percent(used_s: Callable[[], float], for_s: float) -> float:
 
 
 async def readable(
-    api: Api, send: Send, probes: Probes, for_s: float, per_s: float, every_s: float = _POLL_S
+    api: Api, send: Send, probes: Probes, for_s: float, per_s: float, every_s: float
 ) -> Spread:
     """Send probes; return how long each took from before it was sent until SQL, asked each `every_s`, found both of its rows."""
     sent_ms: dict[str, float] = {}

@@ -18,6 +18,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from streams.config.settings import Settings
 
@@ -26,7 +27,7 @@ MIB = 2**20
 _ANSWER_S = 5.0
 _STOP_S = 45.0
 _LATE_S = 600  # the default of meter.late_horizon_ms
-_LAG = "trainfare_lag_seconds{"
+_LAG = "trainfare_lag_seconds"
 _CANARY = "trainfare_canary_"
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -154,9 +155,8 @@ class Member:
 
     def lag_s(self) -> float:
         """The age of the oldest record that it has not metered, as it says itself; 0 if it does not answer."""
-        answer = self._get("/metrics")
-        lines = [] if answer is None else answer[1].decode().splitlines()
-        return max((float(line.split()[-1]) for line in lines if line.startswith(_LAG)), default=0.0)
+        found = _samples(self._get("/metrics"))
+        return max((sample.value for sample in found if sample.name == _LAG), default=0.0)
 
     def look(self) -> Look:
         """Ask it everything."""
@@ -207,15 +207,18 @@ def _verdict(answer: tuple[int, bytes] | None) -> tuple[str, ...] | None:
 
 def _figures(answer: tuple[int, bytes] | None) -> dict[str, float]:
     """Metrics without labels."""
+    return {sample.name: sample.value for sample in _samples(answer) if not sample.labels}
+
+
+def _samples(answer: tuple[int, bytes] | None) -> list[Sample]:
+    """All samples of a page of metrics; none if there is no page, or it is broken."""
     if answer is None or answer[0] != 200:
-        return {}
+        return []
     try:
         families = list(text_string_to_metric_families(answer[1].decode()))
     except ValueError:
-        return {}
-    return {
-        sample.name: sample.value for family in families for sample in family.samples if not sample.labels
-    }
+        return []
+    return [sample for family in families for sample in family.samples]
 
 
 def environment(settings: Settings, store_url: str | None, horizon_s: int) -> dict[str, str]:

@@ -127,7 +127,7 @@ def test_a_million_events_and_thirty_faults(tmp_path: Path) -> None:
     plan = replace(TOLD, jobs=310, seconds=3_200, cycles=30, per_s=4_500, lead_s=900)
     report = run(plan, tmp_path)
     assert_exact(report)
-    # A quarter of an hour passes until the hour ends: its jobs without samples are told of as silent by then.
+    # The hour ends a quarter of an hour after the last event: by then `silent_job` fires for the jobs without samples.
     assert_told(report, of=LEAST - {"unsampled_gpus"})
     assert report.events >= 1_000_000
     assert len(report.cycles) >= 25

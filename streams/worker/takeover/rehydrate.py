@@ -64,9 +64,11 @@ class Rehydrator:
         """Load the archived jobs that the ticks must judge; return False if the shard was revoked meanwhile."""
         return await self._load(owned, lambda: owned.shard.missing_at(ticks, owned.view))
 
-    async def _load(self, owned: OwnedShard, missing: Callable[[], Mapping[str, int]]) -> bool:
-        """Load jobs (id -> version) until none is missing."""
-        while wanted := missing():
+    async def _load(
+        self, owned: OwnedShard, missing: Callable[[], Mapping[str, int]], *, waits: bool = True
+    ) -> bool:
+        """Load jobs (id -> version) until none is missing; `waits`: also for those that are in flight to the store."""
+        while wanted := missing():  # more may leave memory meanwhile
             under_way = self._checkpointer.carries(owned)
             fetch = partial(archived, self._store, owned.number, wanted)
             blobs = await self.patiently(fetch, lambda: not owned.gone)
@@ -74,11 +76,13 @@ class Rehydrator:
                 return False
             owned.shard.adopt(blobs)
             if len(blobs) < len(wanted):
-                if under_way:
+                if not under_way:
+                    restore_as_new(owned.shard, owned.number, _lacking(wanted, blobs))
+                elif waits:
                     # They left memory with a checkpoint that is not stored yet.
                     await asyncio.sleep(_LANDING_S)
                 else:
-                    restore_as_new(owned.shard, owned.number, _lacking(wanted, blobs))
+                    return False
         return not owned.gone
 
     def store_rows(self, table: str, rows: pa.Table, token: str) -> None:
@@ -95,19 +99,7 @@ class Rehydrator:
 
     async def for_rows(self, owned: OwnedShard, job_ids: Iterable[str]) -> bool:
         """Load these jobs; return False if that is impossible now: the shard was revoked, or they are in flight to the store."""
-        while absent := owned.shard.absent(job_ids):  # more may leave memory meanwhile
-            under_way = self._checkpointer.carries(owned)
-            blobs = await self.patiently(
-                partial(archived, self._store, owned.number, absent), lambda: not owned.gone
-            )
-            if blobs is None or owned.gone:
-                return False
-            owned.shard.adopt(blobs)
-            if len(blobs) < len(absent):
-                if under_way:
-                    return False
-                restore_as_new(owned.shard, owned.number, _lacking(absent, blobs))
-        return not owned.gone
+        return await self._load(owned, lambda: owned.shard.absent(job_ids), waits=False)
 
     async def for_prices(self, owned: OwnedShard, news: PriceChanges) -> bool:
         """Load the jobs that a price change affects; return False if the shard was revoked meanwhile."""

@@ -291,5 +291,5 @@ def test_who_is_idle_by_a_part_of_its_rows_is_so_by_all(
         ]
         all_sampled_ms, all_productive_ms = 1000 * sum(f[0] for f in inside), sum(f[1] for f in inside)
         assert (productive < ratio * sampled) == (all_productive_ms < ratio * all_sampled_ms)
-        if all_productive_ms < ratio * all_sampled_ms:  # its figures are told
+        if all_productive_ms < ratio * all_sampled_ms:  # the alert shows its figures
             assert (sampled, productive) == (all_sampled_ms, all_productive_ms)

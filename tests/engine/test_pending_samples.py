@@ -42,10 +42,18 @@ def test_owners_are_seen_from_the_first_fetch_to_the_last() -> None:
     one = pending()
     say(one, (2, 0, 30, "a"), (0, 1, 20, "b"))
     say(one, (2, 0, 10, "c"))
-    seen, _ = one.drain()
-    assert seen == [(0, T0 + 20_000, T0 + 20_000), (2, T0 + 10_000, T0 + 30_000)]
-    assert one.drain() == ([], [])
+    assert one.drain_seen() == [(0, T0 + 20_000, T0 + 20_000), (2, T0 + 10_000, T0 + 30_000)]
+    assert len(one.drain_newest([0, 2])) == 3
+    assert (one.drain_seen(), one.drain_newest([0, 2])) == ([], [])
     assert len(one) == 0
+
+
+def test_only_the_newest_of_the_asked_owners_are_returned() -> None:
+    one = pending()
+    say(one, (0, 0, 10, "a"), (1, 5, 10, "b"), (2, 3, 10, "c"))
+    one.drain_seen()
+    assert one.drain_newest({1}) == [NewestSample(1, 5, T0 + 10_000, 1000, "b")]
+    assert one.drain_newest({0, 2}) == []
 
 
 def test_of_a_minute_the_newest_is_told_and_all_that_are_as_new() -> None:
@@ -53,8 +61,7 @@ def test_of_a_minute_the_newest_is_told_and_all_that_are_as_new() -> None:
     say(one, (0, 0, 10, "a"), (1, 5, 10, "other"))
     say(one, (0, 0, 61, "next"), (0, 1, 20, ""))
     say(one, (0, 2, 20, "b"), (0, 0, 15, "c"))
-    _, newest = one.drain()
-    assert sorted(newest) == sorted(
+    assert sorted(one.drain_newest([0, 1])) == sorted(
         [
             NewestSample(0, 1, T0 + 20_000, 1000, ""),
             NewestSample(0, 2, T0 + 20_000, 1000, "b"),
@@ -69,7 +76,8 @@ def test_samples_that_cover_no_second_are_seen_and_newest_of_nothing() -> None:
     none, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
     one.newest(none, none, nothing, nothing, nothing, none, np.zeros(0, np.uint8))
     one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]))
-    assert one.drain() == ([(1, T0, T0)], [])
+    assert one.drain_seen() == [(1, T0, T0)]
+    assert one.drain_newest([1]) == []
 
 
 def test_there_is_room_for_owners_that_come_later() -> None:
@@ -77,7 +85,7 @@ def test_there_is_room_for_owners_that_come_later() -> None:
     say(one, (2, 0, 1, ""))
     one.resize(100)
     say(one, (99, 0, 2, ""))
-    assert [number for number, _, _ in one.drain()[0]] == [2, 99]
+    assert [number for number, _, _ in one.drain_seen()] == [2, 99]
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,14 +101,12 @@ class Episodes:
 
     def dump(self) -> Memory:
         """Return all lines in a canonical order."""
-        jobs = []
-        for job_id, place in sorted(self._place.items()):
-            line = self.lines[place]
-            rules = [
-                Remembered(NAMES[rule], *line[rule].item()[: len(_FIELDS)])
-                for rule in np.flatnonzero(line["firings"]).tolist()
-            ]
-            jobs.append(JobMemory(job_id, rules))
+        places = sorted(self._place.items())
+        lines = self.lines[[place for _, place in places]]
+        at, rules = np.nonzero(lines["firings"])
+        jobs = [JobMemory(job_id, []) for job_id, _ in places]
+        for k, rule, values in zip(at.tolist(), rules.tolist(), lines[at, rules].tolist(), strict=True):
+            jobs[k].rules.append(Remembered(NAMES[rule], *values[: len(_FIELDS)]))
         return Memory(jobs)
 
     @classmethod

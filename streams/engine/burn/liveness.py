@@ -6,7 +6,7 @@ last activity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.episode import SILENT
@@ -22,9 +22,9 @@ class Liveness:
         self._update = update
         self._unheard: set[str] = set()  # jobs with a curve and no activity yet
 
-    def is_first(self, job_id: str) -> bool:
-        """Return whether an activity of the job now is its first."""
-        return job_id in self._unheard
+    def unheard(self, job_ids: Iterable[str]) -> set[str]:
+        """Return those of these jobs for which an activity now is the first."""
+        return self._unheard.intersection(job_ids) if self._unheard else set()
 
     def track(self, job: JobState) -> None:
         """Record that the job has a curve."""

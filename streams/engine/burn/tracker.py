@@ -133,10 +133,9 @@ class BurnTracker:
         if lifecycle:
             self._lifecycle.add(job_id)
 
-    def mark_alive(self, job_id: str) -> None:
-        """Record a sample of the job that changes no cost."""
-        if self._liveness.is_first(job_id):
-            self._changed.add(job_id)
+    def mark_alive(self, job_ids: Iterable[str]) -> None:
+        """Record samples of these jobs that change no cost."""
+        self._changed.update(self._liveness.unheard(job_ids))
 
     def restored(self, job_id: str) -> None:
         """Record that the job was restored: which of its rows were written is unknown."""

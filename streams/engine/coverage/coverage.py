@@ -18,7 +18,7 @@ from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob import all_slots, changed, pack, unpack
 from streams.engine.coverage.blob_form import read
 from streams.engine.coverage.flatten import flatten
-from streams.engine.coverage.names import Holder, HolderNames, Key, place_of
+from streams.engine.coverage.names import NO_HOUR, Holder, HolderNames, Key, place_of
 from streams.engine.coverage.packed_rows import PackedRows
 from streams.engine.coverage.shapes import ShapeGroups, Shapes
 from streams.engine.kernels.arrays import F64, I32, I64, U16
@@ -246,24 +246,37 @@ class Coverage:
         self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
 
     def changed_hours(self, rows: I64) -> list[tuple[str, int, int]]:
-        """Return (job_id, attempt, hour) of those of these rows that have a job, each once."""
+        """Return (job_id, attempt, hour) of those of these rows that have a job, each once until `mark_hours_written`.
+
+        One that is returned earlier is harmless: rows of several hours alternate where samples are late.
+        """
         part = self._arrays.store.rows[rows]
         pairs = np.unique(part["holder"].astype(np.int64) << 32 | (part["minute"] // 60).astype(np.int64))
         holders = self._names.by_numbers((pairs >> 32).tolist())
-        hours = (pairs & 0xFFFFFFFF).tolist()
-        owners = ((holder.job_id, holder.attempt) for holder in holders)
-        return list({(*owner, hour): None for owner, hour in zip(owners, hours, strict=True) if owner[0]})
+        found: dict[tuple[str, int, int], None] = {}
+        for holder, hour in zip(holders, (pairs & 0xFFFFFFFF).tolist(), strict=True):
+            if holder.owed_hour != hour and holder.job_id:
+                holder.owed_hour = hour
+                found[holder.job_id, holder.attempt, hour] = None
+        return list(found)
+
+    def mark_hours_written(self, job_id: str, attempt: int) -> None:
+        """Record that all hours of the attempt are written."""
+        for holder in self._names.of_attempt(job_id, attempt):
+            holder.owed_hour = NO_HOUR
 
     def add_usage(self, pieces: Iterable[UsagePiece], sums: I64, first_column: int) -> None:
         """Add the usage of these pieces to `sums`, in place.
 
         In ms of GPU-time, from `first_column` on: sampled, productive, on tensor cores, sampled for tensor cores.
         """
-        found = [
-            (holder.number, lo, hi, row)
-            for job_id, attempt, lo, hi, row in pieces
-            for holder in self._names.of_attempt(job_id, attempt)
-        ]
+        found: list[tuple[int, int, int, int]] = []
+        owner, holders = ("", 0), list[Holder]()
+        for job_id, attempt, lo, hi, row in pieces:
+            if owner != (job_id, attempt):
+                owner = job_id, attempt
+                holders = self._names.of_attempt(*owner)
+            found.extend((holder.number, lo, hi, row) for holder in holders)
         if not found:
             return
         holder, lo, hi, row = np.array(found, np.int64).T.copy()

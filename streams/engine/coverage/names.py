@@ -13,6 +13,7 @@ from streams import fallbacks
 from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob_form import HolderPart
 
+NO_HOUR = -(2**62)
 # An exporter that permutes its GPUs produces many message shapes.
 _SPARE_GROUPS = 2_000
 
@@ -31,7 +32,17 @@ def place_of(node: str, gpu: str) -> str:
 class Holder:
     """The GPUs of one node that one attempt was seen on, or one GPU that was sampled without a job."""
 
-    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number", "packed", "part")
+    __slots__ = (
+        "attempt",
+        "exported_gpus",
+        "gpus",
+        "job_id",
+        "node",
+        "number",
+        "owed_hour",
+        "packed",
+        "part",
+    )
 
     def __init__(self, number: int, job_id: str, attempt: int, node: str) -> None:
         self.number = number
@@ -41,6 +52,7 @@ class Holder:
         # GPU id -> slot, in the order of first appearance, which is the GPU's ordinal.
         self.gpus: dict[str, int] = {}
         self.exported_gpus = -1  # how many of them were exported; -1: the holder itself is new
+        self.owed_hour = NO_HOUR  # the hour that was last found changed, until it is written
         self.packed = b""  # its packed rows, see PackedRows
         self.part: HolderPart | None = None  # its part in increments while it is unchanged
 

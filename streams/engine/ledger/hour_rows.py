@@ -73,6 +73,8 @@ class HourRows:
         self._fields = array("i")
         self._field_index: dict[Fields, int] = {}
         self._keeps = array("b")  # whether it is written even if it is empty
+        # Rows that the table may not have yet, with what their attempts have there.
+        self._unwritten: list[tuple[int, dict[Fields, tuple[int, int]]]] = []
         self._singles: list[tuple[int, list[int]]] = []  # (row, its sums of single rows)
         self._sampled: list[tuple[int, int, int]] = []  # (row, from_ms, until_ms): paid by samples alone
         # By attempt, and by piece of its time.
@@ -86,30 +88,34 @@ class HourRows:
         self._price_index: dict[tuple[PriceRef, bool], int] = {}  # and whether it is paid while starting
         self._curves: list[Sequence[Interval]] = []
 
-    def add_row(self, job_id: str, attempt: int, hour: int, fields: Fields, *, keep: bool) -> int:
-        """Add a row and return its position; one that is empty is written only if it replaces another."""
+    def add_row(
+        self,
+        job_id: str,
+        attempt: int,
+        hour: int,
+        fields: Fields,
+        written: dict[Fields, tuple[int, int]],
+    ) -> int:
+        """Add a row and return its position; one that is empty is written only if it replaces another.
+
+        Args:
+            job_id: The job's id.
+            attempt: The attempt's number.
+            hour: Hours since 1970.
+            fields: The row's price fields.
+            written: By price fields, the first and last hour that the attempt may have in the table. `table` adds the
+                hour if the row is not empty.
+        """
+        row, span = len(self._hours), written.get(fields)
+        keep = span is not None and span[0] <= hour <= span[1]
+        if not keep:
+            self._unwritten.append((row, written))
         self._job_ids.append(job_id)
         self._attempts.append(attempt)
         self._hours.append(hour)
         self._fields.append(self._field_index.setdefault(fields, len(self._field_index)))
         self._keeps.append(keep)
-        return len(self._hours) - 1
-
-    def add_hours(
-        self, job_id: str, attempt: int, hours: Sequence[int], fields: Fields, *, keep: bool
-    ) -> range:
-        """Add rows of whole hours (ascending) with their pieces, and return their positions."""
-        rows = range(len(self._hours), len(self._hours) + len(hours))
-        index = self._field_index.setdefault(fields, len(self._field_index))
-        self._job_ids += [job_id] * len(hours)
-        self._attempts.extend([attempt] * len(hours))
-        self._hours.extend(hours)
-        self._fields.extend([index] * len(hours))
-        self._keeps.extend([keep] * len(hours))
-        self._from_ms.extend([hour * HOUR_MS for hour in hours])
-        self._until_ms.extend([hour * HOUR_MS + HOUR_MS for hour in hours])
-        self._rows.extend(rows)
-        return rows
+        return row
 
     def add_piece(self, row: int, from_ms: int, until_ms: int) -> None:
         """Add time, in order, of the attempt whose curves are added next."""
@@ -146,11 +152,17 @@ class HourRows:
         """Add the usage of minutes to a row."""
         self._usage.append(piece)
 
+    def mark_written(self, job_id: str, attempt: int) -> None:
+        """Record that all hours of an attempt are written with these rows."""
+        self._coverage.mark_hours_written(job_id, attempt)
+
     def table(self, shard: int, version: int) -> pa.Table:
         """Return the rows as a `job_hours` table."""
         ptr, start, end, rate, lost = flat_intervals(self._curves)
         sums = self._summed(ptr, start, end, rate, lost)
-        kept = np.flatnonzero(sums.any(axis=1) | np.array(self._keeps, np.bool_))
+        is_kept = sums.any(axis=1) | np.array(self._keeps, np.bool_)
+        self._mark_rows_written(is_kept)
+        kept = np.flatnonzero(is_kept)
         fields, sums = np.array(self._fields, np.int32)[kept], sums[kept]
         size = len(kept)
         hour_s = np.array(self._hours, np.int64)[kept] * 3600
@@ -168,6 +180,15 @@ class HourRows:
             columns[name] = pa.array(values) if place < FIRST_COST else money(values)
         columns |= self._spans(ptr, start, end, kept)
         return table_of(SCHEMAS[JOB_HOURS], columns)
+
+    def _mark_rows_written(self, is_kept: NDArray[np.bool_]) -> None:
+        """Add the hours of the rows that are kept to what their attempts have in the table."""
+        names = list(self._field_index)
+        for row, written in self._unwritten:
+            if is_kept[row]:
+                fields, hour = names[self._fields[row]], self._hours[row]
+                first, last = written.get(fields, (hour, hour))
+                written[fields] = min(first, hour), max(last, hour)
 
     def _spans(
         self, ptr: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64], kept: NDArray[np.intp]

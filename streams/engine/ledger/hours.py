@@ -6,11 +6,11 @@ It compares what was written with what is; a row too many is harmless, as each i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from streams.engine.coverage.coverage import UsagePiece
+from streams.engine.ledger.hour_pieces import pieces_of
 from streams.engine.ledger.hour_rows import HourRows
-from streams.engine.ledger.hour_singles import SingleSums, minute_fields
+from streams.engine.ledger.hour_singles import SingleSums
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.hours import (
@@ -19,13 +19,12 @@ from streams.engine.state.hours import (
     NOTHING_BOOKED,
     BookedTime,
     Fields,
+    HourPieces,
     Sums,
-    shown_fields,
     usage_sums,
 )
 from streams.engine.state.job import JobState
-from streams.engine.state.traffic import MINUTE_MS
-from streams.engine.timeline.attempts import FieldStep, Timeline, billed_pieces
+from streams.engine.timeline.attempts import FieldStep, billed_pieces
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Lines
 
@@ -100,9 +99,11 @@ def write_hours(
 ) -> None:
     """Hand over the marked hours of all attempts; they count as written up to the accrual instant."""
     _hand_over(job, rows, sampled, prices, as_of_ms)
-    for attempt in job.attempts.values():
+    for number, attempt in job.attempts.items():
         attempt.changed_hours.clear()
-        attempt.owed_hours.clear()
+        if attempt.owed_hours:
+            attempt.owed_hours.clear()
+            rows.mark_written(job.id, number)
     job.booked_time = BookedTime(job.timelines(), as_of_ms)
 
 
@@ -126,79 +127,37 @@ def _hand_over(
             continue
         if billed is None:
             billed = billed_pieces(lines, as_of_ms)
-        line, hours = lines[number], sorted(attempt.changed_hours | attempt.owed_hours)
-        if len(line.fields) == 1 and not line.metered and not attempt.booked_traffic:
-            _add_plain(job.id, attempt, hours, shown_fields(line.fields[0][1]), rows)
-        else:
-            singles = SingleSums(job, attempt, line, sampled, prices)
-            has_time = bool(attempt.booked_lines or billed[number] or line.waits)
-            for hour in hours:
-                stretches = _stretches(line, hour) if has_time else []
-                sums = singles.of(hour)
-                usage = _usage(attempt, line, hour, sums)
-                places = _add_hour(job.id, attempt, hour, stretches, sums, usage, rows)
-                for fields, from_ms, until_ms in singles.sampled_spans(hour):
-                    rows.add_sampled(places[fields], from_ms, until_ms)
+        line, singles = lines[number], SingleSums(job, attempt, lines[number], sampled, prices)
+        for hour in sorted(attempt.changed_hours | attempt.owed_hours):
+            sums = singles.of(hour)
+            places = _add_hour(job.id, attempt, hour, pieces_of(attempt, line, hour, sums), sums, rows)
+            for fields, from_ms, until_ms in singles.sampled_spans(hour):
+                rows.add_sampled(places[fields], from_ms, until_ms)
         rows.add_curves(attempt.booked_lines, billed[number], [(*wait, 1, 0) for wait in line.waits])
 
 
-def _add_plain(
-    job_id: str, attempt: AttemptState, hours: Sequence[int], fields: Fields, rows: HourRows
-) -> None:
-    """Add the hours of an attempt whose price fields never change and which has no single rows."""
-    if attempt.written.keys() - {fields}:
-        for hour in hours:
-            usage = [(*_minutes(hour), fields)] if attempt.sampled else []
-            _add_hour(
-                job_id, attempt, hour, [(hour * HOUR_MS, (hour + 1) * HOUR_MS, fields)], {}, usage, rows
-            )
-        return
-    first, last = attempt.written.get(fields, (hours[0], hours[0] - 1))
-    keep = not (last < hours[0] or hours[-1] < first)
-    added = rows.add_hours(job_id, attempt.number, hours, fields, keep=keep)
-    if attempt.sampled:
-        for hour, row in zip(hours, added, strict=True):
-            _add_usage(job_id, attempt, *_minutes(hour), row, rows)
-    attempt.written[fields] = min(first, hours[0]), max(last, hours[-1])
-
-
 def _add_hour(
-    job_id: str,
-    attempt: AttemptState,
-    hour: int,
-    stretches: Sequence[tuple[int, int, Fields]],
-    singles: Sums,
-    usage: Sequence[tuple[int, int, Fields]],
-    rows: HourRows,
+    job_id: str, attempt: AttemptState, hour: int, pieces: HourPieces, singles: Sums, rows: HourRows
 ) -> dict[Fields, int]:
     """Add the rows of one hour, and an empty one for all price fields that it no longer has; return their positions."""
-    written = attempt.written
     places: dict[Fields, int] = {}
-    now = [*(fields for _, _, fields in stretches), *singles, *(fields for _, _, fields in usage)]
-    for fields in (*now, *written):
-        first, last = written.get(fields, (hour, hour - 1))
-        is_written = first <= hour <= last
-        if fields not in places and (is_written or fields in now):
-            places[fields] = rows.add_row(job_id, attempt.number, hour, fields, keep=is_written)
-            written[fields] = min(first, hour), max(last, hour)
-    for from_ms, until_ms, fields in stretches:
-        rows.add_piece(places[fields], from_ms, until_ms)
+
+    def place_of(fields: Fields) -> int:
+        row = places.get(fields)
+        if row is None:
+            row = places[fields] = rows.add_row(job_id, attempt.number, hour, fields, attempt.written)
+        return row
+
+    for from_ms, until_ms, fields in pieces.time:
+        rows.add_piece(place_of(fields), from_ms, until_ms)
     for fields, sums in singles.items():
-        rows.add_singles(places[fields], sums)
-    for lo, hi, fields in usage:
-        _add_usage(job_id, attempt, lo, hi, places[fields], rows)
+        rows.add_singles(place_of(fields), sums)
+    for lo, hi, fields in pieces.usage:
+        _add_usage(job_id, attempt, lo, hi, place_of(fields), rows)
+    for fields, (first, last) in attempt.written.items():
+        if first <= hour <= last:
+            place_of(fields)
     return places
-
-
-def _stretches(line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:
-    """Cut an hour where the timeline's price fields change: (from_ms, until_ms, fields)."""
-    begin_ms, end_ms = hour * HOUR_MS, (hour + 1) * HOUR_MS
-    ends_ms = [since_ms for since_ms, _ in line.fields[1:]] + [end_ms]
-    return [
-        (max(since_ms, begin_ms), min(until_ms, end_ms), shown_fields(fields))
-        for (since_ms, fields), until_ms in zip(line.fields, ends_ms, strict=True)
-        if since_ms < end_ms and until_ms > begin_ms
-    ]
 
 
 def _add_usage(job_id: str, attempt: AttemptState, lo: int, hi: int, row: int, rows: HourRows) -> None:
@@ -208,39 +167,6 @@ def _add_usage(job_id: str, attempt: AttemptState, lo: int, hi: int, row: int, r
             rows.add_singles(row, usage_sums(usage))
     if hi > attempt.evicted_to:
         rows.add_usage(UsagePiece(job_id, attempt.number, max(lo, attempt.evicted_to), hi, row))
-
-
-def _usage(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> list[tuple[int, int, Fields]]:
-    """Cut an hour in minutes of the same price fields: (from minute, until minute, fields)."""
-    if not attempt.sampled:
-        return []
-    if len(line.fields) == 1 and not attempt.winners:
-        return [(*_minutes(hour), shown_fields(line.fields[0][1]))]
-    if attempt.winners and not attempt.booked_traffic and len(singles) == 1:
-        return [
-            (*_minutes(hour), next(iter(singles)))
-        ]  # its samples, which are all in those rows, have no others
-    pieces: list[tuple[int, int, Fields]] = []
-    for first, end in pairwise(_cuts(attempt, line, *_minutes(hour))):
-        fields = minute_fields(attempt, line, first)
-        if pieces and pieces[-1][2] == fields:
-            first = pieces.pop()[0]
-        pieces.append((first, end, fields))
-    return pieces
-
-
-def _cuts(attempt: AttemptState, line: Timeline, lo: int, hi: int) -> list[int]:
-    """Return the minutes of [lo, hi) at which the price fields may change, and hi."""
-    cuts = {lo, hi, *(since_ms // MINUTE_MS for since_ms, _ in line.fields[1:])}
-    if attempt.winners:
-        won = [minute for minute in range(lo, hi) if minute in attempt.winners]
-        cuts.update(won, (minute + 1 for minute in won))
-    return sorted(minute for minute in cuts if lo <= minute <= hi)
-
-
-def _minutes(hour: int) -> tuple[int, int]:
-    """Return the minutes [lo, hi) of an hour."""
-    return hour * MINUTES_PER_HOUR, (hour + 1) * MINUTES_PER_HOUR
 
 
 def put_off_hours(job: JobState) -> None:

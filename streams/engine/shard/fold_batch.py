@@ -90,7 +90,7 @@ def _count(shard: ShardState, record: Record, event: Event, outcome: FoldOutcome
     if isinstance(event, NodeEvent):
         shard.snapshots.changes.nodes.add(event.node)
     elif isinstance(event, GpuEvent):
-        shard.mark_sampled(event.job_id, event.attempt)
+        shard.mark_sampled([(event.job_id, event.attempt)])
     elif isinstance(event, JobEvent | TrafficEvent):
         shard.mark_changed(event.job_id, lifecycle=isinstance(event, JobEvent))
 
@@ -112,8 +112,7 @@ def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
     tally.too_late += len(folded.too_late)
     tally.unattributed += folded.unattributed
     tally.applied += int(timely.sum()) - len(folded.too_late) - folded.unattributed
-    for job_id, attempt in folded.sampled:
-        shard.mark_sampled(job_id, attempt)
+    shard.mark_sampled(folded.sampled)
 
 
 def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> NDArray[np.bool_]:

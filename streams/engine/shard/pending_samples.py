@@ -6,6 +6,7 @@ checkpoints. It must not know jobs, nor shapes beyond their numbers; jobs must b
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -82,25 +83,33 @@ class PendingSamples:
         )
         self._rows.append(rows)
 
-    def drain(self) -> tuple[list[tuple[int, int, int]], list[NewestSample]]:
-        """Return (owner, first and last `time_ms`) of all seen, and the newest sample of each of their minutes."""
+    def drain_seen(self) -> list[tuple[int, int, int]]:
+        """Return (owner, first and last `time_ms`) of all seen; their newest samples must be drained next."""
         owners = np.flatnonzero(self._first_ms != NEVER_MS)
         first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()
         seen = list(zip(owners.tolist(), first_ms, last_ms, strict=True))
         self._first_ms[owners], self._last_ms[owners] = NEVER_MS, BEGINNING_MS
+        self._waiting = 0
+        return seen
+
+    def drain_newest(self, owners: Collection[int]) -> list[NewestSample]:
+        """Return the newest sample of each minute of these owners, and drop those of all others."""
         ids = self._ids
         found = [
             NewestSample(owner, shape, time_ms, interval_ms, ids[text] if text >= 0 else "")
-            for owner, shape, time_ms, interval_ms, text in self._last_of_minutes()
+            for owner, shape, time_ms, interval_ms, text in self._last_of_minutes(owners)
         ]
-        self._rows, self._ids, self._waiting = [], [], 0
-        return seen, found
+        self._rows, self._ids = [], []
+        return found
 
-    def _last_of_minutes(self) -> list[tuple[int, int, int, int, int]]:
+    def _last_of_minutes(self, owners: Collection[int]) -> list[tuple[int, int, int, int, int]]:
         """Return, of samples of an owner that cover the same minutes, the newest; several if their times are equal."""
-        if not self._rows:
+        if not self._rows or not owners:
             return []
         rows = np.concatenate(self._rows)
+        is_asked = np.zeros(len(self._first_ms), np.bool_)
+        is_asked[list(owners)] = True
+        rows = rows[is_asked[rows["owner"]]]
         lo = (rows["time_ms"] - rows["interval_ms"]) // 1000 // 60
         hi = (rows["time_ms"] // 1000 - 1) // 60
         order = np.lexsort((rows["time_ms"], hi, lo, rows["owner"]))

@@ -189,7 +189,7 @@ class SampleColumns:
         """Apply to the jobs what was sampled of them since the last call, with the price fields."""
         if not len(self._pending):
             return set()
-        seen, newest = self._pending.drain()
+        seen = self._pending.drain_seen()
         metered: dict[int, AttemptState] = {}
         for number, since_ms, until_ms in seen:
             owner = self._owners[number]
@@ -198,11 +198,10 @@ class SampleColumns:
             attempt.sampled = True
             if not attempt.has_start:
                 metered[number] = attempt
-            job.touch(since_ms)
-            job.record_activity(until_ms)
-        for number, index, time_ms, interval_ms, text in newest:
+            job.record_samples(since_ms, until_ms)
+        for number, index, time_ms, interval_ms, text in self._pending.drain_newest(metered.keys()):
             shape = self._known[index]
-            if number not in metered or shape is None:
+            if shape is None:
                 continue
             fields = self._fields.get(index)
             if fields is None:

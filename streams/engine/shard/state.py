@@ -6,6 +6,8 @@ which receives this state or the part that it needs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from streams.engine.burn.tracker import BurnTracker, TrackedJobs
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.coverage.ids import SeenIds
@@ -59,20 +61,24 @@ class ShardState:
 
     def publish_samples(self) -> None:
         """Apply pending samples to the jobs; call it before anything but samples reads a job."""
-        for job_id, attempt in self.samples.publish(self.jobs):
-            self.mark_sampled(job_id, attempt)
+        self.mark_sampled(self.samples.publish(self.jobs))
 
-    def mark_sampled(self, job_id: str, attempt: int) -> None:
-        """Record that samples of an attempt were merged."""
-        if job_id in self.due.open_jobs and self.jobs[job_id].attempts[attempt].has_start:
+    def mark_sampled(self, sampled: Iterable[tuple[str, int]]) -> None:
+        """Record that samples of these attempts (job_id, attempt) were merged."""
+        jobs, open_jobs = self.jobs, self.due.open_jobs
+        alive: list[str] = []
+        for job_id, number in sampled:
+            attempt = jobs[job_id].attempts[number]
+            if job_id not in open_jobs or not attempt.has_start:
+                self.mark_changed(job_id)
+                continue
             # Its open timeline is billed, so no row is derived anew; the next accrual updates its last-seen time.
-            self.due.sampled_jobs.add(job_id)
-            self.snapshots.changes.sampled.add(job_id)
-            if not self.jobs[job_id].attempts[attempt].unsaved.sampled:
+            alive.append(job_id)
+            if not attempt.unsaved.sampled:
                 self.snapshots.changes.jobs.add(job_id)  # once: hours without samples look for no usage
-            self.tracker.mark_alive(job_id)
-        else:
-            self.mark_changed(job_id)
+        self.due.sampled_jobs.update(alive)
+        self.snapshots.changes.sampled.update(alive)
+        self.tracker.mark_alive(alive)
 
     def mark_changed(self, job_id: str, *, lifecycle: bool = False) -> None:
         """Record a change of a job that affects its cost. `lifecycle`: caused by a lifecycle event."""

@@ -13,7 +13,15 @@ from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
 from streams.engine.kernels.store import NEVER_MINUTE
-from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, NO_USAGE, Fields, MinuteUsage, RowSums
+from streams.engine.state.hours import (
+    HOUR_MS,
+    MINUTES_PER_HOUR,
+    NO_USAGE,
+    Fields,
+    HourPieces,
+    MinuteUsage,
+    RowSums,
+)
 from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MINUTE_MS, MinuteRows, Traffic
 from streams.engine.state.unsaved import NO_HOURS, UnsavedParts
@@ -80,6 +88,7 @@ class AttemptState:
         "fresh_minutes",
         "fresh_traffic",
         "has_start",
+        "hour_pieces",
         "number",
         "open_accruals",
         "owed_hours",
@@ -116,6 +125,7 @@ class AttemptState:
         self.changed_hours: set[int] = set()
         self.owed_hours: set[int] = set()
         # Caches of what hours are summed from: single rows by hour, and sampled seconds by metered minute.
+        self.hour_pieces: HourPieces | None = None  # of the hour that was written last
         self.row_sums = RowSums()
         # Price fields -> the first and last hour that may have been written with them.
         self.written: dict[Fields, tuple[int, int]] = {}

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from schemas.units import COMPONENTS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
-from streams.engine.timeline.attempts import Timeline
+from streams.engine.timeline.attempts import FieldStep, Timeline
 from streams.engine.timeline.lines import Line
 
 HOUR_MS: Final = 3_600_000
@@ -46,6 +46,19 @@ NOTHING_BOOKED: Final = BookedTime({}, 0)
 UNKNOWN_TIME: Final = BookedTime(None, 0)
 
 
+class HourPieces(NamedTuple):
+    """An hour of an attempt cut where its price fields change.
+
+    `time`: (from_ms, until_ms, fields), in order. `usage`: (first minute, last minute + 1, fields).
+    """
+
+    line: Timeline
+    hour: int
+    sampled: bool
+    time: list[tuple[int, int, Fields]]
+    usage: list[tuple[int, int, Fields]]
+
+
 #: By price fields: a sum of rows, as MEASURES integers.
 Sums = dict[Fields, list[int]]
 
@@ -53,10 +66,17 @@ Sums = dict[Fields, list[int]]
 class RowSums:
     """Sums of single rows by hour and price fields; an hour that is absent must be summed again."""
 
-    __slots__ = ("_sums",)
+    __slots__ = ("_steps", "_sums")
 
     def __init__(self) -> None:
         self._sums: dict[int, Sums] = {}
+        self._steps: tuple[FieldStep, ...] | None = None
+
+    def begin(self, steps: tuple[FieldStep, ...]) -> None:
+        """Drop all hours if the price fields of the timeline are not those that they were summed with."""
+        if steps != self._steps:
+            self._sums.clear()
+            self._steps = steps
 
     def of(self, hour: int) -> Sums | None:
         """Return the sums of an hour."""

@@ -129,6 +129,15 @@ class JobState:
         self.touch(time_ms)
         self.heard_ms = max(self.heard_ms, time_ms)
 
+    def record_samples(self, first_ms: int, last_ms: int) -> None:
+        """Record that samples were applied, the first of `first_ms` and the last of `last_ms`."""
+        if first_ms < self.first_ms:
+            self.first_ms = first_ms
+        if last_ms > self.last_ms:
+            self.last_ms = last_ms
+        if last_ms > self.heard_ms:
+            self.heard_ms = last_ms
+
     def add_event(self, event: JobEvent) -> None:
         """Add a lifecycle event (not a duplicate).
 
@@ -143,8 +152,6 @@ class JobState:
             return
         self.booked_time = self.booked_time_before()
         attempt.add_event(event)
-        for each in self.attempts.values():
-            each.row_sums.forget()  # its price fields may change, also by an event that names none
         self._timelines = self._dimensions = self._limits = None
         if event.expected_nano_per_hour is not None:
             self._declared = None

@@ -271,11 +271,12 @@ class Coverage:
         In ms of GPU-time, from `first_column` on: sampled, productive, on tensor cores, sampled for tensor cores.
         """
         found: list[tuple[int, int, int, int]] = []
-        owner, holders = ("", 0), list[Holder]()
+        owner: tuple[str, int] | None = None
+        holders: list[Holder] = []
         for job_id, attempt, lo, hi, row in pieces:
             if owner != (job_id, attempt):
                 owner = job_id, attempt
-                holders = self._names.of_attempt(*owner)
+                holders = self._names.of_attempt(job_id, attempt)
             found.extend((holder.number, lo, hi, row) for holder in holders)
         if not found:
             return

@@ -24,7 +24,7 @@ from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR
 from streams.engine.state.node import NodeState
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines
-from streams.engine.timeline.nodes import NodeSegment, cut_segments
+from streams.engine.timeline.nodes import NodeSegment, cut_segments, paid_intervals
 
 #: The measures of a row.
 _PAID, _GPU, _UNPRICED, _COST, _MEASURES = range(5)
@@ -62,12 +62,14 @@ class NodeHourRows:
         # By row.
         self._nodes: list[str] = []
         self._hours = array("q")
-        self._dimensions: list[tuple[str, ...]] = []
+        self._dimensions = array("i")
+        self._dimension_index: dict[tuple[str, ...], int] = {}
         # By node.
         self._piece_ptr = array("q", [0])
         # By curve.
         self._owners = array("i")
-        self._prices: list[PriceRef | None] = []  # None: time of service
+        self._prices = array("i")
+        self._price_index: dict[PriceRef | None, int] = {None: 0}  # None: time of service
         self._curves: list[Sequence[Interval]] = []
 
     def add(self, node: NodeState, hours: Iterable[int], as_of_ms: int) -> None:
@@ -75,21 +77,22 @@ class NodeHourRows:
         wanted = sorted(hours)
         if not wanted:
             return
-        segments = cut_segments(node.segments(), as_of_ms)
+        segments, paid = node.segments(), paid_intervals(node.segments(), as_of_ms)
         for hour in wanted:
             self._nodes.append(node.name)
             self._hours.append(hour)
-            self._dimensions.append(_dimensions_in(segments, hour))
+            dimensions = _dimensions_in(segments, as_of_ms, hour)
+            self._dimensions.append(self._dimension_index.setdefault(dimensions, len(self._dimension_index)))
         owner = len(self._piece_ptr) - 1
         self._piece_ptr.append(len(self._hours))
-        paid = [(segment.start_ms, segment.end_ms, 1, 0) for segment in segments]
-        for price, intervals in (
-            (None, paid),
-            *((line.price, each) for line, each in node.booked_lines.items()),
-        ):
-            self._owners.append(owner)
-            self._prices.append(price)
-            self._curves.append(intervals)
+        self._add_curve(owner, None, paid)
+        for line, intervals in node.booked_lines.items():
+            self._add_curve(owner, line.price, intervals)
+
+    def _add_curve(self, owner: int, price: PriceRef | None, intervals: Sequence[Interval]) -> None:
+        self._owners.append(owner)
+        self._prices.append(self._price_index.setdefault(price, len(self._price_index)))
+        self._curves.append(intervals)
 
     def table(self, shard: int, version: int) -> pa.Table:
         """Return the rows as a `node_hours` table."""
@@ -97,11 +100,12 @@ class NodeHourRows:
         sums = np.zeros((size, _MEASURES), np.int64)
         hours = np.array(self._hours, np.int64)
         ptr, start, end, rate, lost = flat_intervals(self._curves)
+        price, prices = np.array(self._prices, np.int32), list(self._price_index)
         sum_hours(
             ptr, start, end, rate, lost, np.array(self._owners, np.int32),
-            np.array([price.usd_nano if price else 0 for price in self._prices], np.int64),
-            np.array([price.divisor if price else 1 for price in self._prices], np.int64),
-            np.array([_columns_of(price) for price in self._prices], np.int32),
+            np.array([each.usd_nano if each else 0 for each in prices], np.int64)[price],
+            np.array([each.divisor if each else 1 for each in prices], np.int64)[price],
+            np.array([_columns_of(each) for each in prices], np.int32)[price],
             np.array(self._piece_ptr, np.int64), hours * HOUR_MS, (hours + 1) * HOUR_MS, np.arange(size), sums,
         )  # fmt: skip
         place = np.arange(size, dtype=np.int32)
@@ -115,8 +119,9 @@ class NodeHourRows:
             "shard": pa.array(np.full(size, shard, np.uint16)),
             "version": pa.array(np.full(size, version, np.uint64)),
         }
+        dimensions = np.array(self._dimensions, np.int32)
         for number, name in enumerate((*PRICE_FIELDS, "team")):
-            columns[name] = take_text([each[number] for each in self._dimensions], place)
+            columns[name] = take_text([each[number] for each in self._dimension_index], dimensions)
         return table_of(SCHEMAS[NODE_HOURS], columns)
 
     def __bool__(self) -> bool:
@@ -132,11 +137,14 @@ def _columns_of(price: PriceRef | None) -> tuple[int, int, int, int, int, int]:
     return (_GPU, -1, _COST, -1, -1 if price.sku else _UNPRICED, -1)
 
 
-def _dimensions_in(segments: Sequence[NodeSegment], hour: int) -> tuple[str, ...]:
-    """Return the dimensions that the node had last in an hour."""
+def _dimensions_in(segments: Sequence[NodeSegment], as_of_ms: int, hour: int) -> tuple[str, ...]:
+    """Return the dimensions that the node had last in an hour, up to the accrual instant."""
     begin_ms, end_ms = hour * HOUR_MS, (hour + 1) * HOUR_MS
-    found = [each for each in segments if each.start_ms < end_ms and each.end_ms > begin_ms]
-    return found[-1].dimensions if found else _NO_DIMENSIONS
+    for segment in reversed(segments):
+        until_ms = segment.billed_until_ms(as_of_ms)
+        if segment.start_ms < min(until_ms, end_ms) and until_ms > begin_ms:
+            return segment.dimensions
+    return _NO_DIMENSIONS
 
 
 def emptied_node_hours(rows: pa.Table, shard: int, version: int) -> pa.Table:

@@ -143,7 +143,7 @@ class Traffic:
         chosen = np.flatnonzero((start_ms < hi * MINUTE_MS) & (start_ms + interval_ms >= lo * MINUTE_MS))
         if not chosen.size:
             return
-        basis = np.array(self._basis, np.int32)[chosen]
+        basis = np.frombuffer(self._basis, np.int32)[chosen]
         begin_ms = int(start_ms[chosen].min())
         end_ms = int((start_ms[chosen] + interval_ms[chosen]).max()) + 1
         steps = {k: self._steps(k, book, contexts, begin_ms, end_ms) for k in set(basis.tolist())}

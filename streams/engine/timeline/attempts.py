@@ -251,6 +251,14 @@ def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int
 
 def billed_pieces(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, list[Interval]]:
     """Return per attempt the time behind `wall_clock_ms` as (start_ms, end_ms, 1, 1 if starting), in order."""
+    if len(lines) == 1:  # the usual case: nothing overlaps
+        return {
+            number: [
+                (start_ms, end_ms, 1, int(phase == "starting"))
+                for start_ms, end_ms, phase, _ in line.paid(as_of_ms)
+            ]
+            for number, line in lines.items()
+        }
     pieces: dict[int, list[Interval]] = {}
     covered: tuple[Span, ...] = ()
     for number, line in lines.items():
@@ -260,6 +268,5 @@ def billed_pieces(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, lis
             for segment in paid
             for start_ms, end_ms in uncovered((segment.start_ms, segment.end_ms), covered)
         ]
-        if len(lines) > 1:
-            covered = union((*covered, *((segment.start_ms, segment.end_ms) for segment in paid)))
+        covered = union((*covered, *((segment.start_ms, segment.end_ms) for segment in paid)))
     return pieces

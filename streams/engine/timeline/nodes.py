@@ -6,6 +6,7 @@ A pure function of the set of a node's events; it does not know who used the nod
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from schemas.events import NodeEvent, NodeType
@@ -37,7 +38,11 @@ class NodeSegment(NamedTuple):
     @property
     def dimensions(self) -> tuple[str, ...]:
         """Return the price fields and the team, empty where not known."""
-        return (*(value or "" for value in self.fields), self.team)
+        return _dimensions(self.fields, self.team)
+
+    def billed_until_ms(self, as_of_ms: int) -> int:
+        """Return when its billed time ends: what goes on ends at the accrual instant."""
+        return min(self.end_ms, as_of_ms) if self.goes_on else self.end_ms
 
     @property
     def pays_for(self) -> tuple[str, Kind, int]:
@@ -45,6 +50,11 @@ class NodeSegment(NamedTuple):
         if self.gpu_milli:
             return "gpu", Kind.GPU_TIME, self.gpu_milli
         return "compute", Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI
+
+
+@lru_cache(maxsize=16384)
+def _dimensions(fields: tuple[str | None, ...], team: str) -> tuple[str, ...]:
+    return (*(value or "" for value in fields), team)
 
 
 def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
@@ -72,12 +82,15 @@ def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
 
 
 def cut_segments(segments: Iterable[NodeSegment], as_of_ms: int) -> list[NodeSegment]:
-    """Return the billed time of segments: what goes on ends at the accrual instant."""
-    cut = (
-        segment._replace(end_ms=min(segment.end_ms, as_of_ms)) if segment.goes_on else segment
-        for segment in segments
-    )
+    """Return the billed time of segments."""
+    cut = (segment._replace(end_ms=segment.billed_until_ms(as_of_ms)) for segment in segments)
     return [segment for segment in cut if segment.start_ms < segment.end_ms]
+
+
+def paid_intervals(segments: Iterable[NodeSegment], as_of_ms: int) -> list[Interval]:
+    """Return the billed time of segments as intervals of rate 1."""
+    cut = ((segment.start_ms, segment.billed_until_ms(as_of_ms), 1, 0) for segment in segments)
+    return [interval for interval in cut if interval[0] < interval[1]]
 
 
 def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) -> Lines:

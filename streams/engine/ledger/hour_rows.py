@@ -229,8 +229,8 @@ class HourRows:
     ) -> NDArray[np.int64]:
         """Return the measures of each row ([n, MEASURES] int64) of the curves' intervals."""
         sums = np.zeros((len(self._hours), MEASURES), np.int64)
-        for row, singles in self._singles:
-            sums[row] += [min(value, INT64_MAX) for value in singles]
+        if self._singles:
+            np.add.at(sums, [row for row, _ in self._singles], _capped([each for _, each in self._singles]))
         self._coverage.add_usage(self._usage, sums, SAMPLED_GPU)
         price = np.array(self._prices, np.int64)
         prices = [price for price, _ in self._price_index]
@@ -244,6 +244,14 @@ class HourRows:
 
     def __bool__(self) -> bool:
         return bool(self._job_ids)
+
+
+def _capped(singles: list[list[int]]) -> NDArray[np.int64]:
+    """Return sums of single rows as an array; what does not fit becomes the largest number."""
+    try:
+        return np.array(singles, np.int64)
+    except OverflowError:
+        return np.array([[min(value, INT64_MAX) for value in each] for each in singles], np.int64)
 
 
 def _columns_of(price: PriceRef, is_starting: bool) -> _Columns:

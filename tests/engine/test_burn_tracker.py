@@ -93,6 +93,34 @@ def test_a_change_is_shown_before_the_next_tick_only_if_somebody_looks() -> None
     assert log.rates() == []
 
 
+def test_shortly_before_a_tick_amounts_are_read_and_the_tick_gives_the_same() -> None:
+    egress = PriceEvent("s", "e", 1, "egress", Component.network, 10**9, Per.gb, 1, 0, {})
+    book = BOOK.with_events([egress])
+    logs = Log(), Log()
+    for log in logs:
+        log.view = ReferenceLog(book).view()
+        log.add("jobs", T0, type="started", gpu_count=8)
+        log.judge(T0, T0)
+        log.rates()
+        log.add("network", T0 + 8_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
+    early, late = logs
+    awaits = early.shard.tracker.awaits
+    early.shard.write_interim_rates(T0 + TICK_MS - 2_000, early.view)
+    assert awaits("j", book)
+    early.shard.write_interim_rates(T0 + TICK_MS - 1_000, early.view)
+    assert (awaits("j", book), early.rates()) == (False, [])
+    early.add("network", T0 + 9_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
+    late.add("network", T0 + 9_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
+    assert awaits("j", book)
+    rows = []
+    for log in logs:
+        log.judge(T0 + TICK_MS, T0 + 2 * MINUTE_MS)
+        table = log.shard.checkpoint(T0, 99, open_attempts=False).tables[BURN_RATES]
+        rows.append(table.to_pylist())
+    assert rows[0] == rows[1]
+    assert max(float(row["usd_per_hour_15m"]) for row in rows[0]) > 16.0
+
+
 def test_a_look_of_a_shard_that_is_behind_tells_nothing_and_its_ticks_do_not_learn_what_came_later() -> None:
     log = Log()
     reference = ReferenceLog(BOOK)

@@ -58,6 +58,8 @@ _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
 #: An expired job may stay for this long: past ticks are judged in as few calls as possible.
 _LINGER_MS: Final = 60 * MINUTE_MS
+#: So long before a tick the curves of jobs with new amounts are built: a checkpoint or two.
+_BEFORE_TICK_MS: Final = 1_500
 #: After this time no window contains anything of a job.
 _DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # including the row of zeros after it
 
@@ -82,7 +84,9 @@ class BurnTracker:
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
-        self._lifecycle: set[str] = set()  # those of them with a lifecycle event
+        # Those of them with a lifecycle event, and those with new amounts.
+        self._lifecycle: set[str] = set()
+        self._amounts: set[str] = set()
         self._expiry_queue = ExpiryQueue()
         self._book: PriceBook | None = None
         self._rates: GpuRates | None = None  # of that book
@@ -127,11 +131,17 @@ class BurnTracker:
             return None
         return self._curves.minutes(job_id, first, count)
 
-    def touch(self, job_id: str, *, lifecycle: bool = False) -> None:
-        """Record a change of the job; `lifecycle`: by a lifecycle event, which is shown before the next tick."""
+    def touch(self, job_id: str, *, lifecycle: bool = False, amounts: bool = False) -> None:
+        """Record a change of the job.
+
+        `lifecycle`: by a lifecycle event, which is shown before the next tick. `amounts`: by an amount, which may come
+        each second, so that a curve is built of it once before the next tick.
+        """
         self._changed.add(job_id)
         if lifecycle:
             self._lifecycle.add(job_id)
+        elif amounts:
+            self._amounts.add(job_id)
 
     def mark_alive(self, job_ids: Iterable[str]) -> None:
         """Record samples of these jobs that change no cost."""
@@ -171,7 +181,7 @@ class BurnTracker:
             known = view.at(tick_ms)
             self._mark_reference_changes(tracked, known)
             self._refresh(tracked, tick_ms, self._changed)
-            self._changed, self._lifecycle = set(), set()
+            self._changed, self._lifecycle, self._amounts = set(), set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
             if self._curves:
                 leaving_ms = self._expiry_queue.next_ms + _LINGER_MS
@@ -185,13 +195,20 @@ class BurnTracker:
             tick_ms = until_ms + TICK_MS
 
     def write_interim_rates(self, tracked: TrackedJobs, now_ms: int, known: KnownReference) -> None:
-        """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
-        if not self._lifecycle:
+        """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks.
+
+        Shortly before a tick, the curves of jobs with new amounts are built, too: all of them at the tick would delay its
+        alerts.
+        """
+        before = self._amounts if TICK_MS - now_ms % TICK_MS <= _BEFORE_TICK_MS else set()
+        if not self._lifecycle and not before:
             return
         self._mark_reference_changes(tracked, known)
         moved = self._refresh(tracked, now_ms, self._lifecycle)
-        self._changed -= self._lifecycle
+        self._refresh(tracked, now_ms, before - self._lifecycle)
+        self._changed -= self._lifecycle | before
         self._lifecycle = set()
+        self._amounts = self._amounts - before
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
 

@@ -91,8 +91,10 @@ def _count(shard: ShardState, record: Record, event: Event, outcome: FoldOutcome
         shard.snapshots.changes.nodes.add(event.node)
     elif isinstance(event, GpuEvent):
         shard.mark_sampled([(event.job_id, event.attempt)])
-    elif isinstance(event, JobEvent | TrafficEvent):
-        shard.mark_changed(event.job_id, lifecycle=isinstance(event, JobEvent))
+    elif isinstance(event, JobEvent):
+        shard.mark_changed(event.job_id, lifecycle=True)
+    elif isinstance(event, TrafficEvent):
+        shard.mark_changed(event.job_id, amounts=True)
 
 
 _GPU_TOPIC = "gpu"

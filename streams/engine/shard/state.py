@@ -80,8 +80,8 @@ class ShardState:
         self.snapshots.changes.sampled.update(alive)
         self.tracker.mark_alive(alive)
 
-    def mark_changed(self, job_id: str, *, lifecycle: bool = False) -> None:
-        """Record a change of a job that affects its cost. `lifecycle`: caused by a lifecycle event."""
+    def mark_changed(self, job_id: str, *, lifecycle: bool = False, amounts: bool = False) -> None:
+        """Record a change of a job that affects its cost; `lifecycle`, `amounts`: caused by such an event."""
         self.due.dirty_jobs.add(job_id)
         self.snapshots.changes.jobs.add(job_id)
-        self.tracker.touch(job_id, lifecycle=lifecycle)
+        self.tracker.touch(job_id, lifecycle=lifecycle, amounts=amounts)

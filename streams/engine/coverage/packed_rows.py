@@ -157,9 +157,13 @@ class PackedRows:
     def unpack_ranges(self, holders: I64, lo: I64, hi: I64) -> None:
         """Unpack the rows of each holder in its minutes [lo, hi)."""
         wanted: dict[int, set[int]] = {}
-        old = np.flatnonzero(lo < self._arrays.store.holders["packed_to"][holders])
+        packed_to = self._arrays.store.holders["packed_to"]
+        old = np.flatnonzero(lo < packed_to[holders])
         for k in old.tolist():
-            wanted.setdefault(int(holders[k]), set()).update(range(int(lo[k]), int(hi[k])))
+            number = int(holders[k])
+            if self._names.by_number(number).packed:  # else all are unpacked already
+                minutes = range(int(lo[k]), min(int(hi[k]), int(packed_to[number])))
+                wanted.setdefault(number, set()).update(minutes)
         self.unpack({number: sorted(those) for number, those in wanted.items()})
 
     def replace(self, whole: dict[int, tuple[bytes, int]]) -> None:

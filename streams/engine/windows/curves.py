@@ -170,9 +170,8 @@ class CurveBook:
         """Return the slots ([n] int64) of the jobs with this turn that have not ended and were billed `old_ms` ago."""
         curves = self._curves[: len(self._ids)]
         slots = np.flatnonzero(curves["turn"] == turn)
-        part = curves[slots]
-        first_ms = part["first_paid_ms"]
-        return slots[(part["ended_ms"] > at_ms) & (first_ms >= 0) & (first_ms <= at_ms - old_ms)]
+        first_ms = curves["first_paid_ms"][slots]
+        return slots[(curves["ended_ms"][slots] > at_ms) & (first_ms >= 0) & (first_ms <= at_ms - old_ms)]
 
     def profiles(self, slots: I64) -> I64:
         """Return which settings apply to these jobs ([n] int64)."""

@@ -12,10 +12,10 @@ from typing import Any, Final
 # By default Python collects after every 700 new containers, of which a second of events creates tens of thousands: a
 # sixth of its work. Little of what is dropped here is in cycles.
 _COLLECT_AFTER: Final = 20_000
-#: So many of those collections are followed by one of the objects that survived them, which takes as many times longer.
+#: One in so many of these collections looks at the objects that survived the others, too.
 _OLDER_EVERY: Final = 4
-#: One full collection in so many looks at all objects: with 10,000 live jobs it stops the worker for a second, and with
-#: those between, which look at what is new, it comes every hour or two.
+#: One in so many full collections looks at all objects, which stops a worker with 10,000 live jobs for a second; the
+#: others look at what is new. At that load it comes every hour or two.
 _WHOLE_EVERY: Final = 100
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from typing import Any
 
 import pytest
@@ -104,14 +106,19 @@ def test_shortly_before_a_tick_amounts_are_read_and_the_tick_gives_the_same() ->
         log.rates()
         log.add("network", T0 + 8_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
     early, late = logs
-    awaits = early.shard.tracker.awaits
+    tracker = early.shard.tracker
+
+    def is_built() -> bool:
+        return tracker.minutes("j", T0 // MINUTE_MS, 1, book) is not None
+
     early.shard.write_interim_rates(T0 + TICK_MS - 2_000, early.view)
-    assert awaits("j", book)
+    assert not is_built()
     early.shard.write_interim_rates(T0 + TICK_MS - 1_000, early.view)
-    assert (awaits("j", book), early.rates()) == (False, [])
+    assert (is_built(), early.rates()) == (True, [])
+    assert tracker.awaits("j", book)  # no tick has judged it yet, so it must not be archived
     early.add("network", T0 + 9_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
     late.add("network", T0 + 9_000, interval_ms=1_000, path="internet", direction="egress", bytes=10**13)
-    assert awaits("j", book)
+    assert not is_built()
     rows = []
     for log in logs:
         log.judge(T0 + TICK_MS, T0 + 2 * MINUTE_MS)
@@ -119,6 +126,21 @@ def test_shortly_before_a_tick_amounts_are_read_and_the_tick_gives_the_same() ->
         rows.append(table.to_pylist())
     assert rows[0] == rows[1]
     assert max(float(row["usd_per_hour_15m"]) for row in rows[0]) > 16.0
+
+
+def test_a_dropped_shard_is_freed_without_a_collection() -> None:
+    """Of a worker, survivors of a full collection are looked at again after hours only."""
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0 + MINUTE_MS)
+    log.rates()
+    gone = weakref.ref(log.shard), weakref.ref(log.shard.tracker)
+    gc.disable()
+    try:
+        del log
+        assert [ref() for ref in gone] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_a_look_of_a_shard_that_is_behind_tells_nothing_and_its_ticks_do_not_learn_what_came_later() -> None:

@@ -6,7 +6,7 @@ last activity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.episode import SILENT
@@ -15,11 +15,10 @@ from streams.engine.windows.curves import CurveBook
 
 
 class Liveness:
-    """Maintains the silences in a book of curves; `update` sets the facts of a job again."""
+    """Finds silences in a book of curves; the facts of the jobs that it returns must be set again."""
 
-    def __init__(self, curves: CurveBook, update: Callable[[JobState], None]) -> None:
+    def __init__(self, curves: CurveBook) -> None:
         self._curves = curves
-        self._update = update
         self._unheard: set[str] = set()  # jobs with a curve and no activity yet
 
     def unheard(self, job_ids: Iterable[str]) -> set[str]:
@@ -33,18 +32,17 @@ class Liveness:
         else:
             self._unheard.discard(job.id)
 
-    def mark_changed(self, job: JobState) -> None:
-        """Update the silence of a job that changed, even if its curve did not."""
-        if job.id in self._unheard and job.heard_ms != BEGINNING_MS:
-            self._unheard.discard(job.id)
-            self._update(job)
+    def is_heard_first(self, job: JobState) -> bool:
+        """Return whether a job that changed was heard for the first time, even if its curve is the same."""
+        if job.id not in self._unheard or job.heard_ms == BEGINNING_MS:
+            return False
+        self._unheard.discard(job.id)
+        return True
 
-    def refresh(self, jobs: Mapping[str, JobState], first_ms: int, last_ms: int) -> None:
-        """Update the silences that the ticks in [first, last] depend on."""
-        for job_id in self._curves.with_fact(SILENT, first_ms, last_ms):
-            job = jobs.get(job_id)
-            if job is not None:
-                self._update(job)
+    def silent(self, jobs: Mapping[str, JobState], first_ms: int, last_ms: int) -> list[JobState]:
+        """Return the jobs on whose last activity the ticks in [first, last] depend."""
+        found = self._curves.with_fact(SILENT, first_ms, last_ms)
+        return [jobs[job_id] for job_id in found if job_id in jobs]
 
     def drop(self, job_id: str) -> None:
         """Forget a job without a curve."""

@@ -78,7 +78,7 @@ class BurnTracker:
     def __init__(self) -> None:
         self._curves = CurveBook()
         self._policy = RowPolicy()
-        self._liveness = Liveness(self._curves, self._set_facts)
+        self._liveness = Liveness(self._curves)
         self._profiles = Profiles()
         self._idle = IdleGpus()
         self._judge = Judge()
@@ -87,6 +87,7 @@ class BurnTracker:
         # Those of them with a lifecycle event, and those with new amounts.
         self._lifecycle: set[str] = set()
         self._amounts: set[str] = set()
+        self._built: set[str] = set()  # jobs whose curves were built since the last tick
         self._expiry_queue = ExpiryQueue()
         self._book: PriceBook | None = None
         self._rates: GpuRates | None = None  # of that book
@@ -125,7 +126,7 @@ class BurnTracker:
     def minutes(self, job_id: str, first: int, count: int, book: PriceBook) -> F64 | None:
         """Return the cost of the job in each of `count` minutes from `first` on ([count] float64, nano-dollars).
 
-        None while the windows lag behind the ledger: the job or the prices changed since the last tick.
+        None while the windows lag behind the ledger: the job or the prices changed since its curve was built.
         """
         if job_id in self._changed or book is not self._book or job_id not in self._curves:
             return None
@@ -134,8 +135,8 @@ class BurnTracker:
     def touch(self, job_id: str, *, lifecycle: bool = False, amounts: bool = False) -> None:
         """Record a change of the job.
 
-        `lifecycle`: by a lifecycle event, which is shown before the next tick. `amounts`: by an amount, which may come
-        each second, so that a curve is built of it once before the next tick.
+        `lifecycle`: by a lifecycle event, which is shown before the next tick. `amounts`: by an amount; as these may come
+        each second, the curve is built shortly before the tick.
         """
         self._changed.add(job_id)
         if lifecycle:
@@ -155,10 +156,10 @@ class BurnTracker:
     def awaits(self, job_id: str, book: PriceBook) -> bool:
         """Return whether ticks must still judge the job.
 
-        It changed; or it has a firing alert, judged by what its windows still contain, which a new owner would not have
+        It changed since the last tick; or it has a firing alert, judged by what its windows still contain, which a new owner would not have
         of an archived job; or a price changed, which may open or resolve an alert.
         """
-        if job_id in self._changed:
+        if job_id in self._changed or job_id in self._built:
             return True
         in_windows, fires = job_id in self._jobs, not self._judge.is_quiet(job_id)
         return (in_windows and fires) or (book is not self._book and (in_windows or fires))
@@ -181,14 +182,15 @@ class BurnTracker:
             known = view.at(tick_ms)
             self._mark_reference_changes(tracked, known)
             self._refresh(tracked, tick_ms, self._changed)
-            self._changed, self._lifecycle, self._amounts = set(), set(), set()
+            self._changed, self._lifecycle, self._amounts, self._built = set(), set(), set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
             if self._curves:
                 leaving_ms = self._expiry_queue.next_ms + _LINGER_MS
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
-                self._liveness.refresh(tracked.jobs, tick_ms, until_ms)
+                for job in self._liveness.silent(tracked.jobs, tick_ms, until_ms):
+                    self._set_facts(job)
                 self._judge_ticks(tracked, np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)
             self.alerts.judged(until_ms)
@@ -206,9 +208,12 @@ class BurnTracker:
         self._mark_reference_changes(tracked, known)
         moved = self._refresh(tracked, now_ms, self._lifecycle)
         self._refresh(tracked, now_ms, before - self._lifecycle)
-        self._changed -= self._lifecycle | before
+        built = self._lifecycle | before
+        self._built |= built
+        self._changed -= built
         self._lifecycle = set()
-        self._amounts = self._amounts - before
+        if before:
+            self._amounts = set()
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
 
@@ -311,8 +316,8 @@ class BurnTracker:
         known = self._jobs.get(job.id)
         if known is None:
             known = self._jobs[job.id] = JobCurve(turn=turn_of(job.id))
-        else:
-            self._liveness.mark_changed(job)
+        elif self._liveness.is_heard_first(job):
+            self._set_facts(job)
         if known.is_read(job, controls):
             if known.tail is not None and tails.prolong(job, known.tail, self._curves):
                 known.behind = True

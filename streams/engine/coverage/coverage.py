@@ -246,24 +246,25 @@ class Coverage:
         self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
 
     def changed_hours(self, rows: I64) -> list[tuple[str, int, int]]:
-        """Return (job_id, attempt, hour) of those of these rows that have a job, each once until `mark_hours_written`.
+        """Return (job_id, attempt, hour) of those of these rows that have a job, each once.
 
-        One that is returned earlier is harmless: rows of several hours alternate where samples are late.
+        No hour is repeated until `forget_owed_hours`, unless rows of a holder alternate between hours, as late samples
+        make them; a repetition is harmless.
         """
         part = self._arrays.store.rows[rows]
         pairs = np.unique(part["holder"].astype(np.int64) << 32 | (part["minute"] // 60).astype(np.int64))
         holders = self._names.by_numbers((pairs >> 32).tolist())
         found: dict[tuple[str, int, int], None] = {}
         for holder, hour in zip(holders, (pairs & 0xFFFFFFFF).tolist(), strict=True):
-            if holder.owed_hour != hour and holder.job_id:
-                holder.owed_hour = hour
+            if holder.last_owed_hour != hour and holder.job_id:
+                holder.last_owed_hour = hour
                 found[holder.job_id, holder.attempt, hour] = None
         return list(found)
 
-    def mark_hours_written(self, job_id: str, attempt: int) -> None:
+    def forget_owed_hours(self, job_id: str, attempt: int) -> None:
         """Record that all hours of the attempt are written."""
         for holder in self._names.of_attempt(job_id, attempt):
-            holder.owed_hour = NO_HOUR
+            holder.last_owed_hour = NO_HOUR
 
     def add_usage(self, pieces: Iterable[UsagePiece], sums: I64, first_column: int) -> None:
         """Add the usage of these pieces to `sums`, in place.

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from typing import Final
 
 from schemas.events import GpuEvent
 from streams import fallbacks
 from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob_form import HolderPart
 
-NO_HOUR = -(2**62)
+#: Earlier than any hour.
+NO_HOUR: Final = -(2**62)
 # An exporter that permutes its GPUs produces many message shapes.
 _SPARE_GROUPS = 2_000
 
@@ -37,9 +39,9 @@ class Holder:
         "exported_gpus",
         "gpus",
         "job_id",
+        "last_owed_hour",
         "node",
         "number",
-        "owed_hour",
         "packed",
         "part",
     )
@@ -52,7 +54,7 @@ class Holder:
         # GPU id -> slot, in the order of first appearance, which is the GPU's ordinal.
         self.gpus: dict[str, int] = {}
         self.exported_gpus = -1  # how many of them were exported; -1: the holder itself is new
-        self.owed_hour = NO_HOUR  # the hour that was last found changed, until it is written
+        self.last_owed_hour = NO_HOUR  # the hour that was last found changed, until it is written
         self.packed = b""  # its packed rows, see PackedRows
         self.part: HolderPart | None = None  # its part in increments while it is unchanged
 

@@ -161,7 +161,7 @@ class PackedRows:
         old = np.flatnonzero(lo < packed_to[holders])
         for k in old.tolist():
             number = int(holders[k])
-            if self._names.by_number(number).packed:  # else all are unpacked already
+            if self._names.by_number(number).packed:  # else none is packed
                 minutes = range(int(lo[k]), min(int(hi[k]), int(packed_to[number])))
                 wanted.setdefault(number, set()).update(minutes)
         self.unpack({number: sorted(those) for number, those in wanted.items()})

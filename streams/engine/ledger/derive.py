@@ -190,7 +190,7 @@ def _derive_traffic(
         attempt.row_sums.forget()
     if not attempt.dirty_traffic:
         return
-    attempt.row_sums.begin(timeline.fields)
+    attempt.row_sums.forget_unless(timeline.fields)
     ranges = union(attempt.dirty_traffic)
     attempt.dirty_traffic = []
     new = attempt.traffic.rows(ranges, book, *payer, timeline.lost)
@@ -208,7 +208,7 @@ def _derive_metered(
     sampled: SampledMinutes,
     payer: Payer,
 ) -> None:
-    attempt.row_sums.begin(timeline.fields)
+    attempt.row_sums.forget_unless(timeline.fields)
     minutes = sorted(attempt.dirty_metered)
     attempt.dirty_metered = set()
     new: MinuteRows = {}

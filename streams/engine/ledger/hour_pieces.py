@@ -1,6 +1,6 @@
 """Cuts an hour of an attempt where its price fields change.
 
-It reads the timeline and which samples won their minutes, and adds nothing up.
+It reads the timeline, the first booked instant and which samples won their minutes, and adds nothing up.
 """
 
 from __future__ import annotations
@@ -16,21 +16,33 @@ from streams.engine.timeline.attempts import Timeline
 
 
 def pieces_of(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> HourPieces:
-    """Return the pieces of an hour; `singles`: the sums of its single rows. Cached until the timeline changes."""
+    """Return the pieces of an hour; `singles`: the sums of its single rows.
+
+    The last hour's are cached while the timeline stays and no sample has won a minute: each may give its minute other
+    price fields.
+    """
     known = attempt.hour_pieces
-    if known is not None and known.line is line and known.hour == hour and known.sampled == attempt.sampled:
+    if (
+        known is not None
+        and known.line is line
+        and known.hour == hour
+        and known.sampled == attempt.sampled
+        and not attempt.winners
+    ):
         return known
     found = HourPieces(
         line, hour, attempt.sampled, _time(attempt, line, hour), _usage(attempt, line, hour, singles)
     )
-    # Each sample may give its minute other price fields.
-    attempt.hour_pieces = None if attempt.winners else found
+    attempt.hour_pieces = found
     return found
 
 
 def _time(attempt: AttemptState, line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:
-    """Cut an hour where the timeline's price fields change: (from_ms, until_ms, fields)."""
-    booked = attempt.booked_lines.values()  # perhaps of an earlier timeline
+    """Cut an hour where the timeline's price fields change: (from_ms, until_ms, fields).
+
+    What lies before the first billed, booked or queued instant is left out.
+    """
+    booked = attempt.booked_lines.values()  # may be of an earlier timeline, until the next accrual
     starts_ms = [
         *(segment.start_ms for segment in line.segments[:1]),
         *(start_ms for start_ms, _ in line.waits[:1]),
@@ -38,6 +50,8 @@ def _time(attempt: AttemptState, line: Timeline, hour: int) -> list[tuple[int, i
     ]
     first_ms = min(starts_ms, default=NEVER_MS)
     begin_ms, end_ms = max(hour * HOUR_MS, first_ms), (hour + 1) * HOUR_MS
+    if begin_ms >= end_ms:
+        return []
     ends_ms = [since_ms for since_ms, _ in line.fields[1:]] + [end_ms]
     return [
         (max(since_ms, begin_ms), min(until_ms, end_ms), shown_fields(fields))
@@ -53,9 +67,8 @@ def _usage(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> l
     if line.fields[-1][0] <= hour * HOUR_MS and not attempt.winners:
         return [(*_minutes(hour), shown_fields(line.fields[-1][1]))]
     if attempt.winners and not attempt.booked_traffic and len(singles) == 1:
-        return [
-            (*_minutes(hour), next(iter(singles)))
-        ]  # its samples, which are all in those rows, have no others
+        # Its samples, which are all in those rows, have no others.
+        return [(*_minutes(hour), next(iter(singles)))]
     pieces: list[tuple[int, int, Fields]] = []
     for first, end in pairwise(_cuts(attempt, line, *_minutes(hour))):
         fields = minute_fields(attempt, line, first)

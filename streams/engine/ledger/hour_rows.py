@@ -152,9 +152,9 @@ class HourRows:
         """Add the usage of minutes to a row."""
         self._usage.append(piece)
 
-    def mark_written(self, job_id: str, attempt: int) -> None:
-        """Record that all hours of an attempt are written with these rows."""
-        self._coverage.mark_hours_written(job_id, attempt)
+    def forget_owed_hours(self, job_id: str, attempt: int) -> None:
+        """Record that samples are owed no hour of an attempt: these rows have them all."""
+        self._coverage.forget_owed_hours(job_id, attempt)
 
     def table(self, shard: int, version: int) -> pa.Table:
         """Return the rows as a `job_hours` table."""

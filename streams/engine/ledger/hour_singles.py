@@ -64,7 +64,7 @@ class SingleSums:
             sampled,
             prices,
         )
-        attempt.row_sums.begin(line.fields)
+        attempt.row_sums.forget_unless(line.fields)
 
     def of(self, hour: int) -> Sums:
         """Return the sums of an hour."""

@@ -103,7 +103,7 @@ def write_hours(
         attempt.changed_hours.clear()
         if attempt.owed_hours:
             attempt.owed_hours.clear()
-            rows.mark_written(job.id, number)
+            rows.forget_owed_hours(job.id, number)
     job.booked_time = BookedTime(job.timelines(), as_of_ms)
 
 
@@ -142,21 +142,21 @@ def _add_hour(
     """Add the rows of one hour, and an empty one for all price fields that it no longer has; return their positions."""
     places: dict[Fields, int] = {}
 
-    def place_of(fields: Fields) -> int:
+    def row_of(fields: Fields) -> int:
         row = places.get(fields)
         if row is None:
             row = places[fields] = rows.add_row(job_id, attempt.number, hour, fields, attempt.written)
         return row
 
     for from_ms, until_ms, fields in pieces.time:
-        rows.add_piece(place_of(fields), from_ms, until_ms)
+        rows.add_piece(row_of(fields), from_ms, until_ms)
     for fields, sums in singles.items():
-        rows.add_singles(place_of(fields), sums)
+        rows.add_singles(row_of(fields), sums)
     for lo, hi, fields in pieces.usage:
-        _add_usage(job_id, attempt, lo, hi, place_of(fields), rows)
+        _add_usage(job_id, attempt, lo, hi, row_of(fields), rows)
     for fields, (first, last) in attempt.written.items():
         if first <= hour <= last:
-            place_of(fields)
+            row_of(fields)  # empty unless it was added above
     return places
 
 

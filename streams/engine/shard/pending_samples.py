@@ -89,7 +89,6 @@ class PendingSamples:
         first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()
         seen = list(zip(owners.tolist(), first_ms, last_ms, strict=True))
         self._first_ms[owners], self._last_ms[owners] = NEVER_MS, BEGINNING_MS
-        self._waiting = 0
         return seen
 
     def drain_newest(self, owners: Collection[int]) -> list[NewestSample]:
@@ -99,7 +98,7 @@ class PendingSamples:
             NewestSample(owner, shape, time_ms, interval_ms, ids[text] if text >= 0 else "")
             for owner, shape, time_ms, interval_ms, text in self._last_of_minutes(owners)
         ]
-        self._rows, self._ids = [], []
+        self._rows, self._ids, self._waiting = [], [], 0
         return found
 
     def _last_of_minutes(self, owners: Collection[int]) -> list[tuple[int, int, int, int, int]]:

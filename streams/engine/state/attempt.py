@@ -124,8 +124,9 @@ class AttemptState:
         # Hours to be written: those that this checkpoint changed, and those that an earlier one left.
         self.changed_hours: set[int] = set()
         self.owed_hours: set[int] = set()
-        # Caches of what hours are summed from: single rows by hour, and sampled seconds by metered minute.
-        self.hour_pieces: HourPieces | None = None  # of the hour that was written last
+        # Caches of what hours are made of: the pieces of the last one, the sums of single rows by hour, and sampled
+        # seconds by metered minute.
+        self.hour_pieces: HourPieces | None = None
         self.row_sums = RowSums()
         # Price fields -> the first and last hour that may have been written with them.
         self.written: dict[Fields, tuple[int, int]] = {}

@@ -72,7 +72,7 @@ class RowSums:
         self._sums: dict[int, Sums] = {}
         self._steps: tuple[FieldStep, ...] | None = None
 
-    def begin(self, steps: tuple[FieldStep, ...]) -> None:
+    def forget_unless(self, steps: tuple[FieldStep, ...]) -> None:
         """Drop all hours if the price fields of the timeline are not those that they were summed with."""
         if steps != self._steps:
             self._sums.clear()
@@ -87,7 +87,7 @@ class RowSums:
         self._sums[hour] = sums
 
     def forget(self, hour: int | None = None) -> None:
-        """Drop an hour, or all: the price fields of its minutes changed."""
+        """Drop an hour, or all: its rows were added up in another way than `change` can follow."""
         if hour is None:
             self._sums.clear()
         else:

@@ -71,6 +71,36 @@ def test_traffic_that_comes_after_its_hour_was_summed_is_cut_at_the_change_too()
     }
 
 
+def test_usage_moves_to_the_fields_of_a_sample_that_wins_its_minute_after_its_hour_was_written() -> None:
+    """The first sample covers no second: it wins no minute, and the hour is written for its traffic alone."""
+    lines = (
+        price("net", "1", component="network", per="gib"),
+        gpu("j", T0 + 500, 300, {"0": 1.0}),
+        network("j", T0 + 60_000, 60_000, direction="egress", path="internet", bytes=2**20),
+        gpu("j", T0 + 90_000, 30_000, {"0": 1.0}, purchase="spot"),
+    )
+    cuts = range(1, len(lines))
+    found = meter(lines, cuts=cuts, open_at=cuts).hours
+    assert found == compute(lines).hours
+    assert {key.fields[7]: row.sampled_gpu_ms for key, row in found.items()} == {"": 0, "spot": 30_000}
+
+
+def test_no_row_stays_under_fields_that_a_late_start_takes_from_an_hour() -> None:
+    """Traffic before the start has none of its price fields; an earlier start takes it over."""
+    lines = (
+        price("net", "1", component="network", per="gib"),
+        network("j", T0 + 60_000, 60_000, direction="egress", path="internet", bytes=2**20),
+        job("j", "started", T0 + 120_000, gpu_count=1, purchase="spot"),
+        network("j", T0 + 120_000, 60_000, direction="egress", path="internet", bytes=2**20),
+        job("j", "allocated", T0 - 1, gpu_count=1, purchase="spot"),
+        job("j", "completed", T0 + 180_000),
+    )
+    cuts = range(1, len(lines))
+    found = meter(lines, cuts=cuts, open_at=cuts).hours
+    want = compute(lines).hours
+    assert {key: row for key, row in found.items() if any(row.cost_nano) or row.wall_clock_ms} == want
+
+
 def test_a_job_that_only_samples_pay_for_has_run_time() -> None:
     """Seconds 0 to 29 on one node and 20 to 39 on another are 40 seconds, and 50 GPU-seconds."""
     found = hours(

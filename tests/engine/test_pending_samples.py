@@ -56,6 +56,14 @@ def test_only_the_newest_of_the_asked_owners_are_returned() -> None:
     assert one.drain_newest({0, 2}) == []
 
 
+def test_an_owner_whose_samples_cover_no_second_has_no_newest_one() -> None:
+    one = pending()
+    say(one, (0, 0, 10, "a"))
+    one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]))
+    one.drain_seen()
+    assert one.drain_newest({1}) == []
+
+
 def test_of_a_minute_the_newest_is_told_and_all_that_are_as_new() -> None:
     one = pending()
     say(one, (0, 0, 10, "a"), (1, 5, 10, "other"))

@@ -109,6 +109,8 @@ class PendingSamples:
         is_asked = np.zeros(len(self._first_ms), np.bool_)
         is_asked[list(owners)] = True
         rows = rows[is_asked[rows["owner"]]]
+        if not len(rows):
+            return []
         lo = (rows["time_ms"] - rows["interval_ms"]) // 1000 // 60
         hi = (rows["time_ms"] // 1000 - 1) // 60
         order = np.lexsort((rows["time_ms"], hi, lo, rows["owner"]))

@@ -156,8 +156,8 @@ class BurnTracker:
     def awaits(self, job_id: str, book: PriceBook) -> bool:
         """Return whether ticks must still judge the job.
 
-        It changed since the last tick; or it has a firing alert, judged by what its windows still contain, which a new owner would not have
-        of an archived job; or a price changed, which may open or resolve an alert.
+        It changed since the last tick; or it has a firing alert, judged by what its windows still contain, which a new
+        owner would not have of an archived job; or a price changed, which may open or resolve an alert.
         """
         if job_id in self._changed or job_id in self._built:
             return True

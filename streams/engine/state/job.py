@@ -126,8 +126,7 @@ class JobState:
 
     def record_activity(self, time_ms: int) -> None:
         """Record that a heartbeat or a sample of `time_ms` was applied."""
-        self.touch(time_ms)
-        self.heard_ms = max(self.heard_ms, time_ms)
+        self.record_samples(time_ms, time_ms)
 
     def record_samples(self, first_ms: int, last_ms: int) -> None:
         """Record that samples were applied, the first of `first_ms` and the last of `last_ms`."""

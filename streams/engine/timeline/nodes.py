@@ -41,7 +41,7 @@ class NodeSegment(NamedTuple):
         return _dimensions(self.fields, self.team)
 
     def billed_until_ms(self, as_of_ms: int) -> int:
-        """Return when its billed time ends: what goes on ends at the accrual instant."""
+        """Return when its billed time ends: at the accrual instant while the node is in service."""
         return min(self.end_ms, as_of_ms) if self.goes_on else self.end_ms
 
     @property

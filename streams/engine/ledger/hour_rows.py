@@ -153,7 +153,7 @@ class HourRows:
         self._usage.append(piece)
 
     def forget_owed_hours(self, job_id: str, attempt: int) -> None:
-        """Record that samples are owed no hour of an attempt: these rows have them all."""
+        """Record that these rows have all hours of an attempt that its samples changed."""
         self._coverage.forget_owed_hours(job_id, attempt)
 
     def table(self, shard: int, version: int) -> pa.Table:

@@ -19,7 +19,7 @@ from loadtest.state_measure import rss_mib
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.cli.cycles import collect_rarely
-from streams.engine.job_rules.idle_gpus import LAG_MINUTES, WINDOW_MINUTES
+from streams.engine.job_rules.idle_gpus import LAG_MINUTES, TURNS, WINDOW_MINUTES
 from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.warm import compile_all
 from streams.engine.shard.sequencer import TICK_MS
@@ -51,9 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     fleet.begin()
     if options.sampled:
         list(fleet.checkpoint(open_attempts=True))  # from then on a shard knows that samples change no cost
-        for _ in range(WINDOW_MINUTES + LAG_MINUTES + 1):  # so long that the use of the GPUs is judged, too
-            fleet.now_ms += MINUTE_MS
+        turns_min = TURNS * TICK_MS // MINUTE_MS
+        # So long that the use of the GPUs is judged, too, and that of each job was judged once, as that of most was.
+        for _ in range(WINDOW_MINUTES + LAG_MINUTES + 1 + turns_min):
             fleet.sample(MINUTE_MS)
+            for _ in range(MINUTE_MS // TICK_MS):
+                fleet.now_ms += TICK_MS
+                fleet.judge()
+                fleet.drop_rows()
     say(f"{options.jobs} jobs in {options.shards} shards, RSS {rss_mib():.0f} MiB")
     took: dict[str, list[tuple[float, float]]] = {"first tick": [], "tick": [], "tick on a minute": []}
     for tick in range(options.ticks):

@@ -98,6 +98,8 @@ def sampled(rng: random.Random) -> list[Line]:
 def idle(rng: random.Random) -> list[Line]:
     """Sampled GPUs, with events of the job or without, that work for a while and do not for a while."""
     lines, at_ms, attempt = list(PRICES), T0, 1
+    apart = random.Random(rng.getstate()[1][0])  # the other draws stay as they are
+    joins_ms = T0 + apart.choice((20, 45, 60, 1_000)) * M  # then more GPUs appear
     starts = rng.random() < 0.7
     if starts:
         lines.append(job("j", "started", T0, gpu_count=rng.choice((1, 2, 5, 5)), purchase="spot"))
@@ -110,6 +112,9 @@ def idle(rng: random.Random) -> list[Line]:
                 lines.append(
                     gpu("j", end_ms, 5 * M, {"0": util, "1": util}, attempt=attempt, purchase="spot")
                 )
+            if at_ms > joins_ms:
+                others = dict.fromkeys(("0", "1", "2", "3", "4"), apart.choice((0, 0, 0.2, 1.0)))
+                lines.append(gpu("j", at_ms, 5 * M, others, attempt=attempt, node="n2", purchase="spot"))
         if starts and rng.random() < 0.3:
             lines.append(job("j", rng.choice(("suspended", "preempted")), at_ms))
             attempt += 1

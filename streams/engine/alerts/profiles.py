@@ -14,7 +14,7 @@ from schemas.units import NANO_PER_USD
 from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES, PAGE
 from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, WINDOWS_MS
-from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, TRAFFIC, RuleLimits
+from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, SILENT, TRAFFIC, RuleLimits
 
 _CLEARS_BELOW: Final = 0.8
 _RATIO_DIGITS: Final = 12
@@ -115,4 +115,5 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         traffic_nano=np.array([each.threshold(TRAFFIC, "usd_per_hour") * NANO_PER_USD for each in profiles]),
         traffic_ratio=np.array([each.threshold(TRAFFIC, "ratio") for each in profiles]),
         idle_ratio=np.array([each.threshold(IDLE_GPUS, "productive_ratio") for each in profiles]),
+        silent_ms=np.array(whole(SILENT, "minutes", MINUTE_MS), np.int64),
     )

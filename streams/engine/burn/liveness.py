@@ -1,13 +1,17 @@
 """Finds running jobs that sent neither a heartbeat nor a sample for a long time.
 
 Samples of a job that is billed by its timeline move no curve, so when a silence seems to begin, the job is asked for its
-last activity.
+last activity, and at its turns before, since after a restart the silences of all jobs would seem to begin at one tick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
+from streams.engine.alerts.profiles import Profiles
+from streams.engine.job_rules.idle_gpus import turn_at
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.episode import SILENT
 from streams.engine.state.job import JobState
@@ -15,7 +19,7 @@ from streams.engine.windows.curves import CurveBook
 
 
 class Liveness:
-    """Finds silences in a book of curves; the facts of the jobs that it returns must be set again."""
+    """Finds silences in a book of curves."""
 
     def __init__(self, curves: CurveBook) -> None:
         self._curves = curves
@@ -39,10 +43,24 @@ class Liveness:
         self._unheard.discard(job.id)
         return True
 
-    def silent(self, jobs: Mapping[str, JobState], first_ms: int, last_ms: int) -> list[JobState]:
-        """Return the jobs on whose last activity the ticks in [first, last] depend."""
-        found = self._curves.with_fact(SILENT, first_ms, last_ms)
-        return [jobs[job_id] for job_id in found if job_id in jobs]
+    def postpone(
+        self, jobs: Mapping[str, JobState], profiles: Profiles, first_ms: int, last_ms: int
+    ) -> list[JobState]:
+        """Move the silences that seem to hold in [first, last] behind the last activity of their jobs.
+
+        Return those whose first activity was not seen yet: their facts must be set again.
+        """
+        slots, rows = self._curves.with_fact(SILENT, first_ms, last_ms, turn_at(first_ms))
+        if not len(slots):
+            return []
+        ids = self._curves.job_ids
+        found = [jobs.get(ids[slot]) for slot in slots.tolist()]
+        heard_ms = np.array([BEGINNING_MS if job is None else job.heard_ms for job in found], np.int64)
+        known = heard_ms > BEGINNING_MS
+        silent_ms = profiles.limits.silent_ms[self._curves.profiles(slots[known])]
+        self._curves.postpone(rows[known], heard_ms[known] + silent_ms)
+        heard = [found[place] for place in np.flatnonzero(known).tolist()] if self._unheard else []
+        return [job for job in heard if job is not None and job.id in self._unheard]
 
     def drop(self, job_id: str) -> None:
         """Forget a job without a curve."""

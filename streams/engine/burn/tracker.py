@@ -189,7 +189,7 @@ class BurnTracker:
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
-                for job in self._liveness.silent(tracked.jobs, tick_ms, until_ms):
+                for job in self._liveness.postpone(tracked.jobs, self._profiles, tick_ms, until_ms):
                     self._set_facts(job)
                 self._judge_ticks(tracked, np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)

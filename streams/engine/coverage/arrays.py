@@ -87,7 +87,7 @@ class CoverageArrays:
         """Add a holder and return its number; `counting`: its rows have counts."""
         if self.holders == len(self.store.holders):
             self.store = self.store._replace(holders=grown(self.store.holders, self.holders + 1))
-        self.store.holders[self.holders] = (-1, counting, NEVER_MINUTE)
+        self.store.holders[self.holders] = (-1, counting, NEVER_MINUTE, 0)
         self.holders += 1
         return self.holders - 1
 
@@ -114,6 +114,7 @@ class CoverageArrays:
         slots = self.store.slots[first : self.slots]
         slots["newest_s"], slots["touched_s"] = NEVER_S, UNTOUCHED_S
         slots["holder"], slots["ordinal"] = holders, ordinals
+        np.add.at(self.store.holders["gpus"], holders, 1)
 
     def add_groups(self, slots: Sequence[int], ends: Sequence[int], holders: Sequence[int]) -> None:
         """Add groups, numbered from `groups` on: the slots of a record's GPUs in order, each group up to its end.

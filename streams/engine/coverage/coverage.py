@@ -57,6 +57,15 @@ class UsagePiece(NamedTuple):
     row: int
 
 
+class RecentUsage(NamedTuple):
+    """GPU-time of jobs in a range of minutes; each [job] int64."""
+
+    sampled_ms: I64
+    productive_ms: I64
+    #: The minutes from this one on show that the job was productive enough; the end of the range: they do not.
+    enough_since_minute: I64
+
+
 class UsageRows(NamedTuple):
     """Columns of usage rows."""
 
@@ -72,8 +81,8 @@ class UsageRows(NamedTuple):
     power_w_max: I64
 
 
+_NUMBER = attrgetter("number")  # of a holder
 # Cells merged by one kernel call, about a tenth of a second.
-_NUMBER, _GPUS = attrgetter("number"), attrgetter("gpus")  # of a holder
 _CELLS_PER_CALL = 50_000_000
 # Below this, forgotten rows and slots are not worth a compaction.
 _SPARE = 1024
@@ -289,25 +298,30 @@ class Coverage:
         """Return the jobs of which any GPU was ever sampled."""
         return [job_id for job_id in job_ids if self._names.of_job(job_id)]
 
-    def recent_usage(
-        self, job_ids: Sequence[str], lo: int, hi: int, productive_ratio: F64
-    ) -> tuple[I64, I64]:
-        """Return the GPU-time of each job in the minutes [lo, hi): sampled and productive ms ([n] int64 each).
+    def drain_with_new_gpus(self) -> set[str]:
+        """Return the jobs of which GPUs became known since the last call."""
+        return self._names.drain_with_new_gpus()
+
+    def recent_usage(self, job_ids: Sequence[str], lo: int, hi: int, productive_ratio: F64) -> RecentUsage:
+        """Return the GPU-time of each job in the minutes [lo, hi).
 
         Of a job that reaches `productive_ratio` ([n]) whatever else was sampled of its GPUs, only a part is read, which
         reaches it, too.
         """
         sums = np.zeros((len(job_ids), 2), np.int64)
+        since = np.full(len(job_ids), hi)
         of_jobs = self._names.of_jobs(job_ids)
         found = list(chain.from_iterable(of_jobs))
         if found:
             place = np.repeat(np.arange(len(of_jobs)), np.fromiter(map(len, of_jobs), np.int64, len(of_jobs)))
             holder = np.fromiter(map(_NUMBER, found), np.int64, len(found))
             self._old.unpack_ranges(holder, np.full(len(found), lo), np.full(len(found), hi))
-            gpus = np.fromiter(map(len, map(_GPUS, found)), np.int64, len(found))
-            most_ms = np.bincount(place, gpus, len(of_jobs)) * ((hi - lo) * 60_000)
-            sum_recent(holder, place, lo, hi, productive_ratio * most_ms, self._arrays.store, sums)
-        return sums[:, 0].copy(), sums[:, 1].copy()
+            store = self._arrays.store
+            gpus = np.bincount(place, store.holders["gpus"][holder], len(of_jobs))
+            enough_ms = productive_ratio * gpus * ((hi - lo) * 60_000)
+            sum_recent(holder, place, lo, hi, enough_ms, store, sums, since)
+            since[sums[:, 1] < enough_ms] = hi
+        return RecentUsage(sums[:, 0].copy(), sums[:, 1].copy(), since)
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""

@@ -87,6 +87,7 @@ class HolderNames:
         self._uncounted: dict[str, set[int]] = {}
         self._groups: dict[Shape, int] = {}
         self.epoch = 0  # group numbers are valid while it is unchanged
+        self._with_new_gpus: set[str] = set()  # jobs, until they are drained
         # Group -> for each distinct GPU its positions in the record, if a record repeats a GPU.
         self.repeated: dict[int, list[list[int]]] = {}
 
@@ -148,6 +149,7 @@ class HolderNames:
                     ordinals.append(len(places))
                     slot = places[gpu] = next_slot
                     next_slot += 1
+                    self._with_new_gpus.add(job_id)
                 slots.append(slot)
             ends.append(len(slots))
             owners.append(1 if job_id else len(gpus))
@@ -190,6 +192,7 @@ class HolderNames:
             slot = self._arrays.slots
             self._arrays.add_slots([holder.number], [len(holder.gpus)])
             holder.gpus[gpu] = slot
+            self._with_new_gpus.add(holder.job_id)
         return slot
 
     def by_number(self, number: int) -> Holder:
@@ -226,6 +229,11 @@ class HolderNames:
     def of_jobs(self, job_ids: Iterable[str]) -> list[Sequence[Holder]]:
         """Return the holders of all attempts of each job."""
         return list(map(self._of_job.get, job_ids, repeat(())))
+
+    def drain_with_new_gpus(self) -> set[str]:
+        """Return the jobs of which GPUs became known since the last call."""
+        found, self._with_new_gpus = self._with_new_gpus, set()
+        return found
 
     def jobs(self) -> list[str]:
         """Return all job ids."""

@@ -1,8 +1,8 @@
 """`idle_gpus`: a job is paid for GPUs of which half an hour of samples shows hardly any work.
 
 Each job is looked at every 5 min, at an instant of its own, so that no tick has to look at all of them. The window ends
-2 min before: samples come late. Sums are those of the coverage; nothing is remembered between two looks but the figures
-for sentences.
+2 min before: samples come late. Sums are those of the coverage. Productive time is never taken back, so a job that is
+productive enough by its newest samples is not looked at again before they leave the window, unless GPUs are added.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import numpy as np
 from streams.engine.alerts.profiles import Profiles
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import I64
-from streams.engine.kernels.burn import MINUTE_MS
+from streams.engine.kernels.burn import MINUTE_MS, TURN_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.windows.curves import CurveBook
 
 #: Ticks between two looks at a job.
-TURNS: Final = 30
+TURNS: Final = TURN_MS // TICK_MS
+_TURN_MINUTES: Final = TURN_MS // MINUTE_MS
+#: A job is looked at once in so many turns at least, at those of its own, so that jobs that began together are not.
+_TURNS_PER_LOOK: Final = 5
 WINDOW_MINUTES: Final = 30
 LAG_MINUTES: Final = 2
 #: Samples cover at least this share of the GPU-time that its events say it held.
@@ -81,6 +84,7 @@ class IdleGpus:
         """Return the jobs that are idle at the ticks at which it is their turn."""
         found: list[IdleJob] = []
         ids = curves.job_ids
+        curves.forget_noted(coverage.drain_with_new_gpus())
         # Over many ticks most looks would find no sample at all: a log may have none, and a replay has millions of ticks.
         turns = set(range(TURNS)) if len(times_ms) <= TURNS else set(map(turn_of, coverage.sampled(ids)))
         if not turns:
@@ -89,17 +93,24 @@ class IdleGpus:
             if turn_at(at_ms) not in turns:
                 continue
             slots = curves.in_turn(turn_at(at_ms), at_ms, WINDOW_MINUTES * MINUTE_MS)
-            if not len(slots):
-                continue
             hi = at_ms // MINUTE_MS - LAG_MINUTES
             lo = hi - WINDOW_MINUTES
-            looked_at = slots.tolist()
             limits = profiles.limits.idle_ratio[curves.profiles(slots)]
-            names = list(map(ids.__getitem__, looked_at))
-            sampled_ms, productive_ms = coverage.recent_usage(names, lo, hi, limits)
-            for place in np.flatnonzero((sampled_ms > 0) & (productive_ms < limits * sampled_ms)).tolist():
+            unknown = ~curves.are_noted(slots, lo, limits)
+            slots, limits = slots[unknown], limits[unknown]
+            if not len(slots):
+                continue
+            looked_at = slots.tolist()
+            usage = coverage.recent_usage(list(map(ids.__getitem__, looked_at)), lo, hi, limits)
+            is_enough = usage.enough_since_minute < hi
+            busy = slots[is_enough]
+            skipped_turns = -(lo // _TURN_MINUTES + 1 + busy) % _TURNS_PER_LOOK
+            since = np.minimum(usage.enough_since_minute[is_enough], lo + skipped_turns * _TURN_MINUTES)
+            curves.note_productive(busy, since, limits[is_enough])
+            is_less = usage.productive_ms < limits * usage.sampled_ms
+            for place in np.flatnonzero((usage.sampled_ms > 0) & is_less).tolist():
                 job_id = ids[looked_at[place]]
-                share = IdleShare(at_ms, int(sampled_ms[place]), int(productive_ms[place]))
+                share = IdleShare(at_ms, int(usage.sampled_ms[place]), int(usage.productive_ms[place]))
                 if self._is_idle(curves, jobs.get(job_id), share, lo * MINUTE_MS, hi * MINUTE_MS):
                     self._shares[job_id] = share
                     found.append(IdleJob(tick, looked_at[place]))

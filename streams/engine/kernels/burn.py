@@ -62,6 +62,8 @@ CURVE = np.dtype(
     ],
     align=True,
 )
+#: The time between two turns of a job.
+TURN_MS = 5 * MINUTE_MS
 #: The window of the rule `traffic`.
 TRAFFIC_WINDOW = 2
 
@@ -172,17 +174,24 @@ def _explained_cost(
 
 
 @kernel
-def find_facts(curves: Records, facts: Records, rule: int, first_ms: int, last_ms: int, slots: I64) -> int:
-    """Fill `slots` with the jobs of which the fact holds at any instant of [first, last]; return how many."""
+def find_facts(
+    curves: Records, facts: Records, rule: int, first_ms: int, last_ms: int, turn: int, slots: I64, rows: I64
+) -> int:
+    """Fill `slots` with the jobs of which the fact holds at any instant of [first, last]; return how many.
+
+    Of jobs with this turn also if it holds before their next one. `rows`: where in `facts` that fact of each of them is.
+    """
     count = 0
     for job in range(curves.size):
         for fact in range(curves[job]["fact_at"], curves[job]["fact_at"] + curves[job]["facts"]):
+            until_ms = last_ms + TURN_MS if curves[job]["turn"] == turn else last_ms
             if (
                 facts[fact]["rule"] == rule
-                and facts[fact]["from_ms"] <= last_ms
+                and facts[fact]["from_ms"] <= until_ms
                 and facts[fact]["until_ms"] > first_ms
             ):
                 slots[count] = job
+                rows[count] = fact
                 count += 1
                 break
     return count

@@ -83,6 +83,7 @@ class RuleLimits(NamedTuple):
     traffic_nano: F64  # in an hour
     traffic_ratio: F64  # to what accrues with time
     idle_ratio: F64  # productive share of sampled GPU-time; read by no kernel
+    silent_ms: I64  # so long after its last activity a job is silent; read by no kernel
 
 
 class EpisodeArrays(NamedTuple):

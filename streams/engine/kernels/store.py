@@ -39,6 +39,7 @@ HOLDER = np.dtype(
         ("newest_row", np.int32),
         ("counting", np.int32),
         ("packed_to", np.int32),  # no row of this minute or a later one is packed
+        ("gpus", np.int32),  # how many it has
     ],
     align=True,
 )

@@ -41,11 +41,19 @@ def sum_usage(
 
 @kernel
 def sum_recent(
-    holder: I64, job: I64, lo_minute: int, hi_minute: int, enough_ms: F64, store: CoverageStore, sums: I64
+    holder: I64,
+    job: I64,
+    lo_minute: int,
+    hi_minute: int,
+    enough_ms: F64,
+    store: CoverageStore,
+    sums: I64,
+    oldest_minute: I64,
 ) -> None:
     """Add the minutes [lo, hi) of each holder ([n] int64) to its job's row of `sums` ([jobs, 2] int64), in place.
 
     Columns: ms of GPU-time sampled, productive. Of a job that was productive for `enough_ms` ([jobs]) no more is read.
+    `oldest_minute` ([jobs] int64) is lowered to the first minute that was added.
     """
     for i in range(holder.size):
         row = job[i]
@@ -62,3 +70,4 @@ def sum_recent(
             if found >= 0:
                 sums[row, 0] += 1000 * int(store.rows[found]["sampled_gpu_s"])
                 sums[row, 1] += int(store.rows[found]["productive_gpu_ms"])
+                oldest_minute[row] = min(oldest_minute[row], minute)

@@ -5,10 +5,11 @@ It must not interpret a figure. Returned arrays belong to the caller; internal o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records, exact
 from streams.engine.kernels.burn import CURVE, FACT, LUMP, MINUTE_MS, STEP, fill_figures, find_facts
@@ -30,6 +31,9 @@ class Fact(NamedTuple):
 
 
 _SMALLEST: Final = 16
+#: Of the GPUs of a job: its samples from a minute on make up a share of productive time in each window that has them.
+_PRODUCTIVE: Final = np.dtype([("since_minute", np.int64), ("ratio", np.float64)])
+_NOTHING_NOTED: Final = np.array((-1, 0.0), _PRODUCTIVE)
 #: Up to this many steps are written row by row, which is faster than a numpy call.
 _FEW_STEPS: Final = 16
 
@@ -37,7 +41,17 @@ _FEW_STEPS: Final = 16
 class CurveBook:
     """Curves by job; replacing or dropping one takes amortised time proportional to its length."""
 
-    __slots__ = ("_curves", "_facts", "_ids", "_job_ids", "_lumps", "_slots", "_steady_ms", "_steps")
+    __slots__ = (
+        "_curves",
+        "_facts",
+        "_ids",
+        "_job_ids",
+        "_lumps",
+        "_productive",
+        "_slots",
+        "_steady_ms",
+        "_steps",
+    )
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}
@@ -45,6 +59,7 @@ class CurveBook:
         self._job_ids: tuple[str, ...] | None = ()
         self._curves = np.zeros(_SMALLEST, CURVE)
         self._steady_ms = np.zeros(_SMALLEST, np.int64)  # by slot; computed lazily
+        self._productive = np.zeros(_SMALLEST, _PRODUCTIVE)  # by slot
         self._steps = _Arena(STEP, "step_at", "steps", "step_room")
         self._lumps = _Arena(LUMP, "lump_at", "lumps", "lump_room")
         self._facts = _Arena(FACT, "fact_at", "facts", "fact_room")
@@ -73,7 +88,9 @@ class CurveBook:
                 room = max(slot // 2, _SMALLEST)
                 self._curves = np.concatenate((self._curves, np.zeros(room, CURVE)))
                 self._steady_ms = np.concatenate((self._steady_ms, np.zeros(room, np.int64)))
+                self._productive = np.concatenate((self._productive, np.zeros(room, _PRODUCTIVE)))
             self._steady_ms[slot] = BUSY
+            self._productive[slot] = _NOTHING_NOTED
             self._curves[slot] = 0
             self._curves[slot]["ended_ms"] = self._curves[slot]["deadline_ms"] = NEVER_MS
         return slot
@@ -142,6 +159,7 @@ class CurveBook:
         if last_id != job_id:
             self._curves[slot] = self._curves[len(self._ids)]
             self._steady_ms[slot] = self._steady_ms[len(self._ids)]
+            self._productive[slot] = self._productive[len(self._ids)]
             self._ids[slot] = last_id
             self._slots[last_id] = slot
 
@@ -173,6 +191,21 @@ class CurveBook:
         first_ms = curves["first_paid_ms"][slots]
         return slots[(curves["ended_ms"][slots] > at_ms) & (first_ms >= 0) & (first_ms <= at_ms - old_ms)]
 
+    def note_productive(self, slots: I64, since_minute: I64, ratio: F64) -> None:
+        """Note from which minute on the GPUs of these jobs ([n] each) are known to reach a share of productive time."""
+        self._productive["since_minute"][slots] = since_minute
+        self._productive["ratio"][slots] = ratio
+
+    def are_noted(self, slots: I64, since_minute: int, ratio: F64) -> NDArray[np.bool_]:
+        """Return whether jobs ([n] bool) reach these shares in the window from a minute on, by what was noted."""
+        noted = self._productive[slots]
+        return (noted["since_minute"] >= since_minute) & (noted["ratio"] >= ratio)
+
+    def forget_noted(self, job_ids: Iterable[str]) -> None:
+        """Forget what was noted of the GPUs of those of these jobs that have a curve."""
+        slots = [slot for slot in map(self._slots.get, job_ids) if slot is not None]
+        self._productive[slots] = _NOTHING_NOTED
+
     def profiles(self, slots: I64) -> I64:
         """Return which settings apply to these jobs ([n] int64)."""
         found: I64 = self._curves["profile"][slots]
@@ -190,12 +223,20 @@ class CurveBook:
         end = int(np.searchsorted(steps["from_ms"], until_ms))
         return bool((steps["paid"][begin:end] != 0).all()) and int(steps["from_ms"][begin]) <= from_ms
 
-    def with_fact(self, rule: int, first_ms: int, last_ms: int) -> list[str]:
-        """Return the jobs of which the fact holds at any instant of [first, last]."""
-        slots = np.empty(len(self._ids), np.int64)
+    def with_fact(self, rule: int, first_ms: int, last_ms: int, turn: int) -> tuple[I64, I64]:
+        """Return the slots ([n] int64) of the jobs of which the fact holds at any instant of [first, last].
+
+        Of jobs with this turn also if it holds before their next one. And the row ([n] int64) of the first such fact of each, valid until any fact is set.
+        """
+        slots, rows = np.empty(len(self._ids), np.int64), np.empty(len(self._ids), np.int64)
         curves = self._curves[: len(self._ids)]
-        count = find_facts(curves, self._facts.rows, rule, first_ms, last_ms, slots)
-        return [self._ids[slot] for slot in slots[:count].tolist()]
+        count = find_facts(curves, self._facts.rows, rule, first_ms, last_ms, turn, slots, rows)
+        return slots[:count], rows[:count]
+
+    def postpone(self, rows: I64, from_ms: I64) -> None:
+        """Let the facts in these rows ([n] each) begin then, unless they begin later already."""
+        facts = self._facts.rows
+        facts["from_ms"][rows] = np.maximum(facts["from_ms"][rows], from_ms)
 
     def first_paid_ms(self, job_id: str) -> int:
         """Return the first billed instant of a job; -1: none.

@@ -57,6 +57,8 @@ def check_equal(coverage: Coverage, twin: NaiveCoverage) -> None:
     keys = list(rows_by_key(coverage, rows))
     counts = dict(zip(keys, coverage.counts(rows).tolist(), strict=True))
     assert {key: line for key, line in counts.items() if any(line)} == twin.counts()
+    gpus = coverage.store.holders["gpus"]
+    assert all(gpus[holder.number] == len(holder.gpus) for holder in coverage.holders())
 
 
 def capped(row: tuple[int, ...]) -> tuple[int, ...]:
@@ -282,13 +284,20 @@ def test_who_is_idle_by_a_part_of_its_rows_is_so_by_all(
         coverage.fold(batch)
     jobs = sorted({job_id for job_id, *_ in rows_by_key(coverage, every_row(coverage))})
     lo = T0_S // 60 + skipped - 1
-    sampled_ms, productive_ms = coverage.recent_usage(jobs, lo, lo + minutes, np.full(len(jobs), ratio))
-    for job, sampled, productive in zip(jobs, sampled_ms.tolist(), productive_ms.tolist(), strict=True):
-        inside = [
-            figures
+    hi = lo + minutes
+    usage = coverage.recent_usage(jobs, lo, hi, np.full(len(jobs), ratio))
+    columns = zip(jobs, *(column.tolist() for column in usage), strict=True)
+    for job, sampled, productive, since in columns:
+        by_minute = [
+            (minute, figures)
             for (job_id, *_, minute), figures in rows_by_key(coverage, every_row(coverage)).items()
-            if job_id == job and lo <= minute < lo + minutes
+            if job_id == job and lo <= minute < hi
         ]
+        inside = [figures for _, figures in by_minute]
+        if since < hi:
+            gpus = sum(len(holder.gpus) for holder in coverage.holders() if holder.job_id == job)
+            newest_ms = sum(figures[1] for minute, figures in by_minute if minute >= since)
+            assert newest_ms >= ratio * gpus * (minutes * 60_000)
         all_sampled_ms, all_productive_ms = 1000 * sum(f[0] for f in inside), sum(f[1] for f in inside)
         assert (productive < ratio * sampled) == (all_productive_ms < ratio * all_sampled_ms)
         if all_productive_ms < ratio * all_sampled_ms:  # the alert shows its figures

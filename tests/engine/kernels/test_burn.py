@@ -190,12 +190,20 @@ def test_jobs_of_which_a_fact_holds_are_found(given_jobs: list[Job], one: int, o
     counts = [len(job.facts) for job in given_jobs]
     curves["facts"] = counts
     curves["fact_at"] = np.cumsum([0, *counts])[:-1]
-    slots = np.empty(len(given_jobs), np.int64)
-    count = find_facts(curves, facts_of(given_jobs), 4, first_ms, last_ms, slots)
+    slots, rows = np.empty(len(given_jobs), np.int64), np.empty(len(given_jobs), np.int64)
+    facts = facts_of(given_jobs)
+    curves["turn"] = turns = [place % 3 for place in range(len(given_jobs))]
+    count = find_facts(curves, facts, 4, first_ms, last_ms, 2, slots, rows)
+    for row in rows[:count].tolist():
+        assert facts["rule"][row] == 4
+        assert facts["until_ms"][row] > first_ms
     assert slots[:count].tolist() == [
         place
         for place, job in enumerate(given_jobs)
-        if any(rule == 4 and a <= last_ms and first_ms < b for rule, a, b, _ in job.facts)
+        if any(
+            rule == 4 and a <= last_ms + (300_000 if turns[place] == 2 else 0) and first_ms < b
+            for rule, a, b, _ in job.facts
+        )
     ]
 
 

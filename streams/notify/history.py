@@ -129,7 +129,7 @@ class StoredDeliveries:
         ]
 
     def paged_teams(self) -> frozenset[str]:
-        """Return the teams about which a burn page fires that no silence covers.
+        """Return the teams about which `team_burn` pages, if no silence covers the page.
 
         A budget pages until its period is over: for so long no ticket may be muted.
         """

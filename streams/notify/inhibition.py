@@ -19,7 +19,7 @@ _KEPT_MS: Final = 10_000
 
 
 class Inhibition:
-    """The teams with a firing burn page, read from the tables: another worker may judge it."""
+    """The teams about which `team_burn` pages, read from the tables: another worker may judge it."""
 
     def __init__(
         self, records: StoredDeliveries, clock: Clock, faults: DeliveryFaults, timeout_ms: int

@@ -1,6 +1,6 @@
 """Finds running jobs that sent neither a heartbeat nor a sample for a long time.
 
-Samples of a job that is billed by its timeline move no curve, so when a silence seems to begin, the job is asked for its
+Samples of a job that accrues cost by its timeline move no curve, so when a silence seems to begin, the job is asked for its
 last activity, and at its turns before, since after a restart the silences of all jobs would seem to begin at one tick.
 """
 

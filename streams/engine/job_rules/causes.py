@@ -107,7 +107,7 @@ def _hourly(rate: Fraction) -> str:
 
 
 def runaway_cause(facts: JobFacts, first_paid_ms: int, at_ms: int) -> str:
-    """Return how long after its deadline, or after its first billed instant, the job is billed."""
+    """Return how long after its deadline, or after its first paid instant, the job still accrues cost."""
     if facts.deadline_ms < NEVER_MS and facts.deadline_ms <= at_ms:
         late = f"{span(at_ms - facts.deadline_ms)} after" if facts.deadline_ms < at_ms else "at"
         return f"{late} its deadline, {short_instant(facts.deadline_ms, at_ms)} UTC"

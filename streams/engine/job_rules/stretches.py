@@ -22,7 +22,7 @@ class SkuRate(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Billed time [from_ms, until_ms). `units`: thousandths of what `noun` says; `fields`: of the highest attempt."""
+    """Paid time [from_ms, until_ms). `units`: thousandths of what `noun` says; `fields`: of the highest attempt."""
 
     from_ms: int
     until_ms: int
@@ -47,7 +47,7 @@ class _Edge(NamedTuple):
 
 
 def stretches(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines]) -> Iterator[Stretch]:
-    """Yield the stretches in order; `lines` are those of the billed attempts. The last one of an open attempt is open."""
+    """Yield the stretches in order; `lines` are those of the paid attempts. The last one of an open attempt is open."""
     held: dict[int, Segment] = {}
     paid: dict[tuple[int, Line], int] = {}
     edges = sorted(_edges(timelines, lines), key=itemgetter(0, 2))  # what ends goes first

@@ -1,4 +1,4 @@
-"""Cost, expected cost and billed time of every job in every window before each tick, from prefix sums.
+"""Cost, expected cost and paid time of every job in every window before each tick, from prefix sums.
 
 It must not know prices, rules or names: a job is a range of steps and a range of lumps.
 """
@@ -48,7 +48,7 @@ CURVE = np.dtype(
         ("profile", np.int64),  # which settings of rules apply
         # until then an attempt may follow one that failed or was preempted; 0: none did
         ("undecided_until_ms", np.int64),
-        ("holds_ms", np.int64),  # a billed step counts as current for this long after its end
+        ("holds_ms", np.int64),  # a paid step counts as current for this long after its end
         ("step_at", np.int64),
         ("steps", np.int64),  # at least 1
         ("step_room", np.int64),
@@ -122,7 +122,7 @@ def _expected_between(steps: Records, i: int, from_ms: int, j: int, until_ms: in
 
 @helper
 def _paid_until(steps: Records, i: int, at_ms: int) -> int:
-    """Return the billed ms of the steps before i and of its part before `at_ms`."""
+    """Return the paid ms of the steps before i and of its part before `at_ms`."""
     return int(steps[i]["paid_sum_ms"] + steps[i]["paid"] * (at_ms - steps[i]["from_ms"]))
 
 

@@ -132,7 +132,7 @@ def _moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: Epis
 
 @helper
 def runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether the job is still billed after its deadline, or for too long."""
+    """Return whether the job still accrues cost after its deadline, or for too long."""
     if not figures.paid_now[tick, job]:
         return False
     profile = figures.profile[job]

@@ -78,7 +78,7 @@ class RuleLimits(NamedTuple):
     extra_nano: F64
     enabled: I64  # bit r: rule r applies
     pages: I64  # bit r: rule r is a page
-    longest_ms: I64  # of runaway length, since the first billed instant
+    longest_ms: I64  # of runaway length, since the first paid instant
     grace_ms: I64  # after the deadline
     traffic_nano: F64  # in an hour
     traffic_ratio: F64  # to what accrues with time
@@ -100,7 +100,7 @@ class EpisodeArrays(NamedTuple):
     ended: Flags
     undecided: Flags
     paid_now: Flags
-    since_paid_ms: I64  # since the first billed instant
+    since_paid_ms: I64  # since the first paid instant
     facts: I64
     deadline_ms: I64
     profile: I64

@@ -185,7 +185,7 @@ class CurveBook:
         return self._curves["turn"][: len(self._ids)].copy()
 
     def in_turn(self, turn: int, at_ms: int, old_ms: int) -> I64:
-        """Return the slots ([n] int64) of the jobs with this turn that have not ended and were billed `old_ms` ago."""
+        """Return the slots ([n] int64) of the jobs with this turn that have not ended and first accrued cost `old_ms` ago or earlier."""
         curves = self._curves[: len(self._ids)]
         slots = np.flatnonzero(curves["turn"] == turn)
         first_ms = curves["first_paid_ms"][slots]
@@ -212,7 +212,7 @@ class CurveBook:
         return found
 
     def is_paid_throughout(self, job_id: str, from_ms: int, until_ms: int) -> bool:
-        """Return whether the job is billed at every instant of [from, until).
+        """Return whether the job accrues cost at every instant of [from, until).
 
         Raises:
             KeyError: The job has no curve.
@@ -239,7 +239,7 @@ class CurveBook:
         facts["from_ms"][rows] = np.maximum(facts["from_ms"][rows], from_ms)
 
     def first_paid_ms(self, job_id: str) -> int:
-        """Return the first billed instant of a job; -1: none.
+        """Return the first paid instant of a job; -1: none.
 
         Raises:
             KeyError: The job has no curve.
@@ -260,7 +260,7 @@ class CurveBook:
         """Return whether in [first, last] no job costs more than expected, all keep their rates, and no fact may hold.
 
         Then no alert can open, and rows change only at whole minutes. Nothing may begin, end or change in the interval;
-        a job billed by samples or amounts is never steady. `longest_ms` ([profile]): how long a job may be billed.
+        a job whose cost comes of samples or amounts is never steady. `longest_ms` ([profile]): how long a job may accrue cost.
         """
         steady_ms = self._steady_ms[: len(self._ids)]
         rows = self._steps.rows, self._facts.rows

@@ -47,7 +47,10 @@ class Rows(Protocol):
         ...
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
-        """Return the greatest version of the rows, 0 if there are none. Conditions on key columns and shard only."""
+        """Return the greatest version of the rows, 0 if there are none.
+
+        Conditions on key columns, shard and version only; with a greatest version the row may have been replaced since.
+        """
         ...
 
     def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:

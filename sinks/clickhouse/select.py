@@ -35,9 +35,9 @@ def select(
 
 
 def newest_version(table: str, where: Sequence[Condition]) -> Statement:
-    """Return SQL for the greatest version. It needs no FINAL: the row that has it is the current one."""
+    """Return SQL for the greatest version. It needs no FINAL: the greatest of all is that of the current row."""
     condition, parameters = _where(table, where)
-    return Statement(f"SELECT max(version) AS version FROM `{table}`{condition}", parameters)  # noqa: S608 - known names, bound values
+    return Statement(f"SELECT max(version) AS newest FROM `{table}`{condition}", parameters)  # noqa: S608 - known names, bound values
 
 
 def delete(table: str, where: Sequence[Condition], *, wait: bool) -> Statement:

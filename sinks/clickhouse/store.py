@@ -77,7 +77,7 @@ class ClickHouseStore:
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
         """Return the greatest version of matching rows, 0 if there are none."""
-        versions: list[int] = self.query(*select.newest_version(table, where))["version"].to_pylist()
+        versions: list[int] = self.query(*select.newest_version(table, where))["newest"].to_pylist()
         return versions[0] if versions else 0
 
     def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:

@@ -246,7 +246,8 @@ class Meter:
     async def _checkpoint_is_due(self, options: ShardManagerOptions) -> bool:
         """Wait until the next checkpoint is due; return False if it can be postponed."""
         pace, ingest = self._pace, self.shard_manager.ingest
-        urgent = await ingest.rest(pace.plan(options.now_ms()) / 1000)
+        stored_in_ms = self.shard_manager.checkpointer.stored_in_ms
+        urgent = await ingest.rest(pace.plan(options.now_ms(), stored_in_ms) / 1000)
         if not urgent and (late_ms := pace.late_ms(options.now_ms(), ingest.fed_bytes)):
             urgent = await ingest.rest(late_ms / 1000)
         read, behind = (options.now_ms(), ingest.fed_bytes), ingest.is_behind()

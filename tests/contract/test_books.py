@@ -277,6 +277,23 @@ class TestReadback:
         with pytest.raises(SinkError, match="do not belong to a shard"):
             store.readback.newer(PRICES, 0, 5)
 
+    def test_whether_rows_lie_between_two_versions(self, store: Store) -> None:
+        given = [
+            {"job_id": "old", "version": 5},
+            {"job_id": "late", "version": 7},
+            {"job_id": "own", "version": 9},
+            {"job_id": "other shard", "version": 7, "shard": 1},
+        ]
+        store.insert(JOB_MINUTES, rows(JOB_MINUTES, *given), "t")
+        between = store.readback.any_between
+        assert between(JOB_MINUTES, 0, 5, 8)
+        assert not between(JOB_MINUTES, 0, 5, 7), "neither end counts"
+        assert not between(JOB_MINUTES, 0, 7, 9)
+        assert not between(JOB_MINUTES, 2, 5, 8)
+        assert not between(NODE_MINUTES, 0, 5, 8)
+        with pytest.raises(SinkError, match="do not belong to a shard"):
+            between(PRICES, 0, 5, 8)
+
     def test_the_greatest_version_of_a_shard(self, store: Store) -> None:
         assert store.readback.max_version(0) == 0
         store.insert(JOB_MINUTES, rows(JOB_MINUTES, {"version": 6}), "a")

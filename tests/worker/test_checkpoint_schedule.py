@@ -29,6 +29,15 @@ def test_half_of_an_interval_is_left_for_others_where_storing_takes_long() -> No
     assert pace.plan(5_000) == EVERY_MS // 2
 
 
+def test_the_time_in_which_a_checkpoint_is_stored_is_left_for_others_but_the_store_gets_an_eighth() -> None:
+    pace = CheckpointSchedule(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, 0)
+    assert pace.plan(5_000, 400) == EVERY_MS // 2 - 400
+    assert pace.plan(9_000, 3_500) == EVERY_MS // 8
+    assert pace.plan(9_010, 3_500) == EVERY_MS + EVERY_MS // 8 - 10, "the grid holds where nothing took long"
+
+
 def test_something_urgent_moves_the_grid() -> None:
     pace = CheckpointSchedule(EVERY_MS, 0)
     pace.plan(0)

@@ -74,10 +74,10 @@ async def first_owner(store: MemoryStore) -> None:
     await owner.store()
 
 
-def land_late(store: MemoryStore, counter: int) -> None:
-    """A row of the first owner under a key that no replay writes again."""
+def land_late(store: MemoryStore, counter: int, generation: int = 1) -> None:
+    """A row of a former owner under a key that no replay writes again."""
     row: dict[str, Any] = running(store).to_pylist()[0]
-    row |= {"phase": "suspended", "version": Version(0, 1, counter).pack()}
+    row |= {"phase": "suspended", "version": Version(0, generation, counter).pack()}
     store.insert(JOB_MINUTES, pa.Table.from_pylist([row], schema=running(store).schema), f"late {counter}")
 
 
@@ -117,6 +117,35 @@ def test_a_takeover_before_the_sweep_does_not_hide_what_came_late(swept: bool) -
             land_late(store, 2**20)
             await third.sweep()
         assert quantities(store) == RIGHT
+
+    asyncio.run(go())
+
+
+def test_a_sweep_without_late_rows_merges_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        await first_owner(store)
+        second = Owner(store)
+        await second.own(2)
+        await second.sweep()
+        await second.store()
+        third = Owner(store)
+        await third.own(3)
+        await third.store()
+        read: list[str] = []
+        newer = store.readback.newer
+
+        def counted(table: str, shard: int, version: int) -> pa.Table:
+            read.append(table)
+            return newer(table, shard, version)
+
+        monkeypatch.setattr(store.readback, "newer", counted)
+        await third.sweep()
+        assert (read, third.shard_manager.owned[0].sweep_due_ms) == ([], None)
+        land_late(store, 2**20, generation=2)
+        third.shard_manager.owned[0].sweep_due_ms = third.now_ms
+        await third.sweep()
+        assert (read, quantities(store)) == ([JOB_MINUTES], RIGHT)
 
     asyncio.run(go())
 

@@ -33,9 +33,14 @@ class CheckpointSchedule:
         """Start measuring at `now_ms`: reading may begin long after the worker started."""
         self._began_ms = self.due_ms = now_ms
 
-    def plan(self, now_ms: int) -> int:
-        """Return the ms until the next checkpoint; at least half an interval, for other work, where storing takes long."""
-        self.due_ms = max(self.due_ms + self.every_ms, now_ms + self.every_ms // 2)
+    def plan(self, now_ms: int, stored_in_ms: int = 0) -> int:
+        """Return the ms until the next checkpoint.
+
+        Half an interval at least is left for other work; it includes the time in which the last one was stored, by a
+        thread of its own, but for an eighth of an interval in which the store, too, has time for others.
+        """
+        rest_ms = max(self.every_ms // 2 - stored_in_ms, self.every_ms // 8)
+        self.due_ms = max(self.due_ms + self.every_ms, now_ms + rest_ms)
         return self.due_ms - now_ms
 
     def late_ms(self, now_ms: int, fed_bytes: int) -> int:

@@ -86,6 +86,7 @@ class Checkpointer:
         self._beside: ThreadPoolExecutor | None = None
         self._fast_path = AlertFastPath(self.insert, self._fast_path_stored)
         self.totals = StoredTotals()
+        self.stored_in_ms = 0  # how long storing the last flight took
 
     @property
     def waiting_bytes(self) -> int:
@@ -136,7 +137,9 @@ class Checkpointer:
                 return False
             try:
                 await self._fast_path.flush()  # the snapshots of this flight include them
+                began_ms = self._options.now_ms()
                 await self._threads.run(self._store_flight, flight, extras)
+                self.stored_in_ms = self._options.now_ms() - began_ms
             except SinkBusy as busy:
                 self.totals.refused += 1
                 if self._out_of_patience():

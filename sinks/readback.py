@@ -47,20 +47,18 @@ class Readback:
         Raises:
             SinkError: The table has no shards.
         """
-        if table not in SHARDED:
-            raise SinkError(f"rows of `{table}` do not belong to a shard")
+        _check_sharded(table)
         return self._rows.select(table, [Condition("shard", "=", shard), Condition("version", ">", version)])
 
     def any_between(self, table: str, shard: int, after: int, before: int) -> bool:
-        """Return whether rows with a version between both are stored, of which newer ones may have replaced some.
+        """Return whether a row with a version between both is stored, whether or not a newer one has replaced it.
 
         Far cheaper than `newer`, which has to merge the whole table.
 
         Raises:
             SinkError: The table has no shards.
         """
-        if table not in SHARDED:
-            raise SinkError(f"rows of `{table}` do not belong to a shard")
+        _check_sharded(table)
         where = [Condition("shard", "=", shard), Condition("version", "<", before)]
         return self._rows.newest_version(table, where) > after
 
@@ -73,3 +71,8 @@ class Readback:
         """Return the greatest version of the shard's rows, 0 if it has none."""
         where = [Condition("shard", "=", shard)]
         return max(self._rows.newest_version(table, where) for table in _VERSIONED)
+
+
+def _check_sharded(table: str) -> None:
+    if table not in SHARDED:
+        raise SinkError(f"rows of `{table}` do not belong to a shard")

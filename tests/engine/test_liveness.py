@@ -1,4 +1,4 @@
-"""Silences of many jobs: each is moved at its job's turns, and a job that fell silent is told at the exact tick."""
+"""`silent_job` of many jobs: its start is postponed at each job's turns, and its alert opens at the exact tick."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def test_no_tick_has_to_move_the_silences_of_all_jobs(monkeypatch: pytest.Monkey
     assert sum(moved) >= len(JOBS) * (40 * 6 / TURNS - 3)
 
 
-def test_jobs_that_fall_silent_are_told_at_the_exact_tick() -> None:
+def test_the_alert_of_a_silent_job_opens_at_the_exact_tick() -> None:
     log = Log()
     quiet = {job: 12 + 3 * place for place, job in enumerate(JOBS[:6])}
     _run(log, 45, quiet)
     rows = log.shard.checkpoint(T0, 99, open_attempts=False).tables[ALERTS].to_pylist()
-    told = {
+    opened_ms = {
         row["subject_name"]: round(row["started"].timestamp() * 1000) - T0
         for row in rows
         if row["rule"] == "silent_job"
     }
     # The last sample ends in the minute before.
-    assert told == {job: (minute - 1) * MINUTE_MS + SILENT_MS for job, minute in quiet.items()}
+    assert opened_ms == {job: (minute - 1) * MINUTE_MS + SILENT_MS for job, minute in quiet.items()}

@@ -1,4 +1,4 @@
-"""A job that is known to work is not looked at again for a while: nobody may see that but a stopwatch."""
+"""`idle_gpus` skips jobs that are known to be busy, and its alerts stay the same."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _sampled(*, util: float = 1.0, node: str = "n1", from_min: int = 0, gpus: in
 
 
 def _idle(*lines: Line) -> set[str]:
-    """Return the jobs that are told idle; the plain judge must agree."""
+    """Return the jobs with an alert of `idle_gpus`; all alerts must equal those of the oracle."""
     started = [job(f"j{number}", "started", T0, gpu_count=1, purchase="spot") for number in range(JOBS)]
     ordered = sorted([*PRICES, *started, *lines, job("o", "queued", T0 + HOURS_MIN * M)], key=time_of)
     watching = Watching(in_log_time(ordered))

@@ -159,6 +159,11 @@ class Fleet:
             took_s.append(time.process_time() - began_s)
         return took_s
 
+    def prepare(self) -> None:
+        """What a worker does shortly before a tick."""
+        for shard, view in zip(self.shards, self._views, strict=True):
+            shard.write_interim_rates(self.now_ms, view)
+
     def reprice(self) -> None:
         """Another price for all GPUs, known from the next tick on; rows of the ledger are not derived here."""
         self._book = self._book.with_events([_price("3", self.now_ms)])

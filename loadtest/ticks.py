@@ -19,7 +19,8 @@ from loadtest.state_measure import rss_mib
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.cli.cycles import collect_rarely
-from streams.engine.job_rules.idle_gpus import LAG_MINUTES, TURNS, WINDOW_MINUTES
+from streams.engine.job_rules.idle_gpus import LAG_MINUTES, WINDOW_MINUTES
+from streams.engine.job_rules.turns import TURNS
 from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.warm import compile_all
 from streams.engine.shard.sequencer import TICK_MS
@@ -51,37 +52,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     fleet.begin()
     if options.sampled:
         list(fleet.checkpoint(open_attempts=True))  # from then on a shard knows that samples change no cost
-        turns_min = TURNS * TICK_MS // MINUTE_MS
-        # So long that the use of the GPUs is judged, too, and that of each job was judged once, as that of most was.
-        for _ in range(WINDOW_MINUTES + LAG_MINUTES + 1 + turns_min):
+        for _ in range(WINDOW_MINUTES + LAG_MINUTES):  # so long that the use of the GPUs is judged, too
             fleet.sample(MINUTE_MS)
             for _ in range(MINUTE_MS // TICK_MS):
                 fleet.now_ms += TICK_MS
                 fleet.judge()
                 fleet.drop_rows()
     say(f"{options.jobs} jobs in {options.shards} shards, RSS {rss_mib():.0f} MiB")
-    took: dict[str, list[tuple[float, float]]] = {"first tick": [], "tick": [], "tick on a minute": []}
+    took: dict[str, list[tuple[float, float]]] = {}
     for tick in range(options.ticks):
-        if options.metered:
-            fleet.sample_seconds(TICK_MS // 1000)
-        else:
-            fleet.now_ms += TICK_MS
-        if options.sampled:
-            fleet.sample(TICK_MS)
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
-        fleet.judge()
-        one = (time.perf_counter() - wall_s, time.process_time() - cpu_s)
-        kind = "first tick" if tick == 0 else "tick on a minute" if fleet.now_ms % 60_000 == 0 else "tick"
-        took[kind].append(one)
-        fleet.drop_rows()
+        for seconds in (TICK_MS // 1000 - 1, 1):
+            if options.metered:
+                fleet.sample_seconds(seconds)
+            else:
+                fleet.now_ms += 1000 * seconds
+            if options.sampled:
+                fleet.sample(1000 * seconds)
+            wall_s, cpu_s = time.perf_counter(), time.process_time()
+            is_tick = fleet.now_ms % TICK_MS == 0
+            if is_tick:
+                fleet.judge()
+            else:
+                fleet.prepare()
+            one = (time.perf_counter() - wall_s, time.process_time() - cpu_s)
+            took.setdefault(_kind(tick, fleet.now_ms, is_tick=is_tick, sampled=options.sampled), []).append(
+                one
+            )
+            fleet.drop_rows()
     say(f"{'ms':24}{'count':>8}{'median':>10}{'longest':>10}{'CPU median':>12}{'CPU longest':>12}")
     for kind, pairs in took.items():
-        if pairs:
-            walls, cpus = ([1000 * pair[k] for pair in pairs] for k in (0, 1))
-            say(
-                f"{kind:24}{len(pairs):>8}{statistics.median(walls):>10.1f}{max(walls):>10.1f}"
-                f"{statistics.median(cpus):>12.1f}{max(cpus):>12.1f}"
-            )
+        walls, cpus = ([1000 * pair[k] for pair in pairs] for k in (0, 1))
+        say(
+            f"{kind:24}{len(pairs):>8}{statistics.median(walls):>10.1f}{max(walls):>10.1f}"
+            f"{statistics.median(cpus):>12.1f}{max(cpus):>12.1f}"
+        )
     changes = {
         "another price": fleet.reprice,
         "a price of nobody": fleet.reprice_nobody,
@@ -98,12 +102,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"longest stop {max(stops_s) * 1000:.0f} ms of CPU"
         )
     cpu_s = sum(pair[1] for pairs in took.values() for pair in pairs)
-    say(f"all {options.ticks} ticks: {cpu_s:.3f} CPU s")
+    say(f"all {options.ticks} ticks and what prepares them: {cpu_s:.3f} CPU s")
     if options.metered:
         samples = options.jobs * GPUS * options.ticks * TICK_MS // 1000
         say(f"of {samples} samples: {cpu_s / samples * 1e6:.3f} CPU s per million")
     say(f"RSS {rss_mib():.0f} MiB")
     return 0
+
+
+def _kind(tick: int, now_ms: int, *, is_tick: bool, sampled: bool) -> str:
+    """Return under which name a measurement is printed."""
+    if tick == 0:
+        return "first tick" if is_tick else "before the first tick"
+    name = ("tick on a minute" if now_ms % MINUTE_MS == 0 else "tick") if is_tick else "a second before"
+    return f"{name}, first look" if sampled and tick < TURNS else name  # at each job's use of its GPUs
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

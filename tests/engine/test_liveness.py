@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from schemas.tables import ALERTS
-from streams.engine.job_rules.idle_gpus import TURNS, turn_of
+from streams.engine.job_rules.turns import TURNS, turn_of
 from streams.engine.kernels.arrays import I64
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.windows.curves import CurveBook

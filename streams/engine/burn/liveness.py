@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from streams.engine.alerts.profiles import Profiles
-from streams.engine.job_rules.idle_gpus import turn_at
+from streams.engine.job_rules.turns import turn_at
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.episode import SILENT
 from streams.engine.state.job import JobState

@@ -29,7 +29,8 @@ from streams.engine.coverage.coverage import Coverage
 from streams.engine.job_rules.burn_cause import JobRates, burn_cause
 from streams.engine.job_rules.causes import cause_of, flow_costs
 from streams.engine.job_rules.facts import facts_of, silent_rows
-from streams.engine.job_rules.idle_gpus import IdleGpus, mark_idle, turn_of
+from streams.engine.job_rules.idle_gpus import IdleGpus, mark_idle
+from streams.engine.job_rules.turns import turn_of
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import BURN_RULES, TICK_MS
@@ -58,7 +59,7 @@ _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
 #: An expired job may stay for this long: past ticks are judged in as few calls as possible.
 _LINGER_MS: Final = 60 * MINUTE_MS
-#: So long before a tick the curves of jobs with new amounts are built: a checkpoint or two.
+#: So long before a tick it is prepared: a checkpoint or two.
 _BEFORE_TICK_MS: Final = 1_500
 #: After this time no window contains anything of a job.
 _DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # including the row of zeros after it
@@ -88,6 +89,7 @@ class BurnTracker:
         self._lifecycle: set[str] = set()
         self._amounts: set[str] = set()
         self._built: set[str] = set()  # jobs whose curves were built since the last tick
+        self._prepared_ms = 0  # the tick that was last prepared
         self._expiry_queue = ExpiryQueue()
         self._book: PriceBook | None = None
         self._rates: GpuRates | None = None  # of that book
@@ -189,8 +191,7 @@ class BurnTracker:
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
-                for job in self._liveness.postpone(tracked.jobs, self._profiles, tick_ms, until_ms):
-                    self._set_facts(job)
+                self._move_silences(tracked, tick_ms, until_ms)
                 self._judge_ticks(tracked, np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)
             self.alerts.judged(until_ms)
@@ -199,10 +200,16 @@ class BurnTracker:
     def write_interim_rates(self, tracked: TrackedJobs, now_ms: int, known: KnownReference) -> None:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks.
 
-        Shortly before a tick, the curves of jobs with new amounts are built, too: all of them at the tick would delay its
-        alerts.
+        Shortly before a tick it is prepared, since all its work at once would delay its alerts: the curves of jobs with new
+        amounts are built, and the jobs whose turn it will be are looked at.
         """
-        before = self._amounts if TICK_MS - now_ms % TICK_MS <= _BEFORE_TICK_MS else set()
+        next_ms = (now_ms // TICK_MS + 1) * TICK_MS
+        is_before_tick = next_ms - now_ms <= _BEFORE_TICK_MS
+        if is_before_tick and next_ms != self._prepared_ms:
+            self._prepared_ms = next_ms
+            self._move_silences(tracked, next_ms, next_ms)
+            IdleGpus.note_productive(self._curves, tracked.coverage, next_ms, self._profiles)
+        before = self._amounts if is_before_tick else set()
         if not self._lifecycle and not before:
             return
         self._mark_reference_changes(tracked, known)
@@ -216,6 +223,11 @@ class BurnTracker:
             self._amounts = set()
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
+
+    def _move_silences(self, tracked: TrackedJobs, first_ms: int, last_ms: int) -> None:
+        """Move the silences that seem to hold at these ticks, or begin before the next turn of their jobs."""
+        for job in self._liveness.postpone(tracked.jobs, self._profiles, first_ms, last_ms):
+            self._set_facts(job)
 
     def _judge_ticks(self, tracked: TrackedJobs, times_ms: I64) -> None:
         idle = self._idle.find(self._curves, tracked.jobs, tracked.coverage, times_ms, self._profiles)

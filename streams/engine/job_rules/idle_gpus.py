@@ -1,20 +1,20 @@
 """`idle_gpus`: a job is paid for GPUs of which half an hour of samples shows hardly any work.
 
-Each job is looked at every 5 min, at an instant of its own, so that no tick has to look at all of them. The window ends
-2 min before: samples come late. Sums are those of the coverage. Productive time is never taken back, so a job that is
-productive enough by its newest samples is not looked at again before they leave the window, unless GPUs are added.
+Each job is looked at every 5 min, at its turn. The window ends 2 min before: samples come late. Sums are those of the
+coverage. Productive time is never taken back, so a job that is productive enough by its newest samples is not looked at
+again before they leave the window, unless GPUs are added; and it may be found productive shortly before its turn.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from streams.engine.alerts.profiles import Profiles
-from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.coverage import Coverage, RecentUsage
+from streams.engine.job_rules.turns import TURNS, turn_at, turn_of
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import MINUTE_MS, TURN_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
@@ -22,8 +22,6 @@ from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.windows.curves import CurveBook
 
-#: Ticks between two looks at a job.
-TURNS: Final = TURN_MS // TICK_MS
 _TURN_MINUTES: Final = TURN_MS // MINUTE_MS
 #: A job is looked at once in so many turns at least, at those of its own, so that jobs that began together are not.
 _TURNS_PER_LOOK: Final = 5
@@ -46,16 +44,6 @@ class IdleJob(NamedTuple):
 
     tick: int
     slot: int
-
-
-def turn_of(job_id: str) -> int:
-    """Return at which of the TURNS ticks a job is looked at."""
-    return zlib.crc32(job_id.encode("utf-8", "surrogatepass")) % TURNS
-
-
-def turn_at(tick_ms: int) -> int:
-    """Return whose turn a tick is."""
-    return tick_ms // TICK_MS % TURNS
 
 
 class IdleGpus:
@@ -84,37 +72,45 @@ class IdleGpus:
         """Return the jobs that are idle at the ticks at which it is their turn."""
         found: list[IdleJob] = []
         ids = curves.job_ids
-        curves.forget_noted(coverage.drain_with_new_gpus())
         # Over many ticks most looks would find no sample at all: a log may have none, and a replay has millions of ticks.
         turns = set(range(TURNS)) if len(times_ms) <= TURNS else set(map(turn_of, coverage.sampled(ids)))
-        if not turns:
-            return found
         for tick, at_ms in enumerate(map(int, times_ms)):
             if turn_at(at_ms) not in turns:
                 continue
-            slots = curves.in_turn(turn_at(at_ms), at_ms, WINDOW_MINUTES * MINUTE_MS)
-            hi = at_ms // MINUTE_MS - LAG_MINUTES
-            lo = hi - WINDOW_MINUTES
+            slots, usage = self.note_productive(curves, coverage, at_ms, profiles)
+            lo_ms, hi_ms = (minute * MINUTE_MS for minute in _window(at_ms))
             limits = profiles.limits.idle_ratio[curves.profiles(slots)]
-            unknown = ~curves.are_noted(slots, lo, limits)
-            slots, limits = slots[unknown], limits[unknown]
-            if not len(slots):
-                continue
-            looked_at = slots.tolist()
-            usage = coverage.recent_usage(list(map(ids.__getitem__, looked_at)), lo, hi, limits)
-            is_enough = usage.enough_since_minute < hi
-            busy = slots[is_enough]
-            skipped_turns = -(lo // _TURN_MINUTES + 1 + busy) % _TURNS_PER_LOOK
-            since = np.minimum(usage.enough_since_minute[is_enough], lo + skipped_turns * _TURN_MINUTES)
-            curves.note_productive(busy, since, limits[is_enough])
             is_less = usage.productive_ms < limits * usage.sampled_ms
             for place in np.flatnonzero((usage.sampled_ms > 0) & is_less).tolist():
-                job_id = ids[looked_at[place]]
+                slot = int(slots[place])
+                job_id = ids[slot]
                 share = IdleShare(at_ms, int(usage.sampled_ms[place]), int(usage.productive_ms[place]))
-                if self._is_idle(curves, jobs.get(job_id), share, lo * MINUTE_MS, hi * MINUTE_MS):
+                if self._is_idle(curves, jobs.get(job_id), share, lo_ms, hi_ms):
                     self._shares[job_id] = share
-                    found.append(IdleJob(tick, looked_at[place]))
+                    found.append(IdleJob(tick, slot))
         return found
+
+    @staticmethod
+    def note_productive(
+        curves: CurveBook, coverage: Coverage, at_ms: int, profiles: Profiles
+    ) -> tuple[I64, RecentUsage]:
+        """Note which of the jobs whose turn is the tick `at_ms` are productive enough at it.
+
+        Return the slots ([n] int64) of those of which that was not known before, and the usage of their GPUs.
+        """
+        curves.forget_noted(coverage.drain_with_new_gpus())
+        lo, hi = _window(at_ms)
+        slots = curves.in_turn(turn_at(at_ms), at_ms, WINDOW_MINUTES * MINUTE_MS)
+        slots = slots[~curves.are_noted(slots, lo, profiles.limits.idle_ratio[curves.profiles(slots)])]
+        limits = profiles.limits.idle_ratio[curves.profiles(slots)]
+        ids = curves.job_ids
+        usage = coverage.recent_usage([ids[slot] for slot in slots.tolist()], lo, hi, limits)
+        is_enough = usage.enough_since_minute < hi
+        busy = slots[is_enough]
+        skipped_turns = -(lo // _TURN_MINUTES + 1 + busy) % _TURNS_PER_LOOK
+        since = np.minimum(usage.enough_since_minute[is_enough], lo + skipped_turns * _TURN_MINUTES)
+        curves.note_productive(busy, since, limits[is_enough])
+        return slots, usage
 
     @staticmethod
     def _is_idle(
@@ -129,6 +125,12 @@ class IdleGpus:
             for segment in line.paid(OPEN_MS)
         )
         return share.sampled_ms * 1000 >= _COVERED_RATIO * held_ms
+
+
+def _window(at_ms: int) -> tuple[int, int]:
+    """Return the minutes [lo, hi) over which GPUs are judged at an instant."""
+    hi = at_ms // MINUTE_MS - LAG_MINUTES
+    return hi - WINDOW_MINUTES, hi
 
 
 def mark_idle(facts: I64, times_ms: I64, turns: I64, found: Sequence[IdleJob]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.tables import ALERTS
 from streams.engine.coverage.coverage import Coverage, RecentUsage
-from streams.engine.job_rules.idle_gpus import TURNS
+from streams.engine.job_rules.turns import TURNS
 from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.episode import TICK_MS
 from tests.oracle.cases import T0, gpu, job

@@ -52,6 +52,8 @@ def retries(rng: random.Random) -> list[Line]:
         if apart.random() < 0.15:
             said = {"expected_usd_per_hour": apart.choice(("1.8", "14.4", "32.8", "262.4"))}
             lines.append(job("j", "updated", at_ms + apart.choice((0, M)), attempt=attempt, **said))
+        if apart.random() < 0.1:
+            lines.append(job("j", "updated", at_ms + 2 * M, attempt=attempt, purchase="on_demand"))
         if rng.random() < 0.3:
             lines.append(job("j", "checkpointed", at_ms + rng.randrange(5 * M), attempt=attempt))
         if rng.random() < 0.2:

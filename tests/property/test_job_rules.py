@@ -17,7 +17,7 @@ from tests.oracle import job_rules as plain
 from tests.oracle import judge as plain_judge
 from tests.oracle.cases import T0, gpu, job
 from tests.oracle.knowledge import in_log_time
-from tests.oracle.model import HOUR_MS, Line
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
 from tests.property.breaking import FedLogs, Patch
 from tests.property.job_rule_stories import KINDS, PRICES, story
 from tests.property.profile import PROFILE
@@ -34,6 +34,20 @@ def test_any_story_in_pieces_with_crashes(seed: int) -> None:
     lines, rng = story(seed), random.Random(seed)
     cuts = sorted(rng.sample(range(1, len(lines)), min(len(lines) - 1, rng.randrange(4))))
     check(lines, cuts, {cut: rng.randrange(3) for cut in cuts if rng.random() < 0.7})
+
+
+def test_an_attempt_is_compared_with_the_last_one_that_ended_with_another_purchase() -> None:
+    began = [job("j", "started", T0 + n * HOUR_MS, attempt=n + 1, gpu_count=8) for n in range(3)]
+    purchases = ("spot", "spot", "on_demand")
+    lines = [
+        replace(line, value={**line.value, "purchase": purchase})
+        for line, purchase in zip(began, purchases, strict=True)
+    ]
+    changed = job("j", "updated", T0 + HOUR_MS + 30 * MINUTE_MS, attempt=2, purchase="on_demand")
+    watching = check(sorted([*PRICES, *lines, changed, job("x", "queued", T0 + 4 * HOUR_MS)], key=time_of))
+    # The third one pays as the second one did in the end, and more than the first one.
+    (row,) = (row for row in watching.rows(ALERTS) if row["rule"] == "price_basis")
+    assert round(row["started"].timestamp() * 1000) == T0 + 2 * HOUR_MS
 
 
 def _changed(rule: str, name: str, value: Fraction) -> dict[str, dict[str, Fraction]]:

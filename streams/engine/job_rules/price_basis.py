@@ -52,16 +52,14 @@ def basis_changes(
     its own. `rate_at(attempt, at_ms)` is what the attempt pays, in nano-dollars per ms. Time in which `expected`, what was
     declared or planned (0 where nothing was), is as high as that does not count: somebody knows.
     """
-    last: Basis | None = None
-    before: Basis | None = None
+    latest: dict[str, Basis] = {}  # by purchase, the last one last
     found = []
     for number, line in timelines.items():
         paid = line.paid(OPEN_MS)
         purchase = paid[0].values.fields[_PURCHASE] if paid else None
         if not purchase:
             continue
-        if last is not None and last.purchase != purchase:
-            before = last
+        before = next((each for each in reversed(latest.values()) if each.purchase != purchase), None)
         if before is not None:
             after = Basis(purchase, _per_gpu(paid[0], rate_at(number, paid[0].start_ms)))
             if before.rate > 0 and after.rate > rise_ratio * before.rate:
@@ -75,6 +73,8 @@ def basis_changes(
             paid[-1].values.fields[_PURCHASE] or purchase,
             _per_gpu(paid[-1], rate_at(number, paid[-1].start_ms)),
         )
+        latest.pop(last.purchase, None)
+        latest[last.purchase] = last
     return found
 
 

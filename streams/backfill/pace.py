@@ -7,13 +7,13 @@ from typing import Final
 
 from streams.clock import Clock
 
-#: A quarter of the time is the backfill's.
-_REST_PER_WORK: Final = 3
+#: A fifth of the time is the backfill's.
+_REST_PER_WORK: Final = 4
 _LONGEST_MS: Final = 3_000
 
 
 class Pace:
-    """Call it after each piece of work: it pauses for three times as long as the work took, three seconds at most."""
+    """Call it after each piece of work: it pauses for four times as long as the work took, three seconds at most."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], None]) -> None:
         """`sleep` takes seconds."""

@@ -2,13 +2,18 @@
 
 `python -m loadtest.sdk_cost --steps 6000` prints one JSON object and exits with 1 if any share is 0.1 % or more. Each case is a
 process of its own, with its endpoint in another one. A call during which the machine gave the core to another process counts as
-no call, and how many there were is said; after such a switch a step goes on for a millisecond. `empty_call_p50_us` is the same line with a function that does nothing: what is between
-the two is the SDK's own, but the shares are of the whole. It must not subtract anything but what reading the clock takes.
+no call, and how many there were is said; after such a switch a step goes on for a millisecond. `empty_call_p50_us` is the same
+line with a function that does nothing: what is between the two is the SDK's own, but the shares are of the whole.
+
+With `--gpu` a step is as many matrix products on a GPU as take 10 ms (it needs PyTorch), and the driver is asked for samples.
+CUDA's own threads cannot be told from the SDK's there, so only the calls are judged: compare the CPU of the threads with that of
+the case `off`, the same training without a run. It must not subtract anything but what reading the clock takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import multiprocessing
 import os
@@ -19,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing.connection import Connection
@@ -29,7 +34,10 @@ from typing import Any, Final
 STEP_S: Final = 0.010
 LIMIT_RATIO: Final = 0.001
 CASES: Final = ("fine", "away", "slow", "refused", "spool", "spool_away")
+_OFF: Final = "off"
 _SLOW_S: Final = 8.0
+#: The driver is opened in it, once for each run.
+_OPENING_S: Final = 1.0
 #: A round of work takes some microseconds; where one took so long another process had the core.
 _SWITCHED_S: Final = 0.0005
 _SDK: Final = Path(__file__).resolve().parents[1] / "sdk"
@@ -88,9 +96,30 @@ def work_until(until_s: float) -> None:
             until_s = max(until_s, time.perf_counter() + STEP_S / 10)
 
 
-def train(url: str, steps: int, checkpoint_each: int, spool: str | None) -> dict[str, Any]:
+def gpu_work() -> Callable[[float], None]:
+    """Return a step of a GPU: as many matrix products as take 10 ms, and the wait for their result."""
+    torch = importlib.import_module("torch")  # nothing else here needs it
+    left, right = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+
+    def multiply(times: int) -> None:
+        for _ in range(times):
+            product = left @ right
+        float(product[0, 0])
+
+    multiply(100)  # what is loaded at the first one
+    started_s = time.perf_counter()
+    multiply(500)
+    times = max(round(STEP_S / ((time.perf_counter() - started_s) / 500)), 1)
+    return lambda _: multiply(times)
+
+
+def train(
+    url: str, steps: int, checkpoint_each: int, spool: str | None, *, on_gpu: bool = False
+) -> dict[str, Any]:
     """Run a training of steps of 10 ms, with progress at each, and return the figures of this process."""
     import trainfare
+
+    work = gpu_work() if on_gpu else work_until
 
     reading_s = _clock_s()
     started_s = time.perf_counter()
@@ -99,10 +128,14 @@ def train(url: str, steps: int, checkpoint_each: int, spool: str | None) -> dict
     calls_s: list[float] = []
     empty_s: list[float] = []
     preempted = 0
-    others_s = time.process_time() - time.thread_time()
+    others_s = start_s = time.process_time() - time.thread_time()
+    if on_gpu:
+        time.sleep(_OPENING_S)
+        others_s = time.process_time() - time.thread_time()
+    start_s = others_s - start_s
     begin_s = time.perf_counter()
     for step in range(steps):
-        work_until(begin_s + (step + 1) * STEP_S)
+        work(begin_s + (step + 1) * STEP_S)
         switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
         before_s = time.perf_counter()
         run.progress(step=step, tokens=step * 4096, quality={"loss": 1.0 / (step + 1)})
@@ -135,19 +168,22 @@ def train(url: str, steps: int, checkpoint_each: int, spool: str | None) -> dict
         "wall_ratio": round(in_calls, 6),
         "cpu_ratio": round(in_calls + in_threads, 6),
         "start_ms": round(start_ms, 2),
+        "start_threads_cpu_ms": round(start_s * 1000, 2),
         "end_ms": round((time.perf_counter() - ended_s) * 1000, 1),
         "dropped": run.dropped,
         "fault": run.fault,
     }
 
 
-def measure(kind: str, steps: int, checkpoint_each: int) -> dict[str, Any]:
+def measure(kind: str, steps: int, checkpoint_each: int, *, on_gpu: bool = False) -> dict[str, Any]:
     """Return the figures of one case."""
     with endpoint(kind) as url, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "loadtest.sdk_cost", "--train", url, "--steps", str(steps)]
         command += ["--checkpoint-each", str(checkpoint_each)]
         command += ["--spool", f"{folder}/spool"] if kind.startswith("spool") else []
+        command += ["--gpu"] if on_gpu else []
         env = {**os.environ, "PYTHONPATH": str(_SDK), "TRAINFARE_STATE_DIR": folder}
+        env |= {"TRAINFARE_ENABLED": "0"} if kind == _OFF else {}
         done = subprocess.run(command, env=env, cwd=_SDK.parent, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -171,16 +207,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=6_000)
     parser.add_argument("--checkpoint-each", type=int, default=1_000, help="steps between two checkpoints")
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="+", choices=(*CASES, _OFF), default=list(CASES))
+    parser.add_argument("--gpu", action="store_true", help="steps of a GPU instead of this processor")
     parser.add_argument("--train", metavar="URL", help=argparse.SUPPRESS)
     parser.add_argument("--spool", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.train:
-        sys.stdout.write(json.dumps(train(given.train, given.steps, given.checkpoint_each, given.spool)))
+        figures = train(given.train, given.steps, given.checkpoint_each, given.spool, on_gpu=given.gpu)
+        sys.stdout.write(json.dumps(figures))
         return
-    found = {kind: measure(kind, given.steps, given.checkpoint_each) for kind in given.cases}
+    found = {
+        kind: measure(kind, given.steps, given.checkpoint_each, on_gpu=given.gpu) for kind in given.cases
+    }
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    largest = max(max(each["wall_ratio"], each["cpu_ratio"]) for each in found.values())
+    counted = ("wall_ratio",) if given.gpu else ("wall_ratio", "cpu_ratio")
+    largest = max(each[name] for each in found.values() for name in counted)
     sys.stdout.write(f"largest share of a step of {STEP_S * 1000:.0f} ms: {largest:.3%}\n")
     sys.exit(largest >= LIMIT_RATIO)
 

@@ -5,8 +5,9 @@ It must not count GPUs that other processes of the machine use.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +21,52 @@ class Gpu:
     name: str  #: as dcgm-exporter has it: the index, with `.` and the slice's number
     device: int
     seen_us: int = 0  #: of the driver's clock
+    readings: list[float] = field(default_factory=list)  #: its use, since the last look
     slice_id: int | None = None
     whole: int | None = None  #: the GPU it is a slice of
     counters: tuple[int, int] | None = None  #: read before, and to be read
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
 
 
 class Gpus:
     """The GPUs of one process. For one thread."""
 
     def __init__(
-        self, nvml: Nvml, environ: Mapping[str, str], pid: int, parent_of: Callable[[int], int]
+        self,
+        nvml: Nvml,
+        environ: Mapping[str, str],
+        pid: int,
+        parent_of: Callable[[int], int],
+        now_us: Callable[[], int] = _now_us,
     ) -> None:
-        """`parent_of`: the parent of a process, 0 if unknown."""
+        """`parent_of`: the parent of a process, 0 if unknown. `now_us`: the clock of the driver's readings."""
         self._nvml = nvml
         self._environ = environ
         self._pid = pid
         self._parent_of = parent_of
+        self._now_us = now_us
+        self._looked_us = 0
         self._known: dict[str, Gpu] = {}
+
+    def gather(self) -> None:
+        """Take the driver's readings before it forgets them; it keeps them for 14 s on an H200."""
+        for gpu in self._mine():
+            self._gather(gpu)
 
     def look(self) -> dict[str, list[Any]]:
         """Return columns of a `gpu` event: how busy each was since the last look. Empty if there is nothing to tell."""
-        rows = []
-        for gpu in self._mine():
+        rows, mine = [], self._mine()
+        for gpu in mine:
             busy_ratio = self._busy_ratio(gpu)
             if busy_ratio is None:
                 continue
             rows.append((gpu.name, round(busy_ratio, 4), self._nvml.used_mib(gpu.device), self._power_w(gpu)))
+        self._looked_us = self._now_us()
+        # What others do on a GPU until it is this process's again is theirs.
+        self._known = {key: gpu for key, gpu in self._known.items() if gpu.whole is not None or gpu in mine}
         if not rows:
             return {}
         names, ratios, used_mib, power_w = ([row[place] for row in rows] for place in range(4))
@@ -59,8 +80,9 @@ class Gpus:
 
     def _busy_ratio(self, gpu: Gpu) -> float | None:
         if gpu.whole is None or gpu.slice_id is None:
-            busy_ratio, gpu.seen_us = self._nvml.busy_ratio_since(gpu.device, gpu.seen_us)
-            return busy_ratio
+            self._gather(gpu)
+            readings, gpu.readings = gpu.readings, []
+            return sum(readings) / len(readings) if readings else self._nvml.busy_ratio(gpu.device)
         if gpu.counters is None:
             return None
         before, after = gpu.counters
@@ -68,6 +90,11 @@ class Gpus:
             return None
         gpu.counters = after, before
         return self._nvml.busy_ratio_between(before, after)
+
+    def _gather(self, gpu: Gpu) -> None:
+        if gpu.whole is None or gpu.slice_id is None:
+            new, gpu.seen_us = self._nvml.readings_since(gpu.device, gpu.seen_us)
+            gpu.readings += new
 
     def _mine(self) -> list[Gpu]:
         """Return them; where nothing names them, those that this process or a child of it computes on by now."""
@@ -131,9 +158,9 @@ class Gpus:
         slice_id = self._nvml.slice_id_of(device) if whole is not None else None
         index = self._nvml.index_of(device if whole is None else whole)
         if whole is None or slice_id is None:
-            gpu = Gpu(str(index), device)
-            _, gpu.seen_us = self._nvml.busy_ratio_since(device, 0)
-            return gpu
+            # One that this process took since the last look has worked for it since then.
+            seen_us = self._looked_us or self._nvml.readings_since(device, 0)[1]
+            return Gpu(str(index), device, seen_us)
         gpu = Gpu(f"{index}.{slice_id}", device, slice_id=slice_id, whole=whole)
         if self._nvml.counts_slices(whole):
             before, after = self._nvml.counters(), self._nvml.counters()

@@ -5,6 +5,7 @@ It must not raise, nor go on after `stop`.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -15,6 +16,9 @@ from trainfare.nvml import Nvml
 
 #: A sample may stand for an hour at most.
 _LONGEST_INTERVAL_MS = 3_600_000
+#: The driver keeps its readings of the use for 14 s on an H200.
+GATHER_S = 10.0
+_SHORTEST_S = 0.01
 
 
 class Heartbeats:
@@ -27,9 +31,14 @@ class Heartbeats:
         beat: Callable[[], None] | None,
         sample: Callable[[dict[str, Any]], None] | None,
         open_gpus: Callable[[], Gpus | None],
+        gather_s: float = GATHER_S,
     ) -> None:
-        """`beat`: at each interval. `sample`: at each interval, with fields of a `gpu` event; None of them: not."""
-        self._interval_s = interval_s
+        """`beat`: at each interval. `sample`: at each interval, with fields of a `gpu` event; None of them: not.
+
+        `gather_s`: how long readings may be left to the driver within an interval.
+        """
+        self._parts = max(math.ceil(min(_LONGEST_INTERVAL_MS / 1000, interval_s) / gather_s), 1)
+        self._part_s = min(threading.TIMEOUT_MAX, max(interval_s / self._parts, _SHORTEST_S))
         self._now_ms = now_ms
         self._beat = beat
         self._sample = sample
@@ -53,11 +62,20 @@ class Heartbeats:
         self._quietly(self._begin_to_look)
         if self._beat is None and self._gpus is None:
             return
-        while not self._stopped.wait(self._interval_s):
+        while self._wait():
             if self._beat is not None:
                 self._quietly(self._beat)
             self._quietly(self._look)
         self._quietly(self._look)
+
+    def _wait(self) -> bool:
+        """Wait for the end of the interval; return whether to go on."""
+        for part in range(self._parts):
+            if self._stopped.wait(self._part_s):
+                return False
+            if self._gpus is not None and part < self._parts - 1:
+                self._quietly(self._gpus.gather)
+        return True
 
     @staticmethod
     def _quietly(act: Callable[[], None]) -> None:

@@ -17,6 +17,7 @@ _UUID_BYTES = 96
 _GPU_UTILIZATION = 1  # of nvmlSamplingType_t
 _GRAPHICS_UTIL = 1  # of nvmlGpmMetricId_t
 _GPM_VERSION = 1
+_MEMORY_VERSION = 2
 _SAMPLES_MAX = 4_096
 _PROCESSES_MAX = 1_024
 
@@ -27,6 +28,16 @@ class _Utilization(ctypes.Structure):
 
 class _Memory(ctypes.Structure):
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
+
+
+class _MemoryV2(ctypes.Structure):
+    _fields_ = (
+        ("version", c_uint),
+        ("total", c_ulonglong),
+        ("reserved", c_ulonglong),
+        ("free", c_ulonglong),
+        ("used", c_ulonglong),
+    )
 
 
 class _Sample(ctypes.Structure):
@@ -71,6 +82,7 @@ class Nvml:
             OSError: There is no such library, or it finds no driver.
         """
         self._library = ctypes.CDLL(library)
+        self._readings_max = 0  #: how many readings of its use a GPU keeps; 0 until one is asked
         if not self._call("nvmlInit_v2"):
             raise OSError("no driver")
 
@@ -141,36 +153,50 @@ class Nvml:
             return []
         return [found[place].pid for place in range(min(count.value, room))]
 
-    def busy_ratio_since(self, device: int, since_us: int) -> tuple[float | None, int]:
-        """Return the mean use since an instant of the driver's clock, and the newest instant that it knows."""
-        count, kind = c_uint(0), c_uint()
-        arguments = (c_void_p(device), c_int(_GPU_UTILIZATION), c_ulonglong(since_us), byref(kind))
-        if (
-            self._call("nvmlDeviceGetSamples", *arguments, byref(count), None)
-            and 0 < count.value <= _SAMPLES_MAX
-        ):
-            room = count.value
-            found = (_Sample * room)()
-            if self._call("nvmlDeviceGetSamples", *arguments, byref(count), found):
-                new = [each for each in found[: min(count.value, room)] if each.time_us > since_us]
-                if new:
-                    mean = sum(min(each.percent, 100) for each in new) / len(new) / 100
-                    return mean, max(each.time_us for each in new)
-        return self._busy_ratio(device), since_us
+    def readings_since(self, device: int, since_us: int) -> tuple[list[float], int]:
+        """Return the driver's readings of the use since an instant of its clock (us since 1970), and the newest one's.
 
-    def _busy_ratio(self, device: int) -> float | None:
+        It keeps some for a while only: on an H200 71, one each 200 ms.
+        """
+        new = [each for each in self._readings(device, since_us) if each.time_us > since_us]
+        newest_us = max((each.time_us for each in new), default=since_us)
+        return [min(each.percent, 100) / 100 for each in new], newest_us
+
+    def _readings(self, device: int, since_us: int) -> list[_Sample]:
+        kind = c_uint()
+        arguments = (c_void_p(device), c_int(_GPU_UTILIZATION), c_ulonglong(since_us), byref(kind))
+        for _ in range(2):
+            room = self._readings_max
+            found, count = (_Sample * room)(), c_uint(room)
+            returned = self._returned("nvmlDeviceGetSamples", *arguments, byref(count), found) if room else -1
+            if returned == _SUCCESS:
+                return found[: min(count.value, room)]
+            if room and returned != _INSUFFICIENT_SIZE:
+                break
+            # To ask how many there may be takes a millisecond, as to read them does.
+            count = c_uint(0)
+            if not self._call("nvmlDeviceGetSamples", *arguments, byref(count), None):
+                break
+            self._readings_max = min(max(count.value, room), _SAMPLES_MAX)
+        return []
+
+    def busy_ratio(self, device: int) -> float | None:
+        """Return the use as the driver read it last."""
         found = _Utilization()
         is_found = self._call("nvmlDeviceGetUtilizationRates", c_void_p(device), byref(found))
         return min(found.gpu, 100) / 100 if is_found else None
 
     def used_mib(self, device: int) -> float | None:
-        """Return the memory in use."""
+        """Return the memory in use, without what the driver reserves where it tells that apart, as nvidia-smi does."""
+        apart = _MemoryV2(ctypes.sizeof(_MemoryV2) | _MEMORY_VERSION << 24)
+        if self._call("nvmlDeviceGetMemoryInfo_v2", c_void_p(device), byref(apart)):
+            return round(int(apart.used) / 2**20, 1)
         found = _Memory()
         is_found = self._call("nvmlDeviceGetMemoryInfo", c_void_p(device), byref(found))
         return round(found.used / 2**20, 1) if is_found else None
 
     def power_w(self, device: int) -> float | None:
-        """Return the power drawn."""
+        """Return the power drawn, which newer GPUs average over a second."""
         milliwatts = c_uint()
         is_found = self._call("nvmlDeviceGetPowerUsage", c_void_p(device), byref(milliwatts))
         return milliwatts.value / 1000 if is_found else None

@@ -16,6 +16,7 @@ _TERMINATED = ("SIGTERMException", "CancelledError")
 _CAUSES = {
     "MemoryError": "out_of_memory",
     "OutOfMemoryError": "out_of_memory",
+    "AcceleratorError": "unknown",  # a kernel's index, or the memory of the GPU: its class does not tell
     "DistBackendError": "unknown",
     "DistNetworkError": "unknown",
     "DistStoreError": "unknown",

@@ -1,5 +1,6 @@
 /* A driver's library as far as the SDK calls it: GPUs 0 and 2 are whole, GPU 1 is cut into slices 1 and 2, GPU 3 may not be
-   opened. A file named by FAKE_NVML holds "busy power memory_mib pid" of GPU 0; GPU 2 is always idle. */
+   opened. A file named by FAKE_NVML holds "busy power memory_mib pid now_us" of GPU 0, whose clock goes on by a second at each
+   reading where now_us is 0; GPU 2 is always idle. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 typedef struct { int index, slice; char uuid[64]; } device_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
 typedef struct { unsigned long long total, free, used; } memory_t;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2_t;
 typedef struct { unsigned long long time_us; union { double d; unsigned u; unsigned long long l; } value; } sample_t;
 typedef struct { unsigned pid; unsigned long long used; unsigned instance, compute; } process_t;
 typedef struct { unsigned slice; unsigned long long busy; unsigned is_read; } counters_t;
@@ -28,10 +30,12 @@ static device_t slices[2] = {
 static unsigned long long now_us = 1000000;
 static unsigned long long slice_busy;
 
-static void state(unsigned *busy, unsigned *power, unsigned *memory, unsigned *pid) {
+static unsigned long long state(unsigned *busy, unsigned *power, unsigned *memory, unsigned *pid) {
   FILE *file = fopen(getenv("FAKE_NVML"), "r");
+  unsigned long long at_us = 0;
   *busy = *power = *memory = *pid = 0;
-  if (file) { if (fscanf(file, "%u %u %u %u", busy, power, memory, pid) != 4) abort(); fclose(file); }
+  if (file) { if (fscanf(file, "%u %u %u %u %llu", busy, power, memory, pid, &at_us) != 5) abort(); fclose(file); }
+  return at_us;
 }
 
 int nvmlInit_v2(void) { return getenv("FAKE_NVML_NO_DRIVER") ? 9 : 0; }
@@ -84,14 +88,16 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device_t *gpu, unsigned *count, proc
   if (there) { memset(found, 0, sizeof *found); found->pid = pid; }
   return 0;
 }
-/* The driver keeps a reading of each sixth of a second: here there are two new ones each time, around the mean. */
+/* A driver keeps a reading of each fifth or sixth of a second: here there are two new ones each time, around the mean. */
 int nvmlDeviceGetSamples(device_t *gpu, int kind, unsigned long long since, unsigned *type, unsigned *count, sample_t *found) {
   unsigned busy, power, memory, pid;
-  state(&busy, &power, &memory, &pid);
+  unsigned long long at_us = state(&busy, &power, &memory, &pid);
   if (gpu->slice >= 0 || gpu->index == 2 || kind != 1) return NOT_SUPPORTED;
   *type = 1;
-  if (!found) { *count = 120; return 0; }
-  now_us += 1000000;
+  unsigned kept = getenv("FAKE_NVML_KEEPS") ? atoi(getenv("FAKE_NVML_KEEPS")) : 71;
+  if (!found) { *count = kept; return 0; }
+  if (*count < kept) return INSUFFICIENT_SIZE;
+  now_us = at_us ? at_us : now_us + 1000000;
   unsigned there = 0;
   for (unsigned i = 0; i < 2; i++) {
     unsigned long long at = now_us - 500000 * i;
@@ -110,12 +116,24 @@ int nvmlDeviceGetUtilizationRates(device_t *gpu, utilization_t *found) {
   found->memory = 7;
   return 0;
 }
+/* The first version counts the driver's own memory as used, the second one does not. */
 int nvmlDeviceGetMemoryInfo(device_t *gpu, memory_t *found) {
   unsigned busy, power, memory, pid;
   state(&busy, &power, &memory, &pid);
   found->total = 80ull << 30;
-  found->used = gpu->index == 0 ? (unsigned long long)memory << 20 : gpu->slice >= 0 ? 512ull << 20 : 0;
+  found->used = gpu->index == 0 ? (unsigned long long)(memory + 615) << 20 : gpu->slice >= 0 ? 512ull << 20 : 0;
   found->free = found->total - found->used;
+  return 0;
+}
+int nvmlDeviceGetMemoryInfo_v2(device_t *gpu, memory_v2_t *found) {
+  memory_t first;
+  if (getenv("FAKE_NVML_OLD")) return NOT_SUPPORTED;
+  if (found->version != (sizeof *found | 2 << 24)) return VERSION_MISMATCH;
+  nvmlDeviceGetMemoryInfo(gpu, &first);
+  found->total = first.total;
+  found->free = first.free;
+  found->reserved = gpu->index == 0 ? 615ull << 20 : 0;
+  found->used = first.used - found->reserved;
   return 0;
 }
 int nvmlDeviceGetPowerUsage(device_t *gpu, unsigned *milliwatts) {

@@ -55,7 +55,14 @@ class HuggingFace:
             )
             self.call("on_step_end")
             self.call(
-                "on_log", logs={"loss": 1.0 / step, "grad_norm": 3.0, "learning_rate": 1e-5, "epoch": 0.5}
+                "on_log",
+                logs={
+                    "loss": 1.0 / step,
+                    "grad_norm": 3.0,
+                    "learning_rate": 1e-5,
+                    "epoch": 0.5,
+                    "num_input_tokens_seen": 512 * step,
+                },
             )
             if step == 2:
                 self.call("on_evaluate", metrics={"eval_loss": 0.5, "eval_runtime": 0.1})

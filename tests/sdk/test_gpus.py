@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trainfare
@@ -35,8 +36,10 @@ def drive(tmp_path: Path) -> Callable[..., None]:
     path = tmp_path / "gpu-0"
     os.environ["FAKE_NVML"] = str(path)
 
-    def write(busy: int = 40, power_w: int = 300, memory_mib: int = 1_024, pid: int = PID) -> None:
-        path.write_text(f"{busy} {power_w} {memory_mib} {pid}")
+    def write(
+        busy: int = 40, power_w: int = 300, memory_mib: int = 1_024, pid: int = PID, now_us: int = 0
+    ) -> None:
+        path.write_text(f"{busy} {power_w} {memory_mib} {pid} {now_us}")
 
     write()
     return write
@@ -62,6 +65,57 @@ def test_a_look_is_the_mean_since_the_last_one(library: str, drive: Callable[...
         "memory_used_mib": [70_000.0],
         "power_w": [650.0],
     }
+
+
+def test_readings_that_the_driver_forgets_until_the_look_are_gathered(
+    library: str, drive: Callable[..., None]
+) -> None:
+    found = gpus(library, CUDA_VISIBLE_DEVICES="0,2")
+    found.look()
+    drive(busy=80)
+    found.gather()
+    drive(busy=20)
+    assert found.look()["util_ratio"] == [0.5, 0.0]
+    assert found.look()["util_ratio"] == [0.2, 0.0]
+
+
+def test_a_gpu_that_keeps_more_readings_than_another_is_asked_how_many(
+    library: str, drive: Callable[..., None]
+) -> None:
+    found = gpus(library, CUDA_VISIBLE_DEVICES="0")
+    found.look()
+    os.environ["FAKE_NVML_KEEPS"] = "200"
+    try:
+        assert found.look()["util_ratio"] == [0.4]
+    finally:
+        del os.environ["FAKE_NVML_KEEPS"]
+
+
+def test_memory_that_an_old_driver_reserves_is_not_told_apart(
+    library: str, drive: Callable[..., None]
+) -> None:
+    found = gpus(library, CUDA_VISIBLE_DEVICES="0")
+    assert found.look()["memory_used_mib"] == [1_024.0]
+    os.environ["FAKE_NVML_OLD"] = "1"
+    try:
+        assert found.look()["memory_used_mib"] == [1_639.0]
+    finally:
+        del os.environ["FAKE_NVML_OLD"]
+
+
+def test_a_gpu_that_the_process_took_since_the_last_look_has_its_use_since_then(
+    library: str, drive: Callable[..., None]
+) -> None:
+    nows_us = iter([100_000_000, 115_000_000, 130_000_000, 145_000_000])
+    found = Gpus(Nvml(library), {}, PID, lambda _: 0, lambda: next(nows_us))
+    drive(pid=1, now_us=100_000_000)
+    assert found.look() == {}
+    drive(busy=40, now_us=115_000_000)
+    assert found.look()["util_ratio"] == [0.4]
+    drive(busy=90, pid=1, now_us=130_000_000)  # another process has it for a while
+    assert found.look() == {}
+    drive(busy=20, now_us=145_000_000)
+    assert found.look()["util_ratio"] == [0.2]
 
 
 def test_where_the_driver_keeps_no_readings_the_last_one_counts(
@@ -190,6 +244,42 @@ def test_a_run_sends_samples_that_follow_each_other(
     edges = [(each["time_ms"] - each["interval_ms"], each["time_ms"]) for each in found]
     assert [begin for begin, _ in edges[1:]] == [end for _, end in edges[:-1]]
     assert endpoint.topics == {"jobs", "gpu"}
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "gather_s", "gathers"),
+    [(0.03, 0.01, 2), (0.03, 0.012, 2), (0.01, 0.01, 0), (0.01, 10.0, 0)],
+)
+def test_readings_are_gathered_within_an_interval(interval_s: float, gather_s: float, gathers: int) -> None:
+    calls: list[str] = []
+    enough = threading.Event()
+
+    class Recorded:
+        def gather(self) -> None:
+            calls.append("gather")
+
+        def look(self) -> dict[str, list[Any]]:
+            calls.append("look")
+            if calls.count("look") == 4:
+                enough.set()
+            return {}
+
+    thread = heartbeats.Heartbeats(
+        interval_s, lambda: 0, None, lambda _: None, lambda: cast("Gpus", Recorded()), gather_s
+    )
+    thread.start()
+    assert enough.wait(30)
+    thread.stop(30)
+    assert calls[: 1 + 3 * (gathers + 1)] == ["look", *(["gather"] * gathers + ["look"]) * 3]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("heartbeat_s", [float("inf"), float("nan"), 0.0, -1.0, 1e12])
+def test_any_interval_of_heartbeats_leaves_the_run_alone(endpoint: Endpoint, heartbeat_s: float) -> None:
+    with trainfare.run("run-7", url=endpoint.url, heartbeat_s=heartbeat_s):
+        pass
+    types = endpoint.types()
+    assert (types[0], types[-1]) == ("started", "completed")
 
 
 @pytest.mark.usefixtures("one_gpu")

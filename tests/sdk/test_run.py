@@ -36,6 +36,10 @@ def test_a_run_is_started_makes_progress_and_completes(endpoint: Endpoint) -> No
     assert (found.dropped, found.refused, found.fault) == (0, 0, "")
 
 
+class AcceleratorError(RuntimeError):
+    """As PyTorch calls errors of CUDA, of a kernel or of the device."""
+
+
 class OutOfMemoryError(RuntimeError):
     """As PyTorch's."""
 
@@ -50,6 +54,7 @@ class SIGTERMException(SystemExit):
         (ValueError("x"), "failed", "user_error", "ValueError"),
         (MemoryError(), "failed", "out_of_memory", "MemoryError"),
         (OutOfMemoryError(), "failed", "out_of_memory", f"{__name__}.OutOfMemoryError"),
+        (AcceleratorError(), "failed", "unknown", f"{__name__}.AcceleratorError"),
         (KeyboardInterrupt(), "cancelled", None, None),
         (SystemExit(), "completed", None, None),
         (SystemExit(0), "completed", None, None),

@@ -10,7 +10,16 @@ from typing import Any
 from trainfare.callbacks.base import MeteredCallback, quiet
 
 #: What the trainer logs beside how good the model is.
-_OF_THE_TRAINER = ("_runtime", "_per_second", "epoch", "learning_rate", "total_flos", "step", "grad_norm")
+_OF_THE_TRAINER = (
+    "_runtime",
+    "_per_second",
+    "epoch",
+    "learning_rate",
+    "total_flos",
+    "step",
+    "grad_norm",
+    "num_input_tokens_seen",
+)
 
 
 class HuggingFaceCallback(MeteredCallback):

@@ -1,7 +1,7 @@
 """A node with nvidia-smi, run as a program, and the allocations of a scheduler.
 
-Its lines are made by hand in the form of those that drivers 590.48 and 595.71 answered on H100, H200 and RTX 4080, which
-others have published; they are not those lines.
+Its lines are made by hand, of several GPUs, in the form of those that drivers 590.48 and 595.71 answered on H100, H200 and
+RTX 4080, which others have published; they are not those lines. What one real GPU answers is in `recorded`.
 """
 
 from __future__ import annotations

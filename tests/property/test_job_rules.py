@@ -37,11 +37,9 @@ def test_any_story_in_pieces_with_crashes(seed: int) -> None:
 
 
 def test_an_attempt_is_compared_with_the_last_one_that_ended_with_another_purchase() -> None:
-    began = [job("j", "started", T0 + n * HOUR_MS, attempt=n + 1, gpu_count=8) for n in range(3)]
-    purchases = ("spot", "spot", "on_demand")
     lines = [
-        replace(line, value={**line.value, "purchase": purchase})
-        for line, purchase in zip(began, purchases, strict=True)
+        job("j", "started", T0 + n * HOUR_MS, attempt=n + 1, gpu_count=8, purchase=purchase)
+        for n, purchase in enumerate(("spot", "spot", "on_demand"))
     ]
     changed = job("j", "updated", T0 + HOUR_MS + 30 * MINUTE_MS, attempt=2, purchase="on_demand")
     watching = check(sorted([*PRICES, *lines, changed, job("x", "queued", T0 + 4 * HOUR_MS)], key=time_of))

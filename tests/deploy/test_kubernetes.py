@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from streams.collect.dcgm.options import Options as DcgmOptions
 from streams.collect.kubernetes.options import Options
 from streams.config.load import SettingsError, load_settings
 from tests.cli.command import trainfare
@@ -32,6 +33,11 @@ def pods_of(objects: list[Any]) -> list[dict[str, Any]]:
     return [each["spec"]["template"]["spec"] for each in objects if "template" in each.get("spec", {})]
 
 
+def collectors() -> list[dict[str, Any]]:
+    """The containers of the collectors: of pods and nodes, and of GPUs."""
+    return list(of_kind("Deployment")["spec"]["template"]["spec"]["containers"])
+
+
 def worker_pod() -> dict[str, Any]:
     return dict(of_kind("StatefulSet", WORKER)["spec"]["template"]["spec"])
 
@@ -48,26 +54,41 @@ def test_it_may_read_pods_and_nodes_and_nothing_else() -> None:
     assert pod["serviceAccountName"] == account["name"]
 
 
-def test_its_configuration_is_one() -> None:
+def test_their_configuration_is_one_and_dcgm_reads_the_allocations_that_kubernetes_writes() -> None:
     document = tomllib.loads(of_kind("ConfigMap")["data"]["collect.toml"])
-    assert Options.model_validate(document["kubernetes"]).cluster == "train-a"
+    options, gpus = (
+        Options.model_validate(document["kubernetes"]),
+        DcgmOptions.model_validate(document["dcgm"]),
+    )
+    assert options.cluster == gpus.price_fields["cluster"] == "train-a"
+    assert options.allocations_output_file == gpus.allocations_file
+    folder = str(Path(str(gpus.allocations_file)).parent)
+    for container in collectors():
+        assert {"name": "state", "mountPath": folder} in container["volumeMounts"]
 
 
-def test_one_collector_keeps_its_position_and_nothing_else_on_a_disk() -> None:
+def test_the_collectors_run_once_and_keep_their_positions_on_a_disk() -> None:
     deployment = of_kind("Deployment")["spec"]
     assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
-    (container,) = deployment["template"]["spec"]["containers"]
-    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
-    assert f"--state={mounts['state']}/kubernetes.position" in container["args"]
-    assert f"--config={mounts['config']}/collect.toml" in container["args"]
+    for container in collectors():
+        mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+        assert f"--state={mounts['state']}/{container['args'][1]}.position" in container["args"]
+        assert f"--config={mounts['config']}/collect.toml" in container["args"]
 
 
 @pytest.mark.parametrize("name", ["--config", "--state", "--to", "--metrics"])
-def test_its_arguments_are_those_of_the_command(name: str) -> None:
-    (container,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
-    assert container["args"][:2] == ["collect", "kubernetes"]
-    assert [each for each in container["args"] if each.startswith(f"{name}=")]
+def test_their_arguments_are_those_of_the_command(name: str) -> None:
+    for container, source in zip(collectors(), ("kubernetes", "dcgm"), strict=True):
+        assert container["args"][:2] == ["collect", source]
+        assert [each for each in container["args"] if each.startswith(f"{name}=")]
     assert name in trainfare("collect", "--help").out
+
+
+def test_containers_of_the_pod_serve_their_metrics_on_ports_of_their_own() -> None:
+    ports = [container["ports"][0]["containerPort"] for container in collectors()]
+    assert len(set(ports)) == len(ports)
+    for container, port in zip(collectors(), ports, strict=True):
+        assert f"--metrics=0.0.0.0:{port}" in container["args"]
 
 
 @pytest.mark.parametrize(
@@ -76,14 +97,15 @@ def test_its_arguments_are_those_of_the_command(name: str) -> None:
 def test_no_pod_has_more_rights_than_the_restricted_profile_gives(pod: dict[str, Any]) -> None:
     assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    (container,) = pod["containers"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert {"cpu", "memory"} == set(container["resources"]["requests"])
-    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"cpu", "memory"} == set(container["resources"]["requests"])
+        mounts = {each["name"] for each in container["volumeMounts"]}
+        assert mounts == {each["name"] for each in pod["volumes"]}
 
 
 def test_the_worker_has_no_rights_on_the_api_server() -> None:
@@ -141,8 +163,8 @@ def test_services_and_the_disruption_budget_find_the_workers_and_the_collector_f
     for name in ("trainfare", workers["serviceName"]):
         assert of_kind("Service", WORKER, name)["spec"]["selector"] == labels
     (port,) = of_kind("Service", WORKER, "trainfare")["spec"]["ports"]
-    (collector,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
-    assert f"--to=http://trainfare.trainfare.svc:{port['port']}" in collector["args"]
+    for collector in collectors():
+        assert f"--to=http://trainfare.trainfare.svc:{port['port']}" in collector["args"]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def backfill(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Leave out jobs with events from then on: ms since 1970 or ISO 8601, UTC. Default: 24 h ago (job_horizon).",
+            help="Leave out jobs with events at or after it: ms since 1970 or ISO 8601, UTC. Default: 24 h ago (job_horizon).",
         ),
     ] = None,
     since: Annotated[
@@ -70,7 +70,7 @@ def backfill(
     ] = None,
     full_speed: Annotated[
         bool,
-        typer.Option("--full-speed", help="Do not leave the store to others for three quarters of the time."),
+        typer.Option("--full-speed", help="Do not leave the store to others for four fifths of the time."),
     ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the backfills of the store.")] = False,
     undo: Annotated[

@@ -70,7 +70,7 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
 
 
 def until_default_ms(now_ms: int, horizon_ms: int) -> int:
-    """Return the last midnight (UTC) that is a horizon ago, so that a day's commands ask for the same."""
+    """Return the last midnight (UTC) that is at least a horizon ago, so that a day's commands ask for the same."""
     return (now_ms - horizon_ms) // _DAY_MS * _DAY_MS
 
 

@@ -1,4 +1,4 @@
-"""`price_basis`: an attempt pays another purchase than the one before, and more per GPU (spot became on-demand).
+"""`price_basis`: an attempt pays more per GPU than the last one with another purchase (spot became on-demand).
 
 A pure function of the attempts and of what they pay; samples say nothing of a purchase before.
 """

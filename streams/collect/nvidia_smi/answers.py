@@ -23,7 +23,7 @@ _LINES_AT_MOST: Final = 10_000
 
 
 def read_gpus(answer: bytes, faults: list[str]) -> list[GpuReading]:
-    """Return the GPUs that tell their use; what does not is added to `faults`.
+    """Return the GPUs that report their utilization; what does not is added to `faults`.
 
     A value that a GPU does not have is `[N/A]`, `[Not Supported]`, `[Unknown Error]`...
     """
@@ -31,10 +31,8 @@ def read_gpus(answer: bytes, faults: list[str]) -> list[GpuReading]:
     for index, uuid, name, util_percent, memory_used_mib, power_w in _rows(answer, _GPU_COLUMNS, faults):
         util = _number(util_percent)
         if util is None:
-            said = (
-                f"GPU {visible(index[:50])} ({visible(name[:100])}): its use is {visible(util_percent[:50])}"
-            )
-            faults.append(f"{said}; slices of MIG are sampled by dcgm and the SDK")
+            said = f"GPU {visible(index[:50])} ({visible(name[:100])}): its utilization is {visible(util_percent[:50])}"
+            faults.append(f"{said}; MIG instances are sampled by dcgm and the SDK")
             continue
         found.append(
             GpuReading(

@@ -65,7 +65,7 @@ def test_a_node_becomes_a_sample_of_each_job(tmp_path: Path) -> None:
         {**common, "gpus": ["2"], "util_ratio": [0.0], "memory_used_mib": [59.0]},
     ]  # fmt: skip
     assert batch.skipped == [
-        "GPU 3 (NVIDIA H100 80GB HBM3): its use is [N/A]; slices of MIG are sampled by dcgm and the SDK"
+        "GPU 3 (NVIDIA H100 80GB HBM3): its utilization is [N/A]; MIG instances are sampled by dcgm and the SDK"
     ]
 
 

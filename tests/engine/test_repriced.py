@@ -58,11 +58,11 @@ class World:
         self.built: list[tuple[int, str]] = []  # (ms since T0, job)
         self.rows: list[dict[str, Any]] = []
         self.now_ms = T0
-        curve, whole = JobCurve.curve, JobCurve.build_whole_tail
+        build, whole = JobCurve.build, JobCurve.build_whole_tail
 
         def built(known: JobCurve, job: Any, *rest: Any) -> Any:
             self.built.append((self.now_ms - T0, job.id))
-            return curve(known, job, *rest)
+            return build(known, job, *rest)
 
         def taken(known: JobCurve, job: Any, *rest: Any) -> bool:
             done = whole(known, job, *rest)
@@ -71,7 +71,7 @@ class World:
             return done
 
         with monkeypatch.context() as patch:
-            patch.setattr(JobCurve, "curve", built)
+            patch.setattr(JobCurve, "build", built)
             patch.setattr(JobCurve, "build_whole_tail", taken)
             if not keeps:
                 patch.setattr(PriceChanges, "asking", lambda _, priced: set(priced.names))

@@ -90,7 +90,7 @@ class Judge:
         return sorted(rows, key=_order)
 
     @property
-    def is_idle(self) -> bool:
+    def is_all_quiet(self) -> bool:
         """Return whether no alert fires, and none was resolved recently enough to matter."""
         return not len(self._episodes)
 

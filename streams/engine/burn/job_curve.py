@@ -93,7 +93,7 @@ class JobCurve:
     def _is_moved(self, job: JobState) -> bool:
         return self.repriced or payer_of(job) != self.payer or job.timelines() != self.timelines
 
-    def curve(
+    def build(
         self, job: JobState, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int
     ) -> Curve:
         """Return the curve as of now, with the detail that windows at or after `now_ms` need."""

@@ -1,7 +1,8 @@
 """Finds running jobs that sent neither a heartbeat nor a sample for a long time.
 
-Samples of a job that accrues cost by its timeline move no curve, so when a silence seems to begin, the job is asked for its
-last activity, and at its turns before, since after a restart the silences of all jobs would seem to begin at one tick.
+A sample does not change the curve of a job that accrues cost by its timeline, so the stored start of a silence may be out of
+date. It is corrected when it falls due, and before that at the turns of the job: otherwise those of all jobs would be
+corrected at one tick after a restart.
 """
 
 from __future__ import annotations

@@ -167,9 +167,9 @@ class BurnTracker:
         return (in_windows and fires) or (book is not self._book and (in_windows or fires))
 
     def switched_off(self, until_ms: int, view: ReferenceView) -> list[str]:
-        """Return the jobs with a firing alert of a rule that controls, new until this tick, switch off for some jobs."""
+        """Return the jobs with a firing alert of a rule that is switched off, for some jobs, by a control new at this tick."""
         standing = view.controls_at(until_ms)
-        if standing is self._standing or self._judge.is_idle:
+        if standing is self._standing or self._judge.is_all_quiet:
             return []
         rules = Controls.from_events(each for each in standing.values() if each.kind == "rule").rules
         off = {each.rule for each in rules if each.enabled is False}
@@ -201,7 +201,7 @@ class BurnTracker:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks.
 
         Shortly before a tick it is prepared, since all its work at once would delay its alerts: the curves of jobs with new
-        amounts are built, and the jobs whose turn it will be are looked at.
+        amounts are built, and the jobs whose turn it will be are checked.
         """
         next_ms = (now_ms // TICK_MS + 1) * TICK_MS
         is_before_tick = next_ms - now_ms <= _BEFORE_TICK_MS
@@ -209,17 +209,17 @@ class BurnTracker:
             self._prepared_ms = next_ms
             self._move_silences(tracked, next_ms, next_ms)
             IdleGpus.note_productive(self._curves, tracked.coverage, next_ms, self._profiles)
-        before = self._amounts if is_before_tick else set()
-        if not self._lifecycle and not before:
+        amounts = self._amounts if is_before_tick else set()
+        if not self._lifecycle and not amounts:
             return
         self._mark_reference_changes(tracked, known)
         moved = self._refresh(tracked, now_ms, self._lifecycle)
-        self._refresh(tracked, now_ms, before - self._lifecycle)
-        built = self._lifecycle | before
+        self._refresh(tracked, now_ms, amounts - self._lifecycle)
+        built = self._lifecycle | amounts
         self._built |= built
         self._changed -= built
         self._lifecycle = set()
-        if before:
+        if amounts:
             self._amounts = set()
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
@@ -231,7 +231,7 @@ class BurnTracker:
 
     def _judge_ticks(self, tracked: TrackedJobs, times_ms: I64) -> None:
         idle = self._idle.find(self._curves, tracked.jobs, tracked.coverage, times_ms, self._profiles)
-        if len(times_ms) > 2 and self._judge.is_idle and not idle:
+        if len(times_ms) > 2 and self._judge.is_all_quiet and not idle:
             # What begins or ends at the first tick has a row there and at the next one.
             for first in range(2):
                 longest_ms = self._profiles.limits.longest_ms
@@ -248,22 +248,22 @@ class BurnTracker:
 
     def _cause(self, tracked: TrackedJobs, job_id: str, rule: int, at_ms: int) -> str:
         """Return why a rule about a job holds at a tick, in a few words."""
-        known = self._jobs[job_id]
+        curve = self._jobs[job_id]
         job = tracked.jobs.get(job_id)
         if rule < BURN_RULES:
             if job is None or self._book is None:
                 return ""
             from_ms = at_ms - WINDOW_MS[rule]
             flows = flow_costs(job, self._book, from_ms, at_ms)
-            paid = JobRates(known.timelines, known.stretches(), known.declared, known.planned, flows)
+            paid = JobRates(curve.timelines, curve.stretches(), curve.declared, curve.planned, flows)
             return burn_cause(paid, from_ms, at_ms)
         return cause_of(
             rule,
             at_ms,
             job,
-            known.facts,
-            known.lines,
-            self._profiles[known.profile],
+            curve.facts,
+            curve.lines,
+            self._profiles[curve.profile],
             self._book,
             self._curves.first_paid_ms(job_id),
             self._idle.share(job_id, at_ms),
@@ -296,14 +296,14 @@ class BurnTracker:
 
     def _reprice(self, tracked: TrackedJobs, book: PriceBook) -> None:
         """Mark the jobs whose cost differs by the newer book."""
-        before, self._book = self._book, book
-        if before is None or self._rates is None or self._rates.is_full:
+        previous, self._book = self._book, book
+        if previous is None or self._rates is None or self._rates.is_full:
             self._rates = GpuRates(book)
             for curve in self._jobs.values():
                 curve.forget_rate()
         self._rates.book = book
         self._changed.update(job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs)
-        news = PriceChanges(book if before is None else before, book)
+        news = PriceChanges(book if previous is None else previous, book)
         for job_id in news.asking(tracked.price_index):
             known = self._jobs.get(job_id)
             if known is not None and news.touches(tracked.jobs[job_id], *known.payer):
@@ -325,43 +325,43 @@ class BurnTracker:
     def _set_curve(self, job: JobState, tracked: TrackedJobs, tails: CurveExtension) -> bool:
         controls = self._curve_controls
         index_job(tracked.price_index, job)
-        known = self._jobs.get(job.id)
-        if known is None:
-            known = self._jobs[job.id] = JobCurve(turn=turn_of(job.id))
+        curve = self._jobs.get(job.id)
+        if curve is None:
+            curve = self._jobs[job.id] = JobCurve(turn=turn_of(job.id))
         elif self._liveness.is_heard_first(job):
             self._set_facts(job)
-        if known.is_read(job, controls):
-            if known.tail is not None and tails.prolong(job, known.tail, self._curves):
-                known.behind = True
+        if curve.is_read(job, controls):
+            if curve.tail is not None and tails.prolong(job, curve.tail, self._curves):
+                curve.behind = True
                 return True
             if not is_fresh(job):
                 return False
-        known.mark_read(job, controls)
+        curve.mark_read(job, controls)
         dimensions = self._dimensions[job.id] = dimensions_of(job)
         planned = controls.planned_for(dimensions)
-        differs = known.may_differ(job, planned)
-        whole = differs and known.build_whole_tail(job, tails, self._curves, planned)
+        differs = curve.may_differ(job, planned)
+        whole = differs and curve.build_whole_tail(job, tails, self._curves, planned)
         if differs and not whole:
-            self._curves.replace(known.curve(job, tracked.coverage, tails.rates.book, planned, tails.now_ms))
+            self._curves.replace(curve.build(job, tracked.coverage, tails.rates.book, planned, tails.now_ms))
             self._liveness.track(job)
-        unpriced_traffic_ms = min(known.unpriced_traffic.values(), default=NEVER_MS)
+        unpriced_traffic_ms = min(curve.unpriced_traffic.values(), default=NEVER_MS)
         profile = controls.profile_for(dimensions, job.dimensions().labels)
-        known.profile = self._profiles.number(profile)
-        unpriced_ms = known.unpriced_gpu_ms, unpriced_traffic_ms
-        known.facts = facts_of(job, known.lines, profile, *unpriced_ms, planned)
+        curve.profile = self._profiles.number(profile)
+        unpriced_ms = curve.unpriced_gpu_ms, unpriced_traffic_ms
+        curve.facts = facts_of(job, curve.lines, profile, *unpriced_ms, planned)
         self._set_facts(job)
         if whole:
-            self._expiry_queue.schedule(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
+            self._expiry_queue.schedule(job.id, max(curve.newest_ms() + _DRAINED_MS, tails.now_ms))
         else:
             self._expiry_queue.schedule(job.id, max(self._drained_ms(job.id), tails.now_ms))
         return differs
 
     def _set_facts(self, job: JobState) -> None:
         """Set when the conditions of the job's rules hold, as far as is known."""
-        known = self._jobs[job.id]
-        silent = silent_rows(job, job.timelines(), self._profiles[known.profile])
-        facts = known.facts
-        self._curves.set_facts(job.id, (*facts.rows, *silent), facts.deadline_ms, known.profile, known.turn)
+        curve = self._jobs[job.id]
+        silent = silent_rows(job, job.timelines(), self._profiles[curve.profile])
+        facts = curve.facts
+        self._curves.set_facts(job.id, (*facts.rows, *silent), facts.deadline_ms, curve.profile, curve.turn)
 
     def _drained_ms(self, job_id: str) -> int:
         """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""

@@ -1,8 +1,8 @@
 """`idle_gpus`: a job is paid for GPUs of which half an hour of samples shows hardly any work.
 
-Each job is looked at every 5 min, at its turn. The window ends 2 min before: samples come late. Sums are those of the
-coverage. Productive time is never taken back, so a job that is productive enough by its newest samples is not looked at
-again before they leave the window, unless GPUs are added; and it may be found productive shortly before its turn.
+A job is due every 5 min, at its turn. The window ends 2 min before: samples come late. Sums are those of the coverage.
+Productive time only grows, so a job that already reaches its threshold is skipped until these samples leave the window,
+for 25 min at most, or until it gets more GPUs. For the same reason that may be found out shortly before the tick.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.windows.curves import CurveBook
 
-_TURN_MINUTES: Final = TURN_MS // MINUTE_MS
-#: A job is looked at once in so many turns at least, at those of its own, so that jobs that began together are not.
-_TURNS_PER_LOOK: Final = 5
+_MINUTES_BETWEEN_TURNS: Final = TURN_MS // MINUTE_MS
+#: A productive job is checked again after so many turns at most. Which one it is depends on the job, so that jobs that
+#: started together are not all checked together.
+_TURNS_BETWEEN_CHECKS: Final = 5
 WINDOW_MINUTES: Final = 30
 LAG_MINUTES: Final = 2
 #: Samples cover at least this share of the GPU-time that its events say it held.
@@ -47,13 +48,13 @@ class IdleJob(NamedTuple):
 
 
 class IdleGpus:
-    """Looks at the jobs whose turn it is."""
+    """Checks the jobs whose turn it is."""
 
     def __init__(self) -> None:
-        self._shares: dict[str, IdleShare] = {}  # of the jobs that were idle at their last look
+        self._shares: dict[str, IdleShare] = {}  # of the jobs that were idle at their last check
 
     def share(self, job_id: str, at_ms: int) -> IdleShare | None:
-        """Return the figures of the look at an instant, if the job was idle then."""
+        """Return the figures of the check at an instant, if the job was idle then."""
         share = self._shares.get(job_id)
         return share if share is not None and share.at_ms == at_ms else None
 
@@ -72,7 +73,7 @@ class IdleGpus:
         """Return the jobs that are idle at the ticks at which it is their turn."""
         found: list[IdleJob] = []
         ids = curves.job_ids
-        # Over many ticks most looks would find no sample at all: a log may have none, and a replay has millions of ticks.
+        # Over many ticks most checks would find no sample at all: a log may have none, and a replay has millions of ticks.
         turns = set(range(TURNS)) if len(times_ms) <= TURNS else set(map(turn_of, coverage.sampled(ids)))
         for tick, at_ms in enumerate(map(int, times_ms)):
             if turn_at(at_ms) not in turns:
@@ -107,8 +108,8 @@ class IdleGpus:
         usage = coverage.recent_usage([ids[slot] for slot in slots.tolist()], lo, hi, limits)
         is_enough = usage.enough_since_minute < hi
         busy = slots[is_enough]
-        skipped_turns = -(lo // _TURN_MINUTES + 1 + busy) % _TURNS_PER_LOOK
-        since = np.minimum(usage.enough_since_minute[is_enough], lo + skipped_turns * _TURN_MINUTES)
+        skipped_turns = -(lo // _MINUTES_BETWEEN_TURNS + 1 + busy) % _TURNS_BETWEEN_CHECKS
+        since = np.minimum(usage.enough_since_minute[is_enough], lo + skipped_turns * _MINUTES_BETWEEN_TURNS)
         curves.note_productive(busy, since, limits[is_enough])
         return slots, usage
 
@@ -134,7 +135,7 @@ def _window(at_ms: int) -> tuple[int, int]:
 
 
 def mark_idle(facts: I64, times_ms: I64, turns: I64, found: Sequence[IdleJob]) -> None:
-    """Enter the fact into `facts` ([tick, job]), in place; at other ticks than a job's turn nobody looked."""
+    """Enter the fact into `facts` ([tick, job]), in place; at other ticks than its turn a job was not checked."""
     is_turn = (times_ms // TICK_MS % TURNS)[:, None] == turns[None, :]
     facts[~is_turn] |= np.int64(1) << (IDLE_GPUS + UNSEEN)
     for tick, slot in found:

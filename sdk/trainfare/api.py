@@ -15,10 +15,10 @@ from typing import Any, TypeVar, overload
 
 from trainfare import environment
 from trainfare.attempts import current_attempt, launched_attempt, next_attempt, state_dir
+from trainfare.endpoint import Endpoint
 from trainfare.runs import HEARTBEAT_S, Run
 from trainfare.sender import Sender, encoded
 from trainfare.spool import Spool
-from trainfare.wire import Wire
 
 DEFAULT_URL = "http://127.0.0.1:8787"
 _JOB_ID_BYTES = 200
@@ -45,7 +45,7 @@ def run(
 
     Args:
         job_id: The job; `TRAINFARE_JOB_ID` or the scheduler's id if absent.
-        gpus: GPUs that it holds; as Slurm or `CUDA_VISIBLE_DEVICES` says if absent.
+        gpus: GPUs that it holds; as Slurm or `CUDA_VISIBLE_DEVICES` says if absent. Where these say nothing, `fault` does.
         owner: Who gets its alerts; the user if absent.
         url: Of a worker; `TRAINFARE_URL`, else this machine's.
         token: With the scope `write`; `TRAINFARE_TOKEN`.
@@ -55,15 +55,15 @@ def run(
         samples: Sample the GPUs of this process.
         lifecycle: False where a collector says when the job starts and ends; progress, checkpoints and samples are sent.
         handle_sigterm: End the run at SIGTERM, where nobody else handles it.
-        is_main_process: Whether this process speaks for the job, or only samples its GPUs; as its rank says if absent.
+        is_main_process: Whether this process reports for the job, or only samples its GPUs; as its rank says if absent.
         **fields: Other fields of `started`: team, project, experiment, labels, gpu_type, region, purchase...
     """
     try:
         environ = os.environ
         if environment.is_off(environ, "TRAINFARE_ENABLED"):
-            return _nothing()
+            return _unmetered("disabled by TRAINFARE_ENABLED")
         name = _job_id(job_id, environ)
-        is_first = environment.is_first(environ) if is_main_process is None else bool(is_main_process)
+        reports = environment.is_main_process(environ) if is_main_process is None else bool(is_main_process)
         has_lifecycle = lifecycle and not environment.is_off(environ, "TRAINFARE_LIFECYCLE")
         has_samples = samples and not environment.is_off(environ, "TRAINFARE_SAMPLES")
         given = {**fields, "gpu_count": gpus, "owner": owner}
@@ -74,24 +74,24 @@ def run(
         job.update(
             {
                 "job_id": name,
-                "attempt": _attempt(attempt, name, environ, is_first=is_first, counts=has_lifecycle),
+                "attempt": _attempt(attempt, name, environ, is_main_process=reports, counts=has_lifecycle),
             }
         )
         address = str(url or environ.get("TRAINFARE_URL") or DEFAULT_URL)
-        wire = Wire(address, str(token or environ.get("TRAINFARE_TOKEN", "")))
+        endpoint = Endpoint(address, str(token or environ.get("TRAINFARE_TOKEN", "")))
         return Run(
-            Sender(wire, _spool(spool, address, environ)),
+            Sender(endpoint, _spool(spool, address, environ)),
             job,
             _now_ms,
             heartbeat_s=float(heartbeat_s),
             node=environment.node_of(environ),
-            is_first=is_first,
+            is_main_process=reports,
             has_lifecycle=has_lifecycle,
             has_samples=has_samples and not environment.is_sampled_by_another(environ),
-            handles_sigterm=handle_sigterm and is_first,
+            handles_sigterm=handle_sigterm and reports,
         )
-    except Exception:  # a meter that cannot be set up meters nothing
-        return _nothing()
+    except Exception as fault:  # a meter that cannot be set up meters nothing
+        return _unmetered(f"not set up: {type(fault).__name__}")
 
 
 @overload
@@ -138,13 +138,15 @@ def _job_id(given: object, environ: Mapping[str, str]) -> str:
     return name.encode("utf-8", "replace")[:_JOB_ID_BYTES].decode("utf-8", "ignore")
 
 
-def _attempt(given: object, job_id: str, environ: Mapping[str, str], *, is_first: bool, counts: bool) -> int:
+def _attempt(
+    given: object, job_id: str, environ: Mapping[str, str], *, is_main_process: bool, counts: bool
+) -> int:
     """Return this attempt's number. A collector numbers attempts as the launcher does."""
     if isinstance(given, int) and given >= 1:
         return given
     if not counts:
         return launched_attempt(environ) or 1
-    return next_attempt(job_id, environ) if is_first else current_attempt(job_id, environ)
+    return next_attempt(job_id, environ) if is_main_process else current_attempt(job_id, environ)
 
 
 def _spool(given: object, url: str, environ: Mapping[str, str]) -> Spool | None:
@@ -162,8 +164,8 @@ def _is_sendable(value: object) -> bool:
         return False
 
 
-def _nothing() -> Run:
-    return Run(None, {"job_id": "", "attempt": 1}, _now_ms)
+def _unmetered(fault: str) -> Run:
+    return Run(None, {"job_id": "", "attempt": 1}, _now_ms, fault=fault)
 
 
 def _now_ms() -> int:

@@ -10,7 +10,7 @@ import math
 import os
 from urllib.parse import quote
 
-from trainfare.wire import Wire
+from trainfare.endpoint import Endpoint
 
 #: Fields of the meter's answer -> attributes.
 _ATTRIBUTES = {
@@ -28,12 +28,12 @@ def cost_attributes(
     `url` and `token` are else those of TRAINFARE_URL and TRAINFARE_READ_TOKEN; the token must have the scope to read.
     """
     try:
-        wire = Wire(
+        endpoint = Endpoint(
             url or os.environ.get("TRAINFARE_URL", ""),
             token or os.environ.get("TRAINFARE_READ_TOKEN", ""),
             within_s,
         )
-        status, body = wire.get("/api/v1/jobs/" + quote(job_id, safe=""))
+        status, body = endpoint.get("/api/v1/jobs/" + quote(job_id, safe=""))
         job = json.loads(body)["job"] if status == 200 else {}
         found = {name: float(job[field]) for field, name in _ATTRIBUTES.items() if job.get(field) is not None}
         return {name: value for name, value in found.items() if math.isfinite(value)}

@@ -58,8 +58,8 @@ def node_of(environ: Mapping[str, str]) -> str:
     return _first(environ, ("TRAINFARE_NODE", "NODE_NAME", "SLURMD_NODENAME")) or socket.gethostname()
 
 
-def is_first(environ: Mapping[str, str], modules: Mapping[str, Any] = sys.modules) -> bool:
-    """Return whether this process speaks for its job: of many one does. `modules`: those that are loaded."""
+def is_main_process(environ: Mapping[str, str], modules: Mapping[str, Any] = sys.modules) -> bool:
+    """Return whether this process reports for its job: of many one does. `modules`: those that are loaded."""
     group = modules.get("torch.distributed")
     try:
         if group is not None and group.is_available() and group.is_initialized():

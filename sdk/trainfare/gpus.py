@@ -16,14 +16,14 @@ from trainfare.nvml import Nvml, indexes
 
 @dataclass
 class Gpu:
-    """A GPU, or a MIG slice of one."""
+    """A GPU, or a MIG device of one."""
 
-    name: str  #: as dcgm-exporter has it: the index, with `.` and the slice's number
+    name: str  #: as dcgm-exporter has it: the index, with `.` and the id of the GPU instance
     device: int
     seen_us: int = 0  #: of the driver's clock
     readings: list[float] = field(default_factory=list)  #: its use, since the last look
-    slice_id: int | None = None
-    whole: int | None = None  #: the GPU it is a slice of
+    gpu_instance_id: int | None = None
+    parent_gpu: int | None = None  #: the GPU that a MIG device is part of
     counters: tuple[int, int] | None = None  #: read before, and to be read
 
 
@@ -66,7 +66,9 @@ class Gpus:
             rows.append((gpu.name, round(busy_ratio, 4), self._nvml.used_mib(gpu.device), self._power_w(gpu)))
         self._looked_us = self._now_us()
         # What others do on a GPU until it is this process's again is theirs.
-        self._known = {key: gpu for key, gpu in self._known.items() if gpu.whole is not None or gpu in mine}
+        self._known = {
+            key: gpu for key, gpu in self._known.items() if gpu.parent_gpu is not None or gpu in mine
+        }
         if not rows:
             return {}
         names, ratios, used_mib, power_w = ([row[place] for row in rows] for place in range(4))
@@ -76,23 +78,23 @@ class Gpus:
         return {**found, **{name: values for name, values in optional.items() if None not in values}}
 
     def _power_w(self, gpu: Gpu) -> float | None:
-        return None if gpu.whole is not None else self._nvml.power_w(gpu.device)
+        return None if gpu.parent_gpu is not None else self._nvml.power_w(gpu.device)
 
     def _busy_ratio(self, gpu: Gpu) -> float | None:
-        if gpu.whole is None or gpu.slice_id is None:
+        if gpu.parent_gpu is None or gpu.gpu_instance_id is None:
             self._gather(gpu)
             readings, gpu.readings = gpu.readings, []
             return sum(readings) / len(readings) if readings else self._nvml.busy_ratio(gpu.device)
         if gpu.counters is None:
             return None
         before, after = gpu.counters
-        if not self._nvml.read_counters(gpu.whole, gpu.slice_id, after):
+        if not self._nvml.read_counters(gpu.parent_gpu, gpu.gpu_instance_id, after):
             return None
         gpu.counters = after, before
         return self._nvml.busy_ratio_between(before, after)
 
     def _gather(self, gpu: Gpu) -> None:
-        if gpu.whole is None or gpu.slice_id is None:
+        if gpu.parent_gpu is None or gpu.gpu_instance_id is None:
             new, gpu.seen_us = self._nvml.readings_since(gpu.device, gpu.seen_us)
             gpu.readings += new
 
@@ -106,8 +108,8 @@ class Gpus:
 
     def _all(self) -> Iterator[int]:
         for _, device in indexes(self._nvml):
-            slices = self._nvml.slices_of(device)
-            yield from [device] if slices is None else slices
+            mig_devices = self._nvml.mig_devices_of(device)
+            yield from [device] if mig_devices is None else mig_devices
 
     def _named(self, visible: str) -> Iterator[int]:
         """Yield what CUDA takes of the list: until the first name that is none."""
@@ -131,9 +133,9 @@ class Gpus:
             device = matching[0] if len(matching) == 1 else None
         if device is None:
             return None
-        slices = self._nvml.slices_of(device)
-        # Of a GPU that is cut into slices CUDA takes the first one.
-        return device if slices is None else next(iter(slices), None)
+        mig_devices = self._nvml.mig_devices_of(device)
+        # Where MIG is on, CUDA takes the first device.
+        return device if mig_devices is None else next(iter(mig_devices), None)
 
     def _computes_on(self, device: int) -> bool:
         return any(self._is_ours(pid) for pid in self._nvml.pids_of(device))
@@ -154,17 +156,19 @@ class Gpus:
         return self._known[key]
 
     def _described(self, device: int) -> Gpu:
-        whole = self._nvml.whole_of(device)
-        slice_id = self._nvml.slice_id_of(device) if whole is not None else None
-        index = self._nvml.index_of(device if whole is None else whole)
-        if whole is None or slice_id is None:
+        parent_gpu = self._nvml.parent_gpu_of(device)
+        gpu_instance_id = self._nvml.gpu_instance_id_of(device) if parent_gpu is not None else None
+        index = self._nvml.index_of(device if parent_gpu is None else parent_gpu)
+        if parent_gpu is None or gpu_instance_id is None:
             # One that this process took since the last look has worked for it since then.
             seen_us = self._looked_us or self._nvml.readings_since(device, 0)[1]
             return Gpu(str(index), device, seen_us)
-        gpu = Gpu(f"{index}.{slice_id}", device, slice_id=slice_id, whole=whole)
-        if self._nvml.counts_slices(whole):
+        gpu = Gpu(
+            f"{index}.{gpu_instance_id}", device, gpu_instance_id=gpu_instance_id, parent_gpu=parent_gpu
+        )
+        if self._nvml.counts_mig_utilization(parent_gpu):
             before, after = self._nvml.counters(), self._nvml.counters()
-            if before and after and self._nvml.read_counters(whole, slice_id, before):
+            if before and after and self._nvml.read_counters(parent_gpu, gpu_instance_id, before):
                 gpu.counters = before, after
         return gpu
 

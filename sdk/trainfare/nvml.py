@@ -100,7 +100,7 @@ class Nvml:
         return self._handle("nvmlDeviceGetHandleByIndex_v2", c_uint(index))
 
     def by_uuid(self, uuid: str) -> int | None:
-        """Return the handle of a GPU or MIG slice."""
+        """Return the handle of a GPU or MIG device."""
         return self._handle("nvmlDeviceGetHandleByUUID", uuid.encode("ascii", "replace"))
 
     def index_of(self, device: int) -> int | None:
@@ -109,13 +109,13 @@ class Nvml:
         return index.value if self._call("nvmlDeviceGetIndex", c_void_p(device), byref(index)) else None
 
     def uuid_of(self, device: int) -> str:
-        """Return the UUID of a GPU or slice, empty if unknown."""
+        """Return the UUID of a GPU or MIG device, empty if unknown."""
         text = (c_char * _UUID_BYTES)()
         is_found = self._call("nvmlDeviceGetUUID", c_void_p(device), text, c_uint(_UUID_BYTES))
         return text.value.decode("ascii", "replace") if is_found else ""
 
-    def slices_of(self, device: int) -> list[int] | None:
-        """Return handles of the MIG slices of a GPU, None if it is not cut into slices."""
+    def mig_devices_of(self, device: int) -> list[int] | None:
+        """Return handles of the MIG devices of a GPU, None if MIG is off."""
         now, pending = c_uint(), c_uint()
         if (
             not self._call("nvmlDeviceGetMigMode", c_void_p(device), byref(now), byref(pending))
@@ -131,12 +131,12 @@ class Nvml:
         )
         return [each for each in found if each is not None]
 
-    def whole_of(self, device: int) -> int | None:
-        """Return the GPU that a MIG slice is cut from, None if it is no slice."""
+    def parent_gpu_of(self, device: int) -> int | None:
+        """Return the GPU that a MIG device is part of, None if it is no MIG device."""
         return self._handle("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", c_void_p(device))
 
-    def slice_id_of(self, device: int) -> int | None:
-        """Return the number of the GPU instance that a MIG slice is."""
+    def gpu_instance_id_of(self, device: int) -> int | None:
+        """Return the id of the GPU instance that a MIG device is in."""
         number = c_uint()
         is_found = self._call("nvmlDeviceGetGpuInstanceId", c_void_p(device), byref(number))
         return number.value if is_found else None
@@ -201,21 +201,23 @@ class Nvml:
         is_found = self._call("nvmlDeviceGetPowerUsage", c_void_p(device), byref(milliwatts))
         return milliwatts.value / 1000 if is_found else None
 
-    # -- slices: only counters of the whole interval know their use, from Hopper on ----------------------------
+    # -- MIG: only counters of the whole interval (GPM) tell its utilization, from Hopper on -------------------
 
-    def counts_slices(self, device: int) -> bool:
-        """Return whether a GPU counts the use of its slices."""
+    def counts_mig_utilization(self, device: int) -> bool:
+        """Return whether a GPU counts the utilization of its MIG instances."""
         support = _GpmSupport(_GPM_VERSION, 0)
         is_found = self._call("nvmlGpmQueryDeviceSupport", c_void_p(device), byref(support))
         return bool(is_found and support.is_supported)
 
     def counters(self) -> int | None:
-        """Return room for the counters of a slice."""
+        """Return room for the counters of a GPU instance."""
         return self._handle("nvmlGpmSampleAlloc")
 
-    def read_counters(self, device: int, slice_id: int, counters: int) -> bool:
+    def read_counters(self, device: int, gpu_instance_id: int, counters: int) -> bool:
         """Read them; return whether that went well."""
-        return self._call("nvmlGpmMigSampleGet", c_void_p(device), c_uint(slice_id), c_void_p(counters))
+        return self._call(
+            "nvmlGpmMigSampleGet", c_void_p(device), c_uint(gpu_instance_id), c_void_p(counters)
+        )
 
     def busy_ratio_between(self, before: int, after: int) -> float | None:
         """Return the use between two readings."""

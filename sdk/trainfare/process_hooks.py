@@ -40,16 +40,16 @@ def join(run: Live, *, handles_sigterm: bool) -> None:
         atexit.register(_at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_in_child)
-    is_main = threading.current_thread() is threading.main_thread()
-    if handles_sigterm and is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if handles_sigterm and is_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
 
 
 def leave(run: Live) -> None:
     """Tell it nothing any more."""
     _live.discard(run)
-    is_main = threading.current_thread() is threading.main_thread()
-    if not _live and is_main and signal.getsignal(signal.SIGTERM) is _on_sigterm:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not _live and is_main_thread and signal.getsignal(signal.SIGTERM) is _on_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 

@@ -16,13 +16,16 @@ from trainfare.attempts import current_attempt
 from trainfare.gpus import Gpus
 from trainfare.heartbeats import Heartbeats, gpus_of_this_process
 from trainfare.outcome import ENDS, REASONS, end_of
-from trainfare.sender import Sender
+from trainfare.sender import CHECKPOINT, LIFECYCLE, REPEATED, Sender
 
 HEARTBEAT_S = 15.0
 CLOSE_WITHIN_S = 5.0
 _FLUSH_WITHIN_S = 2.0
 _LAST_SAMPLE_WITHIN_S = 1.0
 _NAMES_MAX = 64
+#: What `started` must have one of, or the attempt costs nothing.
+_PAID_FOR = ("gpu_count", "nodes", "instance_count", "cpu_count", "memory_gib")
+_NO_GPUS = "the number of GPUs is not known, so none is charged: pass gpus="
 
 
 class Run:
@@ -36,11 +39,12 @@ class Run:
         *,
         heartbeat_s: float = HEARTBEAT_S,
         node: str = "",
-        is_first: bool = True,
+        is_main_process: bool = True,
         has_lifecycle: bool = True,
         has_samples: bool = True,
         handles_sigterm: bool = True,
         open_gpus: Callable[[], Gpus | None] = gpus_of_this_process,
+        fault: str = "",
     ) -> None:
         """Begin with `with` or `start`.
 
@@ -50,27 +54,32 @@ class Run:
             now_ms: The clock of the events.
             heartbeat_s: Seconds between two heartbeats, and two samples.
             node: Where the GPUs are.
-            is_first: This process speaks for the job; others only sample their GPUs.
+            is_main_process: This process reports for the job; others only sample their GPUs.
             has_lifecycle: Starts and ends are sent from here, and not by a collector.
             has_samples: GPUs are sampled.
             handles_sigterm: SIGTERM is, where nobody else handles it.
             open_gpus: Finds the GPUs of this process.
+            fault: Why there is no sender.
         """
         self._sender = sender
         self._job = dict(job)
         self._now_ms = now_ms
         self._node = node
-        self._is_first = is_first
+        self._is_main_process = is_main_process
         self._has_lifecycle = has_lifecycle
         self._handles_sigterm = handles_sigterm
         self._unique = uuid.uuid4().hex[:16]
         self._numbers = itertools.count(1)
         self._progress: dict[str, Any] = {}
         self._quality: dict[str, Any] = {}
-        self._keeps_measures = sender is not None and is_first
+        self._keeps_measures = sender is not None and is_main_process
+        self._fault = fault
+        self._lacks_gpu_count = (
+            is_main_process and has_lifecycle and not any(name in self._job for name in _PAID_FOR)
+        )
         self._is_over = False
         self._pid = os.getpid()
-        beat = self._beat if is_first else None
+        beat = self._beat if is_main_process else None
         sample = self._sample if has_samples else None
         self._heartbeats = Heartbeats(heartbeat_s, now_ms, beat, sample, open_gpus)
 
@@ -100,8 +109,9 @@ class Run:
 
     @property
     def fault(self) -> str:
-        """Return why events do not arrive; empty if they do."""
-        return self._sender.fault if self._sender is not None else ""
+        """Return why events do not arrive, or why the job costs nothing; empty if all is well."""
+        fault = self._fault or (self._sender.fault if self._sender is not None else "")
+        return fault or (_NO_GPUS if self._lacks_gpu_count else "")
 
     def progress(self, *, quality: Mapping[str, Any] | None = None, **values: Any) -> None:
         """Record how far the work has come (step=, tokens=, ...) and how good it is; the next heartbeat has it."""
@@ -122,25 +132,27 @@ class Run:
     def checkpoint(self, *, at_ms: int | None = None, **values: Any) -> None:
         """Record that all work up to now, or `at_ms`, is safe: what is lost later counts from here."""
         self.progress(quality=None, **values)
-        self._send("checkpointed", self._measures, at_ms=at_ms)
+        self._send("checkpointed", self._measures, at_ms=at_ms, priority=CHECKPOINT)
 
     def scaled(self, gpus: float, **fields: Any) -> None:
         """Record that the job has another number of GPUs from now on."""
         if self._has_lifecycle:
+            self._lacks_gpu_count = False
             self._send("scaled", lambda: {"gpu_count": gpus, **fields})
 
     def start(self) -> Run:
         """Begin. What is started so is ended by `end`, or with the process."""
         try:
             if self._sender is not None:
-                if self._is_first:
+                if self._is_main_process:
                     self._sender.start()
                 process_hooks.join(self, handles_sigterm=self._handles_sigterm)
             if self._has_lifecycle:
                 self._send("started", lambda: self._job)
             if self._sender is not None:
                 self._heartbeats.start()
-        except Exception:  # no thread to be had
+        except Exception as fault:  # no thread to be had
+            self._fault = f"not started: {type(fault).__name__}"
             self._sender, self._keeps_measures = None, False
             process_hooks.leave(self)
         return self
@@ -206,7 +218,7 @@ class Run:
             return
 
     def _beat(self) -> None:
-        self._send("heartbeat", self._measures, is_dispensable=True)
+        self._send("heartbeat", self._measures, priority=REPEATED)
 
     def _measures(self) -> dict[str, Any]:
         # Names that are new at each step must not pile up.
@@ -228,16 +240,16 @@ class Run:
         fields_of: Callable[[], Mapping[str, Any]],
         *,
         at_ms: int | None = None,
-        is_dispensable: bool = False,
+        priority: int = LIFECYCLE,
     ) -> None:
-        if self._sender is None or not self._is_first:
+        if self._sender is None or not self._is_main_process:
             return
         try:
             time_ms = self._now_ms() if at_ms is None else at_ms
             self._sender.put(
                 "jobs",
                 self._event({**fields_of(), "type": kind, "time_ms": time_ms}),
-                is_dispensable=is_dispensable,
+                priority=priority,
             )
         except Exception:  # as above
             return
@@ -247,11 +259,11 @@ class Run:
         sender = self._sender
         if sender is None:
             return
-        if not self._is_first:
+        if not self._is_main_process:
             # Another process has counted; by now it has.
             self._job["attempt"] = max(self.attempt, current_attempt(self.job_id))
             sender.start()
-        sender.put("gpu", self._event({**fields, "node": self._node}), is_dispensable=True)
+        sender.put("gpu", self._event({**fields, "node": self._node}), priority=REPEATED)
 
     def _event(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         number = next(self._numbers)

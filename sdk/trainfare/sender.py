@@ -13,15 +13,15 @@ import threading
 import time
 from typing import Any
 
+from trainfare.endpoint import DONE, LATER, NEVER, STOP, Endpoint
 from trainfare.spool import EVENT_BYTES, Spool
-from trainfare.wire import DONE, LATER, NEVER, STOP, Wire
 
 EVENTS_WAITING = 1_000
 _BATCH = 200
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 30.0
-#: After an answer that refuses the token or the address: somebody must mend it.
-_MENDED_WAIT_S = 300.0
+#: After an answer that refuses the token or the address, which needs a fix by the user.
+_REJECTED_WAIT_S = 300.0
 #: Between two requests while all is well: the short one some times, and on the whole the long one, so that a checkpoint each
 #: second costs a request each five.
 _SHORT_PAUSE_S = 0.5
@@ -30,16 +30,19 @@ _SHORT_PAUSES = 10
 _HURRIED_PAUSE_S = 0.2
 _SPOOL_AGAIN_S = 30.0
 _SPOOL_CLOSED_S = 1.0
+#: Priorities in a full queue: after a lost heartbeat or sample there is another one, a later checkpoint stands for an earlier one,
+#: and without its start a job costs nothing.
+REPEATED, CHECKPOINT, LIFECYCLE = range(3)
 
 
 class Sender:
     """One endpoint. Every method returns at once but `flush` and `close`, which are told how long they may take."""
 
-    def __init__(self, wire: Wire, spool: Spool | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, spool: Spool | None = None) -> None:
         """Begin with `start`. The spool is read and written by the threads alone."""
-        self._wire = wire
+        self._endpoint = endpoint
         self._spool = spool
-        self._waiting: collections.deque[tuple[bytes, bool]] = collections.deque()
+        self._waiting: collections.deque[tuple[bytes, int]] = collections.deque()
         self._changed = threading.Condition()
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._work, name="trainfare", daemon=True)
@@ -57,7 +60,7 @@ class Sender:
         self.sent = 0  #: events that were accepted
         self.dropped = 0  #: events for which there was no room or no time
         self.refused = 0  #: events that the meter does not take
-        self.fault = wire.fault  #: why the last attempt failed; empty if it did not
+        self.fault = endpoint.fault  #: why the last attempt failed; empty if it did not
 
     def start(self) -> None:
         """Begin to send."""
@@ -70,8 +73,8 @@ class Sender:
                 self._spool = None
         self._thread.start()
 
-    def put(self, topic: str, value: dict[str, Any], *, is_dispensable: bool = False) -> None:
-        """Queue an event. A full queue drops dispensable ones (heartbeats) first, then the oldest."""
+    def put(self, topic: str, value: dict[str, Any], *, priority: int = LIFECYCLE) -> None:
+        """Queue an event. A full queue drops the oldest event of the lowest priority, and counts it."""
         if os.getpid() != self._pid:
             return  # a fork: the thread is not here
         event = encoded({"topic": topic, "value": value})
@@ -81,10 +84,12 @@ class Sender:
                 return
             if len(self._waiting) >= EVENTS_WAITING:
                 self.dropped += 1
-                if is_dispensable:
+                priorities = [each for _, each in self._waiting]
+                lowest = min(priorities)
+                if priority < lowest:
                     return
-                self._waiting.popleft()
-            self._waiting.append((event, is_dispensable))
+                del self._waiting[priorities.index(lowest)]
+            self._waiting.append((event, priority))
             self._changed.notify_all()
 
     def flush(self, within_s: float) -> bool:
@@ -164,10 +169,10 @@ class Sender:
         events, is_spooled = self._next()
         if not events:
             return
-        outcome = self._wire.post(events)
+        outcome = self._endpoint.post(events)
         self.fault = outcome.fault
         if outcome.kind in (LATER, STOP):
-            self._wait_longer(_MENDED_WAIT_S if outcome.kind == STOP else _LONGEST_WAIT_S)
+            self._wait_longer(_REJECTED_WAIT_S if outcome.kind == STOP else _LONGEST_WAIT_S)
             return
         self._wait_s = 0.0
         # A full batch has more behind it.
@@ -208,7 +213,7 @@ class Sender:
             self._spool.taken_is_done()
             return
         with self._changed:
-            # What was dropped meanwhile was the oldest.
+            # Some may have been dropped meanwhile.
             for event in events:
                 if self._waiting and self._waiting[0][0] is event:
                     self._waiting.popleft()
@@ -217,7 +222,9 @@ class Sender:
         is_closing = bool(self._closing_by_s)
         self._tries_at_close += is_closing
         self._wait_s = (
-            longest_s if longest_s == _MENDED_WAIT_S else min(max(2 * self._wait_s, _FIRST_WAIT_S), longest_s)
+            longest_s
+            if longest_s == _REJECTED_WAIT_S
+            else min(max(2 * self._wait_s, _FIRST_WAIT_S), longest_s)
         )
         self._not_before_s = time.monotonic() + self._wait_s
         if self._is_hurried(time.monotonic()):
@@ -259,8 +266,8 @@ class Sender:
     def _store(self, spool: Spool) -> None:
         """Move what waits to the disk. Where it has no room events wait here, and are sent from here."""
         while self._waiting:
-            event, is_dispensable = self._waiting[0]
-            is_stored = spool.append(event, is_dispensable=is_dispensable)
+            event, priority = self._waiting[0]
+            is_stored = spool.append(event, is_dispensable=priority == REPEATED)
             with self._changed:
                 if not is_stored:
                     self._spool_again_s = time.monotonic() + _SPOOL_AGAIN_S

@@ -1,7 +1,7 @@
 """Events on disk until the endpoint has them, so that neither an outage nor a killed process loses any.
 
 A file for each process, locked as long as it lives; the next process takes what a dead one left. Each line is the CRC-32 of
-an event, a space and the event. It must not hold more than its bound, or read lines whose sum is wrong.
+an event, a space and the event. It must not hold more than its bound, or read lines whose checksum is wrong.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Spool:
             except OSError:
                 written = 0
             if written < len(line):
-                with contextlib.suppress(OSError):  # what was torn is written over, or its sum is wrong
+                with contextlib.suppress(OSError):  # what was torn is written over, or its checksum is wrong
                     os.ftruncate(own.descriptor, own.size)
                 return False
             own.size += len(line)
@@ -200,9 +200,9 @@ class Spool:
 
 
 def _event_of(line: bytes) -> bytes | None:
-    """Return the event of a line, None if its sum is wrong."""
-    total, _, event = line.partition(b" ")
-    return event if len(event) <= EVENT_BYTES and total == b"%08x" % zlib.crc32(event) else None
+    """Return the event of a line, None if its checksum is wrong."""
+    checksum, _, event = line.partition(b" ")
+    return event if len(event) <= EVENT_BYTES and checksum == b"%08x" % zlib.crc32(event) else None
 
 
 def _locked(path: Path, flags: int) -> _File | None:

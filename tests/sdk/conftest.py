@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdk.endpoint import Endpoint
+from tests.sdk.endpoint import FakeEndpoint
 
 _PREFIXES = ("TRAINFARE_", "SLURM_", "TORCHELASTIC_", "OMPI_", "AWS_", "CUDA_", "NVIDIA_")
 _NAMES = (
@@ -24,8 +24,8 @@ _NAMES = (
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    with Endpoint().serving() as found:
+def endpoint() -> Iterator[FakeEndpoint]:
+    with FakeEndpoint().serving() as found:
         yield found
 
 

@@ -14,7 +14,7 @@ from schemas.decode import decode
 from schemas.invalid import Invalid
 
 
-class Endpoint:
+class FakeEndpoint:
     """Keeps each event once, by source and id."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Endpoint:
             time.sleep(0.01)
 
     @contextmanager
-    def serving(self) -> Iterator[Endpoint]:
+    def serving(self) -> Iterator[FakeEndpoint]:
         thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )

@@ -1,4 +1,4 @@
-/* A driver's library as far as the SDK calls it: GPUs 0 and 2 are whole, GPU 1 is cut into slices 1 and 2, GPU 3 may not be
+/* A driver's library as far as the SDK calls it: GPUs 0 and 2 are whole, GPU 1 has the MIG instances 1 and 2, GPU 3 may not be
    opened. A file named by FAKE_NVML holds "busy power memory_mib pid now_us" of GPU 0, whose clock goes on by a second at each
    reading where now_us is 0; GPU 2 is always idle. */
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #define INSUFFICIENT_SIZE 7
 #define VERSION_MISMATCH 25
 
-typedef struct { int index, slice; char uuid[64]; } device_t;
+typedef struct { int index, gpu_instance; char uuid[64]; } device_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
 typedef struct { unsigned long long total, free, used; } memory_t;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2_t;
 typedef struct { unsigned long long time_us; union { double d; unsigned u; unsigned long long l; } value; } sample_t;
 typedef struct { unsigned pid; unsigned long long used; unsigned instance, compute; } process_t;
-typedef struct { unsigned slice; unsigned long long busy; unsigned is_read; } counters_t;
+typedef struct { unsigned gpu_instance; unsigned long long busy; unsigned is_read; } counters_t;
 typedef struct { unsigned metric; int returned; double value; struct { char *a, *b, *c; } info; } metric_t;
 typedef struct { unsigned version, count; counters_t *before, *after; metric_t metrics[98]; } metrics_t;
 typedef struct { unsigned version, is_supported; } support_t;
@@ -25,10 +25,10 @@ typedef struct { unsigned version, is_supported; } support_t;
 static device_t gpus[4] = {
   {0, -1, "GPU-aaaa0000-0000-0000-0000-000000000000"}, {1, -1, "GPU-bbbb1111-0000-0000-0000-000000000000"},
   {2, -1, "GPU-aaaa2222-0000-0000-0000-000000000000"}, {3, -1, "GPU-dddd3333-0000-0000-0000-000000000000"}};
-static device_t slices[2] = {
+static device_t mig_devices[2] = {
   {1, 1, "MIG-11111111-0000-0000-0000-000000000000"}, {1, 2, "MIG-22222222-0000-0000-0000-000000000000"}};
 static unsigned long long now_us = 1000000;
-static unsigned long long slice_busy;
+static unsigned long long instance_busy;
 
 static unsigned long long state(unsigned *busy, unsigned *power, unsigned *memory, unsigned *pid) {
   FILE *file = fopen(getenv("FAKE_NVML"), "r");
@@ -49,7 +49,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, device_t **found) {
 }
 int nvmlDeviceGetHandleByUUID(const char *uuid, device_t **found) {
   for (int i = 0; i < 4; i++) if (!strcmp(uuid, gpus[i].uuid)) { *found = &gpus[i]; return 0; }
-  for (int i = 0; i < 2; i++) if (!strcmp(uuid, slices[i].uuid)) { *found = &slices[i]; return 0; }
+  for (int i = 0; i < 2; i++) if (!strcmp(uuid, mig_devices[i].uuid)) { *found = &mig_devices[i]; return 0; }
   return NOT_FOUND;
 }
 int nvmlDeviceGetIndex(device_t *gpu, unsigned *index) { *index = gpu->index; return 0; }
@@ -59,24 +59,24 @@ int nvmlDeviceGetUUID(device_t *gpu, char *text, unsigned size) {
   return 0;
 }
 int nvmlDeviceGetMigMode(device_t *gpu, unsigned *now, unsigned *pending) {
-  if (gpu->slice >= 0 || gpu->index == 2) return NOT_SUPPORTED;
+  if (gpu->gpu_instance >= 0 || gpu->index == 2) return NOT_SUPPORTED;
   *now = *pending = gpu->index == 1;
   return 0;
 }
 int nvmlDeviceGetMaxMigDeviceCount(device_t *gpu, unsigned *count) { (void)gpu; *count = 7; return 0; }
 int nvmlDeviceGetMigDeviceHandleByIndex(device_t *gpu, unsigned place, device_t **found) {
   if (gpu->index != 1 || place > 1) return NOT_FOUND;
-  *found = &slices[place];
+  *found = &mig_devices[place];
   return 0;
 }
-int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device_t *slice, device_t **found) {
-  if (slice->slice < 0) return NOT_SUPPORTED;
-  *found = &gpus[slice->index];
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device_t *gpu_instance, device_t **found) {
+  if (gpu_instance->gpu_instance < 0) return NOT_SUPPORTED;
+  *found = &gpus[gpu_instance->index];
   return 0;
 }
-int nvmlDeviceGetGpuInstanceId(device_t *slice, unsigned *number) {
-  if (slice->slice < 0) return NOT_SUPPORTED;
-  *number = slice->slice;
+int nvmlDeviceGetGpuInstanceId(device_t *gpu_instance, unsigned *number) {
+  if (gpu_instance->gpu_instance < 0) return NOT_SUPPORTED;
+  *number = gpu_instance->gpu_instance;
   return 0;
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(device_t *gpu, unsigned *count, process_t *found) {
@@ -92,7 +92,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device_t *gpu, unsigned *count, proc
 int nvmlDeviceGetSamples(device_t *gpu, int kind, unsigned long long since, unsigned *type, unsigned *count, sample_t *found) {
   unsigned busy, power, memory, pid;
   unsigned long long at_us = state(&busy, &power, &memory, &pid);
-  if (gpu->slice >= 0 || gpu->index == 2 || kind != 1) return NOT_SUPPORTED;
+  if (gpu->gpu_instance >= 0 || gpu->index == 2 || kind != 1) return NOT_SUPPORTED;
   *type = 1;
   unsigned kept = getenv("FAKE_NVML_KEEPS") ? atoi(getenv("FAKE_NVML_KEEPS")) : 71;
   if (!found) { *count = kept; return 0; }
@@ -111,7 +111,7 @@ int nvmlDeviceGetSamples(device_t *gpu, int kind, unsigned long long since, unsi
   return there ? 0 : NOT_FOUND;
 }
 int nvmlDeviceGetUtilizationRates(device_t *gpu, utilization_t *found) {
-  if (gpu->slice >= 0) return NOT_SUPPORTED;
+  if (gpu->gpu_instance >= 0) return NOT_SUPPORTED;
   found->gpu = gpu->index == 2 ? 0 : 100;
   found->memory = 7;
   return 0;
@@ -121,7 +121,7 @@ int nvmlDeviceGetMemoryInfo(device_t *gpu, memory_t *found) {
   unsigned busy, power, memory, pid;
   state(&busy, &power, &memory, &pid);
   found->total = 80ull << 30;
-  found->used = gpu->index == 0 ? (unsigned long long)(memory + 615) << 20 : gpu->slice >= 0 ? 512ull << 20 : 0;
+  found->used = gpu->index == 0 ? (unsigned long long)(memory + 615) << 20 : gpu->gpu_instance >= 0 ? 512ull << 20 : 0;
   found->free = found->total - found->used;
   return 0;
 }
@@ -139,7 +139,7 @@ int nvmlDeviceGetMemoryInfo_v2(device_t *gpu, memory_v2_t *found) {
 int nvmlDeviceGetPowerUsage(device_t *gpu, unsigned *milliwatts) {
   unsigned busy, power, memory, pid;
   state(&busy, &power, &memory, &pid);
-  if (gpu->slice >= 0) return NOT_SUPPORTED;
+  if (gpu->gpu_instance >= 0) return NOT_SUPPORTED;
   *milliwatts = gpu->index == 0 ? power * 1000 : 60500;
   return 0;
 }
@@ -149,18 +149,18 @@ int nvmlGpmQueryDeviceSupport(device_t *gpu, support_t *found) {
   return 0;
 }
 int nvmlGpmSampleAlloc(counters_t **found) { *found = calloc(1, sizeof **found); return 0; }
-int nvmlGpmMigSampleGet(device_t *gpu, unsigned slice, counters_t *counters) {
-  if (gpu->index != 1 || (slice != 1 && slice != 2)) return NOT_FOUND;
-  slice_busy += 25 * slice;
-  *counters = (counters_t){slice, slice_busy, 1};
+int nvmlGpmMigSampleGet(device_t *gpu, unsigned gpu_instance, counters_t *counters) {
+  if (gpu->index != 1 || (gpu_instance != 1 && gpu_instance != 2)) return NOT_FOUND;
+  instance_busy += 25 * gpu_instance;
+  *counters = (counters_t){gpu_instance, instance_busy, 1};
   return 0;
 }
 int nvmlGpmMetricsGet(metrics_t *asked) {
   if (asked->version != 1) return VERSION_MISMATCH;
-  if (!asked->before->is_read || !asked->after->is_read || asked->before->slice != asked->after->slice) return 2;
+  if (!asked->before->is_read || !asked->after->is_read || asked->before->gpu_instance != asked->after->gpu_instance) return 2;
   for (unsigned i = 0; i < asked->count; i++) {
     asked->metrics[i].returned = asked->metrics[i].metric == 1 ? 0 : NOT_SUPPORTED;
-    asked->metrics[i].value = asked->after->busy > asked->before->busy ? 25.0 * asked->after->slice : -1.0;
+    asked->metrics[i].value = asked->after->busy > asked->before->busy ? 25.0 * asked->after->gpu_instance : -1.0;
     asked->metrics[i].info.a = "GRAPHICS_UTIL";
   }
   return 0;

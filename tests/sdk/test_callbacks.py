@@ -15,11 +15,11 @@ from trainfare import callbacks
 from trainfare.callbacks import HuggingFaceCallback, KerasCallback, LightningCallback, lightning
 from trainfare.callbacks.base import MeteredCallback
 
-from tests.sdk.endpoint import Endpoint
+from tests.sdk.endpoint import FakeEndpoint
 from tests.sdk.scripts import SDK
 
 
-def last(endpoint: Endpoint) -> dict[str, Any]:
+def last(endpoint: FakeEndpoint) -> dict[str, Any]:
     return list(endpoint.events.values())[-1]
 
 
@@ -71,7 +71,7 @@ class HuggingFace:
         self.call("on_train_end")
 
 
-def test_a_hugging_face_training_is_a_run(endpoint: Endpoint) -> None:
+def test_a_hugging_face_training_is_a_run(endpoint: FakeEndpoint) -> None:
     HuggingFace(HuggingFaceCallback(job_id="run-7", url=endpoint.url, gpus=8)).train(4)
     assert endpoint.types() == ["started", "checkpointed", "completed"]
     started, checkpointed, completed = endpoint.events.values()
@@ -81,12 +81,12 @@ def test_a_hugging_face_training_is_a_run(endpoint: Endpoint) -> None:
     assert completed["quality"] == {"loss": 0.25, "eval_loss": 0.5}
 
 
-def test_other_ranks_of_a_hugging_face_training_send_nothing(endpoint: Endpoint) -> None:
+def test_other_ranks_of_a_hugging_face_training_send_nothing(endpoint: FakeEndpoint) -> None:
     HuggingFace(HuggingFaceCallback(job_id="run-7", url=endpoint.url), is_zero=False).train(4)
     assert endpoint.events == {}
 
 
-def test_a_second_training_ends_the_first_as_failed(endpoint: Endpoint) -> None:
+def test_a_second_training_ends_the_first_as_failed(endpoint: FakeEndpoint) -> None:
     callback = HuggingFaceCallback(job_id="run-7", url=endpoint.url)
     with pytest.raises(ValueError, match="nan"):
         HuggingFace(callback).train(4, fault=ValueError("nan"))
@@ -153,7 +153,7 @@ class Lightning:
         self.callback.teardown(self, object(), stage="fit")
 
 
-def test_a_lightning_training_is_a_run(endpoint: Endpoint) -> None:
+def test_a_lightning_training_is_a_run(endpoint: FakeEndpoint) -> None:
     callback = LightningCallback(job_id="run-7", url=endpoint.url, gpus=8)
     Lightning(callback).fit(4)
     assert endpoint.types() == ["started", "checkpointed", "completed"]
@@ -164,7 +164,7 @@ def test_a_lightning_training_is_a_run(endpoint: Endpoint) -> None:
 
 
 def test_a_lightning_checkpoint_has_the_time_of_what_is_in_it(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instants_ms = iter([1_700_000_000_123])
     monkeypatch.setattr(lightning, "time", SimpleNamespace(time_ns=lambda: next(instants_ms) * 1_000_000))
@@ -177,13 +177,15 @@ def test_a_lightning_checkpoint_has_the_time_of_what_is_in_it(
     [(ValueError("x"), "failed"), (KeyboardInterrupt(), "cancelled")],
     ids=["failed", "cancelled"],
 )
-def test_an_exception_in_lightning_ends_the_run(endpoint: Endpoint, fault: BaseException, end: str) -> None:
+def test_an_exception_in_lightning_ends_the_run(
+    endpoint: FakeEndpoint, fault: BaseException, end: str
+) -> None:
     with pytest.raises(type(fault)):
         Lightning(LightningCallback(job_id="run-7", url=endpoint.url)).fit(4, fault=fault)
     assert endpoint.types() == ["started", "checkpointed", end]
 
 
-def test_other_ranks_of_a_lightning_training_send_nothing(endpoint: Endpoint) -> None:
+def test_other_ranks_of_a_lightning_training_send_nothing(endpoint: FakeEndpoint) -> None:
     Lightning(LightningCallback(job_id="run-7", url=endpoint.url), is_zero=False).fit(4)
     assert endpoint.events == {}
 
@@ -209,7 +211,7 @@ class Keras:
         self.callback.on_train_end({"loss": 0.5})
 
 
-def test_a_keras_training_is_a_run(endpoint: Endpoint) -> None:
+def test_a_keras_training_is_a_run(endpoint: FakeEndpoint) -> None:
     Keras(KerasCallback(job_id="run-7", url=endpoint.url, gpus=1, saves_each_epoch=True)).fit(2, 3)
     assert endpoint.types() == ["started", "checkpointed", "checkpointed", "completed"]
     completed = last(endpoint)
@@ -217,7 +219,7 @@ def test_a_keras_training_is_a_run(endpoint: Endpoint) -> None:
     assert completed["quality"] == {"loss": 0.5, "val_loss": 0.5}
 
 
-def test_keras_saves_when_it_is_told_so(endpoint: Endpoint) -> None:
+def test_keras_saves_when_it_is_told_so(endpoint: FakeEndpoint) -> None:
     Keras(KerasCallback(job_id="run-7", url=endpoint.url)).fit(2, 1)
     assert endpoint.types() == ["started", "completed"]
 
@@ -254,18 +256,18 @@ def test_it_is_one_of_the_trainer_s_callbacks_where_the_trainer_is_loaded(
     assert not isinstance(kind(), Callback)
 
 
-def test_another_rank_has_a_run_that_does_not_speak(endpoint: Endpoint) -> None:
+def test_another_rank_has_a_run_that_does_not_report(endpoint: FakeEndpoint) -> None:
     callback = HuggingFaceCallback(job_id="run-7", url=endpoint.url)
     trainer = HuggingFace(callback, is_zero=False)
     trainer.call("on_train_begin")
     assert callback.run is not None
-    assert (callback.run._is_first, callback.run._heartbeats._beat) == (False, None)
+    assert (callback.run._is_main_process, callback.run._heartbeats._beat) == (False, None)
     trainer.call("on_train_end")
     assert endpoint.events == {}
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_copy_has_the_options_and_no_run(endpoint: Endpoint, kind: type[MeteredCallback]) -> None:
+def test_a_copy_has_the_options_and_no_run(endpoint: FakeEndpoint, kind: type[MeteredCallback]) -> None:
     options: dict[str, Any] = {"job_id": "run-7", "url": endpoint.url}
     callback = kind(**options, **({"saves_each_epoch": True} if kind is KerasCallback else {}))
     if isinstance(callback, HuggingFaceCallback):
@@ -280,7 +282,9 @@ def test_a_copy_has_the_options_and_no_run(endpoint: Endpoint, kind: type[Metere
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_no_hook_raises_whatever_it_is_called_with(endpoint: Endpoint, kind: type[MeteredCallback]) -> None:
+def test_no_hook_raises_whatever_it_is_called_with(
+    endpoint: FakeEndpoint, kind: type[MeteredCallback]
+) -> None:
     callback: Any = kind(job_id="run-7", url=endpoint.url)
     hooks = [name for name in dir(kind) if name.startswith("on_") or name in ("setup", "teardown")]
     assert len(hooks) > 3

@@ -14,7 +14,7 @@ import pytest
 import trainfare
 from trainfare import attempts, environment
 
-from tests.sdk.endpoint import Endpoint
+from tests.sdk.endpoint import FakeEndpoint
 from tests.sdk.scripts import SDK
 
 
@@ -37,7 +37,7 @@ def test_without_a_launcher_each_process_is_a_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "is_first"),
+    ("environ", "is_main_process"),
     [
         ({}, True),
         ({"RANK": "0", "LOCAL_RANK": "0"}, True),
@@ -50,19 +50,19 @@ def test_without_a_launcher_each_process_is_a_job() -> None:
         ({"RANK": ""}, True),
     ],
 )
-def test_of_many_processes_the_first_speaks(environ: Mapping[str, str], is_first: bool) -> None:
-    assert environment.is_first(environ, {}) is is_first
+def test_of_many_processes_the_main_one_reports(environ: Mapping[str, str], is_main_process: bool) -> None:
+    assert environment.is_main_process(environ, {}) is is_main_process
 
 
 @pytest.mark.parametrize(
-    ("is_initialized", "rank", "is_first"), [(True, 0, True), (True, 3, False), (False, 3, True)]
+    ("is_initialized", "rank", "is_main_process"), [(True, 0, True), (True, 3, False), (False, 3, True)]
 )
-def test_a_group_of_pytorch_knows_the_rank(is_initialized: bool, rank: int, is_first: bool) -> None:
+def test_a_group_of_pytorch_knows_the_rank(is_initialized: bool, rank: int, is_main_process: bool) -> None:
     group = SimpleNamespace(
         is_available=lambda: True, is_initialized=lambda: is_initialized, get_rank=lambda: rank
     )
-    assert environment.is_first({}, {"torch.distributed": group}) is is_first
-    assert environment.is_first({"RANK": "0"}, {"torch.distributed": object()})
+    assert environment.is_main_process({}, {"torch.distributed": group}) is is_main_process
+    assert environment.is_main_process({"RANK": "0"}, {"torch.distributed": object()})
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_gpus_that_two_processes_see_are_sampled_by_one(environ: Mapping[str, st
 
 
 def test_fields_come_from_the_environment_unless_they_are_said(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environ = {
         "SLURM_JOB_ID": "12",
@@ -127,8 +127,8 @@ def test_fields_come_from_the_environment_unless_they_are_said(
     assert endpoint.tokens == {"Bearer t"}
 
 
-def test_a_rank_that_is_not_the_first_sends_no_lifecycle(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+def test_a_rank_other_than_the_main_process_sends_no_lifecycle(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "3")
     with trainfare.run("run-7", url=endpoint.url) as found:
@@ -136,17 +136,18 @@ def test_a_rank_that_is_not_the_first_sends_no_lifecycle(
     assert not endpoint.events
 
 
-def test_it_can_be_switched_off(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_can_be_switched_off(endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINFARE_ENABLED", "0")
     with trainfare.run("run-7", url=endpoint.url) as found:
         found.checkpoint()
     assert not endpoint.events
+    assert found.fault == "disabled by TRAINFARE_ENABLED"
 
 
 # -- attempts ------------------------------------------------------------------------------------------------
 
 
-def test_the_next_attempt_has_the_next_number(endpoint: Endpoint) -> None:
+def test_the_next_attempt_has_the_next_number(endpoint: FakeEndpoint) -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="x"), trainfare.run("run-7", url=endpoint.url):
             raise ValueError("x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -11,24 +12,25 @@ from typing import Any
 
 import pytest
 import trainfare
-from trainfare import runs, wire
-from trainfare.sender import EVENTS_WAITING, Sender
-from trainfare.wire import Wire
+from trainfare import endpoint as endpoints
+from trainfare import runs
+from trainfare.endpoint import Endpoint
+from trainfare.sender import CHECKPOINT, EVENTS_WAITING, LIFECYCLE, REPEATED, Sender
 
-from tests.sdk.endpoint import Endpoint
+from tests.sdk.endpoint import FakeEndpoint
 from tests.sdk.scripts import ran, started
 
 NOWHERE = "http://127.0.0.1:9"
 
 
-def run(endpoint: Endpoint, **fields: Any) -> trainfare.Run:
+def run(endpoint: FakeEndpoint, **fields: Any) -> trainfare.Run:
     return trainfare.run("run-7", url=endpoint.url, token="t", **fields)
 
 
 # -- the endpoint --------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_is_away_for_a_while_gets_everything_in_order(endpoint: Endpoint) -> None:
+def test_a_broker_that_is_away_for_a_while_gets_everything_in_order(endpoint: FakeEndpoint) -> None:
     endpoint.status = 503
     with run(endpoint) as found:
         for step in range(5):
@@ -53,7 +55,7 @@ def test_a_meter_that_never_answers_costs_the_end_and_not_the_training(
 
 @pytest.mark.parametrize("kind", ["delay_s", "drips_s"])
 def test_a_slow_endpoint_holds_up_neither_the_steps_nor_the_end(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, kind: str
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(runs, "CLOSE_WITHIN_S", 0.3)
     setattr(endpoint, kind, 60.0)
@@ -66,15 +68,15 @@ def test_a_slow_endpoint_holds_up_neither_the_steps_nor_the_end(
     assert found.dropped > 0
 
 
-def test_a_request_ends_however_slowly_bytes_come(endpoint: Endpoint) -> None:
+def test_a_request_ends_however_slowly_bytes_come(endpoint: FakeEndpoint) -> None:
     endpoint.drips_s = 0.05
-    outcome = Wire(endpoint.url, "", request_s=0.3).post(
+    outcome = Endpoint(endpoint.url, "", request_s=0.3).post(
         [b'{"topic":"jobs","value":{"source":"a","id":"b"}}']
     )
-    assert (outcome.kind, bool(outcome.fault)) == (wire.LATER, True)
+    assert (outcome.kind, bool(outcome.fault)) == (endpoints.LATER, True)
 
 
-def test_what_the_meter_refuses_is_counted_and_not_sent_again(endpoint: Endpoint) -> None:
+def test_what_the_meter_refuses_is_counted_and_not_sent_again(endpoint: FakeEndpoint) -> None:
     with run(endpoint, team="x" * 10_000) as found:
         pass
     assert endpoint.types() == ["completed"]
@@ -82,7 +84,7 @@ def test_what_the_meter_refuses_is_counted_and_not_sent_again(endpoint: Endpoint
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 413])
-def test_an_answer_that_stays_the_same_ends_the_attempts(endpoint: Endpoint, status: int) -> None:
+def test_an_answer_that_stays_the_same_ends_the_attempts(endpoint: FakeEndpoint, status: int) -> None:
     endpoint.status = status
     with run(endpoint) as found:
         pass
@@ -94,28 +96,63 @@ def test_an_answer_that_stays_the_same_ends_the_attempts(endpoint: Endpoint, sta
 @pytest.mark.parametrize(
     "url", ["", "file:///etc/passwd", "ftp://a", "http://", "http://[", "http://a:99999", "//a"]
 )
-def test_an_address_that_is_none_is_a_fault_and_no_error(url: str) -> None:
+def test_an_invalid_url_is_a_fault_and_no_error(url: str) -> None:
     with trainfare.run("run-7", url=url or "nothing") as found:
         found.checkpoint()
-    assert "address" in found.fault
+    assert "invalid URL" in found.fault
 
 
-def test_heartbeats_make_room_for_what_cannot_be_repeated() -> None:
-    sender = Sender(Wire(NOWHERE, ""))  # not started: nothing leaves
+def filled(*priorities: int) -> Sender:
+    """A sender that sends nothing, its queue full of events of these priorities, of the last one all that remain."""
+    sender = Sender(Endpoint(NOWHERE, ""))
     for number in range(EVENTS_WAITING):
-        sender.put("jobs", {"id": number})
-    sender.put("jobs", {"id": "beat"}, is_dispensable=True)
-    sender.put("jobs", {"id": "end"})
-    waiting = [event for event, _ in sender._waiting]
-    assert (len(waiting), waiting[0], waiting[-1]) == (
-        EVENTS_WAITING,
-        b'{"topic":"jobs","value":{"id":1}}',
-        b'{"topic":"jobs","value":{"id":"end"}}',
-    )
+        sender.put("jobs", {"id": number}, priority=priorities[min(number, len(priorities) - 1)])
+    return sender
+
+
+def waiting(sender: Sender) -> list[Any]:
+    return [json.loads(event)["value"]["id"] for event, _ in sender._waiting]
+
+
+@pytest.mark.parametrize("priority", [REPEATED, CHECKPOINT, LIFECYCLE])
+def test_a_full_queue_drops_its_oldest_heartbeat_whatever_comes(priority: int) -> None:
+    sender = filled(LIFECYCLE, CHECKPOINT, REPEATED)
+    for number in range(2):
+        sender.put("jobs", {"id": f"new-{number}"}, priority=priority)
+    assert waiting(sender) == [0, 1, *range(4, EVENTS_WAITING), "new-0", "new-1"]
     assert sender.dropped == 2
 
 
-def test_the_threads_import_nothing(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_without_heartbeats_the_oldest_checkpoint_is_dropped_and_the_start_kept() -> None:
+    sender = filled(LIFECYCLE, CHECKPOINT)
+    sender.put("jobs", {"id": "beat"}, priority=REPEATED)  # nothing of a lower priority waits
+    sender.put("jobs", {"id": "checkpoint"}, priority=CHECKPOINT)
+    sender.put("jobs", {"id": "end"})
+    assert waiting(sender) == [0, *range(3, EVENTS_WAITING), "checkpoint", "end"]
+    assert sender.dropped == 3
+
+
+def test_during_an_outage_heartbeats_are_dropped_and_everything_else_arrives(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "CLOSE_WITHIN_S", 60.0)
+    endpoint.status = 503
+    with run(endpoint) as found:
+        found.checkpoint()
+        for _ in range(2 * EVENTS_WAITING):
+            found._beat()
+        found.checkpoint()
+        endpoint.status = 202
+    assert [kind for kind in endpoint.types() if kind != "heartbeat"] == [
+        "started",
+        "checkpointed",
+        "checkpointed",
+        "completed",
+    ]
+    assert found.dropped == EVENTS_WAITING + 4
+
+
+def test_the_threads_import_nothing(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     """A process forked during an import of another thread waits for that module for ever."""
     text = """
 import sys, trainfare
@@ -131,7 +168,7 @@ print(sorted(set(sys.modules) - before))
 # -- what training passes ------------------------------------------------------------------------------------
 
 
-def test_what_training_passes_never_raises(endpoint: Endpoint) -> None:
+def test_what_training_passes_never_raises(endpoint: FakeEndpoint) -> None:
     class Odd:
         def __float__(self) -> float:
             raise RuntimeError("odd")
@@ -152,7 +189,7 @@ def test_what_training_passes_never_raises(endpoint: Endpoint) -> None:
 
 
 def test_without_a_thread_to_be_had_the_training_goes_on(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -160,24 +197,30 @@ def test_without_a_thread_to_be_had_the_training_goes_on(
     monkeypatch.setattr(threading.Thread, "start", refused)
     with trainfare.run("run-7", url=NOWHERE) as found:
         found.checkpoint()
-    assert found.fault == ""
+    assert found.fault == "not started: RuntimeError"
 
 
-def test_no_text_shows_the_token(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_cannot_be_set_up_says_so() -> None:
+    with trainfare.run("run-7", url=NOWHERE, heartbeat_s="x") as found:  # type: ignore[arg-type]  # training may pass anything
+        found.checkpoint()
+    assert found.fault == "not set up: ValueError"
+
+
+def test_no_text_shows_the_token(endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "CLOSE_WITHIN_S", 0.3)
     secret = "s3cret\nline"
     with trainfare.run("run-7", url=endpoint.url, token=secret) as found:
         assert found._sender is not None
         found.checkpoint()
     assert found.fault == "ValueError"  # a line break is no part of a header
-    shown = [repr(found), str(found), repr(found._sender), repr(found._sender._wire), found.fault]
+    shown = [repr(found), str(found), repr(found._sender), repr(found._sender._endpoint), found.fault]
     assert not [text for text in shown if "s3cret" in text]
 
 
 # -- processes -----------------------------------------------------------------------------------------------
 
 
-def test_a_forked_process_sends_nothing_and_ends(endpoint: Endpoint) -> None:
+def test_a_forked_process_sends_nothing_and_ends(endpoint: FakeEndpoint) -> None:
     with run(endpoint) as found:
         child = os.fork()
         if not child:
@@ -214,13 +257,13 @@ with trainfare.run('run-7', url=sys.argv[1], heartbeat_s=0.05) as found:
 """
 
 
-def test_workers_of_a_data_loader_are_no_runs(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_workers_of_a_data_loader_are_no_runs(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     found = ran(tmp_path, WORKERS, endpoint.url)
     assert (found.returncode, found.stdout.strip(), found.stderr) == (0, f"[0, 0, {-signal.SIGTERM}, 0]", "")
     assert [kind for kind in endpoint.types() if kind != "heartbeat"] == ["started", "completed"]
 
 
-def test_a_child_may_have_a_run_of_its_own(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_child_may_have_a_run_of_its_own(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     text = """
 import os, sys, trainfare
 with trainfare.run('parent', url=sys.argv[1]):
@@ -258,7 +301,7 @@ with trainfare.run('run-7', url=sys.argv[1]) as run:
     [((), -signal.SIGTERM, "preempted", "unknown"), (("handled",), 7, "failed", "user_error")],
 )
 def test_sigterm_ends_the_run_and_the_process_as_it_would(
-    endpoint: Endpoint, tmp_path: Path, args: tuple[str, ...], status: int, end: str, reason: str
+    endpoint: FakeEndpoint, tmp_path: Path, args: tuple[str, ...], status: int, end: str, reason: str
 ) -> None:
     process = started(tmp_path, TERMINATED, endpoint.url, *args)
     assert process.stdout is not None
@@ -286,7 +329,7 @@ with trainfare.run('run-7', url=sys.argv[1]) as run:
 
 
 def test_where_another_handler_calls_ours_the_training_ends_by_itself(
-    endpoint: Endpoint, tmp_path: Path
+    endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
     process = started(tmp_path, CHAINED, endpoint.url)
     assert process.stdout is not None
@@ -297,7 +340,7 @@ def test_where_another_handler_calls_ours_the_training_ends_by_itself(
     assert endpoint.types() == ["started", "heartbeat", "checkpointed", "completed"]
 
 
-def test_the_handler_is_gone_with_the_last_run(endpoint: Endpoint) -> None:
+def test_the_handler_is_gone_with_the_last_run(endpoint: FakeEndpoint) -> None:
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     with run(endpoint):
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
@@ -307,7 +350,7 @@ def test_the_handler_is_gone_with_the_last_run(endpoint: Endpoint) -> None:
 
 
 def test_a_process_that_is_killed_leaves_no_end_and_the_next_one_is_the_next_attempt(
-    endpoint: Endpoint, tmp_path: Path
+    endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
     text = """
 import os, signal, sys, time, trainfare

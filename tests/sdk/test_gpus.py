@@ -16,7 +16,7 @@ from trainfare import heartbeats, nvml
 from trainfare.gpus import Gpus, parent_of
 from trainfare.nvml import Nvml
 
-from tests.sdk.endpoint import Endpoint
+from tests.sdk.endpoint import FakeEndpoint
 
 PID = 4_242
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
@@ -145,7 +145,7 @@ def test_where_the_driver_keeps_no_readings_the_last_one_counts(
         ("GPU-aaaa2222-0000-0000-0000-000000000000", ["2"]),
         ("GPU-aaaa2", ["2"]),
         ("GPU-aaaa", []),  # of two GPUs
-        ("1", ["1.1"]),  # the first slice
+        ("1", ["1.1"]),  # the first MIG device
         ("MIG-22222222-0000-0000-0000-000000000000", ["1.2"]),
         ("MIG-33333333-0000-0000-0000-000000000000", []),
     ],
@@ -156,7 +156,7 @@ def test_only_visible_gpus_are_sampled(
     assert looked(gpus(library, CUDA_VISIBLE_DEVICES=visible)).get("gpus", []) == names
 
 
-def test_slices_have_their_own_use(library: str, drive: Callable[..., None]) -> None:
+def test_mig_instances_have_their_own_utilization(library: str, drive: Callable[..., None]) -> None:
     visible = "MIG-11111111-0000-0000-0000-000000000000,MIG-22222222-0000-0000-0000-000000000000"
     found = gpus(library, CUDA_VISIBLE_DEVICES=visible)
     for _ in range(3):
@@ -169,7 +169,7 @@ def test_slices_have_their_own_use(library: str, drive: Callable[..., None]) -> 
         }
 
 
-def test_slices_of_a_gpu_without_such_counters_are_not_sampled(
+def test_mig_instances_of_a_gpu_without_such_counters_are_not_sampled(
     library: str, drive: Callable[..., None]
 ) -> None:
     os.environ["FAKE_NVML_OLD"] = "1"
@@ -226,13 +226,13 @@ def one_gpu(library: str, drive: Callable[..., None], monkeypatch: pytest.Monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
 
 
-def samples(endpoint: Endpoint) -> list[dict[str, Any]]:
+def samples(endpoint: FakeEndpoint) -> list[dict[str, Any]]:
     return [each for each in list(endpoint.events.values()) if "type" not in each]
 
 
 @pytest.mark.usefixtures("one_gpu")
 def test_a_run_sends_samples_that_follow_each_other(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRAINFARE_NODE", "gpu-01")
     with trainfare.run("run-7", url=endpoint.url, heartbeat_s=0.05):
@@ -275,7 +275,7 @@ def test_readings_are_gathered_within_an_interval(interval_s: float, gather_s: f
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("heartbeat_s", [float("inf"), float("nan"), 0.0, -1.0, 1e12])
-def test_any_interval_of_heartbeats_leaves_the_run_alone(endpoint: Endpoint, heartbeat_s: float) -> None:
+def test_any_interval_of_heartbeats_leaves_the_run_alone(endpoint: FakeEndpoint, heartbeat_s: float) -> None:
     with trainfare.run("run-7", url=endpoint.url, heartbeat_s=heartbeat_s):
         pass
     types = endpoint.types()
@@ -283,7 +283,7 @@ def test_any_interval_of_heartbeats_leaves_the_run_alone(endpoint: Endpoint, hea
 
 
 @pytest.mark.usefixtures("one_gpu")
-def test_a_short_run_has_its_last_sample(endpoint: Endpoint) -> None:
+def test_a_short_run_has_its_last_sample(endpoint: FakeEndpoint) -> None:
     with trainfare.run("run-7", url=endpoint.url) as found:
         while not found._heartbeats._looked_ms:
             pass
@@ -295,7 +295,7 @@ def test_a_short_run_has_its_last_sample(endpoint: Endpoint) -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_another_rank_sends_the_samples_of_its_gpus_and_nothing_else(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with trainfare.run("run-7", url=endpoint.url, samples=False):
         pass
@@ -310,7 +310,7 @@ def test_another_rank_sends_the_samples_of_its_gpus_and_nothing_else(
 
 
 @pytest.mark.usefixtures("one_gpu")
-def test_samples_may_be_off(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_may_be_off(endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRAINFARE_SAMPLES", "0")
     with trainfare.run("run-7", url=endpoint.url, heartbeat_s=0.01):
         endpoint.wait_for("heartbeat")

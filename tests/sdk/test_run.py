@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import trainfare
 
-from tests.sdk.endpoint import Endpoint
+from tests.sdk.endpoint import FakeEndpoint
 from tests.sdk.scripts import ran
 
 
-def run(endpoint: Endpoint, job_id: str | None = "run-7", **fields: Any) -> trainfare.Run:
+def run(endpoint: FakeEndpoint, job_id: str | None = "run-7", **fields: Any) -> trainfare.Run:
     return trainfare.run(job_id, url=endpoint.url, token="t", **fields)
 
 
-def test_a_run_is_started_makes_progress_and_completes(endpoint: Endpoint) -> None:
+def test_a_run_is_started_makes_progress_and_completes(endpoint: FakeEndpoint) -> None:
     with run(endpoint, owner="ada", team="vision", gpus=8, gpu_type="H100", heartbeat_s=0.02) as found:
         found.progress(step=1, tokens=100, quality={"loss": 2.5})
         beaten = threading.Event()
@@ -65,7 +65,7 @@ class SIGTERMException(SystemExit):
     ids=repr,
 )
 def test_an_exception_ends_the_attempt_and_goes_on(
-    endpoint: Endpoint, fault: BaseException, end: str, reason: str | None, name: str | None
+    endpoint: FakeEndpoint, fault: BaseException, end: str, reason: str | None, name: str | None
 ) -> None:
     with pytest.raises(type(fault)), run(endpoint):
         raise fault
@@ -73,13 +73,13 @@ def test_an_exception_ends_the_attempt_and_goes_on(
     assert (last["type"], last.get("reason"), last.get("exception")) == (end, reason, name)
 
 
-def test_the_text_of_an_exception_is_not_sent(endpoint: Endpoint) -> None:
+def test_the_text_of_an_exception_is_not_sent(endpoint: FakeEndpoint) -> None:
     with pytest.raises(ValueError, match="hunter2"), run(endpoint):
         raise ValueError("password hunter2")
     assert "hunter2" not in str(endpoint.events)
 
 
-def test_a_run_may_be_started_and_ended_without_a_block(endpoint: Endpoint) -> None:
+def test_a_run_may_be_started_and_ended_without_a_block(endpoint: FakeEndpoint) -> None:
     for kind, reason, wanted in [
         ("completed", None, ("completed", None)),
         ("preempted", "spot_reclaim", ("preempted", "spot_reclaim")),
@@ -92,7 +92,7 @@ def test_a_run_may_be_started_and_ended_without_a_block(endpoint: Endpoint) -> N
         assert (last["type"], last.get("reason")) == wanted
 
 
-def test_scaled_and_numbers_of_numpy(endpoint: Endpoint) -> None:
+def test_scaled_and_numbers_of_numpy(endpoint: FakeEndpoint) -> None:
     numpy = pytest.importorskip("numpy")
     with run(endpoint, gpus=numpy.int64(8)) as found:
         found.scaled(numpy.float32(4.5), nodes={"a": 4.5})
@@ -102,7 +102,7 @@ def test_scaled_and_numbers_of_numpy(endpoint: Endpoint) -> None:
     assert (completed["progress"], completed["quality"]) == ({"step": 3.0}, {"loss": 0.5})
 
 
-def test_a_tensor_is_kept_without_what_it_was_computed_from(endpoint: Endpoint) -> None:
+def test_a_tensor_is_kept_without_what_it_was_computed_from(endpoint: FakeEndpoint) -> None:
     class Tensor:
         def __init__(self, has_graph: bool) -> None:
             self.has_graph = has_graph
@@ -119,7 +119,7 @@ def test_a_tensor_is_kept_without_what_it_was_computed_from(endpoint: Endpoint) 
     assert list(endpoint.events.values())[-1]["quality"] == {"loss": 0.25}
 
 
-def test_names_of_progress_do_not_pile_up(endpoint: Endpoint) -> None:
+def test_names_of_progress_do_not_pile_up(endpoint: FakeEndpoint) -> None:
     with run(endpoint) as found:
         for step in range(1000):
             found.progress(quality={f"loss_{step}": 1.0}, **{f"step_{step}": step})
@@ -130,7 +130,34 @@ def test_names_of_progress_do_not_pile_up(endpoint: Endpoint) -> None:
     assert len(list(endpoint.events.values())[-1]["progress"]) == 64
 
 
-def test_where_a_collector_has_the_lifecycle_only_the_rest_is_sent(endpoint: Endpoint) -> None:
+def test_a_run_of_an_unknown_number_of_gpus_says_that_none_is_charged(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run(endpoint) as found:
+        pass
+    assert "gpu_count" not in next(iter(endpoint.events.values()))
+    assert "pass gpus=" in found.fault
+    with run(endpoint) as found:
+        found.scaled(8)
+    assert found.fault == ""
+    known: tuple[dict[str, Any], ...] = (
+        {"gpus": 0},
+        {"nodes": {"a": 8}},
+        {"instance_count": 1},
+        {"lifecycle": False},
+        {"is_main_process": False},
+    )
+    for fields in known:
+        with run(endpoint, **fields) as found:
+            pass
+        assert (found.fault, found.refused) == ("", 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with run(endpoint, samples=False) as found:
+        pass
+    assert found.fault == ""
+
+
+def test_where_a_collector_has_the_lifecycle_only_the_rest_is_sent(endpoint: FakeEndpoint) -> None:
     with run(endpoint, lifecycle=False) as found:
         found.scaled(3)
         found.checkpoint(step=1)
@@ -142,7 +169,7 @@ def test_where_a_collector_has_the_lifecycle_only_the_rest_is_sent(endpoint: End
 # -- the decorator -------------------------------------------------------------------------------------------
 
 
-def test_a_decorated_function_is_a_run_at_each_call(endpoint: Endpoint) -> None:
+def test_a_decorated_function_is_a_run_at_each_call(endpoint: FakeEndpoint) -> None:
     @trainfare.metered(job_id="run-7", url=endpoint.url)
     def train(steps: int, run: trainfare.Run) -> int:
         """Train."""
@@ -156,7 +183,7 @@ def test_a_decorated_function_is_a_run_at_each_call(endpoint: Endpoint) -> None:
 
 
 def test_a_decorator_without_brackets_and_of_a_coroutine(
-    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRAINFARE_URL", endpoint.url)
     monkeypatch.setenv("TRAINFARE_JOB_ID", "run-7")
@@ -183,7 +210,7 @@ def test_a_decorator_without_brackets_and_of_a_coroutine(
     ],
 )
 def test_what_is_not_ended_ends_with_the_script(
-    endpoint: Endpoint, tmp_path: Path, tail: str, end: str, reason: str | None
+    endpoint: FakeEndpoint, tmp_path: Path, tail: str, end: str, reason: str | None
 ) -> None:
     ran(tmp_path, f"import trainfare\ntrainfare.run('run-7', url='{endpoint.url}').start()\n{tail}\n")
     last = list(endpoint.events.values())[-1]

@@ -14,7 +14,7 @@ from trainfare import runs
 from trainfare.sender import EVENTS_WAITING
 from trainfare.spool import Spool
 
-from tests.sdk.endpoint import Endpoint
+from tests.sdk.endpoint import FakeEndpoint
 from tests.sdk.scripts import ran, started
 
 URL = "http://127.0.0.1:9"
@@ -141,7 +141,7 @@ with trainfare.run('run-7', url=sys.argv[1], spool=sys.argv[2], heartbeat_s=3600
 
 
 def test_what_a_killed_process_kept_arrives_at_the_next_start_and_once(
-    endpoint: Endpoint, tmp_path: Path
+    endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
     spool = str(tmp_path / "spool")
     endpoint.status = 503
@@ -163,7 +163,7 @@ def test_what_a_killed_process_kept_arrives_at_the_next_start_and_once(
 
 
 def test_killed_between_an_answer_and_its_note_it_sends_again_under_the_same_ids(
-    endpoint: Endpoint, tmp_path: Path
+    endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
     text = """
 import os, signal, sys, time, trainfare
@@ -202,7 +202,7 @@ with trainfare.run('run-7', url=sys.argv[1], spool=sys.argv[2], heartbeat_s=3600
 
 
 def test_killed_at_ten_places_with_an_endpoint_that_comes_and_goes_all_arrives_once(
-    endpoint: Endpoint, tmp_path: Path
+    endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
     rng = random.Random(7)
     stored: set[tuple[int, float]] = set()
@@ -234,7 +234,7 @@ def test_killed_at_ten_places_with_an_endpoint_that_comes_and_goes_all_arrives_o
 
 
 def test_a_run_that_ends_while_the_endpoint_is_away_leaves_its_end_on_disk(
-    endpoint: Endpoint, tmp_path: Path
+    endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
     with trainfare.run("run-7", url=URL, spool=tmp_path / "spool") as found:
         found.checkpoint()
@@ -245,7 +245,7 @@ def test_a_run_that_ends_while_the_endpoint_is_away_leaves_its_end_on_disk(
 
 
 def test_while_a_slow_endpoint_answers_events_go_to_the_disk(
-    endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    endpoint: FakeEndpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "CLOSE_WITHIN_S", 0.3)
     endpoint.delay_s = 60.0
@@ -262,7 +262,7 @@ def test_while_a_slow_endpoint_answers_events_go_to_the_disk(
     ]
 
 
-def test_a_long_outage_is_kept_beyond_what_waits_in_memory(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_long_outage_is_kept_beyond_what_waits_in_memory(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     endpoint.status = 503
     with trainfare.run("run-7", url=endpoint.url, spool=tmp_path / "spool") as found:
         assert found._sender is not None
@@ -277,7 +277,7 @@ def test_a_long_outage_is_kept_beyond_what_waits_in_memory(endpoint: Endpoint, t
 
 
 def test_a_token_that_is_refused_leaves_events_for_one_that_is_not(
-    endpoint: Endpoint, tmp_path: Path
+    endpoint: FakeEndpoint, tmp_path: Path
 ) -> None:
     endpoint.status = 401
     with trainfare.run("run-7", url=endpoint.url, spool=tmp_path / "spool") as found:
@@ -294,7 +294,7 @@ def test_a_token_that_is_refused_leaves_events_for_one_that_is_not(
     ]
 
 
-def test_one_damaged_event_does_not_take_others_with_it(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_one_damaged_event_does_not_take_others_with_it(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     spool = opened(tmp_path, endpoint.url)
     for event in (b'{"topic":"jobs","value":{"source":"a","id":"1"}}', b"7", b'"x"'):
         spool.append(event, is_dispensable=False)
@@ -319,7 +319,7 @@ print(run.attempt, run.dropped)
 
 @pytest.mark.parametrize("file_bytes", [0, 5_000])
 def test_on_a_full_disk_events_are_sent_from_memory(
-    endpoint: Endpoint, tmp_path: Path, file_bytes: int
+    endpoint: FakeEndpoint, tmp_path: Path, file_bytes: int
 ) -> None:
     found = ran(tmp_path, FULL, endpoint.url, str(tmp_path / "spool"), str(file_bytes))
     assert (found.returncode, found.stdout, found.stderr) == (0, "1 0\n", "")
@@ -339,13 +339,13 @@ def test_a_full_disk_and_no_endpoint_cost_events_and_nothing_else(tmp_path: Path
     assert spool.damaged == 0
 
 
-def test_a_full_disk_does_not_count_an_attempt_twice(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_full_disk_does_not_count_an_attempt_twice(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     spool = str(tmp_path / "spool")
     assert ran(tmp_path, FULL, endpoint.url, spool, "100000").stdout == "1 0\n"
     assert ran(tmp_path, FULL, endpoint.url, spool, "0").stdout == "2 0\n"
 
 
-def test_a_spool_that_cannot_be_made_is_none(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_spool_that_cannot_be_made_is_none(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with trainfare.run("run-7", url=endpoint.url, spool=tmp_path / "file" / "spool") as found:
         found.checkpoint()
@@ -353,7 +353,7 @@ def test_a_spool_that_cannot_be_made_is_none(endpoint: Endpoint, tmp_path: Path)
     assert found.dropped == 0
 
 
-def test_a_child_of_a_fork_does_not_hold_the_lock(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_a_child_of_a_fork_does_not_hold_the_lock(endpoint: FakeEndpoint, tmp_path: Path) -> None:
     text = """
 import os, signal, sys, time, trainfare
 with trainfare.run('run-7', url=sys.argv[1], spool=sys.argv[2]) as run:

@@ -29,7 +29,7 @@ class HuggingFaceCallback(MeteredCallback):
 
     @quiet
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Begin: one process speaks for all, others sample their GPUs."""
+        """Begin: one process reports for the job, others sample their GPUs."""
         self._begin(is_main_process=bool(state.is_world_process_zero))
 
     @quiet

@@ -48,7 +48,7 @@ class LightningCallback(MeteredCallback):
 
     @quiet
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin: one process speaks for all, others sample their GPUs."""
+        """Begin: one process reports for the job, others sample their GPUs."""
         self._begin(is_main_process=bool(trainer.is_global_zero))
 
     @quiet

@@ -36,8 +36,8 @@ class Outcome:
     refused: int = 0  #: events that the endpoint does not take, of those of a DONE
 
 
-class Wire:
-    """An endpoint: `POST URL/api/v1/events`, and what can be read below URL."""
+class Endpoint:
+    """Where events go: `POST URL/api/v1/events`, and what can be read below URL."""
 
     def __init__(self, url: str, token: str, request_s: float = REQUEST_S) -> None:
         """`request_s`: what a whole request may take, the names' resolution not counted."""
@@ -53,11 +53,11 @@ class Wire:
             self._port = parts.port or (443 if self._is_tls else 80)
             self._path = parts.path.rstrip("/")
         except Exception:
-            self.fault = "the address is none: expected e.g. http://127.0.0.1:8787"
+            self.fault = "invalid URL; expected something like http://127.0.0.1:8787"
 
     def __repr__(self) -> str:
         """Without the token."""
-        return f"Wire({self._host}:{self._port})"
+        return f"Endpoint({self._host}:{self._port})"
 
     def post(self, events: Sequence[bytes]) -> Outcome:
         """Send events, each a JSON object with its topic."""
@@ -72,7 +72,7 @@ class Wire:
         """Return status and body of what the endpoint answers to a path.
 
         Raises:
-            Exception: Whatever a network does, and ValueError for an address that is none.
+            Exception: Whatever a network does, and ValueError for an invalid URL.
         """
         if self.fault:
             raise ValueError(self.fault)

@@ -1,4 +1,4 @@
-"""Reads what nvidia-smi answers to its queries: lines of values with commas, without units.
+"""Reads what nvidia-smi answers: lines of values with commas, without units, and a report with a line for each value.
 
 It must not trust them: a line of another form is left out and said.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Final
 
 from schemas.escaping import visible
@@ -15,21 +16,35 @@ from streams.collect.gpu_samples import GpuReading
 
 _FORM: Final = "--format=csv,noheader,nounits"
 GPU_QUERY: Final = ("--query-gpu=index,uuid,name,utilization.gpu,memory.used,power.draw", _FORM)
+#: No query of single values has the mean of a GPU's last readings.
+REPORT_QUERY: Final = ("-q", "-d", "UTILIZATION")
 PROCESS_QUERY: Final = ("--query-compute-apps=gpu_uuid,pid", _FORM)
 _GPU_COLUMNS: Final = 6
 _PROCESS_COLUMNS: Final = 2
 #: More lines than any node has GPUs or processes.
 _LINES_AT_MOST: Final = 10_000
+_OF_A_GPU: Final = "GPU "
+_MEANS: Final = "GPU Utilization Samples"
+_MEAN: Final = "Avg"
+_HEADING_DEPTH: Final = 4
 
 
-def read_gpus(answer: bytes, faults: list[str]) -> list[GpuReading]:
+def read_gpus(answer: bytes, means: Sequence[float | None], faults: list[str]) -> list[GpuReading]:
     """Return the GPUs that report their utilization; what does not is added to `faults`.
 
+    `means`: of `read_means`. Where a GPU has none, or they are of another number of GPUs, its last reading is taken.
     A value that a GPU does not have is `[N/A]`, `[Not Supported]`, `[Unknown Error]`...
     """
     found = []
-    for index, uuid, name, util_percent, memory_used_mib, power_w in _rows(answer, _GPU_COLUMNS, faults):
-        util = _number(util_percent)
+    rows = list(_rows(answer, _GPU_COLUMNS, faults))
+    if means and len(means) != len(rows):
+        faults.append(
+            f"{len(rows)} GPUs and {len(means)} in the report of their utilization: the last readings are taken"
+        )
+        means = ()
+    for row, mean in zip(rows, means or repeat(None), strict=False):
+        index, uuid, name, util_percent, memory_used_mib, power_w = row
+        util = _number(util_percent) if mean is None else mean
         if util is None:
             said = f"GPU {visible(index[:50])} ({visible(name[:100])}): its utilization is {visible(util_percent[:50])}"
             faults.append(f"{said}; MIG instances are sampled by dcgm and the SDK")
@@ -50,6 +65,25 @@ def read_gpus(answer: bytes, faults: list[str]) -> list[GpuReading]:
                 power_w=_number(power_w),
             )
         )
+    return found
+
+
+def read_means(report: bytes) -> list[float | None]:
+    """Return the mean utilization (percent) of each GPU over its last readings, of 14 s on an H100; None: it has none.
+
+    GPUs come in the order of their indexes.
+    """
+    found: list[float | None] = []
+    heading = ""
+    for line in report.decode("utf-8", "replace").splitlines()[:_LINES_AT_MOST]:
+        name, _, value = line.partition(":")
+        depth = len(line) - len(line.lstrip())
+        if line.startswith(_OF_A_GPU):
+            found.append(None)
+        elif depth == _HEADING_DEPTH:
+            heading = name.strip()
+        elif found and depth > _HEADING_DEPTH and heading == _MEANS and name.strip() == _MEAN:
+            found[-1] = _number(value.rstrip(" %"))
     return found
 
 

@@ -12,7 +12,14 @@ from typing import Final
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
 from streams.collect.command import answer_of
 from streams.collect.gpu_samples import samples_of
-from streams.collect.nvidia_smi.answers import GPU_QUERY, PROCESS_QUERY, read_gpus, read_processes
+from streams.collect.nvidia_smi.answers import (
+    GPU_QUERY,
+    PROCESS_QUERY,
+    REPORT_QUERY,
+    read_gpus,
+    read_means,
+    read_processes,
+)
 from streams.collect.nvidia_smi.options import Options
 from streams.collect.nvidia_smi.processes import group_of, job_of
 
@@ -52,7 +59,8 @@ class NvidiaSmiCollector:
             return
         allocations = self._options.present_allocations()
         faults: list[str] = []
-        readings = read_gpus(self._ask(GPU_QUERY), faults)
+        answer = self._ask(GPU_QUERY)
+        readings = read_gpus(answer, self._means(faults), faults)
         if not readings and not faults:
             raise SourceUnavailableError(f"{self._options.command[0]} names no GPU")
         if self._options.slurm_processes:
@@ -60,6 +68,14 @@ class NvidiaSmiCollector:
             readings = [each._replace(job=job_of(pids.get(each.uuid, ()), self._group)) for each in readings]
         events = samples_of(readings, self._node, at_ms, self._options, self._options.source, allocations)
         yield EventBatch(events, {"at_ms": at_ms}, faults)
+
+    def _means(self, faults: list[str]) -> list[float | None]:
+        """Return the mean utilization of each GPU; none if nvidia-smi refuses, which is added to `faults`."""
+        try:
+            return read_means(self._ask(REPORT_QUERY))
+        except SourceUnavailableError as fault:
+            faults.append(f"the last reading of each GPU's utilization is taken: {fault}")
+            return []
 
 
 def open_collector(options: Options) -> NvidiaSmiCollector:

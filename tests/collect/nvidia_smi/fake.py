@@ -16,7 +16,7 @@ def main(path: str, arguments: list[str]) -> int:
             " NVIDIA driver is installed and running.\n\n"
         )
         return 9
-    if "--format=csv,noheader,nounits" not in arguments:
+    if "--format=csv,noheader,nounits" not in arguments and arguments != ["-q", "-d", "UTILIZATION"]:
         return 2
     sys.stdout.write(look[arguments[0]])
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,11 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.collect.collector import EventBatch, SourceUnavailableError
-from streams.collect.nvidia_smi.answers import GPU_QUERY, PROCESS_QUERY, read_gpus, read_processes
+from streams.collect.nvidia_smi.answers import (
+    GPU_QUERY,
+    PROCESS_QUERY,
+    REPORT_QUERY,
+    read_gpus,
+    read_means,
+    read_processes,
+)
 from streams.collect.nvidia_smi.collector import NvidiaSmiCollector
 from streams.collect.nvidia_smi.options import Options
 from streams.collect.nvidia_smi.processes import group_of, job_of
-from tests.collect.nvidia_smi.world import T0_MS, NvidiaSmiWorld, gpus
+from tests.collect.nvidia_smi.world import T0_MS, NvidiaSmiWorld, gpus, report
 from tests.collect.world import Log
 
 #: As kernels write them, of version 2 and 1 of control groups.
@@ -33,7 +41,10 @@ GROUPS = {
 def polled(answers: Mapping[str, str], **options: Any) -> EventBatch:
     """What is made of answers to the queries."""
     collector = NvidiaSmiCollector(
-        Options(**options), lambda arguments: answers[arguments[0]].encode(), "n1", lambda pid: GROUPS[pid]
+        Options(**options),
+        lambda arguments: answers.get(arguments[0], "").encode(),
+        "n1",
+        lambda pid: GROUPS[pid],
     )
     (batch,) = collector.poll(None, T0_MS + 7_000)
     return batch
@@ -55,7 +66,7 @@ def test_a_node_becomes_a_sample_of_each_job(tmp_path: Path) -> None:
     }
     assert [event.value for event in batch.events] == [
         {
-            **common, "job_id": "train-a", "attempt": 1, "gpus": ["0"], "util_ratio": [0.4],
+            **common, "job_id": "train-a", "attempt": 1, "gpus": ["0"], "util_ratio": [0.2],
             "memory_used_mib": [69956.0], "power_w": [433.78],
         },
         {
@@ -67,6 +78,24 @@ def test_a_node_becomes_a_sample_of_each_job(tmp_path: Path) -> None:
     assert batch.skipped == [
         "GPU 3 (NVIDIA H100 80GB HBM3): its utilization is [N/A]; MIG instances are sampled by dcgm and the SDK"
     ]
+
+
+def test_a_report_of_other_gpus_counts_for_none() -> None:
+    answers = {GPU_QUERY[0]: gpus(4), REPORT_QUERY[0]: report(4, gpus=3)}
+    batch = polled(answers)
+    assert batch.events[0].value["util_ratio"] == [0.4, 1.0, 0.0]
+    assert "4 GPUs and 3 in the report of their utilization: the last readings are taken" in batch.skipped
+
+
+def test_a_refused_report_leaves_the_last_readings() -> None:
+    def ask(arguments: Sequence[str]) -> bytes:
+        if arguments == REPORT_QUERY:
+            raise SourceUnavailableError("nvidia-smi: exit status 2")
+        return gpus(4).encode()
+
+    (batch,) = NvidiaSmiCollector(Options(), ask, "n1").poll(None, T0_MS)
+    assert batch.events[0].value["util_ratio"] == [0.4, 1.0, 0.0]
+    assert "the last reading of each GPU's utilization is taken: nvidia-smi: exit status 2" in batch.skipped
 
 
 def test_a_gpu_that_no_allocation_names_is_of_the_slurm_job_that_computes_on_it() -> None:
@@ -157,6 +186,7 @@ def test_without_a_driver_it_says_so(tmp_path: Path) -> None:
 @given(st.binary(max_size=200))
 def test_any_answer_is_read_without_an_error(answer: bytes) -> None:
     faults: list[str] = []
-    for reading in read_gpus(answer, faults):
+    for reading in read_gpus(answer, (), faults):
         assert reading.util_ratio is not None
     read_processes(answer, faults)
+    assert all(mean is None or 0 <= mean < math.inf for mean in read_means(answer))

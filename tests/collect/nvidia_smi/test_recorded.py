@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streams.collect.nvidia_smi.answers import GPU_QUERY, PROCESS_QUERY
+from streams.collect.nvidia_smi.answers import GPU_QUERY, PROCESS_QUERY, REPORT_QUERY, read_means
 from streams.collect.nvidia_smi.collector import NvidiaSmiCollector
 from streams.collect.nvidia_smi.options import Options
 from tests.collect.nvidia_smi.world import T0_MS
@@ -26,7 +26,7 @@ def polled(card: str, state: str, *, groups: dict[int, str]) -> tuple[Mapping[st
     answers = json.loads((RECORDED / f"{card}-{DRIVER}.json").read_text())[state]
     collector = NvidiaSmiCollector(
         Options(slurm_processes=True),
-        lambda arguments: answers[arguments[0]].encode(),
+        lambda arguments: answers.get(arguments[0], "").encode(),
         "gpu-01",
         lambda pid: groups.get(pid, "0::/user.slice").encode(),
     )
@@ -89,3 +89,20 @@ def test_what_is_recorded_is_what_the_collector_asks(card: str) -> None:
     assert all(
         MODELS[card] in others[f"{state}.L"] and DRIVER in others[f"{state}.qx"] for state in ("idle", "busy")
     )
+
+
+# When it was idle, another process had just ended; when busy, for a quarter of the 14 s only.
+@pytest.mark.parametrize(("state", "percent"), [("idle", 1.0), ("busy", 24.0), ("many", 28.0)])
+def test_the_mean_of_the_last_14_s_of_a_real_gpu(state: str, percent: float) -> None:
+    others = json.loads(lzma.decompress((RECORDED / f"h100-{DRIVER}.others.json.xz").read_bytes()))
+    assert read_means(others[f"{state}.q_util"].encode()) == [percent]
+    assert REPORT_QUERY == ("-q", "-d", "UTILIZATION")  # recorded with POWER beside it
+
+
+@pytest.mark.parametrize("card", MODELS)
+@pytest.mark.parametrize(
+    "refusal", ["idle.wrong_field", "idle.wrong_id", "idle.L", "idle.plain", "busy.q", "idle.qx"]
+)
+def test_other_answers_have_no_mean(card: str, refusal: str) -> None:
+    others = json.loads(lzma.decompress((RECORDED / f"{card}-{DRIVER}.others.json.xz").read_bytes()))
+    assert all(mean is None for mean in read_means(others[refusal].encode()))

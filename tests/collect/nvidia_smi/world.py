@@ -15,7 +15,7 @@ import msgspec
 
 from streams.collect.allocations import Allocation
 from streams.collect.collector import Collector
-from streams.collect.nvidia_smi.answers import GPU_QUERY, PROCESS_QUERY
+from streams.collect.nvidia_smi.answers import GPU_QUERY, PROCESS_QUERY, REPORT_QUERY
 from streams.collect.nvidia_smi.collector import open_collector
 from streams.collect.nvidia_smi.options import Options
 
@@ -31,6 +31,20 @@ def gpus(state: int) -> str:
         f"1, GPU-7a000000-0000-0000-0000-000000000001, {name}, 100, {1000 + state}, 700.00\n"
         f"2, GPU-7a000000-0000-0000-0000-000000000002, {name}, 0, 59, [N/A]\n"
         f"3, GPU-7a000000-0000-0000-0000-000000000003, {name}, [N/A], 11125, 447.35\n"
+    )
+
+
+def report(state: int, gpus: int = 4) -> str:
+    """The report of their utilization: the mean of the first one lies below its last reading."""
+    means = [f"{state * 10 % 101 // 2} %", "100 %", "0 %", "N/A"]
+    return (
+        "\n==============NVSMI LOG==============\n\nDriver Version : 595.71\nAttached GPUs : 4\n"
+        + "".join(
+            f"GPU 00000000:0{place}:00.0\n    Utilization\n        GPU : 77 %\n    GPU Utilization Samples\n"
+            f"        Duration : 14.00 sec\n        Max : 99 %\n        Avg : {mean}\n"
+            "    Memory Utilization Samples\n        Avg : 11 %\n"
+            for place, mean in enumerate(means[:gpus])
+        )
     )
 
 
@@ -59,7 +73,7 @@ class NvidiaSmiWorld:
         return open_collector(self.options())
 
     def turn(self, state: int) -> int:
-        self._change(**{GPU_QUERY[0]: gpus(state)})
+        self._change(**{GPU_QUERY[0]: gpus(state), REPORT_QUERY[0]: report(state)})
         return T0_MS + state * INTERVAL_MS
 
     def go_away(self) -> None:

@@ -86,6 +86,7 @@ def run(
             heartbeat_s=float(heartbeat_s),
             node=environment.node_of(environ),
             is_main_process=reports,
+            counts_attempts=has_lifecycle and _number(attempt) is None,
             has_lifecycle=has_lifecycle,
             has_samples=has_samples and not environment.is_sampled_by_another(environ),
             handles_sigterm=handle_sigterm and reports,
@@ -141,12 +142,16 @@ def _job_id(given: object, environ: Mapping[str, str]) -> str:
 def _attempt(
     given: object, job_id: str, environ: Mapping[str, str], *, is_main_process: bool, counts: bool
 ) -> int:
-    """Return this attempt's number. A collector numbers attempts as the launcher does."""
-    if isinstance(given, int) and given >= 1:
-        return given
+    """Return this attempt's number. A collector numbers attempts as the scheduler does."""
+    if (number := _number(given)) is not None:
+        return number
     if not counts:
-        return launched_attempt(environ) or 1
+        return launched_attempt(environ, counts_restarts_within_job=False) or 1
     return next_attempt(job_id, environ) if is_main_process else current_attempt(job_id, environ)
+
+
+def _number(given: object) -> int | None:
+    return given if isinstance(given, int) and given >= 1 else None
 
 
 def _spool(given: object, url: str, environ: Mapping[str, str]) -> Spool | None:

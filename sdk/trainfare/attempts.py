@@ -21,8 +21,8 @@ except ImportError:  # no Unix
     fcntl = None  # type: ignore[assignment]  # its absence is asked for below
 
 _LOCK_TRIES, _LOCK_AGAIN_S = 50, 0.01
-#: Variables of launchers that count restarts from 0.
-_RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT")
+#: Variables that count restarts from 0: of schedulers, and of launchers within a job of theirs.
+_RESTARTS, _RESTARTS_WITHIN_JOB = ("SLURM_RESTART_COUNT",), ("TORCHELASTIC_RESTART_COUNT",)
 #: And such as count attempts from 1.
 _ATTEMPTS = ("TRAINFARE_ATTEMPT", "AWS_BATCH_JOB_ATTEMPT")
 
@@ -33,13 +33,19 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(given) if given else (Path(base) if base else Path.home() / ".local" / "state") / "trainfare"
 
 
-def launched_attempt(environ: Mapping[str, str] = os.environ) -> int | None:
-    """Return the number that the launcher gives, None if it gives none."""
+def launched_attempt(
+    environ: Mapping[str, str] = os.environ, *, counts_restarts_within_job: bool = True
+) -> int | None:
+    """Return the number that the launcher gives, None if it gives none.
+
+    `counts_restarts_within_job`: restarts that the scheduler does not see, as by torchrun, are attempts too.
+    """
     for name in _ATTEMPTS:
         given = number_of(environ.get(name))
         if given:
             return given
-    counts = [count for name in _RESTARTS if (count := number_of(environ.get(name))) is not None]
+    names = _RESTARTS + _RESTARTS_WITHIN_JOB if counts_restarts_within_job else _RESTARTS
+    counts = [count for name in names if (count := number_of(environ.get(name))) is not None]
     return max(counts) + 1 if counts else None
 
 
@@ -59,7 +65,10 @@ def next_attempt(job_id: str, environ: Mapping[str, str] = os.environ) -> int:
 
 
 def current_attempt(job_id: str, environ: Mapping[str, str] = os.environ) -> int:
-    """Return the number that another process of this job has counted."""
+    """Return the number that another process of this job has counted, or was given as this one is."""
+    given = number_of(environ.get("TRAINFARE_ATTEMPT"))
+    if given:
+        return given
     try:
         last = _last(_path(job_id, environ))
     except Exception:

@@ -40,6 +40,7 @@ class Run:
         heartbeat_s: float = HEARTBEAT_S,
         node: str = "",
         is_main_process: bool = True,
+        counts_attempts: bool = True,
         has_lifecycle: bool = True,
         has_samples: bool = True,
         handles_sigterm: bool = True,
@@ -55,6 +56,7 @@ class Run:
             heartbeat_s: Seconds between two heartbeats, and two samples.
             node: Where the GPUs are.
             is_main_process: This process reports for the job; others only sample their GPUs.
+            counts_attempts: The main process counts attempts, others follow it.
             has_lifecycle: Starts and ends are sent from here, and not by a collector.
             has_samples: GPUs are sampled.
             handles_sigterm: SIGTERM is, where nobody else handles it.
@@ -66,6 +68,7 @@ class Run:
         self._now_ms = now_ms
         self._node = node
         self._is_main_process = is_main_process
+        self._counts_attempts = counts_attempts
         self._has_lifecycle = has_lifecycle
         self._handles_sigterm = handles_sigterm
         self._unique = uuid.uuid4().hex[:16]
@@ -260,8 +263,8 @@ class Run:
         if sender is None:
             return
         if not self._is_main_process:
-            # Another process has counted; by now it has.
-            self._job["attempt"] = max(self.attempt, current_attempt(self.job_id))
+            if self._counts_attempts:  # by now the main process has
+                self._job["attempt"] = max(self.attempt, current_attempt(self.job_id))
             sender.start()
         sender.put("gpu", self._event({**fields, "node": self._node}), priority=REPEATED)
 

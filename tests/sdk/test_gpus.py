@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 import trainfare
-from trainfare import heartbeats, nvml
+from trainfare import attempts, heartbeats, nvml
 from trainfare.gpus import Gpus, parent_of
 from trainfare.nvml import Nvml
 
@@ -307,6 +307,34 @@ def test_another_rank_sends_the_samples_of_its_gpus_and_nothing_else(
                 pass
     assert {each["attempt"] for each in samples(endpoint)} == {2}
     assert endpoint.types() == ["started", "completed"] * 2
+
+
+@pytest.mark.usefixtures("one_gpu")
+@pytest.mark.parametrize(
+    ("options", "environ", "attempt"),
+    [
+        ({"attempt": 1}, {}, 1),
+        ({}, {"TRAINFARE_ATTEMPT": "1"}, 1),
+        ({"lifecycle": False}, {}, 1),
+        ({"lifecycle": False}, {"SLURM_RESTART_COUNT": "1", "TORCHELASTIC_RESTART_COUNT": "3"}, 2),
+        ({}, {}, 2),
+    ],
+)
+def test_samples_of_another_rank_have_the_attempt_of_the_main_process(
+    endpoint: FakeEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    environ: dict[str, str],
+    attempt: int,
+) -> None:
+    for _ in range(2):
+        attempts.next_attempt("run-7")  # earlier runs of the job have been counted
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    with trainfare.run("run-7", url=endpoint.url, heartbeat_s=0.05, is_main_process=False, **options):
+        while not samples(endpoint):
+            pass
+    assert {each["attempt"] for each in samples(endpoint)} == {attempt}
 
 
 @pytest.mark.usefixtures("one_gpu")

@@ -166,6 +166,16 @@ def test_where_a_collector_has_the_lifecycle_only_the_rest_is_sent(endpoint: Fak
     assert {each["attempt"] for each in endpoint.events.values()} == {1}
 
 
+def test_restarts_within_a_job_are_no_attempts_of_the_collector_s(
+    endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "3")
+    assert run(endpoint, lifecycle=False).attempt == 1
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    assert run(endpoint, lifecycle=False).attempt == 2
+    assert run(endpoint).attempt == 4
+
+
 # -- the decorator -------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.topics import SHARD_TOPICS
 from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.ports import NoAlertSink
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing.versions import Version
 from tests.memory_store import MemoryStore
@@ -263,6 +265,34 @@ def test_rows_of_an_owner_that_replayed_less_do_not_stand_over_the_newest_snapsh
         await last.store()
         for table, rows in right.items():
             assert store.select(table).drop_columns(["version"]).equals(rows), table
+
+    asyncio.run(go())
+
+
+class Resumed(NoAlertSink):
+    """Records of which shards the owed messages are read."""
+
+    def __init__(self) -> None:
+        self.shards: list[int] = []
+
+    def resume(self, shards: Iterable[int]) -> None:
+        self.shards.extend(shards)
+
+
+def test_owed_messages_are_read_again_after_the_sweep_of_the_shard_of_receipts() -> None:
+    """A receipt that the former owner stored after the takeover was in no table when they were read before."""
+
+    async def go() -> None:
+        owner = Owner(MemoryStore())
+        owner.shard_manager.checkpointer.alert_sink = sink = Resumed()
+        await owner.own(1)
+        assert sink.shards == [0]
+        owner.now_ms += 60_000
+        await owner.shard_manager.tick()
+        assert sink.shards == [0]
+        await owner.sweep()
+        await owner.sweep()
+        assert sink.shards == [0, 0]
 
     asyncio.run(go())
 

@@ -19,6 +19,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError
+from streams.notify.history import RECEIPT_SHARD
 from streams.worker.ingest.assignment import awaited, check_assignment
 from streams.worker.ingest.backpressure import BackpressureGate
 from streams.worker.ingest.dead_letters import DeadLetterSink
@@ -242,6 +243,9 @@ class ShardManager:
         for owned in self.owned.values():
             if owned.sweep_due_ms is not None and now_ms >= owned.sweep_due_ms:
                 self.totals.rows_swept += await fence_late_rows(self._store, self._rehydrator, owned)
+                if owned.number == RECEIPT_SHARD and owned.sweep_due_ms is None and not owned.gone:
+                    # Receipts that the former owner stored after the takeover count as issued, and were not read then.
+                    self.checkpointer.alert_sink.resume([RECEIPT_SHARD])
                 return
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:

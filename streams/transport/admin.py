@@ -5,7 +5,8 @@ It must not change or delete an existing topic: it reports what is wrong, and an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,8 +51,23 @@ def connect(kafka: KafkaSettings, timeout_s: float = _TIMEOUT_S) -> AdminClient:
     return client
 
 
+@contextmanager
+def _answering(kafka: KafkaSettings) -> Iterator[None]:
+    """Raise TrainfareError where a broker that answered does not any more."""
+    try:
+        yield
+    except KafkaException as error:
+        raise TrainfareError(
+            f"Kafka at {kafka.bootstrap_servers} stopped answering ({error.args[0].str()}); try again"
+        ) from None
+
+
 def describe(client: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
-    """Return the state of those of `names` that exist."""
+    """Return the state of those of `names` that exist.
+
+    Raises:
+        KafkaException: The broker does not answer.
+    """
     known = client.list_topics(timeout=_TIMEOUT_S).topics
     present = [name for name in names if name in known and known[name].partitions]
     if not present:
@@ -104,10 +120,12 @@ def check_topics(kafka: KafkaSettings, client: AdminClient) -> None:
     """Check the settings of the topics.
 
     Raises:
-        TrainfareError: With these topics the result would not be exact.
+        TrainfareError: With these topics the result would not be exact, or the broker does not answer any more.
     """
     names = [full_name(topic, kafka.topic_prefix) for topic in (*Topic, DEAD_LETTER_TOPIC)]
-    found = faults(kafka, describe(client, names))
+    with _answering(kafka):
+        states = describe(client, names)
+    found = faults(kafka, states)
     if found:
         raise TrainfareError(f"Kafka at {kafka.bootstrap_servers} is not ready: " + "; ".join(found))
 
@@ -116,14 +134,15 @@ def create_topics(kafka: KafkaSettings, client: AdminClient) -> list[str]:
     """Create missing topics and return their names.
 
     Raises:
-        TrainfareError: A topic cannot be created, or an existing one has wrong settings.
+        TrainfareError: A topic cannot be created, an existing one has wrong settings, or the broker does not answer any more.
     """
     wanted = {
         full_name(topic, kafka.topic_prefix): (partition_count(topic, kafka.partitions), topic_config(topic))
         for topic in Topic
     }
     wanted[full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)] = (1, {})
-    existing = client.list_topics(timeout=_TIMEOUT_S).topics
+    with _answering(kafka):
+        existing = client.list_topics(timeout=_TIMEOUT_S).topics
     missing = [name for name in wanted if name not in existing]
     if missing:
         started = client.create_topics(
@@ -144,7 +163,8 @@ def create_topics(kafka: KafkaSettings, client: AdminClient) -> list[str]:
                         f"topic {name} could not be created: {error.args[0].str()}"
                     ) from None
                 missing.remove(name)  # created by another client meanwhile; it is checked below
-    _wait_until_known(client, wanted)
+    with _answering(kafka):
+        _wait_until_known(client, wanted)
     check_topics(kafka, client)
     return missing
 

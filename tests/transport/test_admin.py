@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
@@ -58,3 +63,44 @@ def test_prices_in_several_partitions_are_refused() -> None:
 def test_a_broker_that_does_not_answer_is_named_by_its_address() -> None:
     with pytest.raises(TrainfareError, match=r"no Kafka broker answers at 127\.0\.0\.1:9 within 1 s"):
         admin.connect(KafkaSettings(bootstrap_servers="127.0.0.1:9"), timeout_s=1)
+
+
+class LeavingClient:
+    """A client whose broker goes away after so many answers."""
+
+    def __init__(self, answers: int) -> None:
+        self._left = answers
+
+    def _answer(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT, "Broker transport failure"))
+
+    def list_topics(self, **_: Any) -> Any:
+        self._answer()
+        topics = {
+            name: SimpleNamespace(partitions=range(state.partitions)) for name, state in right().items()
+        }
+        return SimpleNamespace(topics=topics)
+
+    def describe_configs(self, resources: Any, **_: Any) -> dict[Any, Future[Any]]:
+        found: dict[Any, Future[Any]] = {}
+        for resource in resources:
+            answer: Future[Any] = Future()
+            try:
+                self._answer()
+                answer.set_result({})
+            except KafkaException as fault:
+                answer.set_exception(fault)
+            found[resource] = answer
+        return found
+
+
+@pytest.mark.parametrize("answers", [0, 1, 3])
+def test_a_broker_that_leaves_while_topics_are_checked_is_a_fault_in_words(answers: int) -> None:
+    kafka = KAFKA.model_copy(update={"bootstrap_servers": "kafka:9092"})
+    stopped = r"Kafka at kafka:9092 stopped answering \(.*Broker transport failure\); try again"
+    with pytest.raises(TrainfareError, match=stopped):
+        admin.check_topics(kafka, LeavingClient(answers))  # type: ignore[arg-type]  # all that is called
+    with pytest.raises(TrainfareError, match=stopped):
+        admin.create_topics(kafka, LeavingClient(answers))  # type: ignore[arg-type]  # all that is called

@@ -23,6 +23,9 @@ class AlertRecorder:
         for alert in alerts:
             self._changes.setdefault((alert.alert_id, alert.status, alert.changed_ms), alert)
 
+    def resume_receipts(self) -> None:
+        """Do nothing."""
+
     def resume(self, shards: Iterable[int]) -> None:
         """Do nothing: a replay into an empty store resumes nothing."""
 

@@ -12,7 +12,15 @@ from typing import Final
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import Alert, webhook_id
-from streams.notify.history import AT_ONCE, AlertCursor, DeliveryHistory, StoredAlerts, StoredDeliveries
+from streams.notify.history import (
+    AT_ONCE,
+    RECEIPT_SHARD,
+    AlertCursor,
+    DeliveryHistory,
+    StoredAlerts,
+    StoredDeliveries,
+)
+from streams.notify.notice import ISSUED
 from streams.notify.options import NotifierOptions
 from streams.notify.store_faults import DeliveryFaults
 from streams.threads import Threads
@@ -46,6 +54,7 @@ class AlertIntake:
         self._taking: int = 0  # alerts whose history is being read
         self._ours: set[int] = set()
         self._behind: set[int] = set()  # shards whose alerts must be read from the tables
+        self._owes_receipts = False  # whether receipts alone must be read from the table
         self._reading: set[int] = set()  # shards that are being read
         self._place: AlertCursor | None = None  # position of that read
         self._behind_due_ms = 0
@@ -69,7 +78,7 @@ class AlertIntake:
 
     @property
     def _owes(self) -> bool:
-        return bool(self._behind) or self._place is not None
+        return bool(self._behind) or self._owes_receipts or self._place is not None
 
     def due_ms(self) -> int | None:
         """Return when to read the tables (monotonic ms); None: not needed."""
@@ -96,6 +105,12 @@ class AlertIntake:
         self._behind.update(shards)
         self._behind_due_ms = 0
 
+    def resume_receipts(self) -> None:
+        """Read which receipts the table owes: an alert in the tables may be a former owner's, of which other words were sent."""
+        if RECEIPT_SHARD in self._ours:
+            self._owes_receipts = True
+            self._behind_due_ms = 0
+
     def leave(self, shards: Collection[int]) -> None:
         """Leave alerts of these shards in the tables for a while: their receiver is unhealthy and its queue is full."""
         if not self._left:
@@ -108,6 +123,7 @@ class AlertIntake:
         self._behind.difference_update(shards)
         self._left.difference_update(shards)
         self._reading.difference_update(shards)
+        self._owes_receipts &= RECEIPT_SHARD in self._ours
         self._offered = [stored for stored in self._offered if stored.shard not in shards]
 
     async def forward(self) -> None:
@@ -132,7 +148,10 @@ class AlertIntake:
                 self._rest(_LOOK_AGAIN_MS)
                 return
             # Cleared before the tables are read: shards added from now on are read again.
-            self._reading, self._behind, self._place = self._behind, set(), AlertCursor()
+            if self._behind:
+                self._reading, self._behind, self._place = self._behind, set(), AlertCursor()
+            else:
+                self._reading, self._owes_receipts, self._place = {RECEIPT_SHARD}, False, AlertCursor(ISSUED)
         horizon_ms = self._options.resolved_horizon_ms
         since_ms = None if horizon_ms is None else self._clock.now_ms() - horizon_ms
         queued = self._queued()

@@ -127,6 +127,11 @@ class Notifier:
         self._intake.resume(set(shards))
         self._wake.set()
 
+    def resume_receipts(self) -> None:
+        """Deliver the receipts that the table owes, and no alert."""
+        self._intake.resume_receipts()
+        self._wake.set()
+
     def release(self, shards: Iterable[int]) -> None:
         """Drop what waits for shards that are no longer ours: their new owner resumes it."""
         gone = set(shards)

@@ -27,6 +27,10 @@ class AlertSink(Protocol):
         """Queue what the former owners of these shards stored and did not send."""
         ...
 
+    def resume_receipts(self) -> None:
+        """Queue receipts that a former owner stored after `resume` and did not send."""
+        ...
+
     def release(self, shards: Iterable[int]) -> None:
         """Drop what is queued for these shards: their new owners send it."""
         ...
@@ -39,6 +43,9 @@ class NoAlertSink:
         """Do nothing."""
 
     def resume(self, shards: Iterable[int]) -> None:
+        """Do nothing."""
+
+    def resume_receipts(self) -> None:
         """Do nothing."""
 
     def release(self, shards: Iterable[int]) -> None:

@@ -245,7 +245,7 @@ class ShardManager:
                 self.totals.rows_swept += await fence_late_rows(self._store, self._rehydrator, owned)
                 if owned.number == RECEIPT_SHARD and owned.sweep_due_ms is None and not owned.gone:
                     # Receipts that the former owner stored after the takeover count as issued, and were not read then.
-                    self.checkpointer.alert_sink.resume([RECEIPT_SHARD])
+                    self.checkpointer.alert_sink.resume_receipts()
                 return
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:

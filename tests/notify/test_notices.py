@@ -22,7 +22,7 @@ from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from tests.memory_store import MemoryStore
 from tests.notify.mail.servers import mail_server
 from tests.notify.notices import CHEAPER, FIGURES, a_digest_notice, a_notice, a_receipt, keep
-from tests.notify.scripted_sender import BUSY, HOOK, NOW_MS, OK, SECRET, SLACK, Office, run
+from tests.notify.scripted_sender import BUSY, HOOK, NOW_MS, OK, SECRET, SLACK, Office, an_alert, run
 from tests.notify.test_http import PATIENCE_MS, delivered, outcomes
 from tests.notify.test_slack import check as check_slack
 from tests.notify.test_slack import texts
@@ -141,6 +141,40 @@ def test_what_a_former_process_stored_is_sent_by_the_owner_of_shard_0_once() -> 
         again.notifier.resume([0])
         await again.work()
         assert again.sender.sent == []
+
+    run(scenario())
+
+
+def test_a_receipt_that_is_stored_after_the_takeover_is_sent_and_no_alert_beside_it() -> None:
+    async def scenario() -> None:
+        office = Office(store=MemoryStore())
+        office.notifier.resume([0])
+        await office.work()
+        office.keep(an_alert("of a former owner"), shard=0)
+        keep(office.store, a_receipt())
+        await office.work()
+        assert office.sender.sent == []
+        office.notifier.resume_receipts()
+        await office.work()
+        assert [sent.body["type"] for sent in office.sender.sent] == ["job.ended"]
+        office.notifier.resume_receipts()
+        await office.work()
+        assert len(office.sender.sent) == 1
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("ours", [[1], [0]])
+def test_owed_receipts_are_read_by_the_owner_of_shard_0_alone(ours: list[int]) -> None:
+    async def scenario() -> None:
+        office = Office(store=MemoryStore())
+        office.notifier.resume(ours)
+        await office.work()
+        keep(office.store, a_receipt())
+        office.notifier.resume_receipts()
+        office.notifier.release([0])
+        await office.work()
+        assert office.sender.sent == []
 
     run(scenario())
 

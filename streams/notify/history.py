@@ -158,11 +158,14 @@ class StoredDeliveries:
 
     def firing_of_rules(self, rules: Sequence[str], shard: int) -> list[Alert]:
         """Return the firing alerts of these rules of a shard."""
-        where = [
-            Condition("shard", "=", shard),
-            Condition("status", "=", FIRING),
-            Condition("rule", "in", list(rules)),
-        ]
+        return self._of_rules(rules, shard, Condition("status", "=", FIRING))
+
+    def changed_of_rules(self, rules: Sequence[str], shard: int, since_ms: int) -> list[Alert]:
+        """Return the alerts of these rules of a shard whose last change was at `since_ms` or later."""
+        return self._of_rules(rules, shard, Condition("changed", ">=", since_ms))
+
+    def _of_rules(self, rules: Sequence[str], shard: int, which: Condition) -> list[Alert]:
+        where = [Condition("shard", "=", shard), which, Condition("rule", "in", list(rules))]
         found: list[Alert] = []
         after: str | None = ""
         while after is not None:

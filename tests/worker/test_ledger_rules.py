@@ -110,6 +110,36 @@ def test_a_new_owner_waits_for_what_a_former_one_knew(store: ClickHouseStore) ->
     run(scenario())
 
 
+def test_what_a_former_owner_stored_after_the_takeover_is_told_by_the_new_one(store: ClickHouseStore) -> None:
+    """It read what is owed before that landed, and finds it known when it judges."""
+
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        former = Life(store, clock, TEAM)
+        raised = ("budget", "b", {"team": "vision", "usd": 1_000})
+        for minute, controls, wanted in (
+            (30, (TEAM,), [("budget_used", "vision", "firing")]),
+            (31, (raised,), [("budget_used", "vision", "resolved")]),
+        ):
+            clock.advance(T0 + minute * MINUTE_MS + 1_000 - clock.now_ms())
+            ledger.books(clock.now_ms(), clock.now_ms())
+            second = Life(store, clock, *controls, generation=2)
+            await second.office.work()
+            assert second.told == []
+            former.say(*controls, log_ms=T0)
+            await former.rules.step()  # stored, and its process ends before it sends
+            await second.step()
+            assert [each[:3] for each in second.told] == wanted
+            await second.step()
+            assert len(second.told) == 1
+            third = Life(store, clock, *controls, generation=3)
+            await third.step()
+            assert third.told == []
+
+    run(scenario())
+
+
 def test_two_workers_that_both_think_they_own_shard_0_tell_one_alert(store: ClickHouseStore) -> None:
     """Both store the same alert under one id, and their messages have one id, so a receiver acts once."""
 

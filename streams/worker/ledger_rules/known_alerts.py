@@ -26,14 +26,22 @@ class KnownAlerts:
     def __init__(self, store: Rows) -> None:
         self._records = StoredDeliveries(store)
         self._rows: dict[str, Alert | None] = {}
+        self._found: list[Alert] = []
         self._is_read = False
 
-    def read_firing(self) -> None:
-        """Read what fires, once; blocks."""
-        if not self._is_read:
-            for alert in self._records.firing_of_rules(RULES, SHARD):
-                self._rows[alert.alert_id] = alert
-            self._is_read = True
+    def read_firing(self, since_ms: int | None = None) -> None:
+        """Read what fires, and what changed since then if that is given, once; blocks."""
+        if self._is_read:
+            return
+        found = self._records.firing_of_rules(RULES, SHARD)
+        if since_ms is not None:
+            found += self._records.changed_of_rules(
+                RULES, SHARD, since_ms
+            )  # read last: newer than what fired
+        rows = {alert.alert_id: alert for alert in found}
+        self._rows |= rows
+        self._found += rows.values()
+        self._is_read = True
 
     def last(self, alert_id: str) -> Alert | None:
         """Return the last known row."""
@@ -47,6 +55,7 @@ class KnownAlerts:
         """Look for these rows; blocks."""
         found = self._records.alerts_of(alert_ids)
         self._rows |= {each: found.get(each) for each in alert_ids}
+        self._found += found.values()
 
     def firing(self) -> list[Alert]:
         """Return all that fire."""
@@ -55,6 +64,11 @@ class KnownAlerts:
     def newest_ms(self) -> int:
         """Return the last instant at which something that fires began to; 0: nothing fires."""
         return max((row.changed_ms for row in self.firing()), default=0)
+
+    def drain_found(self) -> list[Alert]:
+        """Return the rows that were read since the last call: a former owner may have stored them and not sent them."""
+        found, self._found = self._found, []
+        return found
 
     def stored(self, alerts: Iterable[Alert]) -> None:
         """Take rows that the store has now."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 from weakref import ref
 
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
+from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
@@ -28,6 +29,7 @@ from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
+from streams.worker.receipts.receipt_reader import DAY_MS
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
 
@@ -183,7 +185,8 @@ class LedgerRules:
         if duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms:
             return None
         if duty.judged_ms is None:
-            await self._threads.run(duty.known_alerts.read_firing)
+            await self._threads.run(duty.known_alerts.read_firing, self._clock.now_ms() - DAY_MS)
+            self._tell(duty, owner)
             if accrued.until_ms < duty.known_alerts.newest_ms():
                 return None  # a former owner judged further: shards read again what was known then
         self._say_late(accrued)
@@ -211,8 +214,18 @@ class LedgerRules:
     async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> None:
         await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
         duty.known_alerts.stored(changes.alerts)
-        if changes.alerts and not owner.gone:
-            self._alert_sink.offer(changes.alerts, SHARD)
+        self._tell(duty, owner, changes.alerts)
+
+    def _tell(self, duty: _Duty, owner: OwnedShard, changes: Sequence[Alert] = ()) -> None:
+        """Offer these, and before them what the judge found in the store: nothing else reads what landed after the takeover.
+
+        What was sent before is known to the notifier.
+        """
+        since_ms = self._clock.now_ms() - DAY_MS
+        found = duty.known_alerts.drain_found()
+        owed = [alert for alert in found if alert.status == FIRING or alert.changed_ms >= since_ms]
+        if (owed or changes) and not owner.gone:
+            self._alert_sink.offer([*owed, *changes], SHARD)
 
     async def issue_receipts(self) -> None:
         """Store and send receipts of what ended until the last judged minute.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from sinks.errors import SinkBusy
 from streams.clock import ManualClock
 from streams.explain.why.sql import BUDGETS
 from streams.worker.ledger_rules.reader import LedgerReader
+from streams.worker.ledger_rules.rule_rows import RuleRows
+from streams.worker.shards.owned_shard import OwnedShard
 from tests.logged import logged
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
@@ -136,6 +138,37 @@ def test_what_a_former_owner_stored_after_the_takeover_is_told_by_the_new_one(st
             third = Life(store, clock, *controls, generation=3)
             await third.step()
             assert third.told == []
+
+    run(scenario())
+
+
+def test_an_alert_whose_insert_was_not_acknowledged_is_told_and_known(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the next look it would not open any more: the budget was raised."""
+
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        life = Life(store, clock, TEAM)
+        writer, write = life.rules._writer, life.rules._writer.write
+
+        def lost(owner: OwnedShard, inserts: Sequence[RuleRows]) -> None:
+            write(owner, inserts)
+            monkeypatch.undo()
+            raise SinkBusy("the answer was lost")
+
+        monkeypatch.setattr(writer, "write", lost)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        with pytest.raises(SinkBusy):
+            await life.step()
+        assert (life.told, len(alerts(store))) == ([], 1)
+        clock.advance(MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        life.say(("budget", "b", {"team": "vision", "usd": 1_000}), log_ms=T0)
+        await life.step()
+        assert [status for _, _, status, _ in life.told] == ["firing", "resolved"]
+        assert [each["status"] for each in alerts(store)] == ["resolved"]
 
     run(scenario())
 

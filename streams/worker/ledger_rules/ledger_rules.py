@@ -27,7 +27,7 @@ from streams.worker.ledger_rules.hourly import HourlyJudge, stretches
 from streams.worker.ledger_rules.known_alerts import SHARD, KnownAlerts
 from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
-from streams.worker.ledger_rules.rule_rows import RuleRowWriter, rows_of
+from streams.worker.ledger_rules.rule_rows import RuleRows, RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
 from streams.worker.receipts.receipt_reader import DAY_MS
 from streams.worker.shards.owned_shard import OwnedShard
@@ -69,6 +69,15 @@ class _Settled(NamedTuple):
     owner: OwnedShard
     accrued: Accrued
     records: tuple[ReceiptRecord, ...]
+
+
+class _Attempt(NamedTuple):
+    """What is stored, in one or several inserts, of one judgement."""
+
+    duty: _Duty
+    owner: OwnedShard
+    changes: LedgerChanges
+    rows: list[RuleRows]
 
 
 class LedgerRules:
@@ -114,6 +123,7 @@ class LedgerRules:
         self.requester = None if requester is None else requester(self._writer)
         self._receipts = ReceiptIssuer(store, self._writer, alert_sink, links)
         self._settled: _Settled | None = None
+        self._unsure: _Attempt | None = None  # the store may have it, though it did not say so
         self._said_late: tuple[int, ...] = ()
         self.states: list[BudgetState] = []
         self.judged_ms: int | None = None  # the last whole minute that was judged here
@@ -173,6 +183,8 @@ class LedgerRules:
             )
             if self.requester is not None:
                 self.requester.forget()
+        if (unsure := self._unsure) is not None and unsure.duty is duty:
+            await self._carry_out(unsure)  # what is judged next must know it
         log = None if self._known_log is None else self._known_log()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
         if accrued is None:
@@ -212,9 +224,15 @@ class LedgerRules:
         await self._threads.run(duty.hours.keep, self._writer, owner)
 
     async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> None:
-        await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
-        duty.known_alerts.stored(changes.alerts)
-        self._tell(duty, owner, changes.alerts)
+        await self._carry_out(_Attempt(duty, owner, changes, rows_of(owner, changes)))
+
+    async def _carry_out(self, attempt: _Attempt) -> None:
+        self._unsure = attempt
+        await self._threads.run(self._writer.write, attempt.owner, attempt.rows)
+        self._unsure = None
+        alerts = attempt.changes.alerts
+        attempt.duty.known_alerts.stored(alerts)
+        self._tell(attempt.duty, attempt.owner, alerts)
 
     def _tell(self, duty: _Duty, owner: OwnedShard, changes: Sequence[Alert] = ()) -> None:
         """Offer these, and before them what the judge found in the store: nothing else reads what landed after the takeover.

@@ -56,6 +56,13 @@ def _number(path: Path) -> int:
     return int(path.read_text()) if path.exists() else 0
 
 
+def _store_number(path: Path, number: int) -> None:
+    """In one step: another process reads it, and this one may be killed anywhere."""
+    new = path.with_suffix(".new")
+    new.write_text(str(number))
+    new.replace(path)
+
+
 class _Steps:
     """Ends the process at the n-th step of its life."""
 
@@ -116,7 +123,7 @@ def _live(name: str, directory: Path, kafka: KafkaSettings, until: int | None) -
                     runner.run_once()
                 world.come_back()
             _until_done(runner)
-            done.write_text(str(state + 1))
+            _store_number(done, state + 1)
     world.close()
 
 
@@ -156,7 +163,7 @@ def chain(name: str, directory: Path, kafka: KafkaSettings, *, steps_at_most: in
         until = rng.randint(1, steps_at_most)
         status = _forked(partial(_live, name, directory, kafka, until))
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
-            (directory / _KILLED).write_text(str(killed(directory) + 1))
+            _store_number(directory / _KILLED, killed(directory) + 1)
         elif status == 0:
             for each in (_POSITION, _DONE):
                 (directory / each).unlink(missing_ok=True)

@@ -24,6 +24,7 @@ KNOWN: dict[int, str] = {
     1029: "the same, where it was resolved",
     1278: "an insert of a failed attempt to restore landed after the next attempt, under its versions",
     1340: "rows of usage of an owner that had replayed less stood over what the newest snapshot counts as written",
+    1417: "an alert across jobs whose insert was not acknowledged was stored, not told, and fired for ever",
     1690: "a receipt that a former owner stored after the takeover was not sent by the new one",
     1744: "costs at the cap added up to more than 64 bits hold (the simulator's own sum did not wrap)",
     2078: "a sweep was cut short by another takeover, and late rows older than the new snapshot stayed",

@@ -71,7 +71,7 @@ class _Settled(NamedTuple):
     records: tuple[ReceiptRecord, ...]
 
 
-class _Attempt(NamedTuple):
+class _Judgement(NamedTuple):
     """What is stored, in one or several inserts, of one judgement."""
 
     duty: _Duty
@@ -123,7 +123,7 @@ class LedgerRules:
         self.requester = None if requester is None else requester(self._writer)
         self._receipts = ReceiptIssuer(store, self._writer, alert_sink, links)
         self._settled: _Settled | None = None
-        self._unsure: _Attempt | None = None  # the store may have it, though it did not say so
+        self._unsure: _Judgement | None = None  # the store may have it, though it did not say so
         self._said_late: tuple[int, ...] = ()
         self.states: list[BudgetState] = []
         self.judged_ms: int | None = None  # the last whole minute that was judged here
@@ -224,15 +224,15 @@ class LedgerRules:
         await self._threads.run(duty.hours.keep, self._writer, owner)
 
     async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> None:
-        await self._carry_out(_Attempt(duty, owner, changes, rows_of(owner, changes)))
+        await self._carry_out(_Judgement(duty, owner, changes, rows_of(owner, changes)))
 
-    async def _carry_out(self, attempt: _Attempt) -> None:
-        self._unsure = attempt
-        await self._threads.run(self._writer.write, attempt.owner, attempt.rows)
+    async def _carry_out(self, judgement: _Judgement) -> None:
+        self._unsure = judgement
+        await self._threads.run(self._writer.write, judgement.owner, judgement.rows)
         self._unsure = None
-        alerts = attempt.changes.alerts
-        attempt.duty.known_alerts.stored(alerts)
-        self._tell(attempt.duty, attempt.owner, alerts)
+        alerts = judgement.changes.alerts
+        judgement.duty.known_alerts.stored(alerts)
+        self._tell(judgement.duty, judgement.owner, alerts)
 
     def _tell(self, duty: _Duty, owner: OwnedShard, changes: Sequence[Alert] = ()) -> None:
         """Offer these, and before them what the judge found in the store: nothing else reads what landed after the takeover.

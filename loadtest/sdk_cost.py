@@ -2,11 +2,11 @@
 
 `python -m loadtest.sdk_cost --steps 6000` prints one JSON object and exits with 1 if any share is 0.1 % or more. Each case is a
 process of its own, with its endpoint in another one. A call during which the machine gave the core to another process counts as
-no call, and how many there were is said; after such a switch a step goes on for a millisecond. `empty_call_p50_us` is the same
+no call; their number is printed; after such a switch a step goes on for a millisecond. `empty_call_p50_us` is the same
 line with a function that does nothing: what is between the two is the SDK's own, but the shares are of the whole.
 
 With `--gpu` a step is as many matrix products on a GPU as take 10 ms (it needs PyTorch), and the driver is asked for samples.
-CUDA's own threads cannot be told from the SDK's there, so only the calls are judged: compare the CPU of the threads with that of
+CUDA's own threads cannot be distinguished from the SDK's there, so only the calls are judged: compare the CPU of the threads with that of
 the case `off`, the same training without a run. It must not subtract anything but what reading the clock takes.
 """
 

@@ -35,9 +35,8 @@ class KnownAlerts:
             return
         found = self._records.firing_of_rules(RULES, SHARD)
         if since_ms is not None:
-            found += self._records.changed_of_rules(
-                RULES, SHARD, since_ms
-            )  # read last: newer than what fired
+            # Read last: of an alert in both, this row is the newer one.
+            found += self._records.changed_of_rules(RULES, SHARD, since_ms)
         rows = {alert.alert_id: alert for alert in found}
         self._rows |= rows
         self._found += rows.values()

@@ -80,6 +80,10 @@ class _Judgement(NamedTuple):
     rows: list[RuleRows]
 
 
+def _judgement(duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> _Judgement:
+    return _Judgement(duty, owner, changes, rows_of(owner, changes))
+
+
 class LedgerRules:
     """Call `run` beside a meter."""
 
@@ -172,7 +176,7 @@ class LedgerRules:
         """
         owner = self._owner()
         if owner is None:
-            self._duty = self._settled = None
+            self._duty = self._settled = self._unsure = None
             if self.requester is not None:
                 self.requester.forget()
             return None
@@ -181,10 +185,11 @@ class LedgerRules:
             duty = self._duty = _Duty(
                 owner, self._store, self._reference.view(), self._clock.now_ms(), self._late_ms
             )
+            self._unsure = None  # it would keep the former shard in memory
             if self.requester is not None:
                 self.requester.forget()
-        if (unsure := self._unsure) is not None and unsure.duty is duty:
-            await self._carry_out(unsure)  # what is judged next must know it
+        if self._unsure is not None:
+            await self._store_and_tell(self._unsure)  # what is judged next must know it
         log = None if self._known_log is None else self._known_log()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
         if accrued is None:
@@ -206,7 +211,7 @@ class LedgerRules:
         controls = duty.controls_at(accrued.until_ms)
         minutes = Minutes(duty.judged_ms, accrued.until_ms)
         changes = await self._threads.run(duty.judge.judge, controls, minutes)
-        await self._store_and_tell(duty, owner, changes)
+        await self._store_and_tell(_judgement(duty, owner, changes))
         self.states = changes.states
         if controls.receipts:
             self._settled = _Settled(owner, accrued, controls.receipts)
@@ -219,14 +224,11 @@ class LedgerRules:
         since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
         for controls, span in stretches(duty.hours.view, since_ms, complete_ms):
             alerts = await self._threads.run(duty.hours.judge.judge, controls, *span)
-            await self._store_and_tell(duty, owner, LedgerChanges(span.until_ms, alerts))
+            await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
             duty.hours.judged_ms = span.until_ms
         await self._threads.run(duty.hours.keep, self._writer, owner)
 
-    async def _store_and_tell(self, duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> None:
-        await self._carry_out(_Judgement(duty, owner, changes, rows_of(owner, changes)))
-
-    async def _carry_out(self, judgement: _Judgement) -> None:
+    async def _store_and_tell(self, judgement: _Judgement) -> None:
         self._unsure = judgement
         await self._threads.run(self._writer.write, judgement.owner, judgement.rows)
         self._unsure = None

@@ -1,118 +1,170 @@
-"""Reads OTLP in Protocol Buffers: the fields of its messages by their numbers (opentelemetry-proto 1), those that jobs need."""
+"""Reads OTLP in Protocol Buffers: the fields of its messages by their numbers (opentelemetry-proto 1), those that jobs need.
+
+A message that is broken costs itself and no other. Others' attributes are not looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from schemas.protobuf import ProtobufError, double, fields_of, signed
+from streams.web.otlp.job_events import CHECKPOINT, JOB_ID, is_of_job
 from streams.web.otlp.telemetry import (
-    POINTS_MAX,
-    SPANS_MAX,
     Attribute,
     Attributes,
+    Faults,
     Point,
     SpanEvent,
     TelemetryError,
     TraceSpan,
+    Unreadable,
+    text,
 )
 
 _ERROR: Final = 2
 
 
-def spans_of(body: bytes) -> list[TraceSpan]:
-    """Return the spans of an ExportTraceServiceRequest.
+def spans_of(body: bytes, faults: Faults | None = None) -> list[TraceSpan]:
+    """Return the spans of an ExportTraceServiceRequest that name a job; what cannot be read is added to `faults`.
 
     Raises:
-        TelemetryError: It is none, or has too many spans.
+        TelemetryError: It is none.
     """
+    faults = Faults() if faults is None else faults
     found: list[TraceSpan] = []
-    try:
-        for resource_spans in _messages(body, 1):
-            resource = _resource(resource_spans)
-            for span in (span for scope in _messages(resource_spans, 2) for span in _messages(scope, 2)):
-                if len(found) == SPANS_MAX:
-                    raise TelemetryError(f"more than {SPANS_MAX} spans; send fewer at once")
-                found.append(_span(span, resource))
-    except ProtobufError as fault:
-        raise TelemetryError(f"expected OTLP in Protocol Buffers: {fault}") from None
+    for resource_spans in _parts(body, faults):
+        resource = _resource(resource_spans, faults)
+        for scope in _messages(resource_spans, 2, faults):
+            for message in _messages(scope, 2, faults):
+                try:
+                    span = _span(message, resource, faults)
+                except (ProtobufError, TelemetryError) as fault:
+                    faults.reject(f"a span: {fault}")
+                else:
+                    found += () if span is None else (span,)
     return found
 
 
-def points_of(body: bytes) -> list[Point]:
-    """Return the points of gauges and sums of an ExportMetricsServiceRequest.
+def points_of(body: bytes, faults: Faults | None = None) -> list[Point]:
+    """Return the points of an ExportMetricsServiceRequest's gauges and sums that are of jobs; what cannot be read is added to `faults`.
 
     Raises:
-        TelemetryError: It is none, or has too many points.
+        TelemetryError: It is none.
     """
+    faults = Faults() if faults is None else faults
     found: list[Point] = []
-    try:
-        for resource_metrics in _messages(body, 1):
-            resource = _resource(resource_metrics)
-            for metric in (each for scope in _messages(resource_metrics, 2) for each in _messages(scope, 2)):
-                for point in _points(metric, resource):
-                    if len(found) == POINTS_MAX:
-                        raise TelemetryError(f"more than {POINTS_MAX} points; send fewer at once")
-                    found.append(point)
-    except ProtobufError as fault:
-        raise TelemetryError(f"expected OTLP in Protocol Buffers: {fault}") from None
+    for resource_metrics in _parts(body, faults):
+        resource = _resource(resource_metrics, faults)
+        for scope in _messages(resource_metrics, 2, faults):
+            for metric in _messages(scope, 2, faults):
+                name, points = _metric(metric, faults)
+                for message in points if is_of_job(name) else ():
+                    try:
+                        point = _point(name, message, resource)
+                    except (ProtobufError, TelemetryError) as fault:
+                        faults.reject(f"{name[:80]}: {fault}")
+                    else:
+                        found += () if point is None else (point,)
     return found
 
 
-def _span(message: bytes, resource: Attributes) -> TraceSpan:
-    trace_id = span_id = ""
-    start_nano = end_nano = 0
-    is_error = False
+def _parts(body: bytes, faults: Faults) -> list[bytes]:
+    """Return the messages that a request has.
+
+    Raises:
+        TelemetryError: It is none.
+    """
+    try:
+        return [
+            value
+            for number, value in fields_of(body)
+            if number == 1 and isinstance(value, bytes) and not faults.is_too_many()
+        ]
+    except ProtobufError as fault:
+        raise TelemetryError(f"expected OTLP in Protocol Buffers: {fault}") from None
+
+
+def _messages(message: bytes, field: int, faults: Faults) -> Iterator[bytes]:
+    """Yield the messages in a field of another, as far as that can be read."""
+    try:
+        for number, value in fields_of(message):
+            if number == field and isinstance(value, bytes) and not faults.is_too_many():
+                yield value
+    except ProtobufError as fault:
+        faults.reject(f"what follows in a message that is broken: {fault}")
+
+
+def _span(message: bytes, resource: Attributes, faults: Faults) -> TraceSpan | None:
+    """Return a span; None for one that names no job, whatever else is wrong with it.
+
+    Raises:
+        ProtobufError, TelemetryError: It is none.
+    """
+    numbers: dict[int, int] = {}
+    messages: dict[int, list[bytes]] = {}
+    for field, value in fields_of(message):
+        if isinstance(value, bytes):
+            messages.setdefault(field, []).append(value)
+        else:
+            numbers[field] = value
     attributes: dict[str, Attribute] = {}
-    events: list[SpanEvent] = []
-    for number, value in fields_of(message):
-        if isinstance(value, int):
-            if number == 7:
-                start_nano = value
-            elif number == 8:
-                end_nano = value
-        elif number == 1:
-            trace_id = _id(value, 16)
-        elif number == 2:
-            span_id = _id(value, 8)
-        elif number == 9:
-            attributes.update(_attribute(value))
-        elif number == 11:
-            events.append(_event(value))
-        elif number == 15:
-            is_error = (3, _ERROR) in fields_of(value)
-    if not trace_id or not span_id:
-        raise TelemetryError("a span has no ids")
-    return TraceSpan(trace_id, span_id, start_nano, end_nano, is_error, attributes, resource, events)
+    for attribute in messages.get(9, ()):
+        attributes.update(_attribute(attribute))
+    if JOB_ID not in attributes:
+        return None
+    return TraceSpan(
+        trace_id=_id(messages.get(1, ()), 16),
+        span_id=_id(messages.get(2, ()), 8),
+        start_nano=numbers.get(7, 0),
+        end_nano=numbers.get(8, 0),
+        is_error=any((3, _ERROR) in fields_of(status) for status in messages.get(15, ())),
+        attributes=attributes,
+        resource=resource,
+        events=[event for each in messages.get(11, ()) for event in _checkpoints(each, faults)],
+    )
 
 
-def _event(message: bytes) -> SpanEvent:
-    name, time_nano = "", 0
-    for number, value in fields_of(message):
-        if number == 1 and isinstance(value, int):
-            time_nano = value
-        elif number == 2 and isinstance(value, bytes):
-            name = _text(value)
-    return SpanEvent(name, time_nano)
+def _checkpoints(message: bytes, faults: Faults) -> Iterator[SpanEvent]:
+    """Yield the event of a span, if it means something."""
+    name, time_nano = b"", 0
+    try:
+        for number, value in fields_of(message):
+            if number == 1 and isinstance(value, int):
+                time_nano = value
+            elif number == 2 and isinstance(value, bytes):
+                name = value
+    except ProtobufError as fault:
+        faults.leave_out(f"an event of a span: {fault}")
+        return
+    if name == CHECKPOINT.encode():
+        yield SpanEvent(CHECKPOINT, time_nano)
 
 
-def _points(metric: bytes, resource: Attributes) -> Iterator[Point]:
+def _metric(message: bytes, faults: Faults) -> tuple[str, list[bytes]]:
+    """Return the name of a metric and the points of its gauge or sum; none of what is broken."""
     name = ""
     data: list[bytes] = []
-    for number, value in fields_of(metric):
-        if isinstance(value, bytes):
-            if number == 1:
-                name = _text(value)
-            elif number in (5, 7):  # gauge, sum
-                data += _messages(value, 1)
-    for message in data:
-        point = _point(name, message, resource)
-        if point is not None:
-            yield point
+    try:
+        for number, value in fields_of(message):
+            if isinstance(value, bytes):
+                if number == 1:
+                    name = _readable(value)
+                elif number in (5, 7):  # gauge, sum
+                    data.append(value)
+    except ProtobufError as fault:
+        faults.reject(f"{name[:80] or 'a metric'}: {fault}")
+    if not is_of_job(name):
+        return name, []
+    return name, [point for part in data for point in _messages(part, 1, faults)]
 
 
 def _point(name: str, message: bytes, resource: Attributes) -> Point | None:
-    """Return the point of a gauge or a sum; None where it has no value."""
+    """Return the point of a gauge or a sum; None where it has no value, or no job.
+
+    Raises:
+        ProtobufError: It is none.
+    """
     time_nano, found = 0, None
     attributes: dict[str, Attribute] = {}
     for number, value in fields_of(message):
@@ -125,54 +177,72 @@ def _point(name: str, message: bytes, resource: Attributes) -> Point | None:
             found = double(value)
         elif number == 6:
             found = float(signed(value))
-    return None if found is None else Point(name, time_nano, found, attributes, resource)
+    if found is None or (JOB_ID not in attributes and JOB_ID not in resource):
+        return None
+    return Point(name, time_nano, found, attributes, resource)
 
 
-def _resource(message: bytes) -> Attributes:
-    """Return the attributes of the resource, field 1 of what belongs to one."""
+def _resource(message: bytes, faults: Faults) -> Attributes:
+    """Return the attributes of the resource, field 1 of what belongs to one, as far as they can be read."""
     found: dict[str, Attribute] = {}
-    for resource in _messages(message, 1):
-        for attribute in _messages(resource, 1):
-            found.update(_attribute(attribute))
+    try:
+        for number, resource in fields_of(message):
+            if number == 1 and isinstance(resource, bytes):
+                for inner, attribute in fields_of(resource):
+                    if inner == 1 and isinstance(attribute, bytes):
+                        found.update(_attribute(attribute))
+    except ProtobufError as fault:
+        faults.leave_out(f"a resource: {fault}")
     return found
 
 
 def _attribute(message: bytes) -> dict[str, Attribute]:
-    """Return a key with its value; nothing where the value is a list or the like."""
-    key, found = "", dict[str, Attribute]()
-    for number, value in fields_of(message):
-        if not isinstance(value, bytes):
-            continue
-        if number == 1:
-            key = _text(value)
-        elif number == 2:
-            for kind, each in fields_of(value):
-                if kind == 1 and isinstance(each, bytes):
-                    found["value"] = _text(each)
-                elif kind == 2 and isinstance(each, int):
-                    found["value"] = bool(each)
-                elif kind == 3 and isinstance(each, int):
-                    found["value"] = signed(each)
-                elif kind == 4 and isinstance(each, int):
-                    found["value"] = double(each)
-    return dict.fromkeys((key,), found["value"]) if found else {}
-
-
-def _messages(message: bytes, field: int) -> Iterator[bytes]:
-    """Yield the messages in a field of another."""
-    for number, value in fields_of(message):
-        if number == field and isinstance(value, bytes):
-            yield value
-
-
-def _id(value: bytes, length: int) -> str:
-    if len(value) != length:
-        raise TelemetryError(f"an id has {len(value)} bytes, expected {length}")
-    return value.hex()
-
-
-def _text(value: bytes) -> str:
+    """Return a key with its value; nothing where it has none."""
+    key, value_message = "", b""
     try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise TelemetryError("a text is not UTF-8") from None
+        for number, value in fields_of(message):
+            if isinstance(value, bytes):
+                if number == 1:
+                    key = _readable(value)
+                elif number == 2:
+                    value_message = value
+        found = _value(value_message)
+    except ProtobufError as fault:
+        found = Unreadable(f"is broken: {fault}")
+    return {} if found is None else {key: found}
+
+
+def _value(message: bytes) -> Attribute | None:
+    """Return the value of an attribute; None where it has none.
+
+    Raises:
+        ProtobufError: It is none.
+    """
+    found: Attribute | None = None
+    for kind, each in fields_of(message):
+        if kind == 1 and isinstance(each, bytes):
+            found = text(_readable(each))
+        elif kind == 2 and isinstance(each, int):
+            found = bool(each)
+        elif kind == 3 and isinstance(each, int):
+            found = signed(each)
+        elif kind == 4 and isinstance(each, int):
+            found = double(each)
+        elif kind in (5, 6, 7):
+            found = Unreadable("is a list or the like, expected a text or a number")
+        elif 1 <= kind <= 4:
+            found = Unreadable("is of another type than it says")
+    return found
+
+
+def _id(values: Sequence[bytes], length: int) -> str:
+    if not values:
+        raise TelemetryError("a span has no ids")
+    if len(values[-1]) != length:
+        raise TelemetryError(f"an id has {len(values[-1])} bytes, expected {length}")
+    return values[-1].hex()
+
+
+def _readable(value: bytes) -> str:
+    """Return a text; bytes that are no UTF-8 become what `telemetry.text` refuses."""
+    return value.decode("utf-8", "surrogateescape")

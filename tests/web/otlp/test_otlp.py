@@ -16,7 +16,7 @@ from streams.web.ingest import BODY_MAX_BYTES
 from streams.web.otlp import json_form, protobuf_form
 from streams.web.otlp.endpoint import PROTOBUF
 from streams.web.otlp.job_events import events_of_points, events_of_spans
-from streams.web.otlp.telemetry import SPANS_MAX, TelemetryError
+from streams.web.otlp.telemetry import TelemetryError
 from tests.web.serving import WALL_MS, Client, served
 from tests.web.test_ingest import WRITE, Log
 from tests.web.test_scopes import bearer
@@ -152,7 +152,11 @@ def test_points_in_json_are_taken_and_others_left_out() -> None:
     ]
     body = json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]}).encode()
     status, answer, _, log = sent(body, path="/v1/metrics")
-    assert (status, answer) == (200, b"{}")
+    assert status == 200
+    assert json.loads(answer)["partialSuccess"] == {
+        "rejectedDataPoints": "1",
+        "errorMessage": "wrong_type: trainfare.quality.bad: nan is no finite number",
+    }
     (beat,) = values(log)
     assert (beat["type"], beat["time_ms"], beat["quality"], beat["progress"]) == (
         "heartbeat",
@@ -205,11 +209,9 @@ def test_other_encodings_are_named(content_type: str) -> None:
     [
         (b"{", "application/json", b"expected OTLP in JSON"),
         (b'{"resourceSpans": 5}', "application/json", b"expected OTLP in JSON"),
-        (traces(span(JOB, traceId="xyz")), "application/json", b"is no id of 32 hexadecimal digits"),
-        (traces(span(JOB, endTimeUnixNano="soon")), "application/json", b"is no whole number"),
-        (traces(span(JOB, endTimeUnixNano="9" * 5000)), "application/json", b"is no whole number"),
+        (b"[]", "application/json", b"expected OTLP in JSON"),
+        (b"5", "application/json", b"expected OTLP in JSON"),
         (b"\x0a\x05ab", PROTOBUF, b"expected OTLP in Protocol Buffers: field 1 is cut"),
-        (b"\x0a\x04\x12\x02\x12\x00", PROTOBUF, b"a span has no ids"),
         (b"\xff" * 50, PROTOBUF, b"expected OTLP in Protocol Buffers"),
     ],
 )
@@ -225,14 +227,6 @@ def test_every_cut_of_a_message_is_refused_or_read() -> None:
             list(events_of_spans(protobuf_form.spans_of(TRACES[:size])))
         except TelemetryError:
             continue
-
-
-def test_too_many_spans_are_refused() -> None:
-    body = traces(*[span({})] * (SPANS_MAX + 1))
-    assert len(body) < BODY_MAX_BYTES
-    status, answer, _, _ = sent(body)
-    assert status == 400
-    assert b"more than 10000 spans" in answer
 
 
 def test_a_body_that_is_too_large_is_refused() -> None:

@@ -19,6 +19,7 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.price_output import book_of, match_text, plain_usd
 from streams.cli.reading import reader
 from streams.clock import SystemClock
+from streams.engine.pricing.gpu_types import product
 from streams.errors import TrainfareError, WrongUseError
 from streams.prices.findings import per_text
 from streams.prices.instants import effective_ms, since
@@ -45,7 +46,7 @@ def show(
     ] = None,
     sku: Annotated[str | None, typer.Option(metavar="NAME", help="Only this SKU.")] = None,
     gpu_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Only prices that name this type of GPU.")
+        str | None, typer.Option(metavar="TYPE", help="Only prices that apply to this type of GPU, by any of its names.")
     ] = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -57,7 +58,7 @@ def show(
         each
         for each in standing(book, at_ms)
         if (each.sku == sku if sku is not None else each.sku != CANARY)
-        and (gpu_type is None or each.latest.match.get("gpu_type") == gpu_type)
+        and (gpu_type is None or _is_for(each.latest.match.get("gpu_type"), gpu_type))
     ]
     if not found and (sku is not None or gpu_type is not None):
         what = f"sku {sku!r}" if sku is not None else f"gpu_type {gpu_type!r}"
@@ -65,6 +66,10 @@ def show(
     if not book:
         sys.stderr.write("no prices in this store yet; `trainfare prices load FILE` publishes some\n")
     write(_for_people(found) if form is OutputFormat.table else _for_programs(found), form)
+
+
+def _is_for(named: str | None, gpu_type: str) -> bool:
+    return named is not None and product(named) == product(gpu_type)
 
 
 def _at_ms(text: str | None) -> int:

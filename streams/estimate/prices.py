@@ -14,6 +14,8 @@ from schemas.events import MATCH_FIELDS, PRICE_FIELDS, Component, PriceEvent
 from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.gpu_types import product
+from streams.engine.pricing.history import matching
 from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind, PriceRef
 from streams.errors import TrainfareError, WrongUseError
 
@@ -84,7 +86,7 @@ def check_gpu_type(book: PriceBook, gpu_type: str, seen: Iterable[str]) -> None:
         TrainfareError: None does.
     """
     known = {event.match["gpu_type"] for event in book.events if "gpu_type" in event.match} | {*seen} - {""}
-    if gpu_type and known and gpu_type not in known:
+    if gpu_type and known and product(gpu_type) not in {product(name) for name in known}:
         raise TrainfareError(f"gpu type {gpu_type!r}: no price and no past job has it; known: {_some(known)}")
 
 
@@ -99,7 +101,9 @@ def nearer(book: PriceBook, context: Context, sku: str, at_ms: int) -> str | Non
         wants = [f"{name}={value}" for name, value in event.match.items() if name not in given]
         if event.sku == sku and not wants:
             shared = len(event.match)
-        elif wants and all(given.get(name, value) == value for name, value in event.match.items()):
+        elif wants and all(
+            name not in given or _is(name, value, given) for name, value in event.match.items()
+        ):
             found.append((len(wants) - len(event.match), len(wants), event.sku, ", ".join(wants)))
     if not found or -min(found)[0] <= shared:
         return None
@@ -119,7 +123,7 @@ def _unpriced(book: PriceBook, context: Context, at_ms: int) -> TrainfareError:
         for event in book.events
         if event.component is Component.gpu
         and event.effective_ms <= at_ms
-        and [name for name, value in event.match.items() if values[name] != value] == ["gpu_type"]
+        and [name for name, value in event.match.items() if not _is(name, value, values)] == ["gpu_type"]
     }
     if types and values["gpu_type"] is None:
         return WrongUseError(
@@ -144,7 +148,7 @@ def _nearest(book: PriceBook, context: Context, at_ms: int) -> str:
     found: list[tuple[int, bool, int, str, str]] = []
     for event in book.events:
         if event.component is Component.gpu:
-            wants = [f"{name}={value}" for name, value in event.match.items() if values[name] != value]
+            wants = [f"{name}={value}" for name, value in event.match.items() if not _is(name, value, values)]
             is_later = event.effective_ms > at_ms
             if is_later:
                 wants.append(f"a time from {_instant(event.effective_ms)} on")
@@ -153,6 +157,12 @@ def _nearest(book: PriceBook, context: Context, at_ms: int) -> str:
         return "the store has no price of GPU-time: publish one with `trainfare prices load`"
     *_, sku, wanted = min(found)
     return f"the nearest, {sku}, asks for {wanted}" if wanted else f"{sku} has been replaced since"
+
+
+def _is(name: str, value: str, values: Mapping[str, str | None]) -> bool:
+    """Return whether usage with these fields matches one match field of a price."""
+    at, has = MATCH_FIELDS.index(name), values[name]
+    return has is not None and matching(at, has) == matching(at, value)
 
 
 def _instant(at_ms: int) -> str:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from schemas.events import FLOW_FIELDS
+from streams.engine.pricing.gpu_types import product
 from streams.engine.snapshot.job_blobs import JobBlob
 from streams.explain.spans import Key, Share, instant, key_of, rows_by_key, shares
 
@@ -197,5 +198,14 @@ def _price_rule(row: Mapping[str, object]) -> str:
         return "unpriced: no price matches"
     match = row.get("match")
     if isinstance(match, Mapping) and match:
-        return "price matches " + ", ".join(f"{key}={value}" for key, value in sorted(match.items()))
+        named = (f"{key}={value}{_alias(key, str(value), row)}" for key, value in sorted(match.items()))
+        return "price matches " + ", ".join(named)
     return "price for any"
+
+
+def _alias(key: str, value: str, row: Mapping[str, object]) -> str:
+    """Say by which name the usage reported the GPU type of a price, if by another one."""
+    reported = str(row.get("gpu_type") or "")
+    if key != "gpu_type" or reported == value or product(reported) != product(value):
+        return ""
+    return f" (another name of {reported})"

@@ -30,7 +30,7 @@ SELECT l.minute AS minute, l.minutes AS minutes, l.attempt AS attempt, l.node AS
        l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
        l.unit AS unit, l.path AS path, l.direction AS direction, l.region AS region, l.dst_region AS dst_region,
        l.op AS op, l.storage_class AS storage_class, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
-       p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
+       p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended, a.gpu_type AS gpu_type
 FROM
 (
     SELECT toDateTime(run[1], 'UTC') AS minute, length(run) AS minutes, * EXCEPT (times)
@@ -43,7 +43,7 @@ FROM
     )
     ARRAY JOIN arraySplit((time, step) -> step != 60, times, arrayDifference(times)) AS run
 ) AS l
-LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a
+LEFT JOIN (SELECT attempt, started, ended, gpu_type FROM attempts FINAL WHERE job_id = {job:String}) AS a
   ON a.attempt = l.attempt
 LEFT JOIN (SELECT sku, effective, per, gpus, match FROM prices FINAL) AS p
   ON p.sku = l.sku AND p.effective = l.price_effective

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
+from streams.engine.pricing.gpu_types import product
 from streams.prices.histories import Quantity, RevisionSpan, histories, holding
 from streams.prices.instants import begins, since
 
@@ -139,13 +140,13 @@ def _not_everywhere(new: list[RevisionSpan], after: dict[str, list[RevisionSpan]
             fresh.setdefault(each.event.match["gpu_type"], each)
     by_type: dict[str | None, list[dict[str, str]]] = defaultdict(list)
     for match in everything:
-        by_type[match.get("gpu_type")].append(match)
+        by_type[product(match["gpu_type"]) if "gpu_type" in match else None].append(match)
     values = {
         field: sorted({match[field] for match in everything if field in match})
         for field in ("purchase", "region")
     }
     for gpu_type, revision in fresh.items():
-        able = [*by_type[gpu_type], *by_type[None]]
+        able = [*by_type[product(gpu_type)], *by_type[None]]
         for field in ("purchase", "region"):
             named = {match.get(field) for match in able}
             if None not in named and len(named) == 1 and len(values[field]) > 1:
@@ -170,12 +171,25 @@ def _never_applied(after: dict[str, list[RevisionSpan]]) -> Iterator[Finding]:
             both = _together(rivals[winner], rivals[loser])
             if both is not None and (both[0].line or both[1].line):
                 first, other = both
+                if first.event.match != other.event.match:
+                    if first.unit_price != other.unit_price:
+                        yield _two_names(first, other)
+                    continue
                 yield _of(
                     "overlap", other if other.line else first,
                     f"{winner} and {loser} are both for {_for(other.event)}; "
                     f"{begins(max(first.event.effective_ms, other.event.effective_ms))} only {winner}, the smaller name, "
                     "is applied; remove one, or name another match field",
                 )  # fmt: skip
+
+
+def _two_names(first: RevisionSpan, other: RevisionSpan) -> Finding:
+    names = f"{first.event.match['gpu_type']} and {other.event.match['gpu_type']}"
+    return _of(
+        "overlap", other if other.line else first,
+        f"{first.event.sku} and {other.event.sku} name one type of GPU: {names}; they differ, so that usage by any other of "
+        "its names is unpriced; give both the same price, or remove one",
+    )  # fmt: skip
 
 
 def _together(
@@ -230,13 +244,18 @@ class _Lookup:
     def _matching(self, quantity: Quantity, usage: dict[str, str]) -> Iterator[tuple[str, int]]:
         for shape in self._shapes[quantity]:
             if all(name in usage for name in shape):
-                match = frozenset((name, usage[name]) for name in shape)
+                match = _compared({name: usage[name] for name in shape})
                 for sku in self._skus.get((quantity, match), ()):
                     yield sku, len(shape)
 
 
 def _match(revision: RevisionSpan) -> _Match:
-    return frozenset(revision.event.match.items())
+    return _compared(revision.event.match)
+
+
+def _compared(match: dict[str, str]) -> _Match:
+    """Return match fields as they are compared: GPU types by product."""
+    return frozenset((name, product(value) if name == "gpu_type" else value) for name, value in match.items())
 
 
 def _of(kind: str, revision: RevisionSpan, text: str) -> Finding:

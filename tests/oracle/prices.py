@@ -8,8 +8,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 
+from tests.oracle.gpu_types import product
 from tests.oracle.model import HOUR_MS, MATCH_FIELDS, Context, Json, context_of, usd_nano
 
 # "ties by the presence of zone, instance_type, ... in that order"
@@ -67,6 +69,31 @@ def preference(candidate: Revision) -> tuple[int, tuple[bool, ...], str]:
     return (-len(present), tuple(name not in present for name in TIE_FIELDS), candidate.sku)
 
 
+def fits(match: Context, context: Context) -> bool:
+    """All match fields equal those of the usage; of `gpu_type` any name of the product does."""
+    has = dict(context)
+    return all(
+        name in has and (product(has[name]) == product(value) if name == "gpu_type" else has[name] == value)
+        for name, value in match
+    )
+
+
+def chosen(candidates: list[Revision], gpu_type: str | None) -> Revision | None:
+    """The winner; a price for the very name of the type wins over other names, between which nothing is guessed."""
+    named = [dict(each.match).get("gpu_type") for each in candidates]
+    if gpu_type in named and gpu_type is not None:
+        candidates = [each for each, name in zip(candidates, named, strict=True) if name in (None, gpu_type)]
+    winner = min(candidates, key=preference, default=None)
+    if winner is None:
+        return None
+    equal = [each for each in candidates if preference(each)[:2] == preference(winner)[:2]]
+    best: dict[str | None, Revision] = {}
+    for each in sorted(equal, key=preference):
+        best.setdefault(dict(each.match).get("gpu_type"), each)
+    costs = {Fraction(each.price_nano, each.divisor) for each in best.values()}
+    return winner if len(costs) == 1 else None
+
+
 class PriceBook:
     """All revisions, whenever they came: "A price may come after the usage it prices"."""
 
@@ -95,9 +122,9 @@ class PriceBook:
             candidates = [
                 r
                 for r in self.in_force(at_ms)
-                if r.component == component and r.unit == unit and set(r.match) <= set(context)
+                if r.component == component and r.unit == unit and fits(r.match, context)
             ]
-            self._found[key] = min(candidates, key=preference, default=None)
+            self._found[key] = chosen(candidates, dict(context).get("gpu_type"))
         return self._found[key]
 
     def steps(self, start_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:

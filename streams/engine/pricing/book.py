@@ -12,8 +12,8 @@ from typing import Final
 
 from schemas.events import PriceEvent
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
-from streams.engine.pricing.context import Context
-from streams.engine.pricing.history import Asked, Form, PriceHistory, SkuIndex, applies_to
+from streams.engine.pricing.context import GPU_TYPE, Context
+from streams.engine.pricing.history import Asked, Form, PriceHistory, SkuIndex, applies_to, best
 from streams.engine.pricing.kinds import Kind, PriceRef
 
 #: A step function of time: from `from_ms` on (until the next step) this price applies; None = no price.
@@ -198,9 +198,10 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
         matching = [
             revision for revision in in_force if revision is not None and applies_to(revision.form, asked)
         ]
-        winner = min(matching, key=lambda revision: revision.rank).ref if matching else None
-        if not steps or winner != steps[-1][1]:
-            steps.append((at_ms, winner))
+        winner = best(matching, asked[0][GPU_TYPE])
+        price = None if winner is None else winner.ref
+        if not steps or price != steps[-1][1]:
+            steps.append((at_ms, price))
     return tuple(steps)
 
 

@@ -6,11 +6,15 @@ Contexts are plain tuples so that they compare, hash and store cheaply; this mod
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from schemas.events import MATCH_FIELDS, TRAFFIC_FIELDS
 
 #: The usage's values of MATCH_FIELDS, in that order; None = the field is absent.
 Context = tuple[str | None, ...]
+
+#: The position of the GPU type, whose names are compared by product.
+GPU_TYPE: Final = MATCH_FIELDS.index("gpu_type")
 
 
 def usage_context(values: tuple[str | None, ...], team: str | None, project: str | None) -> Context:

@@ -13,7 +13,8 @@ from typing import Final
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.units import divisor
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
-from streams.engine.pricing.context import Context
+from streams.engine.pricing.context import GPU_TYPE, Context
+from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.kinds import UNIT_OF_KIND, Kind, PriceRef, kind_of_price
 
 #: Ties between SKUs with equally many match fields are decided by the presence of these, in this order.
@@ -33,23 +34,24 @@ _POSITION: Final = {field: position for position, field in enumerate(MATCH_FIELD
 #: Limit of cached lookups of an index; contexts come and go.
 _LOOK_UPS_AT_MOST: Final = 200_000
 
-#: What a revision matches: component, kind of quantity, (position of a match field in a context, its value)...
+#: What a revision matches: component, kind of quantity, (position of a match field in a context, value as in `matching`)...
 Form = tuple[str, Kind, tuple[tuple[int, str], ...]]
 #: What a price is looked up for.
 Asked = tuple[Context, str, Kind]
-#: Component, kind of quantity, position of a match field in a context, its value.
+#: Component, kind of quantity, position of a match field in a context, its value as in `matching`.
 _Field = tuple[str, Kind, int, str]
 
 
 class Revision:
     """One revision of a SKU, prepared for matching."""
 
-    __slots__ = ("effective_ms", "event", "form", "rank", "ref")
+    __slots__ = ("effective_ms", "event", "form", "gpu_type", "rank", "ref")
 
     def __init__(self, event: PriceEvent) -> None:
         kind = kind_of_price(event.per, event.gpus)
-        match = tuple((_POSITION[field], value) for field, value in event.match.items())
+        match = tuple(matching(_POSITION[field], value) for field, value in event.match.items())
         self.event = event
+        self.gpu_type = event.match.get("gpu_type")  # as it is spelt, None: any
         self.effective_ms: int = event.effective_ms
         self.form: Form = (str(event.component), kind, match)
         self.rank = (-len(event.match), tuple(field not in event.match for field in TIE_ORDER), event.sku)
@@ -178,7 +180,8 @@ class SkuIndex:
             skus = set(self._unmatched.get((component, kind), ()))
             for position, value in enumerate(context):
                 if value is not None:
-                    some = tuple(self._by_field.get((component, kind, position, value), ()))
+                    field = (component, kind, *matching(position, value))
+                    some = tuple(self._by_field.get(field, ()))
                     skus.update(sku for sku, form in some if applies_to(form, asked))
             found = tuple(sorted(skus))
             if len(remembered) < _LOOK_UPS_AT_MOST:
@@ -188,11 +191,46 @@ class SkuIndex:
         return found
 
 
+def matching(position: int, value: str) -> tuple[int, str]:
+    """Return a match field of a context in the form in which it is compared: equal for all names of one GPU type."""
+    return (position, product(value)) if position == GPU_TYPE else (position, value)
+
+
 def applies_to(form: Form, asked: Asked) -> bool:
     """Return whether a price of this form has this component and kind, and all its match fields match."""
     component, kind, match = form
     context = asked[0]
-    return component == asked[1] and kind == asked[2] and all(context[at] == value for at, value in match)
+    return (
+        component == asked[1]
+        and kind == asked[2]
+        and all((has := context[at]) is not None and matching(at, has)[1] == value for at, value in match)
+    )
+
+
+def best(revisions: Sequence[Revision], gpu_type: str | None) -> Revision | None:
+    """Return the one that wins of revisions that apply to usage of this GPU type; None: none, or it would be a guess.
+
+    A price for the very name wins over those for other names of the product. Two prices for other names that differ
+    are not chosen between.
+    """
+    if any(revision.gpu_type == gpu_type is not None for revision in revisions):
+        revisions = [revision for revision in revisions if revision.gpu_type in (None, gpu_type)]
+    winner = min(revisions, key=_rank, default=None)
+    if winner is None or winner.gpu_type in (None, gpu_type):
+        return winner
+    rivals = {
+        revision.gpu_type: revision.ref
+        for revision in sorted(revisions, key=_rank, reverse=True)  # of each name the best stays
+        if revision.rank[:2] == winner.rank[:2]
+    }
+    is_same = all(
+        ref.usd_nano * winner.ref.divisor == winner.ref.usd_nano * ref.divisor for ref in rivals.values()
+    )
+    return winner if is_same else None
+
+
+def _rank(revision: Revision) -> tuple[int, tuple[bool, ...], str]:
+    return revision.rank
 
 
 def _order(event: PriceEvent) -> tuple[int, str, str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from schemas.events import Component
 from streams.engine.pricing.context import Context
-from streams.engine.pricing.history import Form
+from streams.engine.pricing.history import Form, matching
 
 #: (whether amounts are priced rather than time, their context).
 Ask = tuple[bool, Context]
@@ -82,4 +82,4 @@ class PriceIndex:
 
 def _fields(ask: Ask) -> Iterable[tuple[bool, int, str]]:
     of_amounts, context = ask
-    return ((of_amounts, position, value) for position, value in enumerate(context) if value is not None)
+    return ((of_amounts, *matching(at, value)) for at, value in enumerate(context) if value is not None)

@@ -46,7 +46,8 @@ def show(
     ] = None,
     sku: Annotated[str | None, typer.Option(metavar="NAME", help="Only this SKU.")] = None,
     gpu_type: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Only prices that apply to this type of GPU, by any of its names.")
+        str | None,
+        typer.Option(metavar="TYPE", help="Only prices that apply to this type of GPU, by any of its names."),
     ] = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-SAYS_NOTHING = "nvidia amd tesla geforce instinct tensor core gpu generation".split()
+SAYS_NOTHING = ["nvidia", "amd", "tesla", "geforce", "instinct", "tensor", "core", "gpu", "generation"]
 
 # model -> form factor -> sizes in GB; the first form factor is the one that a name leaves out
 SOLD: dict[str, dict[str, list[int]]] = {
@@ -33,13 +33,13 @@ SOLD: dict[str, dict[str, list[int]]] = {
     },
 }  # fmt: skip
 STACKS = {
-    **dict.fromkeys(("h100", "h800", "mi300x"), ["hbm3"]),
-    **dict.fromkeys(("h200", "b200", "b300", "mi325x"), ["hbm3e"]),
+    **{key: ["hbm3"] for key in ("h100", "h800", "mi300x")},
+    **{key: ["hbm3e"] for key in ("h200", "b200", "b300", "mi325x")},
     "h20": ["hbm3", "hbm3e"],
-    **dict.fromkeys(("a100", "a800"), ["hbm2", "hbm2e"]),
-    **dict.fromkeys(("v100", "v100s", "p100", "a30"), ["hbm2"]),
-    **dict.fromkeys(("mi210", "mi250x"), ["hbm2e"]),
-    **dict.fromkeys(("a2", "a10", "a10g", "a16", "a40", "l4", "l40", "l40s", "t4", "a6000"), ["gddr6"]),
+    **{key: ["hbm2", "hbm2e"] for key in ("a100", "a800")},
+    **{key: ["hbm2"] for key in ("v100", "v100s", "p100", "a30")},
+    **{key: ["hbm2e"] for key in ("mi210", "mi250x")},
+    **{key: ["gddr6"] for key in ("a2", "a10", "a10g", "a16", "a40", "l4", "l40", "l40s", "t4", "a6000")},
 }
 
 

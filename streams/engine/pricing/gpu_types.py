@@ -68,7 +68,9 @@ _MODELS: Final[dict[str, _Model]] = {
 }
 
 #: Words that tell no product from another.
-_NOISE: Final = frozenset({"nvidia", "amd", "tesla", "geforce", "instinct", "tensor", "core", "gpu", "generation"})
+_NOISE: Final = frozenset(
+    {"nvidia", "amd", "tesla", "geforce", "instinct", "tensor", "core", "gpu", "generation"}
+)
 _SEPARATORS: Final = re.compile(r"[\s_\-/]+")
 _RTX: Final = re.compile(r"rtx(?=a?[0-9])")
 _APART: Final = re.compile(r"([0-9])\s(gb|gib)\b")

@@ -51,8 +51,37 @@ def test_names_of_one_product_are_equal_and_of_two_never() -> None:
 @given(
     st.lists(
         st.sampled_from(
-            "nvidia Tesla H100 h100 A100 V100 P100 L40S rtx RTX A6000 4090 sxm SXM5 PCIe nvl nvlink 40GB 80gb 80 GB "
-            "80G 16gb HBM3 hbm2e mig 1g.10gb shared x".split()
+            [
+                "nvidia",
+                "Tesla",
+                "H100",
+                "h100",
+                "A100",
+                "V100",
+                "P100",
+                "L40S",
+                "rtx",
+                "RTX",
+                "A6000",
+                "4090",
+                "sxm",
+                "SXM5",
+                "PCIe",
+                "nvl",
+                "nvlink",
+                "40GB",
+                "80gb",
+                "80",
+                "GB",
+                "80G",
+                "16gb",
+                "HBM3",
+                "hbm2e",
+                "mig",
+                "1g.10gb",
+                "shared",
+                "x",
+            ]
         ),
         max_size=6,
     ),
@@ -77,7 +106,9 @@ def test_a_price_applies_to_any_name_of_its_product(reported: str) -> None:
     assert sku_at([price("list", gpu_type=reported)], gpu_type="H100") == "list"
 
 
-@pytest.mark.parametrize("reported", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "H100 MIG 1g.10gb", "H200", None])
+@pytest.mark.parametrize(
+    "reported", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "H100 MIG 1g.10gb", "H200", None]
+)
 def test_a_price_applies_to_no_other_product(reported: str | None) -> None:
     assert sku_at([price("list", gpu_type="H100")], gpu_type=reported) is None
 
@@ -99,12 +130,19 @@ def test_two_other_names_with_different_prices_are_not_chosen_between() -> None:
     assert sku_at(events, gpu_type="nvidia_h100_80gb") is None
     assert sku_at([*events, price("any", "1")], gpu_type="nvidia_h100_80gb") is None
     assert sku_at(events, gpu_type="H100-SXM") == "b"
-    equal = [price("a", "2", gpu_type="H100"), price("b", "16", gpu_type="H100-SXM", per="instance_hour", gpus=8)]
+    equal = [
+        price("a", "2", gpu_type="H100"),
+        price("b", "16", gpu_type="H100-SXM", per="instance_hour", gpus=8),
+    ]
     assert sku_at(equal, gpu_type="nvidia_h100_80gb") == "a"
 
 
 def test_of_one_name_the_usual_order_decides_between_aliases() -> None:
-    events = [price("b", "2", gpu_type="H100"), price("a", "3", gpu_type="H100"), price("c", "4", gpu_type="H100", zone="z")]
+    events = [
+        price("b", "2", gpu_type="H100"),
+        price("a", "3", gpu_type="H100"),
+        price("c", "4", gpu_type="H100", zone="z"),
+    ]
     assert sku_at(events, gpu_type="h100") == "a"
     assert sku_at(events, gpu_type="h100", zone="z") == "c"
 

@@ -31,7 +31,7 @@ def run_serve(settings: Settings, data: Path, clock: Clock | None = None) -> Non
     clock = SystemClock() if clock is None else clock
     logging.getLogger("aiokafka.conn").addFilter(lambda record: record.msg != _IN_THE_CLEAR)
     with LocalBroker(data, settings.kafka, log_options(settings.serve), clock) as broker:
-        kafka = broker.settings()
+        kafka = broker.worker_settings()
         writers = Writers(
             LocalRecordLog(broker.log, kafka.partitions, "events"),
             LocalRecordLog(broker.log, kafka.partitions, "controls"),

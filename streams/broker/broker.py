@@ -17,7 +17,7 @@ from typing import Final, Self
 from pydantic import SecretStr
 
 from sinks.private_files import write_private
-from streams.broker.connection import MECHANISM, USER, Connection
+from streams.broker.connection import MECHANISM, USER, WORKER, Connection, Reception
 from streams.broker.group import ConsumerGroup
 from streams.broker.handler import RequestHandler
 from streams.clock import Clock
@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 ACCESS_FILE: Final = "client.env"
 _HOST: Final = "127.0.0.1"
-_CONNECTIONS: Final = 64
 _PASSWORD_BYTES: Final = 32
 _DROP_EVERY_S: Final = 60.0
 _STOP_S: Final = 5.0
@@ -58,7 +57,7 @@ class LocalBroker:
 
     def __init__(self, data: Path, kafka: KafkaSettings, options: LogOptions, clock: Clock) -> None:
         self._kafka = kafka
-        self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        self._passwords = {user: secrets.token_urlsafe(_PASSWORD_BYTES) for user in (USER, WORKER)}
         self._connections: set[asyncio.Task[None]] = set()
         self._drop_threads = Threads("log-retention")
         self._loop = asyncio.new_event_loop()
@@ -76,6 +75,7 @@ class LocalBroker:
             self._handler = RequestHandler(
                 self.log, self.group, _partitions(kafka), kafka.topic_prefix, lambda: (_HOST, self._port)
             )
+            self._reception = Reception(self._handler.of, self._passwords, clock.monotonic_ms)
             self._server = self._loop.run_until_complete(self._listening())
             self._port = self._server.sockets[0].getsockname()[1]
             write_private(self.log.path / ACCESS_FILE, _env(self.settings()))
@@ -88,14 +88,21 @@ class LocalBroker:
         self._thread.start()
 
     def settings(self) -> KafkaSettings:
-        """Return the settings of a client."""
+        """Return the settings of a client, which are in `client.env`, too."""
+        return self._settings_of(USER)
+
+    def worker_settings(self) -> KafkaSettings:
+        """Return the settings of the worker in this process: clients cannot take the places of its connections."""
+        return self._settings_of(WORKER)
+
+    def _settings_of(self, user: str) -> KafkaSettings:
         return self._kafka.model_copy(
             update={
                 "bootstrap_servers": f"{_HOST}:{self._port}",
                 "security_protocol": "SASL_PLAINTEXT",
                 "sasl_mechanism": MECHANISM,
-                "sasl_username": USER,
-                "sasl_password": SecretStr(self._password),
+                "sasl_username": user,
+                "sasl_password": SecretStr(self._passwords[user]),
                 "ssl_ca_location": None,
                 "group_instance_id": None,
             }
@@ -136,18 +143,22 @@ class LocalBroker:
             raise TrainfareError(f"no port of {_HOST} can be opened: {fault.strerror}") from fault
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connections) >= _CONNECTIONS:
-            writer.close()
-            return
-        connection = Connection(reader, writer, self._handler.of, self._password)
-        task = self._loop.create_task(connection.serve())
+        task = self._loop.create_task(Connection(reader, writer, self._reception).serve())
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 
     async def _drop(self) -> None:
-        """Drop old segments of which everything is in the store's snapshots, as commits follow those."""
+        """Say who made room for others, and drop old segments of which everything is in the store's snapshots, as commits follow those."""
+        logged = 0
         while True:
             await asyncio.sleep(_DROP_EVERY_S)
+            evicted = self._reception.slots.evicted
+            if evicted > logged:
+                logger.warning(
+                    "connections to the local log made room for others",
+                    extra={"count": evicted - logged, "runbook": "docs/operations.md#log-without-kafka"},
+                )
+                logged = evicted
             try:
                 await self._drop_threads.run(self.log.drop, self.needed)
             except LogError as fault:

@@ -26,6 +26,8 @@ _NODE: Final = 0
 _EARLIEST: Final = -2
 _UNKNOWN: Final = -1
 _TOPIC_RESOURCE: Final = 2
+#: Of one answer, whatever its client asks for; as much as Kafka's own brokers give.
+_FETCH_MAX_BYTES: Final = 55 * 2**20
 #: A fetch that waits looks again so long after the first new records: more may come meanwhile.
 _GATHER_S: Final = 0.01
 
@@ -140,7 +142,7 @@ class RequestHandler:
     def _collected(self, body: Any) -> tuple[int | None, list[Any]]:
         """Return the bytes found and the answer; None instead of bytes: an error, which must not wait."""
         size: int | None = 0
-        left_bytes, answers = body.max_bytes, []
+        left_bytes, answers = min(body.max_bytes, _FETCH_MAX_BYTES), []
         for name, partitions in body.topics:
             found: list[tuple[Any, ...]] = []
             for partition, _, offset, _, max_bytes in partitions:

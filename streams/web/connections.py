@@ -6,7 +6,7 @@ It must not read a clock or touch a socket: times are handed in, and the owner o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from operator import itemgetter
@@ -23,6 +23,7 @@ class ConnectionPhase(Enum):
     BODY = auto()  # the rest of its body
     ANSWER = auto()  # us
     IDLE = auto()  # the next request
+    HELD_BACK = auto()  # a refusal that we delay, as it guesses secrets
 
 
 class RefusalReason(StrEnum):
@@ -81,6 +82,9 @@ _WAITING: Final = frozenset(
 )
 
 
+_EVER_MS: Final = -1
+
+
 class HttpConnection:
     """The state of one client connection, and since when."""
 
@@ -89,6 +93,7 @@ class HttpConnection:
         "_taken_bytes",
         "_unsent_bytes",
         "address",
+        "is_trusted",
         "line",
         "owes_ms",
         "phase",
@@ -100,6 +105,7 @@ class HttpConnection:
         self.address = address
         self.line = line
         self.phase = ConnectionPhase.NEW
+        self.is_trusted = False  # its client has shown a secret
         self.since_ms = now_ms  # when the phase began
         self.owes_ms = now_ms  # since when the client owes us data
         self.stalled_ms: int | None = None  # since when it has read too little of a response
@@ -121,6 +127,10 @@ class HttpConnection:
         self._open = max(self._open - 1, 0)
         if not self._open:
             self._enter(ConnectionPhase.IDLE, now_ms)
+
+    def held_back(self, now_ms: int) -> None:
+        """Record that the client's refusal is delayed."""
+        self._enter(ConnectionPhase.HELD_BACK, now_ms)
 
     def _enter(self, phase: ConnectionPhase, now_ms: int) -> None:
         if phase is not self.phase:
@@ -144,7 +154,12 @@ class HttpConnection:
         self._unsent_bytes = unsent_bytes
 
     def waits_since_ms(self) -> int | None:
-        """Return since when the server waits for this client; None while the client waits for the server."""
+        """Return since when the server waits for this client; None while the client waits for the server.
+
+        Who guesses secrets has always kept it waiting.
+        """
+        if self.phase is ConnectionPhase.HELD_BACK:
+            return _EVER_MS
         if self.phase in _WAITING:
             return self.owes_ms if self.stalled_ms is None else min(self.owes_ms, self.stalled_ms)
         return self.stalled_ms
@@ -181,7 +196,8 @@ class ConnectionTable:
         """Admit a connection, or return why not.
 
         If there is no room, the connection that has made the server wait longest is evicted: of the same address if
-        that has too many, otherwise of the address that has most, so that a flood evicts itself and nobody else.
+        that has too many, otherwise of the address that has most, so that a flood evicts itself and nobody else.  Of
+        one address, as of a proxy, those whose client has shown a secret come last.
         Evicting costs more than refusing, so under load the rate of one address is limited.
         """
         if self.is_crowded and not self._arrivals.allow(address, now_ms):
@@ -238,8 +254,14 @@ class ConnectionTable:
         for of_address in self._by_address.values():
             yield from of_address
 
-    def _evict(self, among: Iterable[HttpConnection]) -> bool:
-        waiting = [(since_ms, each) for each in among if (since_ms := each.waits_since_ms()) is not None]
+    def _evict(self, among: Collection[HttpConnection]) -> bool:
+        # Not if they are most: those who come would then make room for them, before they can show anything.
+        prefers_trusted = 2 * sum(each.is_trusted for each in among) <= len(among)
+        waiting = [
+            ((prefers_trusted and each.is_trusted, since_ms), each)
+            for each in among
+            if (since_ms := each.waits_since_ms()) is not None
+        ]
         # Stable sort: of simultaneous connections the first is evicted first.
         for _, each in sorted(waiting, key=itemgetter(0)):
             # In a flood, a connection with a request already received would be evicted before the event loop reads it.

@@ -91,6 +91,14 @@ class HttpProtocol(web.RequestHandler):
             )
             self.force_close()
 
+    def trust(self) -> None:
+        """Report that the client has shown a secret."""
+        self._connection.is_trusted = True
+
+    def hold_back(self) -> None:
+        """Report that the client's refusal is delayed."""
+        self._connection.held_back(self._now_ms())
+
     def _body_is_due(self) -> bool:
         return self._body is not None and not self._body.is_eof()
 
@@ -140,6 +148,19 @@ class HttpProtocol(web.RequestHandler):
         response.headers.update(HEADERS)
         response.force_close()
         return response
+
+
+def trust(request: web.BaseRequest) -> None:
+    """Prefer the connection of a client that has shown a secret to those of others, where one must make room."""
+    if isinstance(request.protocol, HttpProtocol):
+        request.protocol.trust()
+
+
+async def hold_back(request: web.BaseRequest, delay_s: float) -> None:
+    """Delay a refusal; its connection makes room before all others."""
+    if isinstance(request.protocol, HttpProtocol):
+        request.protocol.hold_back()
+    await asyncio.sleep(delay_s)
 
 
 def _fault(status: int, exc: BaseException | None) -> ApiError:

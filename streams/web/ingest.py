@@ -6,9 +6,8 @@ It must not meter: workers read the records from the log, as those of any other 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -18,6 +17,7 @@ from schemas.escaping import visible
 from sinks.errors import LogFull, SinkBusy
 from streams.engine.settings import FUTURE_MS
 from streams.keys import OutgoingRecord
+from streams.memory_budget import MemoryBudget
 from streams.threads import Threads
 from streams.web.connection_rate import ArrivalRate
 from streams.web.encode import to_json
@@ -30,6 +30,7 @@ from streams.web.ingest_body import (
     records_of,
 )
 from streams.web.packed_body import is_packed, unpacked_body
+from streams.web.received_body import ReceivedBody, received_body
 from streams.web.record_log import RecordLog
 from streams.web.scopes import Caller
 
@@ -39,8 +40,8 @@ BODY_THREADS: Final = Threads("bodies")
 #: Requests of one token and address: so many at once, and so many a second after that.
 BURST: Final = 400
 PER_S: Final = 200
-#: Bytes of all requests that are being read, judged or written.
-IN_FLIGHT_MAX_BYTES: Final = 32 * 2**20
+#: Bytes of all requests of one sender that are being read, judged or written.
+IN_FLIGHT_MAX_BYTES: Final = 16 * 2**20
 _RETRY_AFTER_S: Final = 1
 _CLIENTS_MAX: Final = 1_024
 #: Events that are judged before the loop has its turn.
@@ -54,6 +55,19 @@ class JudgedEvents(NamedTuple):
     refused: list[RefusedEvent]
 
 
+class SenderLimits:
+    """Whose requests share memory and turns, so that they hold up no other sender's: those of one token, or all webhooks.
+
+    Args:
+        share_bytes: Of the memory, for one address.
+    """
+
+    def __init__(self, share_bytes: int | None = None) -> None:
+        self.budget = MemoryBudget(IN_FLIGHT_MAX_BYTES, share_bytes)
+        #: One request at a time is unpacked and judged; senders take turns in the event loop.
+        self.turn = asyncio.Lock()
+
+
 class IngestEndpoint:
     """The endpoint of one server.
 
@@ -61,7 +75,6 @@ class IngestEndpoint:
         log: Where records go; None: this process takes no events.
         wall_ms: Log time, ms since 1970.
         now_ms: A monotonic clock.
-        outcomes: Where events are counted, beside those of another endpoint; None: its own.
     """
 
     def __init__(
@@ -69,17 +82,27 @@ class IngestEndpoint:
         log: RecordLog | None,
         wall_ms: Callable[[], int],
         now_ms: Callable[[], int],
-        outcomes: Counter[str] | None = None,
     ) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._rate = ArrivalRate(BURST, PER_S)
-        self._in_flight_bytes = 0
-        #: One body at a time may become as large as one may be.
-        self._unpacking = asyncio.Lock()
+        self._of_token: defaultdict[str, SenderLimits] = defaultdict(
+            SenderLimits
+        )  # few: a token that is unknown gets no further
+        self._others: list[SenderLimits] = []
         #: events by `accepted` or the reason of their refusal
-        self.outcomes: Counter[str] = Counter() if outcomes is None else outcomes
+        self.outcomes: Counter[str] = Counter()
+
+    def sender(self, share_bytes: int) -> SenderLimits:
+        """Return a sender apart from those of tokens."""
+        self._others.append(SenderLimits(share_bytes))
+        return self._others[-1]
+
+    @property
+    def bodies_evicted(self) -> int:
+        """Return how many bodies made room for others."""
+        return sum(each.budget.evicted for each in (*self._of_token.values(), *self._others))
 
     async def answer(self, request: web.Request, caller: Caller, topic: str) -> web.Response:
         """Write the events of one request.
@@ -98,46 +121,43 @@ class IngestEndpoint:
                 raise ApiError(400, visible(str(fault))) from None
             return await self.judged(events, topic, request.content_type, request.headers)
 
-        return await self.take(request, f"{caller.token} {caller.address}", judge)
+        return await self.take_of(request, caller, judge)
+
+    async def take_of(
+        self, request: web.Request, caller: Caller, judge: Callable[[bytes], Awaitable[JudgedEvents]]
+    ) -> web.Response:
+        """Write the records that are made of a body, within the limits of its caller, who has shown a token.
+
+        Raises:
+            ApiError: None of them was written, or Kafka may lack some.
+        """
+        self.check_rate(f"{caller.token} {caller.address}")
+        return await self.take(request, self._of_token[caller.token], caller.address, judge)
 
     async def take(
-        self, request: web.Request, client: str, judge: Callable[[bytes], Awaitable[JudgedEvents]]
+        self,
+        request: web.Request,
+        sender: SenderLimits,
+        address: str,
+        judge: Callable[[bytes], Awaitable[JudgedEvents]],
+        check: Callable[[bytes], None] = lambda _: None,
     ) -> web.Response:
-        """Write the records that are made of a body, within the limits of all requests; `client` has a rate of its own.
+        """Write the records that are made of a body, within the memory of its sender.
+
+        `check` raises for a body that nobody vouches for, before it waits for anything.
 
         Raises:
             ApiError: None of them was written, or Kafka may lack some.
         """
         if self._log is None:
             raise ApiError(403, "this process takes no events; a worker does", "ingest_off")
-        self._check_rate(client)
-        size = request.content_length if request.content_length is not None else BODY_MAX_BYTES
-        if size > BODY_MAX_BYTES:
-            raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes; send fewer events at once")
-        with self._room(size):
-            body = await _body(request)
-            if not is_packed(request.headers):
-                return await self._write(self._log, await judge(body))
-            async with self._unpacking:
-                with self._room(BODY_MAX_BYTES):
-                    body = await BODY_THREADS.run(unpacked_body, body, BODY_MAX_BYTES)
-            with self._room(len(body)):
-                return await self._write(self._log, await judge(body))
-
-    @contextmanager
-    def _room(self, size_bytes: int) -> Iterator[None]:
-        """Hold bytes of those that all requests have.
-
-        Raises:
-            ApiError: They are held by others.
-        """
-        if self._in_flight_bytes + size_bytes > IN_FLIGHT_MAX_BYTES:
-            raise ApiError(503, "too many events wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
-        self._in_flight_bytes += size_bytes
-        try:
-            yield
-        finally:
-            self._in_flight_bytes -= size_bytes
+        async with received_body(request, BODY_MAX_BYTES, sender.budget, address, self._now_ms) as body:
+            check(body.data)
+            async with sender.turn:
+                if is_packed(request.headers):
+                    await _unpack(body)
+                judged = await judge(body.data)
+            return await self._write(self._log, judged)
 
     async def judged(
         self, events: list[msgspec.Raw], topic: str, content_type: str, headers: Mapping[str, str]
@@ -171,7 +191,12 @@ class IngestEndpoint:
         self.outcomes.update(each.reason for each in refused)
         return web.Response(body=_answer(len(records), refused), status=202, content_type="application/json")
 
-    def _check_rate(self, client: str) -> None:
+    def check_rate(self, client: str) -> None:
+        """Count a request of a client.
+
+        Raises:
+            ApiError: It sends too many.
+        """
         now_ms = self._now_ms()
         if len(self._rate) > _CLIENTS_MAX:
             self._rate.forget(now_ms)
@@ -196,11 +221,6 @@ def _answer(accepted: int, refused: Sequence[RefusedEvent]) -> bytes:
     return to_json({"accepted": accepted, "refused": shown})
 
 
-async def _body(request: web.Request) -> bytes:
-    """Return the body, of which no more than the limit is read."""
-    read = bytearray()
-    async for piece in request.content.iter_any():
-        read += piece
-        if len(read) > BODY_MAX_BYTES:
-            raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes; send fewer events at once")
-    return bytes(read)
+async def _unpack(body: ReceivedBody) -> None:
+    body.reserve(BODY_MAX_BYTES)
+    body.replace(await BODY_THREADS.run(unpacked_body, body.data, BODY_MAX_BYTES))

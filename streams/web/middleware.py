@@ -5,7 +5,6 @@ It must not log a query string, a header or a body, any of which may contain a s
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import secrets
@@ -18,7 +17,7 @@ from aiohttp.typedefs import Middleware
 
 from sinks.errors import SinkError
 from streams.web.errors import ApiError, answer, of_http, of_store
-from streams.web.http_protocol import HEADER_MAX_BYTES
+from streams.web.http_protocol import HEADER_MAX_BYTES, hold_back, trust
 from streams.web.packed_body import check_encoding
 from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, RequestGuard, is_data
@@ -81,12 +80,12 @@ async def _answered(
             request[CALLER] = guard.caller(
                 scope, request.remote or "", request.headers, lambda: request.cookies
             )
+            if request[CALLER].token:
+                trust(request)
         check_encoding("" if resource is None else resource.canonical, request.headers)
         return await handler(request)
     except ApiError as fault:
-        if fault.delay_s:
-            await asyncio.sleep(fault.delay_s)
-        return answer(fault)
+        response, delay_s = answer(fault), fault.delay_s
     except SinkError as fault:
         return answer(of_store(fault))
     except web.HTTPRedirection:
@@ -106,6 +105,10 @@ async def _answered(
         )
         message = f"an internal fault; the worker's log has it under request {request[_REQUEST_ID]}"
         return answer(ApiError(500, message, "internal"))
+    if delay_s:
+        # Not while the fault is there: its traceback holds the body.
+        await hold_back(request, delay_s)
+    return response
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -96,8 +96,6 @@ class WebServer:
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms)
-        # With limits of its own: whoever knows no secret must not keep events of others out.
-        from_hooks = IngestEndpoint(events, wall_ms, now_ms, ingest.outcomes)
         routes = Routes(
             Parts(
                 figures=figures,
@@ -109,13 +107,13 @@ class WebServer:
                 guard=guard,
                 controls=ControlEndpoint(controls, wall_ms, now_ms),
                 ingest=ingest,
-                hooks=HookEndpoint(ci or CiSettings(), from_hooks, guard.refusal),
+                hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
                 otlp=OtlpEndpoint(ingest),
                 version=_version(),
                 audit=audit,
                 speed=speed,
                 edge=lambda: ServerFacts.of(
-                    self._entrance, guard.guesses, self.queries, details.stored.fallbacks, ingest.outcomes
+                    self._entrance, guard.guesses, self.queries, details.stored.fallbacks, ingest
                 ),
             )
         )

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from streams.explain.stored import FALLBACKS
 from streams.web.connections import DropReason, RefusalReason
+from streams.web.ingest import IngestEndpoint
 from streams.web.listener import Listener
 from streams.web.query_service import OUTCOMES as QUERY_OUTCOMES
 from streams.web.query_service import QueryService
@@ -32,6 +33,7 @@ class ServerFacts:
     queries_running: int = 0
     explain_fallbacks: Mapping[str, int] = field(default_factory=dict)
     events: Mapping[str, int] = field(default_factory=dict)
+    bodies_evicted: int = 0
 
     @classmethod
     def of(
@@ -40,7 +42,7 @@ class ServerFacts:
         guesses: TokenGuesses,
         queries: QueryService,
         explain_fallbacks: Mapping[str, int],
-        events: Mapping[str, int],
+        ingest: IngestEndpoint,
     ) -> Self:
         """Read the counters of a server."""
         connections = entrance.connections
@@ -53,7 +55,8 @@ class ServerFacts:
             dict(queries.outcomes),
             queries.running,
             dict(explain_fallbacks),
-            dict(events),
+            dict(ingest.outcomes),
+            ingest.bodies_evicted,
         )
 
 
@@ -72,6 +75,11 @@ def collect(facts: ServerFacts) -> Iterable[Metric]:
         "trainfare_web_connections_dropped",
         "Connections that were cut, by what their client was too slow with.",
         dict.fromkeys(map(str, DropReason), 0) | dict(facts.dropped),
+    )
+    yield CounterMetricFamily(
+        "trainfare_web_bodies_evicted",
+        "Bodies of events and webhooks that came slowly and made room for others.",
+        value=facts.bodies_evicted,
     )
     yield CounterMetricFamily(
         "trainfare_web_accept_pauses",

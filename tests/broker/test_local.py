@@ -24,7 +24,6 @@ from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
 from sinks.errors import LogFull, SinkBusy
-from streams.broker import broker as broker_module
 from streams.broker.broker import LocalBroker
 from streams.broker.group import ConsumerGroup, IllegalGenerationError, UnknownMemberError
 from streams.broker.writers import LocalRecordLog, batches_of
@@ -124,16 +123,6 @@ def test_bytes_that_are_no_request_close_the_connection_alone(tmp_path: Path, se
             client.sendall(sent)
             assert client.recv(1) == b""
         assert send(broker, b"a") == [None]
-
-
-def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "_CONNECTIONS", 2)
-    with local(tmp_path) as broker:
-        host, _, port = broker.settings().bootstrap_servers.partition(":")
-        held = [socket.create_connection((host, int(port)), PATIENCE_S) for _ in range(3)]
-        assert held[2].recv(1) == b""
-        for each in held:
-            each.close()
 
 
 def test_the_file_of_access_is_for_this_user_and_gone_at_the_end(tmp_path: Path) -> None:

@@ -143,6 +143,39 @@ def test_what_a_slow_sender_sends_does_not_keep_it() -> None:
     assert is_cut(slow)
 
 
+def trusted(connection: HttpConnection) -> HttpConnection:
+    connection.is_trusted = True
+    return connection
+
+
+def test_of_one_address_who_has_shown_a_secret_stays_longer_than_who_has_not() -> None:
+    of = connections()
+    known = trusted(admitted(of, "a", 0))
+    strangers = [admitted(of, "a", at) for at in (1, 2, 3)]
+    for at, stranger in enumerate(strangers, 10):
+        admitted(of, "a", at)
+        assert (is_cut(stranger), is_cut(known)) == (True, False)
+
+
+def test_where_most_have_shown_a_secret_the_longest_waiting_makes_room_for_a_stranger() -> None:
+    of = connections()
+    known = [trusted(admitted(of, "a", at)) for at in range(3)]
+    stranger = admitted(of, "a", 3)
+    admitted(of, "a", 10)
+    assert [is_cut(each) for each in (*known, stranger)] == [True, False, False, False]
+
+
+def test_whoever_guesses_makes_room_first() -> None:
+    of = connections()
+    idle = admitted(of, "a", 0)
+    guessing = [busy(admitted(of, "a", at)) for at in (1, 2, 3)]
+    for each in guessing:
+        each.held_back(5)
+    for at, each in enumerate(guessing, 10):
+        admitted(of, "a", at)
+        assert (is_cut(each), is_cut(idle)) == (True, False)
+
+
 def test_leaving_twice_counts_once() -> None:
     of = connections()
     one, _ = admitted(of, "a"), admitted(of, "a")

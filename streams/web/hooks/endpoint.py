@@ -18,10 +18,13 @@ from streams.topics import Topic
 from streams.web.errors import ApiError
 from streams.web.hooks import github, gitlab
 from streams.web.hooks.ci_jobs import CiGpus, CiJob, events_of
-from streams.web.ingest import IngestEndpoint, JudgedEvents
+from streams.web.http_protocol import trust
+from streams.web.ingest import IN_FLIGHT_MAX_BYTES, IngestEndpoint, JudgedEvents
 from streams.web.ingest_body import PLAIN
 from streams.web.scopes import Caller
 
+#: Of the memory of all webhooks: whoever knows no secret may send a body from behind the same proxy, too.
+_ADDRESS_SHARE_BYTES: Final = IN_FLIGHT_MAX_BYTES // 2
 _NO_HEADERS: Final[dict[str, str]] = {}
 
 
@@ -40,6 +43,8 @@ class HookEndpoint:
         self._settings = settings
         self._ingest = ingest
         self._refuse = refuse
+        #: Apart from those of tokens: whoever knows no secret must not keep events of others out.
+        self._sender = ingest.sender(_ADDRESS_SHARE_BYTES)
         self._gpus = {name: CiGpus(*each) for name, each in gpus_by_name(settings.runner_gpus).items()}
 
     async def github(self, request: web.Request, caller: Caller) -> web.Response:
@@ -49,13 +54,13 @@ class HookEndpoint:
             ApiError: It is not signed, or none; or it may not be in Kafka.
         """
         secret = _secret(self._settings.github_secret, "ci.github_secret")
-        return await self._take(
-            request,
-            caller,
-            "X-Hub-Signature-256 is not that of ci.github_secret",
-            lambda body: github.is_signed(request.headers, body, secret),
-            lambda body: github.job_of(request.headers, body),
-        )
+
+        def check(body: bytes) -> None:
+            if not github.is_signed(request.headers, body, secret):
+                raise self._refuse(caller.address, "X-Hub-Signature-256 is not that of ci.github_secret")
+            self._let_in(request, caller)
+
+        return await self._take(request, caller, check, lambda body: github.job_of(request.headers, body))
 
     async def gitlab(self, request: web.Request, caller: Caller) -> web.Response:
         """Take a message of GitLab.
@@ -64,28 +69,29 @@ class HookEndpoint:
             ApiError: Its token is wrong, or it is none; or it may not be in Kafka.
         """
         secret = _secret(self._settings.gitlab_token, "ci.gitlab_token")
+        if not gitlab.has_token(request.headers, secret):  # before a byte of the body is read
+            raise self._refuse(caller.address, "X-Gitlab-Token is not ci.gitlab_token")
+        self._let_in(request, caller)
         return await self._take(
-            request,
-            caller,
-            "X-Gitlab-Token is not ci.gitlab_token",
-            lambda _: gitlab.has_token(request.headers, secret),
-            lambda body: gitlab.job_of(request.headers, body),
+            request, caller, lambda _: None, lambda body: gitlab.job_of(request.headers, body)
         )
+
+    def _let_in(self, request: web.Request, caller: Caller) -> None:
+        """Treat a client as one that is known; only now does it count, so that others do not use up its requests."""
+        trust(request)
+        self._ingest.check_rate(f"hooks {caller.address}")
 
     async def _take(
         self,
         request: web.Request,
         caller: Caller,
-        wrong: str,
-        is_genuine: Callable[[bytes], bool],
+        check: Callable[[bytes], None],
         job_of: Callable[[bytes], CiJob | None],
     ) -> web.Response:
         if request.content_type != PLAIN:
             raise ApiError(415, f"send {PLAIN}: set the content type of the webhook")
 
         async def judge(body: bytes) -> JudgedEvents:
-            if not is_genuine(body):
-                raise self._refuse(caller.address, wrong)
             try:
                 job = job_of(body)
             except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
@@ -94,7 +100,7 @@ class HookEndpoint:
             raw = [msgspec.Raw(msgspec.json.encode(event)) for event in events]
             return await self._ingest.judged(raw, Topic.JOBS, PLAIN, _NO_HEADERS)
 
-        return await self._ingest.take(request, f"hooks {caller.address}", judge)
+        return await self._ingest.take(request, self._sender, caller.address, judge, check)
 
 
 def _secret(setting: SecretStr | None, name: str) -> str:

@@ -109,7 +109,7 @@ class OtlpEndpoint:
             except TelemetryError as fault:
                 raise ApiError(400, visible(str(fault)[:500])) from None
 
-        await self._ingest.take(request, f"{caller.token} {caller.address}", judge)
+        await self._ingest.take_of(request, caller, judge)
         self._ingest.outcomes.update(faults.reasons)
         return _answer(faults, rejected, request.content_type)
 

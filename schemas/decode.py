@@ -9,13 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
+from schemas.canary_proof import CanaryProof
 from schemas.cloudevents import NO_ENVELOPE, Headers, read_headers, unwrap_structured, with_envelope
 from schemas.events import Event
 from schemas.invalid import Invalid
 from schemas.limits import check_names
 from schemas.reasons import Reason
 from schemas.redaction import CONTROLS, is_secret
-from schemas.refusal import RefusedError, explain_mismatch, explain_unparsable, shown
+from schemas.refusal import RefusedError, explain_mismatch, explain_unparsable, refuse, shown
+from schemas.reserved import CANARY, GROUPED, reserved_in
 from schemas.unread_batch import Unread
 from schemas.validate_controls import DELETION, control_event
 from schemas.validate_gpu import gpu_event
@@ -35,10 +37,12 @@ class _Topic(msgspec.Struct, frozen=True):
     wire: type[Wire]
     decoder: msgspec.json.Decoder[Any]
     validate: Callable[[Any, int], Event]
+    has_groups: bool  # of names that tables show beside words of their own
 
 
 def _topic(wire: type[Wire], validate: Callable[[Any, int], Event]) -> _Topic:
-    return _Topic(wire, msgspec.json.Decoder(wire), validate)
+    has_groups = not GROUPED.isdisjoint(wire.__struct_fields__)
+    return _Topic(wire, msgspec.json.Decoder(wire), validate, has_groups)
 
 
 _TOPICS: Final[dict[str, _Topic]] = {
@@ -58,6 +62,7 @@ WIRES: Final[dict[str, type[Wire]]] = {
 # An unterminated string matches, too, so that every input takes one pass only.
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")
+_CANARY: Final = CANARY.encode()
 _BACKSLASH: Final = ord("\\")  # searching an integer takes a tenth of the time of searching bytes
 _PARSE_ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -73,10 +78,12 @@ def decode(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]],
     newest_allowed_ms: int,
+    proof: CanaryProof | None = None,
 ) -> Event | Invalid:
     """Return the event of a record, or why there is none.
 
-    `topic` is without prefix. An event later than `newest_allowed_ms` is refused as `future`.
+    `topic` is without prefix. An event later than `newest_allowed_ms` is refused as `future`. The names of the canary are for
+    records that `proof` holds for; without one nobody has them.
     """
     known = _TOPICS.get(topic)
     if known is None and topic != CONTROLS:
@@ -97,7 +104,7 @@ def decode(
     try:
         envelope = read_headers(headers) if headers else NO_ENVELOPE
         if known is not None and envelope is NO_ENVELOPE:
-            event = _decode_plain(known, value, newest_allowed_ms)
+            event = _decode_plain(topic, known, value, newest_allowed_ms, proof)
             if event is not None:
                 return event
         return _decode_any(known, value, envelope, newest_allowed_ms)
@@ -116,7 +123,9 @@ def _too_deep(value: bytes) -> bool:
     return False
 
 
-def _decode_plain(known: _Topic, value: bytes, newest_allowed_ms: int) -> Event | None:
+def _decode_plain(
+    topic: str, known: _Topic, value: bytes, newest_allowed_ms: int, proof: CanaryProof | None
+) -> Event | None:
     """Decode nearly all records by the fast path; return None if the record needs the general one."""
     try:
         is_ascii = value.isascii()
@@ -130,7 +139,19 @@ def _decode_plain(known: _Topic, value: bytes, newest_allowed_ms: int) -> Event 
     # Otherwise a character is a byte, and the decoder has counted those.
     if not is_ascii or _BACKSLASH in value:
         check_names(raw)
+        _check_reserved(raw)
+    elif _CANARY in value:
+        if proof is None or not proof.holds(topic, value, raw.id or ""):
+            _check_reserved(raw)
+    elif known.has_groups:
+        _check_reserved(raw)
     return known.validate(raw, newest_allowed_ms)
+
+
+def _check_reserved(raw: Wire) -> None:
+    found = reserved_in(raw)
+    if found is not None:
+        refuse(Reason.reserved_name, found.field, found.value, found.expected)
 
 
 def _decode_any(
@@ -147,6 +168,7 @@ def _decode_any(
     except msgspec.ValidationError as error:
         raise explain_mismatch(error, record, wire) from None
     check_names(raw)
+    _check_reserved(raw)
     if known is None:
         return control_event(raw, record, newest_allowed_ms)
     return known.validate(raw, newest_allowed_ms)

@@ -223,6 +223,8 @@ REASONS: Final[dict[Reason, str]] = {
     Reason.out_of_range: "a number is negative, too large, or has too many decimals; a time is before 2000; "
     "a required string is empty; a `job_id` is too long",
     Reason.too_long: "a name, id or label is too long, or an object has too many entries ([limits](names.md#limits))",
+    Reason.nul_byte: "a name, id or label has a NUL byte",
+    Reason.reserved_name: "a name is [the meter's own](names.md#reserved-names): one of its canary, without the canary's proof, or a word of its tables",
     Reason.not_finite: "a number is NaN, infinite, or too large for a double",
     Reason.unequal_lengths: "the arrays of a sample differ in length",
     Reason.inconsistent: "fields do not fit together: `gpu_count` and `nodes`; `component`, `per` and `gpus`",

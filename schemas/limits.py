@@ -21,6 +21,7 @@ _LONGER: Final[dict[str, int]] = {
     "webhook": MAX_ADDRESS_BYTES,
     "slack": MAX_ADDRESS_BYTES,
 }
+_ANY_SIZE: Final = 2**20
 _OTHERWISE: Final = frozenset(
     {"job_id", "specversion"}
 )  # the first has a limit of its own, the second is not stored
@@ -30,18 +31,21 @@ def check_names(raw: Struct) -> None:
     """Check the sizes of a record's names.
 
     Raises:
-        RefusedError: One is too long (reason `too_long`).
+        RefusedError: One is too long (reason `too_long`), or has a NUL byte (`nul_byte`).
     """
     for field in raw.__struct_fields__:
         if field not in _OTHERWISE:
             _check_value(field, getattr(raw, field), MAX_NAME_BYTES)
+    job_id = getattr(raw, "job_id", None)
+    if isinstance(job_id, str):
+        _check_bytes("field `job_id`", job_id, _ANY_SIZE)
 
 
 def check_control(fields: Mapping[str, object]) -> None:
     """Check the number and sizes of a control's free fields.
 
     Raises:
-        RefusedError: They are too many or too long (reason `too_long`).
+        RefusedError: They are too many or too long (reason `too_long`), or one has a NUL byte (`nul_byte`).
     """
     _check_count("record", len(fields))
     for name, value in fields.items():
@@ -72,6 +76,8 @@ def _check_value(field: str, value: object, most_bytes: int, *, is_free: bool = 
 
 
 def _check_bytes(where: str, text: str, most: int) -> None:
+    if "\0" in text:  # ends a name for programs in C, and so makes two names look like one
+        raise RefusedError(Reason.nul_byte, where, shown(text), "no NUL byte")
     if len(text) * _BYTES_PER_CHARACTER > most and len(text.encode("utf-8", "surrogatepass")) > most:
         raise RefusedError(Reason.too_long, where, shown(text), f"at most {most} bytes of UTF-8")
 

@@ -22,6 +22,8 @@ class Reason(StrEnum):
     wrong_type = "wrong_type"
     out_of_range = "out_of_range"  # negative, too large, before 2000, too many decimals, empty, a long job id
     too_long = "too_long"  # a name, id or label, or too many of them in one object
+    nul_byte = "nul_byte"  # in a name, id or label
+    reserved_name = "reserved_name"  # the canary's without its proof, or a word of the meter's own tables
     not_finite = "not_finite"
     unequal_lengths = "unequal_lengths"
     inconsistent = "inconsistent"  # fields that exclude or contradict each other

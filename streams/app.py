@@ -33,6 +33,7 @@ from streams.notify.webhooks.sender import Sender
 from streams.selfcheck.alerts.self_watch import SelfWatch
 from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import Verdict
+from streams.selfcheck.canary.key import canary_proof
 from streams.selfcheck.recount.committed import committed
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
@@ -244,7 +245,8 @@ class Worker:
         dead_letters = DeadLetterProducer(
             librdkafka_config(kafka), full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)
         )
-        shard = replace(shard_settings(meter), partitions=kafka.partitions)
+        proof = await asyncio.to_thread(canary_proof, self._settings, make=True)
+        shard = replace(shard_settings(meter), partitions=kafka.partitions, canary=proof)
         factory = await asyncio.to_thread(engine, shard)
         notifier = notifier_of(self._settings, store, MessageTime(self._clock))
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
@@ -256,7 +258,7 @@ class Worker:
             partial(committed, kafka),
             partial(_is_member, worker),
         )
-        self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict)
+        self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict, proof)
         probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
         ledger_rules = LedgerRules(
             store,

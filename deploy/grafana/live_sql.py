@@ -5,15 +5,14 @@ It must not be run by trainfare itself; only Grafana and the tests do.
 
 from __future__ import annotations
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 
 LIVE_MINUTES = 11
 """A burn rate stands until the job's next one, or for so long: rows of a job that burns are closer together."""
 
 # The meter's canary is no user's job.
-_USERS = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 
-_NEWEST = f"(SELECT max(time) FROM burn_rates WHERE {_USERS}) - INTERVAL {LIVE_MINUTES} MINUTE"
+_NEWEST = f"(SELECT max(time) FROM burn_rates WHERE {USERS_JOBS}) - INTERVAL {LIVE_MINUTES} MINUTE"
 
 BURN_NOW = f"""
 SELECT
@@ -33,7 +32,7 @@ WHERE status = 'firing'
 UNPRICED_GPU_HOURS = f"""
 SELECT toFloat64(sum(toInt128(quantity))) / 3600000000 AS "GPU-hours"
 FROM job_minutes FINAL
-WHERE component = 'gpu' AND sku = '' AND quantity != 0 AND {_USERS} AND $__timeFilter(minute)
+WHERE component = 'gpu' AND sku = '' AND quantity != 0 AND {USERS_JOBS} AND $__timeFilter(minute)
 """
 
 DEAD_LETTERS_COUNT = """
@@ -45,7 +44,7 @@ WHERE $__timeFilter(time)
 SPEND_TODAY = f"""
 SELECT toFloat64(sum(cost_usd)) AS today
 FROM job_minutes FINAL
-WHERE quantity != 0 AND {_USERS} AND minute >= toStartOfDay(now('UTC'))
+WHERE quantity != 0 AND {USERS_JOBS} AND minute >= toStartOfDay(now('UTC'))
 """
 
 
@@ -87,7 +86,7 @@ FROM
                 toUInt64(intDiv(toUnixTimestamp(b.time), $__interval_s)) AS bucket,
                 argMax(tuple({", ".join(values.values())}), (b.time, b.version)) AS rates
             FROM burn_rates AS b
-            WHERE b.time > $__fromTime - INTERVAL {LIVE_MINUTES} MINUTE AND b.time <= $__toTime AND {_USERS}{condition}
+            WHERE b.time > $__fromTime - INTERVAL {LIVE_MINUTES} MINUTE AND b.time <= $__toTime AND {USERS_JOBS}{condition}
             GROUP BY job_id, bucket
         )
     )
@@ -107,7 +106,7 @@ RATIO_OVER_TIME = burn_over_time(
     {"ratio": "b.ratio_15m"},
     "s.job_id",
     "b.job_id IN (SELECT job_id FROM burn_rates WHERE $__timeFilter(time)"
-    f" AND {_USERS} GROUP BY job_id HAVING max(ratio_15m) > 0 ORDER BY max(ratio_15m) DESC, job_id LIMIT 10)",
+    f" AND {USERS_JOBS} GROUP BY job_id HAVING max(ratio_15m) > 0 ORDER BY max(ratio_15m) DESC, job_id LIMIT 10)",
 )
 
 TOP_JOBS = f"""
@@ -146,7 +145,7 @@ ORDER BY t.usd_per_hour_now DESC, t.usd_per_hour_1h DESC, job
 COST_TODAY_BY_COMPONENT = f"""
 SELECT toString(component) AS component, toFloat64(sum(cost_usd)) AS usd
 FROM job_minutes FINAL
-WHERE quantity != 0 AND {_USERS} AND minute >= toStartOfDay(now('UTC'))
+WHERE quantity != 0 AND {USERS_JOBS} AND minute >= toStartOfDay(now('UTC'))
 GROUP BY component
 ORDER BY usd DESC, component
 """
@@ -156,7 +155,7 @@ SELECT
     toStartOfInterval(u.minute, INTERVAL greatest(60, $__interval_s) SECOND) AS time,
     1 - sum(u.productive_gpu_ms) / nullIf(sum(u.sampled_gpu_s) * 1000, 0) AS unproductive
 FROM job_usage_minutes AS u FINAL
-WHERE {_USERS} AND $__timeFilter(u.minute)
+WHERE {USERS_JOBS} AND $__timeFilter(u.minute)
 GROUP BY time
 ORDER BY time
 """

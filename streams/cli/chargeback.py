@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from schemas.reserved import USERS_JOBS
 from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
@@ -32,7 +33,7 @@ FROM
     SELECT job_id, sum(gpu_cost_usd + compute_cost_usd + network_cost_usd + storage_cost_usd + license_cost_usd
         + labor_cost_usd + overhead_cost_usd) AS usd
     FROM job_hours FINAL
-    WHERE hour >= {{first:String}} AND hour < {{until:String}} AND NOT startsWith(job_id, 'trainfare-canary.')
+    WHERE hour >= {{first:String}} AND hour < {{until:String}} AND {users}
     GROUP BY job_id
 ) AS h
 LEFT ANY JOIN (SELECT job_id, team, project, owner, experiment FROM jobs FINAL) AS j ON j.job_id = h.job_id
@@ -133,7 +134,7 @@ def month_of(text: str) -> dict[str, str]:
 
 
 def _costs(store: Reader, levels: tuple[str, ...], span: dict[str, str]) -> dict[tuple[str, ...], int]:
-    rows = store.ask(_COSTS.format(names=", ".join(levels)), **span).rows()
+    rows = store.ask(_COSTS.format(names=", ".join(levels), users=USERS_JOBS), **span).rows()
     return {tuple(map(str, row[:-1])): _nano(row[-1]) for row in rows}
 
 

@@ -29,6 +29,7 @@ from streams.replay.files import FileLine, digest, read_lines
 from streams.replay.lines import LineReader, Sendable
 from streams.replay.segments import LOG_KEY, LOG_OF_FILES, LogSegment, Replayed
 from streams.selfcheck.audit import tables
+from streams.selfcheck.canary.key import canary_proof
 from streams.selfcheck.recount.compared import Compared
 from streams.selfcheck.recount.recount import LEDGERS, Recount, Span, compare
 from streams.selfcheck.recount.relog import Relog
@@ -121,10 +122,11 @@ def _of_kafka(
     ask: tables.Ask, settings: Settings, span: Span, advance: Advance, insert: Insert | None
 ) -> Compared:
     compared = Compared()
-    shard = replace(shard_settings(settings.meter), partitions=settings.kafka.partitions)
+    proof = canary_proof(settings)
+    shard = replace(shard_settings(settings.meter), partitions=settings.kafka.partitions, canary=proof)
     relog = Relog(settings.kafka)
     try:
-        book = relog.book(shard.newest_allowed_ms)
+        book = relog.book(shard.newest_allowed_ms, proof)
         for number, stand in sorted(tables.shard_positions(ask).items()):
             if number >= FIRST_BACKFILL_SHARD:
                 continue  # its log is the files of the backfill

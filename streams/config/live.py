@@ -13,6 +13,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from schemas.canary_proof import KEY_MIN_CHARS
+
 _ADDRESS = re.compile(r"^[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,189}$")
 _LINK_BASE = re.compile(
     r"^https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%-]*)?$"
@@ -399,6 +401,11 @@ class CanarySettings(Group):
         description="Whether it runs. It writes its events and its price into your topics, on every partition in turn: "
         "events older than `meter.job_horizon_ms` are then `too_late` on all of them.",
     )
+    key: SecretStr | None = Field(
+        default=None,
+        description="Signs the canary's records, so that nobody else's pass for them: the same on all workers, and known to nobody "
+        "else. Needed with a ClickHouse server (`openssl rand -hex 32`); in a data directory the worker makes a file `canary_key`.",
+    )
     interval_ms: int = Field(
         default=60_000, ge=1_000, le=3_600_000, description="How often; the worker with shard 0 runs it."
     )
@@ -414,3 +421,10 @@ class CanarySettings(Group):
         le=1,
         description="By how much of the known cost the stored one may differ; more is wrong, which pages.",
     )
+
+    @field_validator("key")
+    @classmethod
+    def _long_key(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and len(key.get_secret_value()) < KEY_MIN_CHARS:
+            raise ValueError(f"expected at least {KEY_MIN_CHARS} characters")
+        return key

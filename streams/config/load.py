@@ -235,6 +235,11 @@ def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield what is missing or excessive in combination with another setting, and what is expected."""
     kafka, clickhouse, web = settings.kafka, settings.clickhouse, settings.web
+    if settings.canary.enabled and settings.canary.key is None and clickhouse.data_dir is None:
+        yield (
+            "canary.key",
+            "expected a key with canary.enabled and a ClickHouse server (openssl rand -hex 32)",
+        )
     if web.enabled and not web.tokens() and not is_loopback(web.bind):
         yield "web.token", f"expected a token, as others can reach web.bind {web.bind}"
     if (equal := web.equal_token()) is not None:

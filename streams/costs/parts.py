@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from streams.costs.metrics import COSTS
 from streams.costs.request import (
     HOUR_LEVELS,
@@ -36,7 +36,6 @@ _PERIODS: Final = {
     # One cell, or with a comparison one before and one after the instant.
     Period.all: "toDateTime(if(h.hour < toDateTime({split_s:Int64}, 'UTC'), {begin_s:Int64}, {split_s:Int64}), 'UTC')",
 }
-_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _HAS_HOURS: Final = f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR {' + '.join(COSTS)} != 0)"
 #: What may be joined to a row of hours, by the alias under which its columns are named.
 _JOINS: Final = {
@@ -89,12 +88,12 @@ def hour_conditions(request: CostRequest, span: HourSpan, parameters: Parameters
     """Return what a row of `job_hours` must fulfil: a row of zeros stands for none, the canary is no user's job."""
     apart = TRAFFIC_LEVELS if request.metric in TRAFFIC_METRICS else ()
     where = ((place, each) for place, each in enumerate(request.where) if each[0] not in apart)
-    return " AND ".join([_USERS, _HAS_HOURS, *_conditions(where, span, "hour", parameters)])
+    return " AND ".join([USERS_JOBS, _HAS_HOURS, *_conditions(where, span, "hour", parameters)])
 
 
 def minute_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
     """Return what a row of `job_minutes` must fulfil, on columns of its key alone."""
-    return " AND ".join([_USERS, *_conditions(enumerate(request.where), span, "minute", parameters)])
+    return " AND ".join([USERS_JOBS, *_conditions(enumerate(request.where), span, "minute", parameters)])
 
 
 def between(span: HourSpan, time: str, parameters: Parameters) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from streams.costs.idle import idle_sql
 from streams.costs.metrics import EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
@@ -76,7 +76,7 @@ LIMIT {{most:UInt64}}"""
 def extent_sql(request: CostRequest) -> str:
     """Return the statement for the first and last day of which the store has hours of jobs, of M3 of nodes."""
     table = "node_hours FINAL" if request.metric is Metric.m3 else "job_hours FINAL"
-    users = "1" if request.metric is Metric.m3 else f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+    users = "1" if request.metric is Metric.m3 else USERS_JOBS
     return f"""SELECT count() AS hours, toString(toDate(min(hour))) AS first, toString(toDate(max(hour))) AS last
 FROM {table} WHERE {users}"""
 

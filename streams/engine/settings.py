@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from schemas.canary_proof import CanaryProof
 from streams.engine.kernels.arrays import I64
 
 #: `time_ms` of an event may exceed its append time by this much (clock skew); beyond it the event is `future`.
@@ -25,6 +26,7 @@ class ShardSettings:
             Kafka's.
         archived_for_ms: How long after its last event an id refers to the archived job; later it is a new job.
         max_idle_gpus: GPUs without a job of which minutes are kept; samples of more are counted, and no more. See `HolderNames`.
+        canary: Proves the canary's records; without it they are refused as `reserved_name`.
         things_per_checkpoint: Jobs and nodes derived in one go; a checkpoint must not block the event loop for long.
     """
 
@@ -39,6 +41,7 @@ class ShardSettings:
     partitions: int | None = None
     archived_for_ms: int = 1_100 * 86_400_000
     max_idle_gpus: int = 100_000
+    canary: CanaryProof | None = field(default=None, repr=False)
 
     def newest_allowed_ms(self, append_ms: int) -> int:
         """Return the latest valid `time_ms` of a record appended at `append_ms`."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.estimate.amounts import half_even
 
@@ -29,7 +29,7 @@ FOLLOWING: Final = ("compute", "network", "storage")
 
 Kind = tuple[str, ...]
 Sql = tuple[str, dict[str, object]]
-_ENDED: Final = f"state = 'completed' AND wall_clock_ms > 0 AND NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+_ENDED: Final = f"state = 'completed' AND wall_clock_ms > 0 AND {USERS_JOBS}"
 
 _COST: Final = " + ".join(f"toDecimal128({name}_cost_usd, 9)" for name in COMPONENTS)
 #: Completed jobs that ended so long before count for the usual cost.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.explain import acts
 
@@ -24,7 +24,6 @@ POINTS_MAX: Final = 720
 _SETTINGS: Final = "SETTINGS final = 0, max_execution_time = 30"
 _SINCE: Final = "time > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')"
 # The canary is no user's job. Lists of all jobs exclude it by the first column of the keys.
-_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 
 # Over all jobs including the canary, answered from the parts' min-max indexes without reading a row.
 NEWEST: Final = f"""
@@ -37,7 +36,7 @@ _LATEST: Final = f"""
 SELECT job_id, toUnixTimestamp64Milli(max(time)) AS time_ms,
        argMax((usd_per_hour_now, usd_per_hour, usd_per_hour_15m, usd_per_hour_1h, usd_per_hour_6h,
                expected_usd_per_hour), (time, version)) AS rates
-FROM burn_rates WHERE {_SINCE} AND {_USERS} GROUP BY job_id"""
+FROM burn_rates WHERE {_SINCE} AND {USERS_JOBS} GROUP BY job_id"""
 
 _RATES: Final = """
        b.rates.1 AS usd_per_hour_now, b.rates.2 AS usd_per_hour, b.rates.3 AS usd_per_hour_15m,
@@ -72,7 +71,7 @@ GROUP BY job_id"""
 
 
 _COST_OF_ALL: Final = f"""
-LEFT ANY JOIN ({_total_costs(_USERS)}) AS c ON c.job_id = j.job_id"""
+LEFT ANY JOIN ({_total_costs(USERS_JOBS)}) AS c ON c.job_id = j.job_id"""
 _ORDERS: Final = {
     "burn": ("", "b.rates.1 DESC, b.rates.4 DESC, j.last_event DESC, j.job_id"),
     "name": ("", "j.job_id"),
@@ -86,7 +85,7 @@ def jobs(order: str) -> str:
     join, by = _ORDERS[order]
     return f"""
 SELECT {_JOB_COLUMNS}, {_RATES}
-FROM (SELECT * FROM jobs FINAL WHERE {_USERS}) AS j
+FROM (SELECT * FROM jobs FINAL WHERE {USERS_JOBS}) AS j
 LEFT ANY JOIN ({_LATEST}) AS b ON b.job_id = j.job_id
 {join}
 WHERE ({{state:String}} = '' OR j.state = {{state:String}})
@@ -99,7 +98,7 @@ ORDER BY {by} LIMIT {{limit:UInt64}}
 ONE_JOB: Final = f"""
 SELECT {_JOB_COLUMNS}, {_RATES}
 FROM (SELECT * FROM jobs FINAL WHERE job_id = {{job:String}}) AS j
-LEFT ANY JOIN ({_LATEST.replace(_USERS, "job_id = {job:String}")}) AS b ON b.job_id = j.job_id
+LEFT ANY JOIN ({_LATEST.replace(USERS_JOBS, "job_id = {job:String}")}) AS b ON b.job_id = j.job_id
 {_SETTINGS}"""
 
 TOTALS: Final = f"""{_total_costs("job_id IN {jobs:Array(String)}")}
@@ -146,11 +145,11 @@ LEFT ANY JOIN (SELECT job_id, state, gpu_count FROM jobs FINAL) AS j ON j.job_id
 
 SPEND: Final = f"""
 SELECT sum(cost_usd) AS usd FROM job_minutes FINAL
-PREWHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') WHERE quantity != 0 AND {_USERS}
+PREWHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') WHERE quantity != 0 AND {USERS_JOBS}
 {_SETTINGS}"""
 
 FLEET_PRODUCTIVE: Final = f"""
-SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL PREWHERE {_MINUTE_SINCE} AND {_USERS}
+SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL PREWHERE {_MINUTE_SINCE} AND {USERS_JOBS}
 {_SETTINGS}"""
 
 ALERTS_FIRING: Final = f"""
@@ -175,7 +174,7 @@ FROM
         (
             SELECT job_id, toUInt32(intDiv(toUnixTimestamp64Milli(time), 60000)) AS m,
                    argMax(usd_per_hour, (time, version)) AS usd
-            FROM burn_rates WHERE {_SINCE} AND {_USERS} GROUP BY job_id, m
+            FROM burn_rates WHERE {_SINCE} AND {USERS_JOBS} GROUP BY job_id, m
         )
     )
 )

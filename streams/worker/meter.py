@@ -173,6 +173,7 @@ class Meter:
             controls=origin.controls,
             base=origin.reference,
             letters_per_minute=shard.dead_letters_per_minute,
+            canary=shard.canary,
             backpressure=lambda: self.shard_manager.backpressure.is_open,
             # With fetch_min_bytes = 1 the broker is embedded and answers only when its wait is over.
             patient=kafka.fetch_min_bytes > 1,

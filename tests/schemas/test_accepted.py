@@ -279,7 +279,6 @@ def test_the_first_and_the_last_time_that_count(topic: str, time_ms: int) -> Non
     [
         ("jobs", {"job_id": "ü" * 100}),
         ("jobs", {"job_id": "😀" * 50}),
-        ("jobs", {"job_id": "\u0000"}),
         ("jobs", {"attempt": 2**31 - 1}),
         ("jobs", {"cpu_count": 100_000_000_000}),
         ("jobs", {"labels": {}, "quality": {}, "budget": {}}),

@@ -33,6 +33,11 @@ ADVICE: Final[dict[str, str]] = {
         "a name, id or label is longer than 256 bytes, or an object has more than 64: shorten it in the collector, and "
         "publish the event again with the same id"
     ),
+    Reason.nul_byte: _COLLECTOR,
+    Reason.reserved_name: (
+        "a name of the meter's own (docs/names.md, Reserved names): find who sends it, and let them take another. Records of the canary "
+        "that another key signed, or an earlier version, are harmless"
+    ),
     Reason.not_finite: _COLLECTOR,
     Reason.unequal_lengths: _COLLECTOR,
     Reason.inconsistent: _COLLECTOR,

@@ -100,7 +100,7 @@ class SampleColumns:
         events: dict[int, Event | Invalid] = {}
         for index in np.flatnonzero(parsed.shape < 0).tolist():
             record = records[index]
-            event = decode("gpu", record.value, record.headers, int(allowed_ms[index]))
+            event = decode("gpu", record.value, record.headers, int(allowed_ms[index]), settings.canary)
             events[index] = self._place.judged(event)
         fallbacks.counts[GPU_DECODED] += sum(isinstance(event, GpuEvent) for event in events.values())
         return SampleBatch(records, parsed, events)

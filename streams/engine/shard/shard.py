@@ -98,8 +98,10 @@ class Shard(ShardState):
             columns = self.samples.read(records, self.settings)
             self._decoded = DecodedBatch(batch, expected, first, records, [], columns)
             return self._decoded
-        allowed, judged = self.settings.newest_allowed_ms, self.partition.judged
-        events = [judged(decode(batch.topic, r.value, r.headers, allowed(r.timestamp))) for r in records]
+        allowed, judged, proof = self.settings.newest_allowed_ms, self.partition.judged, self.settings.canary
+        events = [
+            judged(decode(batch.topic, r.value, r.headers, allowed(r.timestamp), proof)) for r in records
+        ]
         self._decoded = DecodedBatch(batch, expected, first, records, events)
         return self._decoded
 

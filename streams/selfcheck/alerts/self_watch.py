@@ -12,6 +12,7 @@ from typing import Final
 
 from faust.exceptions import ConsumerNotStarted
 
+from schemas.canary_proof import CanaryProof
 from sinks.port import Store
 from streams.config.live import CanarySettings
 from streams.config.settings import KafkaSettings
@@ -42,7 +43,9 @@ class SelfWatch:
         settings: CanarySettings,
         clock: LogTime,
         verdict: Callable[[], AuditVerdict | None] = lambda: None,
+        proof: CanaryProof | None = None,
     ) -> None:
+        """Set up what is enabled; the canary runs with a `proof` only."""
         shard_manager = meter.shard_manager
 
         def is_member() -> bool:
@@ -58,13 +61,13 @@ class SelfWatch:
         self._books = AuditAlerts(verdict, lambda: shard_manager.owned, self._alerts, clock)
         self._of_clock = ClockAlerts(clock, lambda: shard_manager.owned, self._alerts)
         self._canary: Canary | None = None
-        if settings.enabled:
+        if settings.enabled and proof is not None:
             self._canary = Canary(
                 CanaryOptions(
                     kafka.partitions, settings.interval_ms, settings.late_after_ms, settings.tolerance_ratio
                 ),
                 store,
-                lambda: CanarySender(kafka),
+                lambda: CanarySender(kafka, proof),
                 lambda: shard_manager.owned.get(SHARD),
                 lambda: shard_manager.book,
                 self._alerts,

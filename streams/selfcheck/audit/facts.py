@@ -102,12 +102,27 @@ class Twins(NamedTuple):
     examples: tuple[str, ...]
 
 
+class HiddenJob(NamedTuple):
+    """A job that views exclude as the canary's, and that cost or held more than a run of it can."""
+
+    job_id: str
+    usd: str
+    gpu_milli_ms: int
+
+
 class LedgerTotals(NamedTuple):
-    """The cost of all jobs, by `job_costs`, by the rows of the ledger and by their hours; decimal strings."""
+    """The cost of all jobs, by the rows of the ledger and by their hours; decimal strings.
+
+    `job_costs` excludes the canary, whose part of both is given apart.
+    """
 
     job_costs_usd: str
     ledger_usd: str
     hours_usd: str
+    canary_ledger_usd: str = "0"
+    canary_hours_usd: str = "0"
+    canary_jobs: int = 0
+    hidden: tuple[HiddenJob, ...] = ()
 
 
 class NodeMinute(NamedTuple):

@@ -8,12 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from schemas.reserved import USERS_JOBS
 from schemas.tables import KEYS
 
 #: Limit of rows recomputed in one audit of a worker; the command's audit recomputes all.
 ROWS_AT_ONCE: Final = 1_000_000
 
 _MINE: Final = "(empty({shards:Array(UInt64)}) OR has({shards:Array(UInt64)}, shard))"
+
+_HOUR_COST: Final = (
+    "arraySum(arrayMap(usd -> toDecimal128(usd, 9), [gpu_cost_usd, compute_cost_usd, network_cost_usd, storage_cost_usd, "
+    "license_cost_usd, labor_cost_usd, overhead_cost_usd]))"
+)
 
 BOOKS: Final = f"""
 SELECT topic, toInt64(partition) AS partition, first_offset AS first, next_offset AS next, records_in, applied, unattributed,
@@ -132,14 +138,24 @@ FROM
 {_RAW}"""
 
 
-# The views exclude the canary's jobs.
-TOTALS: Final = """
-SELECT toString(a.usd) AS job_costs_usd, toString(b.usd) AS ledger_usd, toString(c.usd) AS hours_usd
+# All rows, and apart those of the canary, which the views exclude.
+TOTALS: Final = f"""
+SELECT toString(a.usd) AS job_costs_usd, toString(b.usd) AS ledger_usd, toString(c.usd) AS hours_usd,
+       toString(b.canary_usd) AS canary_ledger_usd, toString(c.canary_usd) AS canary_hours_usd, toInt64(c.canary_jobs) AS canary_jobs
 FROM (SELECT sum(cost_usd) AS usd FROM job_costs) AS a,
-     (SELECT toDecimal128(sum(cost_usd), 9) AS usd FROM job_minutes FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS b,
-     (SELECT toDecimal128(sum(arraySum(arrayMap(usd -> toDecimal128(usd, 9), [gpu_cost_usd, compute_cost_usd, network_cost_usd,
-                 storage_cost_usd, license_cost_usd, labor_cost_usd, overhead_cost_usd]))), 9) AS usd
-      FROM job_hours FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS c"""
+     (SELECT toDecimal128(sum(cost_usd), 9) AS usd, toDecimal128(sumIf(cost_usd, NOT ({USERS_JOBS})), 9) AS canary_usd
+      FROM job_minutes FINAL) AS b,
+     (SELECT toDecimal128(sum(h.cost), 9) AS usd, toDecimal128(sumIf(h.cost, NOT ({USERS_JOBS})), 9) AS canary_usd,
+             uniqExactIf(h.job_id, NOT ({USERS_JOBS})) AS canary_jobs
+      FROM (SELECT job_id, {_HOUR_COST} AS cost FROM job_hours FINAL) AS h) AS c"""
+
+# What the views exclude and no run of the canary can have cost or held, dearest first.
+NO_CANARY: Final = f"""
+SELECT job_id, toString(sum(cost)) AS usd, toInt64(sum(gpu_milli_ms)) AS gpu_milli_ms
+FROM (SELECT job_id, {_HOUR_COST} AS cost, gpu_milli_ms FROM job_hours FINAL WHERE NOT ({USERS_JOBS})) AS h
+GROUP BY job_id
+HAVING toFloat64(sum(cost)) * 1e9 > {{most_nano:UInt64}} OR sum(gpu_milli_ms) > {{most_gpu_milli_ms:UInt64}}
+ORDER BY sum(cost) DESC, job_id LIMIT 20"""
 
 # Where one price applies to a node and all jobs on it, idle time can be computed in two ways.
 NODES: Final = """

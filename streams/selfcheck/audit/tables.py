@@ -15,6 +15,7 @@ from sinks.meta import MINUTES_KEPT_FROM
 from streams.selfcheck.audit import count_checks, ledger_checks, snapshot_checks, sql
 from streams.selfcheck.audit.facts import (
     Costs,
+    HiddenJob,
     LedgerTotals,
     Letters,
     MinuteSum,
@@ -26,6 +27,7 @@ from streams.selfcheck.audit.facts import (
     WallClock,
 )
 from streams.selfcheck.audit.verdict import AuditFinding, Book
+from streams.selfcheck.canary.plan import EXPECTED_NANO, RUN_MS
 from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredRows
 
 #: Runs a read-only statement with parameters; returns rows as objects.
@@ -85,9 +87,11 @@ def parts(ask: Ask) -> list[LostPart]:
 
 
 def totals(ask: Ask) -> LedgerTotals:
-    """Return both sums of the cost of all jobs."""
+    """Return the sums of the cost of all jobs, and what views exclude of them."""
     row = ask(sql.TOTALS, {})[0]
-    return LedgerTotals(row["job_costs_usd"], row["ledger_usd"], row["hours_usd"])
+    most = {"most_nano": 2 * EXPECTED_NANO, "most_gpu_milli_ms": 2 * RUN_MS * 1_000}
+    hidden = ask(sql.NO_CANARY, most)
+    return LedgerTotals(**row, hidden=tuple(HiddenJob(**each) for each in hidden))
 
 
 def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from schemas.canary_proof import CanaryProof
 from schemas.columns import instants
 from schemas.tables import CANARY, SCHEMAS
 from schemas.units import NANO_PER_USD
@@ -47,7 +47,8 @@ LEFT ANY JOIN
 class CanarySender:
     """A producer of its own; `send` returns when all events are acknowledged."""
 
-    def __init__(self, kafka: KafkaSettings) -> None:
+    def __init__(self, kafka: KafkaSettings, proof: CanaryProof) -> None:
+        self._proof = proof
         self._prefix = kafka.topic_prefix
         self._producer = Producer(
             {
@@ -73,7 +74,7 @@ class CanarySender:
         for topic, key, value in events:
             name = full_name(topic, self._prefix)
             try:
-                self._producer.produce(name, msgspec.json.encode(value), key, on_delivery=delivered)
+                self._producer.produce(name, self._proof.signed(topic, value), key, on_delivery=delivered)
             except (BufferError, KafkaException) as fault:
                 return f"{name}: {fault}"
             left += 1

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
+from schemas.canary_proof import CanaryProof
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from streams.config.settings import KafkaSettings
@@ -43,8 +44,8 @@ class Relog:
         """Close the connections."""
         self._consumer.close()
 
-    def book(self, newest_allowed_ms: Callable[[int], int]) -> PriceBook:
-        """Return all prices of the topic.
+    def book(self, newest_allowed_ms: Callable[[int], int], canary: CanaryProof | None) -> PriceBook:
+        """Return all prices of the topic; that of the canary if it is proven.
 
         Raises:
             TrainfareError: The topic cannot be read.
@@ -58,6 +59,7 @@ class Relog:
                 message.value(),
                 _headers(message),
                 newest_allowed_ms(message.timestamp()[1]),
+                canary,
             )
             if isinstance(event, PriceEvent):
                 events.append(event)

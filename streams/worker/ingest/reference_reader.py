@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from schemas.canary_proof import CanaryProof
 from schemas.decode import decode
 from schemas.events import ControlEvent, PriceEvent
 from schemas.invalid import Invalid
@@ -129,6 +130,7 @@ class ReferenceReader:
         letters_per_minute: int | None = None,
         backpressure: Callable[[], bool] = lambda: True,
         patient: bool = False,
+        canary: CanaryProof | None = None,
     ) -> None:
         """Set up the reader; a `patient` one lets the broker hold a fetch open, which it answers at the first record."""
         self._backpressure = backpressure
@@ -136,6 +138,7 @@ class ReferenceReader:
         self._config = dict(client_config)
         self._prefix = topic_prefix
         self._newest_allowed_ms = newest_allowed_ms
+        self._canary = canary
         self._on_news = on_news
         self._on_fault = on_fault
         self._base = dict(base or {})
@@ -294,7 +297,7 @@ class ReferenceReader:
         replayed = replay_of(headers, RecordPosition(topic, _PARTITION, offset)) if headers else None
         if replayed is not None:
             self._replays.append(Replay(replayed, self._read.log_ms[topic], _PARTITION, offset))
-        event = decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms))
+        event = decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms), self._canary)
         return _judge_key(event, _key(message))
 
     def _place(self, message: Message) -> tuple[str, int]:

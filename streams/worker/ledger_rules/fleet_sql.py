@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.engine.kernels.arrays import NEVER_MS
 
-_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _IN: Final = f"hour >= {_FROM} AND hour < {_TO}"
@@ -25,7 +24,7 @@ def team_burn_sql(fields: Sequence[str]) -> str:
     """Return what matching jobs and all jobs cost in each hour; the values of `fields` are parameters of their names."""
     match = " AND ".join(f"j.{name} = {{{name}:String}}" for name in fields) or "1"
     return f"""SELECT {_END}, sumIf(h.cost, {match}) AS usd, sum(h.cost) AS fleet_usd
-FROM (SELECT hour, job_id, {_COST} AS cost FROM job_hours FINAL WHERE {_IN} AND {_USERS}) AS h
+FROM (SELECT hour, job_id, {_COST} AS cost FROM job_hours FINAL WHERE {_IN} AND {USERS_JOBS}) AS h
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = h.job_id GROUP BY hour"""
 
 
@@ -38,7 +37,7 @@ FROM
     SELECT job_id, attempt, hour, sum({_COST}) AS cost, sum(toDecimal128(lost_cost_usd, 9)) AS lost,
         sum(toDecimal128(starting_lost_cost_usd, 9)) AS starting_lost
     FROM job_hours FINAL
-    WHERE {_USERS} AND job_id IN (SELECT job_id FROM job_hours WHERE {_IN}) AND hour < {_TO}
+    WHERE {USERS_JOBS} AND job_id IN (SELECT job_id FROM job_hours WHERE {_IN}) AND hour < {_TO}
     GROUP BY job_id, attempt, hour
 ) AS h
 LEFT ANY JOIN
@@ -123,7 +122,7 @@ WHERE {_IN} AND NOT was_used AND hours >= {{hours:UInt32}}"""
 
 OWNER_COVERAGE: Final = f"""
 SELECT {_END}, sum(h.cost) AS usd, sumIf(h.cost, j.owner = '') AS unowned_usd
-FROM (SELECT hour, job_id, {_COST} AS cost FROM job_hours FINAL WHERE {_IN} AND {_USERS}) AS h
+FROM (SELECT hour, job_id, {_COST} AS cost FROM job_hours FINAL WHERE {_IN} AND {USERS_JOBS}) AS h
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = h.job_id
 GROUP BY hour
 HAVING toFloat64(usd) >= {{least_usd:Float64}} AND toFloat64(unowned_usd) > (1 - {{owned_ratio:Float64}}) * toFloat64(usd)"""
@@ -144,7 +143,7 @@ FROM
     (
         SELECT hour, job_id, cluster, sum(gpu_milli_ms) AS held, least(sum(sampled_gpu_ms) * 1000, held) AS sampled,
             sum(wall_clock_ms) AS wall_ms, sum(t.starting_ms) AS starting_ms, sum(toDecimal128(gpu_cost_usd, 9)) AS cost
-        FROM job_hours AS t FINAL WHERE {_IN} AND {_USERS}
+        FROM job_hours AS t FINAL WHERE {_IN} AND {USERS_JOBS}
         GROUP BY hour, job_id, cluster HAVING held > 0
     )
     WINDOW w AS (PARTITION BY hour, cluster)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.engine.ledger_rules.oversized import HISTORY_MS, MINUTE_MS, RATE_MS
 
-_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _TRAFFIC: Final = ("network", "storage")
 _RATE_COST: Final = " + ".join(
     f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS if component not in _TRAFFIC
 )
 _STARTED: Final = "toUnixTimestamp64Milli(started)"
 #: Jobs that began in the span.
-_BEGAN: Final = f"{_USERS} AND {_STARTED} >= {{from_ms:Int64}} AND {_STARTED} < {{to_ms:Int64}}"
+_BEGAN: Final = f"{USERS_JOBS} AND {_STARTED} >= {{from_ms:Int64}} AND {_STARTED} < {{to_ms:Int64}}"
 _AFTER: Final = (
     f"arrayMap(n -> toDateTime(intDiv({_STARTED}, {MINUTE_MS}) * 60 + n * 60, 'UTC'), "
     f"range(1, {RATE_MS // MINUTE_MS + 1}))"
@@ -45,7 +44,7 @@ SELECT j.job_id AS job_id, j.team AS team, j.experiment AS experiment, j.started
 FROM
 (
     SELECT job_id, team, experiment, {_STARTED} AS started_ms FROM jobs FINAL
-    WHERE {_USERS} AND started_ms >= {{from_ms:Int64}} - {HISTORY_MS} - 3600000 AND started_ms < {{to_ms:Int64}}
+    WHERE {USERS_JOBS} AND started_ms >= {{from_ms:Int64}} - {HISTORY_MS} - 3600000 AND started_ms < {{to_ms:Int64}}
         AND team IN (SELECT team FROM jobs FINAL WHERE {_BEGAN})
 ) AS j
 INNER JOIN

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.engine.ledger_rules.fleet_rules import HOUR_MS
 from streams.engine.ledger_rules.unusual_length import HISTORY_MS
 
-_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
@@ -17,7 +16,7 @@ _ENDED: Final = "toUnixTimestamp64Milli(assumeNotNull(ended))"
 
 COMPLETED: Final = f"""
 SELECT job_id, team, experiment, wall_clock_ms AS wall_ms, {_ENDED} AS ended_ms FROM jobs FINAL
-WHERE {_USERS} AND state = 'completed' AND wall_clock_ms > 0 AND ended IS NOT NULL
+WHERE {USERS_JOBS} AND state = 'completed' AND wall_clock_ms > 0 AND ended IS NOT NULL
     AND ended_ms >= {{from_ms:Int64}} - {HISTORY_MS} AND ended_ms < {{to_ms:Int64}}"""
 
 #: Jobs that were paid in the span, and for how long by its end.
@@ -27,7 +26,7 @@ SELECT h.job_id AS job_id, j.team AS team, j.experiment AS experiment, h.wall_ms
 FROM
 (
     SELECT job_id, sum(wall_clock_ms) AS wall_ms FROM job_hours FINAL
-    WHERE {_USERS} AND hour < {_TO}
+    WHERE {USERS_JOBS} AND hour < {_TO}
         AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= {_FROM} AND hour < {_TO} AND wall_clock_ms > 0)
     GROUP BY job_id
 ) AS h

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX, FIRST_BACKFILL_SHARD
+from schemas.reserved import FIRST_BACKFILL_SHARD, USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
 
-_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 #: Jobs with what budgets match, ids apart.
 _JOBS: Final = "SELECT job_id, owner, team, project, experiment FROM jobs FINAL"
@@ -40,14 +39,14 @@ LAST_BUDGETS: Final = """
 SELECT budget FROM budget_use FINAL WHERE time = (SELECT max(time) FROM budget_use) AND subject_kind != '' LIMIT 1"""
 
 FIRST_HOUR: Final = f"""
-SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM job_hours WHERE {_USERS}"""
+SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM job_hours WHERE {USERS_JOBS}"""
 
 RUNS: Final = f"""
 SELECT job_id, owner, team, project, experiment, state, budget,
     toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(ended) AS ended_ms,
     toUnixTimestamp64Milli(deadline) AS deadline_ms
 FROM jobs FINAL
-WHERE {_USERS} AND (ended IS NULL OR ended >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') - INTERVAL 1 HOUR)
+WHERE {USERS_JOBS} AND (ended IS NULL OR ended >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') - INTERVAL 1 HOUR)
     AND ({{is_any:Bool}} OR notEmpty(budget))
 ORDER BY job_id"""
 
@@ -96,7 +95,7 @@ def before_sql(fields: Sequence[str], starts: int) -> str:
 FROM
 (
     SELECT job_id, hour, {_COST} AS cost, gpu_milli_ms, wall_clock_ms FROM job_hours FINAL
-    WHERE {_USERS} AND hour < {FROM_HOUR} AND hour >= toDateTime(intDiv({{least:Int64}}, 1000), 'UTC') AND {_certain("hour")}
+    WHERE {USERS_JOBS} AND hour < {FROM_HOUR} AND hour >= toDateTime(intDiv({{least:Int64}}, 1000), 'UTC') AND {_certain("hour")}
 ) AS x
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
 WHERE 1{_wanted(fields)}{_grouped(fields)}"""
@@ -110,7 +109,7 @@ FROM
     SELECT job_id, minute, component, unit, quantity, cost_usd FROM job_minutes FINAL
     PREWHERE minute >= {FROM_HOUR} AND minute < {_TO}
         AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= {FROM_HOUR} AND hour < {_TO})
-    WHERE quantity != 0 AND {_USERS} AND {_certain("minute")}
+    WHERE quantity != 0 AND {USERS_JOBS} AND {_certain("minute")}
 ) AS x
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
 WHERE 1{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
@@ -127,7 +126,7 @@ FROM
     (
         SELECT job_id, shard, hour, from_ms, until_ms FROM job_hours FINAL
         ARRAY JOIN wall_clock_from_ms AS from_ms, wall_clock_until_ms AS until_ms
-        WHERE hour >= {FROM_HOUR} AND hour < {_TO} AND {_USERS}
+        WHERE hour >= {FROM_HOUR} AND hour < {_TO} AND {USERS_JOBS}
     )
     ARRAY JOIN range(intDiv(from_ms, 60000), intDiv(until_ms + 59999, 60000)) AS k
     WHERE minute < {_TO} AND {_certain("minute")}
@@ -139,7 +138,9 @@ WHERE 1{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
 def live_sql(fields: Sequence[str]) -> str:
     """Return the jobs of one group that run, and whether any of their GPU-time has no price."""
     wanted = "".join(f" AND {name} IN {{{name}:Array(String)}}" for name in fields)
-    live = f"SELECT * FROM jobs FINAL WHERE {_USERS} AND state IN ('starting', 'running', 'metered'){wanted}"
+    live = (
+        f"SELECT * FROM jobs FINAL WHERE {USERS_JOBS} AND state IN ('starting', 'running', 'metered'){wanted}"
+    )
     return f"""SELECT l.job_id AS job_id, l.owner AS owner, l.team AS team, l.project AS project, l.experiment AS experiment,
     l.state AS state, l.cluster AS cluster, u.unpriced > 0 AS is_unpriced
 FROM ({live}) AS l
@@ -159,7 +160,7 @@ FROM
     SELECT job_id, minute, cost_usd FROM job_minutes FINAL
     PREWHERE minute >= {FROM_HOUR} AND minute < {_TO}
         AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= toStartOfHour({FROM_HOUR}) AND hour < {_TO})
-    WHERE quantity != 0 AND {_USERS}
+    WHERE quantity != 0 AND {USERS_JOBS}
 ) AS x
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
 WHERE 1{_wanted(fields)} GROUP BY job_id ORDER BY usd DESC, job_id LIMIT 1"""

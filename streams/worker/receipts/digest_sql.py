@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 
 SubjectKind = Literal["owner", "team"]
@@ -25,7 +25,7 @@ _CELLS: Final = ", ".join(
 
 
 def _hours(kind: SubjectKind) -> str:
-    jobs = f"SELECT job_id FROM jobs FINAL WHERE {kind} = {{name:String}} AND NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+    jobs = f"SELECT job_id FROM jobs FINAL WHERE {kind} = {{name:String}} AND {USERS_JOBS}"
     span = f"hour >= {_AT.format(name='before_ms')} AND hour < {_AT.format(name='until_ms')}"
     return f"job_hours FINAL WHERE {span} AND job_id IN ({jobs})"
 

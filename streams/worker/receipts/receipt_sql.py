@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
@@ -24,7 +24,7 @@ DUE: Final = f"""
 SELECT job_id, owner, team, project, experiment, state, attempts, toUnixTimestamp64Milli(started) AS started_ms,
     {_ENDED_MS} AS ended_ms, wall_clock_ms, toString(gpu_count) AS gpus, gpu_type, purchase
 FROM jobs FINAL
-WHERE NOT startsWith(job_id, '{CANARY_JOB_PREFIX}') AND ended IS NOT NULL AND NOT (shard IN {{late:Array(UInt16)}})
+WHERE {USERS_JOBS} AND ended IS NOT NULL AND NOT (shard IN {{late:Array(UInt16)}})
     AND state IN ('completed', 'cancelled', 'preempted', 'failed')
     AND (ended_ms >= {{from_ms:Int64}} OR job_id IN ({_RECENT}
     )) AND owner IN {{owners:Array(String)}}

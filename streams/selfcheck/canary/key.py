@@ -1,0 +1,45 @@
+"""The key of the canary's proofs: the setting, else a file in the data directory that the worker makes."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from schemas.canary_proof import KEY_MIN_CHARS, CanaryProof
+from sinks.errors import SinkError
+from sinks.private_files import read_private, write_private
+from streams.config.settings import Settings
+
+FILE_NAME: Final = "canary_key"
+_RANDOM_BYTES: Final = 32
+_FILE_MAX_BYTES: Final = 1_024
+
+
+def canary_proof(settings: Settings, *, make: bool = False) -> CanaryProof | None:
+    """Return the proof of this meter's canary; None if there is no key, so that no record can be proven.
+
+    Args:
+        settings: Name the key, or the data directory with its file.
+        make: Make the file if the canary is enabled and there is none; the caller has the directory open.
+
+    Raises:
+        SinkError: The file cannot be trusted, has no key, or cannot be written.
+    """
+    given, data_dir = settings.canary.key, settings.clickhouse.data_dir
+    if given is not None:
+        return CanaryProof(given.get_secret_value().encode())
+    if data_dir is None:
+        return None
+    path = data_dir / FILE_NAME
+    found = read_private(path, _FILE_MAX_BYTES)
+    if found is None and make and settings.canary.enabled:
+        found = secrets.token_hex(_RANDOM_BYTES).encode() + b"\n"
+        write_private(path, found)
+    if found is None:
+        return None
+    key = found.strip()
+    if len(key) < KEY_MIN_CHARS:
+        raise SinkError(
+            f"{path} holds no key (at least {KEY_MIN_CHARS} characters); remove it, and the worker makes another"
+        )
+    return CanaryProof(key)

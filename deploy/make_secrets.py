@@ -24,6 +24,7 @@ NAMES: Final = (
     "grafana_password",
     "web_token",
     "web_metrics_token",
+    "canary_key",
 )
 USERS_FILE: Final = "clickhouse_users.xml"
 #: Users of ClickHouse whose hashes stand in USERS_FILE, and the files of their passwords.

@@ -234,4 +234,5 @@ def environment(settings: Settings, store_url: str | None, horizon_s: int) -> di
         env["TRAINFARE_CLICKHOUSE_URL"] = store_url
     if "canary" in Settings.model_fields:
         env["TRAINFARE_CANARY_ENABLED"] = "true"
+        env["TRAINFARE_CANARY_KEY"] = "the-key-of-all-workers-of-this-soak"
     return env

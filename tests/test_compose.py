@@ -206,7 +206,11 @@ def test_the_canary_runs_in_the_workers(compose: dict[str, Any]) -> None:
     """As text: compose refuses a bare true in an environment."""
     enabled = compose["services"]["worker"]["environment"]["TRAINFARE_CANARY_ENABLED"]
     assert enabled == "true"
-    assert load_settings({"TRAINFARE_CANARY_ENABLED": enabled}).canary.enabled
+    key = "k" * 32
+    assert load_settings({"TRAINFARE_CANARY_ENABLED": enabled, "TRAINFARE_CANARY_KEY": key}).canary.enabled
+    worker = compose["services"]["worker"]
+    assert worker["environment"]["TRAINFARE_CANARY_KEY_FILE"] == "/run/secrets/canary_key"
+    assert "canary_key" in worker["secrets"]
     assert "TRAINFARE_CANARY_ENABLED" not in environment(compose, "topics")
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 from trainfare import environment
 from trainfare.attempts import current_attempt, launched_attempt, next_attempt, state_dir
 from trainfare.endpoint import Endpoint
+from trainfare.names import fault_of
 from trainfare.runs import HEARTBEAT_S, Run
 from trainfare.sender import Sender, encoded
 from trainfare.spool import Spool
@@ -77,6 +78,8 @@ def run(
                 "attempt": _attempt(attempt, name, environ, is_main_process=reports, counts=has_lifecycle),
             }
         )
+        if found := fault_of(job):
+            return _unmetered(f"not metered: {found}")
         address = str(url or environ.get("TRAINFARE_URL") or DEFAULT_URL)
         endpoint = Endpoint(address, str(token or environ.get("TRAINFARE_TOKEN", "")))
         return Run(

@@ -15,6 +15,7 @@ from trainfare import process_hooks
 from trainfare.attempts import current_attempt
 from trainfare.gpus import Gpus
 from trainfare.heartbeats import Heartbeats, gpus_of_this_process
+from trainfare.names import visible
 from trainfare.outcome import ENDS, REASONS, end_of
 from trainfare.sender import CHECKPOINT, LIFECYCLE, REPEATED, Sender
 
@@ -112,9 +113,12 @@ class Run:
 
     @property
     def fault(self) -> str:
-        """Return why events do not arrive, or why the job costs nothing; empty if all is well."""
+        """Return why events do not arrive, or why the job costs nothing; empty if all is well.
+
+        What an endpoint or an exception said in it cannot steer a terminal or forge a line of a log.
+        """
         fault = self._fault or (self._sender.fault if self._sender is not None else "")
-        return fault or (_NO_GPUS if self._lacks_gpu_count else "")
+        return visible(fault) or (_NO_GPUS if self._lacks_gpu_count else "")
 
     def progress(self, *, quality: Mapping[str, Any] | None = None, **values: Any) -> None:
         """Record how far the work has come (step=, tokens=, ...) and how good it is; the next heartbeat has it."""

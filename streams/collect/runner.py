@@ -13,6 +13,7 @@ from typing import Final
 from streams.clock import Clock
 from streams.collect.collector import Collector, EventBatch, Position, SourceUnavailableError
 from streams.collect.metrics import CollectorMetrics
+from streams.collect.naming import with_allowed_names
 from streams.collect.position_file import PositionFile
 from streams.collect.publisher import Publisher
 from streams.errors import TrainfareError
@@ -69,7 +70,7 @@ class CollectorRunner:
         """
         published = 0
         skipped: set[str] = set()
-        for batch in self._collector.poll(self._position, self._clock.now_ms()):
+        for batch in map(with_allowed_names, self._collector.poll(self._position, self._clock.now_ms())):
             if batch.events:
                 self._publisher.publish(batch.events)
                 published += len(batch.events)

@@ -106,6 +106,15 @@ def test_a_canary_is_late_before_the_next_one_is_due() -> None:
     assert not Settings().canary.enabled
 
 
+def test_a_canary_on_a_server_needs_a_key_that_all_workers_share() -> None:
+    """Without one nobody could tell its records from those of others; a data directory gets one of its own."""
+    enabled = {"TRAINFARE_CANARY_ENABLED": "true"}
+    assert "openssl rand -hex 32" in faults_of(enabled)["canary.key"]
+    assert "at least 32 characters" in faults_of({**enabled, "TRAINFARE_CANARY_KEY": "short"})["canary.key"]
+    assert load_settings({**enabled, "TRAINFARE_CANARY_KEY": "k" * 32}).canary.key is not None
+    assert load_settings({**enabled, "TRAINFARE_CLICKHOUSE_DATA_DIR": "/tmp/x"}).canary.key is None
+
+
 def test_secret_from_file(tmp_path: Path) -> None:
     """A secret may stand in a file; it is never printed."""
     (tmp_path / "pw").write_text("hunter2\n")

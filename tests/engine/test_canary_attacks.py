@@ -50,11 +50,21 @@ def hostile() -> dict[Topic, list[bytes]]:
         {**base, "id": seen[1], "type": "queued", "time_ms": RUN.begin_ms - hour, "gpu_count": 100},
         {**base, "id": seen[2], "type": "allocated", "time_ms": RUN.begin_ms - hour, "gpu_count": 100},
         {**base, "id": "mine", "source": "me", "type": "scaled", "time_ms": RUN.begin_ms, "gpu_count": 100},
-        {**base, "id": "two", "source": "me", "attempt": 2, "type": "started", "time_ms": RUN.begin_ms, "gpu_count": 100},
+        {
+            **base,
+            "id": "two",
+            "source": "me",
+            "attempt": 2,
+            "type": "started",
+            "time_ms": RUN.begin_ms,
+            "gpu_count": 100,
+        },
     ]
     sample = {"interval_ms": 10_000, "node": "n1", "gpus": ["0"], "util_ratio": [1.0], "time_ms": RUN.end_ms}
     gpu = [{**base, **sample, "attempt": attempt} for attempt in (1, 2)]
-    network = [{**base, "id": "w", "interval_ms": 0, "bytes": 10**12, "path": "internet", "time_ms": RUN.end_ms}]
+    network = [
+        {**base, "id": "w", "interval_ms": 0, "bytes": 10**12, "path": "internet", "time_ms": RUN.end_ms}
+    ]
     return {
         topic: [msgspec.json.encode(each) for each in events]
         for topic, events in {Topic.JOBS: jobs, Topic.GPU: gpu, Topic.NETWORK: network}.items()
@@ -75,7 +85,9 @@ def rows(tables: dict[str, Any], table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("raw", [False, True])
 @pytest.mark.parametrize("first", ["honest", "hostile"])
-def test_others_events_of_a_canary_s_job_are_dead_letters_and_cost_it_nothing(first: str, *, raw: bool) -> None:
+def test_others_events_of_a_canary_s_job_are_dead_letters_and_cost_it_nothing(
+    first: str, *, raw: bool
+) -> None:
     alone = fed(honest(), raw=raw)
     pair = (honest(), hostile()) if first == "honest" else (hostile(), honest())
     both = {topic: [*pair[0][topic], *pair[1][topic]] for topic in pair[0]}
@@ -98,7 +110,9 @@ def test_what_is_sent_again_word_for_word_counts_once(*, raw: bool) -> None:
 
 @pytest.mark.parametrize("proof", [None, CanaryProof(b"o" * 32)])
 @pytest.mark.parametrize("raw", [False, True])
-def test_a_log_read_without_its_key_has_no_canary_and_says_so(proof: CanaryProof | None, *, raw: bool) -> None:
+def test_a_log_read_without_its_key_has_no_canary_and_says_so(
+    proof: CanaryProof | None, *, raw: bool
+) -> None:
     found = fed(honest(), raw=raw, settings=replace(SETTINGS, canary=proof))
     assert not rows(found, JOB_MINUTES)
     assert {row["reason"] for row in rows(found, DEAD_LETTERS)} == {"reserved_name"}

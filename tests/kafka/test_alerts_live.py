@@ -100,7 +100,10 @@ class Publisher:
         self._count += 1
         time_ms = self.begin_ms + round(minute * MINUTE_MS)
         value = {"source": "test", "id": str(self._count), "time_ms": time_ms, **event}
-        self._producer.produce(full_name(topic, self._kafka.topic_prefix), json.dumps(value).encode(), key)
+        self.send_value(topic, key, json.dumps(value).encode())
+
+    def send_value(self, topic: str, key: str, value: bytes) -> None:
+        self._producer.produce(full_name(topic, self._kafka.topic_prefix), value, key)
         assert self._producer.flush(10) == 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from schemas.canary_proof import CanaryProof
 from schemas.tables import BOOKS
 from sinks.clickhouse import ClickHouseStore
 from streams.config.settings import KafkaSettings
@@ -25,9 +26,13 @@ from tests.sinks.rows import rows
 from tests.store_process import StoreProcess
 
 PARTITIONS = 2
+KEY = "the-key-of-all-workers-of-this-meter"
+PROOF = CanaryProof(KEY.encode())
 PATIENCE_S = 120.0
 INTERVAL_MS = LATE_AFTER_MS = 3_000
 PRICE_LEAD_MS = 20_000  # from so long before it is published a price of the canary's own holds
+
+REFUSED = "(SELECT count() FROM dead_letters FINAL WHERE reason = 'reserved_name')"
 
 pytestmark = pytest.mark.kafka
 
@@ -65,6 +70,7 @@ class Place:
             "alerts_allow_hosts": self.inbox.receiver.host_port,
             "web_enabled": "false",
             "canary_enabled": "true",
+            "canary_key": KEY,
             "canary_interval_ms": INTERVAL_MS,
             "canary_late_after_ms": LATE_AFTER_MS,
             **settings,
@@ -102,7 +108,35 @@ class Place:
         effective_ms = record["effective_ms"]
         assert isinstance(effective_ms, int)
         changed = {**record, "usd": usd, "effective_ms": effective_ms + PRICE_LEAD_MS}
-        self.events.send(topic, key.decode(), 0, changed)
+        self.events.send_value(topic, key.decode(), PROOF.signed(topic, changed))
+
+    def attack(self, seen: str) -> int:
+        """Send, as anybody may who writes to the topics, 100 GPUs under the canary's name and for a job of its own.
+
+        Returns how many records that were.
+        """
+        records: list[tuple[str, str, dict[str, object]]] = []
+        for job_id in ("trainfare-canary.x", seen):
+            held = {
+                "job_id": job_id,
+                "gpu_count": 100,
+                "source": "trainfare-canary",
+                "cloud": "trainfare-canary",
+            }
+            records += [("jobs", job_id, {**held, "type": kind}) for kind in ("started", "scaled")]
+            sample = {"interval_ms": 10_000, "gpus": ["0"], "util_ratio": [1.0]}
+            records.append(("gpu", job_id, {"job_id": job_id, "node": "n1", **sample}))
+        price = {
+            "sku": "trainfare-canary",
+            "component": "gpu",
+            "usd": "0",
+            "per": "gpu_hour",
+            "effective_ms": 0,
+        }
+        records.append(("prices", "trainfare-canary@0", price))
+        for topic, key, event in records:
+            self.events.send(topic, key, 0, event)
+        return len(records)
 
     def keep_books(self, applied: int) -> None:
         """Write into the books of jobs/0 what the worker did not: of 7 records so many were applied."""
@@ -129,6 +163,12 @@ def test_it_is_right_within_seconds_and_a_wrong_price_and_wrong_books_page(place
         place.until(lambda: {row["shard"] for row in place.runs("right")} == set(range(PARTITIONS)))
         assert all(row["found_usd"] == row["expected_usd"] for row in place.runs("right"))
         assert place.count("(SELECT count() FROM prices FINAL)") == 1, "its price, published once"
+
+        attacks = place.attack(str(place.runs("right")[0]["job_id"]))
+        place.until(lambda: place.count(REFUSED) == attacks)
+        assert place.count("(SELECT count() FROM jobs FINAL WHERE gpu_count > 1)") == 0
+        assert all(row["found_usd"] == row["expected_usd"] for row in place.runs("right"))
+        assert place.count("(SELECT count() FROM prices FINAL)") == 1
 
         place.publish_price("0.00036072")  # off by two thousandths
         place.keep_books(applied=6)

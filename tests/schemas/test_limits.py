@@ -26,7 +26,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
 }
 FIELDS = [(topic, field) for topic, fields in TEXTS.items() for field in fields]
 #: One of 256 bytes and one of more, in one, two, three and four bytes a character.
-FIT = ["x" * 256, "é" * 128, "€" * 85, "😀" * 64, "\x00" * 256]
+FIT = ["x" * 256, "é" * 128, "€" * 85, "😀" * 64, "\x01" * 256]
 TOO_LONG = ["x" * 257, "é" * 128 + "x", "€" * 86, "😀" * 64 + "x", "x" * 300_000]
 
 

@@ -59,7 +59,10 @@ def test_a_name_of_the_canary_is_nobody_else_s(topic: str, field: str, name: str
 
 
 def test_nor_on_a_node_of_a_job_nor_in_an_envelope() -> None:
-    assert why("jobs", json.dumps(record("jobs", nodes={CANARY: 8.5}, gpu_count=8.5)).encode()) == Reason.reserved_name
+    assert (
+        why("jobs", json.dumps(record("jobs", nodes={CANARY: 8.5}, gpu_count=8.5)).encode())
+        == Reason.reserved_name
+    )
     event = {**FULL["jobs"], "job_id": f"{CANARY_JOB_PREFIX}1"}
     base = {"specversion": "1.0", "id": "e", "source": "s", "type": "job.started"}
     data = json.dumps(event).encode()
@@ -79,11 +82,16 @@ def test_nor_on_a_node_of_a_job_nor_in_an_envelope() -> None:
 def test_a_word_of_the_tables_names_no_group(field: str, name: str) -> None:
     value = record("jobs", **{field: name})
     assert why("jobs", json.dumps(value).encode()) == Reason.reserved_name
-    assert why("jobs", json.dumps(value).replace("l", "\\u006c").encode()) in (Reason.reserved_name, "malformed_json")
+    assert why("jobs", json.dumps(value).replace("l", "\\u006c").encode()) in (
+        Reason.reserved_name,
+        "malformed_json",
+    )
     assert why("jobs", json.dumps(record("jobs", **{field: f"{name}x"})).encode()) == ""
 
 
-@pytest.mark.parametrize("name", ["trainfare-canar", "a.trainfare-canary.1", "Trainfare-canary.1", "trainfare-eval"])
+@pytest.mark.parametrize(
+    "name", ["trainfare-canar", "a.trainfare-canary.1", "Trainfare-canary.1", "trainfare-eval"]
+)
 def test_a_name_that_no_list_excludes_is_anybody_s(name: str) -> None:
     assert why("jobs", json.dumps(record("jobs", job_id=name)).encode()) == ""
 
@@ -121,7 +129,11 @@ def attacks(topic: str, value: bytes) -> dict[str, tuple[str, bytes, Any]]:
     found |= {
         "a field twice": (topic, twice, ()),
         "blanks": (topic, value + b" ", ()),
-        "with an envelope": (topic, value, [("ce_specversion", b"1.0"), ("ce_id", b"e"), ("ce_source", b"s"), ("ce_type", b"t")]),
+        "with an envelope": (
+            topic,
+            value,
+            [("ce_specversion", b"1.0"), ("ce_id", b"e"), ("ce_source", b"s"), ("ce_type", b"t")],
+        ),
         "no MAC": (topic, value.replace(b"." + mac.encode(), b""), ()),
         "a MAC of zeros": (topic, value.replace(mac.encode(), b"0" * 32), ()),
         "an upper-case MAC": (topic, value.replace(mac.encode(), mac.upper().encode()), ()),

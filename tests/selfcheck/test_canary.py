@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import pytest
 
+from schemas.canary_proof import CanaryProof
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.tables import CANARY
@@ -30,6 +30,7 @@ from tests.selfcheck.test_self_alerts import Life, holding
 
 EXACT = CanaryRows("completed", RUN_MS, 1_000, 10, NETWORK_BYTES)
 MINUTE_MS = 60_000
+PROOF = CanaryProof(b"k" * 32)
 
 
 class Scene:
@@ -70,7 +71,7 @@ class Scene:
         """The book takes what was published."""
         for topic, _, record in self.sent:
             if topic is Topic.PRICES:
-                event = decode(topic, json.dumps(record).encode(), [], NOW_MS + MINUTE_MS)
+                event = decode(topic, PROOF.signed(topic, record), [], NOW_MS + MINUTE_MS, PROOF)
                 assert isinstance(event, PriceEvent)
                 self.book = self.book.with_events([event])
 

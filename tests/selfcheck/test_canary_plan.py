@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from schemas.canary_proof import CanaryProof
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
@@ -33,6 +34,7 @@ from tests.oracle.model import Line, Tables
 
 AT_MS = 1_800_000_000_000 - 60_000
 OPTIONS = CanaryOptions(partitions=8)
+PROOF = CanaryProof(b"k" * 32)
 
 
 def value(event: Event) -> bytes:
@@ -98,11 +100,13 @@ def test_equal_instants_make_equal_events() -> None:
 
 def test_all_events_are_valid() -> None:
     for topic, key, event in [price_at(AT_MS), *events_of(run_at(AT_MS, OPTIONS))]:
-        assert not isinstance(decode(topic, value((topic, key, event)), [], AT_MS + 300_000), Invalid), event
+        signed = PROOF.signed(topic, event)
+        assert not isinstance(decode(topic, signed, [], AT_MS + 300_000, PROOF), Invalid), event
+        assert key_of(topic, signed) == key
 
 
 def priced(record: Mapping[str, object]) -> PriceBook:
-    event = decode(Topic.PRICES, json.dumps(record).encode(), [], AT_MS + 300_000)
+    event = decode(Topic.PRICES, PROOF.signed(Topic.PRICES, record), [], AT_MS + 300_000, PROOF)
     assert isinstance(event, PriceEvent)
     return PriceBook.empty().with_events([event])
 

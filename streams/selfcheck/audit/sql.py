@@ -151,11 +151,11 @@ FROM (SELECT sum(cost_usd) AS usd FROM job_costs) AS a,
 
 # What the views exclude and no run of the canary can have cost or held, dearest first.
 NO_CANARY: Final = f"""
-SELECT job_id, toString(sum(cost)) AS usd, toInt64(sum(gpu_milli_ms)) AS gpu_milli_ms
-FROM (SELECT job_id, {_HOUR_COST} AS cost, gpu_milli_ms FROM job_hours FINAL WHERE NOT ({USERS_JOBS})) AS h
+SELECT job_id, toString(sum(h.cost)) AS usd, toInt64(sum(h.held)) AS gpu_milli_ms
+FROM (SELECT job_id, {_HOUR_COST} AS cost, gpu_milli_ms AS held FROM job_hours FINAL WHERE NOT ({USERS_JOBS})) AS h
 GROUP BY job_id
-HAVING toFloat64(sum(cost)) * 1e9 > {{most_nano:UInt64}} OR sum(gpu_milli_ms) > {{most_gpu_milli_ms:UInt64}}
-ORDER BY sum(cost) DESC, job_id LIMIT 20"""
+HAVING toFloat64(sum(h.cost)) * 1e9 > {{most_nano:UInt64}} OR sum(h.held) > {{most_gpu_milli_ms:UInt64}}
+ORDER BY sum(h.cost) DESC, job_id LIMIT 20"""
 
 # Where one price applies to a node and all jobs on it, idle time can be computed in two ways.
 NODES: Final = """

@@ -16,7 +16,6 @@ from schemas.decode import decode
 from schemas.events import GpuEvent
 from streams.demo.fleet import Fleet
 from streams.engine.coverage.shapes import Shapes
-from streams.selfcheck.canary.plan import CanaryOptions, events_of, run_at
 from streams.topics import Topic
 from tests.engine.coverage.shape_twin import checked, shape_of
 from tests.schemas.records import NOW_MS
@@ -41,11 +40,6 @@ def bench() -> list[bytes]:
         fleet.record(job, place, gpus, 7).value for job in range(9) for place in range(2) for gpus in (1, 8)
     ]
     return [value.replace(SECONDS_MARK, b"1750000000").replace(RATIO_MARK, b"042") for value in values]
-
-
-def canary() -> list[bytes]:
-    runs = [run_at(HOUR_AGO_MS + k * 60_000, CanaryOptions(8)) for k in range(8)]
-    return [orjson.dumps(value) for run in runs for topic, _, value in events_of(run) if topic == Topic.GPU]
 
 
 def exporter(kind: str) -> list[bytes]:
@@ -88,7 +82,6 @@ SENDERS: dict[str, Callable[[], list[bytes]]] = {
     "demo": demo,
     "soak": soak,
     "bench": bench,
-    "canary": canary,
     "percent": lambda: exporter("percent"),
     "six decimals": lambda: exporter("six decimals"),
     "quotients": lambda: exporter("quotients"),

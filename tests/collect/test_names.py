@@ -1,0 +1,70 @@
+"""What a collector finds under a name of the meter's own, or with a NUL byte, is left out and told; the rest is published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from schemas.decode import decode
+from schemas.invalid import Invalid
+from schemas.reserved import CANARY_JOB_PREFIX
+from streams.clock import ManualClock
+from streams.collect.collector import CollectedEvent, EventBatch, Position
+from streams.collect.metrics import CollectorMetrics
+from streams.collect.runner import CollectorRunner
+from streams.topics import Topic
+from tests.schemas.records import FULL, NOW_MS
+
+NAMES = {
+    "reserved_name": [
+        {"job_id": f"{CANARY_JOB_PREFIX}x"},
+        {"team": "idle"},
+        {"nodes": {"trainfare-canary": 8.5}},
+    ],
+    "nul_byte": [{"job_id": "a\0"}, {"labels": {"a": "\0"}}, {"labels": {"\0": "a"}}],
+}
+
+
+class Source:
+    """Reports one batch."""
+
+    name, interval_ms = "fake", 1_000
+
+    def __init__(self, batch: EventBatch) -> None:
+        self._batch = batch
+
+    def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
+        yield self._batch
+
+
+class Taken:
+    """Keeps what is published."""
+
+    def __init__(self) -> None:
+        self.events: list[CollectedEvent] = []
+
+    def publish(self, events: Sequence[CollectedEvent]) -> None:
+        self.events.extend(events)
+
+
+@pytest.mark.parametrize("reason", NAMES)
+def test_it_is_left_out_with_its_reason(reason: str) -> None:
+    good = CollectedEvent(Topic.JOBS, FULL["jobs"])
+    bad = [CollectedEvent(Topic.JOBS, {**FULL["jobs"], **each}) for each in NAMES[reason]]
+    for topic, value in bad:
+        found = decode(topic, json.dumps(value).encode(), (), NOW_MS + 300_000)
+        assert isinstance(found, Invalid)
+        assert found.reason == reason, "what is left out here is what the meter refuses"
+    source = Source(EventBatch([bad[0], good, *bad[1:], bad[0]], {"at": 7}, ["another"], {"other": 1}))
+    taken, registry = Taken(), CollectorRegistry()
+    runner = CollectorRunner(
+        source, taken, None, ManualClock(NOW_MS), CollectorMetrics("fake", registry), jitter_ratio=lambda: 0.5
+    )
+    assert runner.run_once() == 1
+    assert taken.events == [good]
+    assert dict(runner.left_out) == {"other": 1, reason: 4}
+    labels = {"collector": "fake", "reason": reason}
+    assert registry.get_sample_value("trainfare_collector_skipped_total", labels) == 4

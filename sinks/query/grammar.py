@@ -20,7 +20,7 @@ EXPLAIN_KINDS: Final = frozenset(
 EXPLAIN_SETTINGS: Final = frozenset(
     {"indexes", "header", "description", "actions", "json", "graph", "compact", "optimize"}
 )
-#: Allowed SETTINGS: the handling of NULLs, joins and unions. Limits may be lowered: the lower one applies.
+#: Allowed SETTINGS: the handling of NULLs, joins and unions. Limits may be lowered.
 SETTINGS: Final = frozenset(
     {
         "aggregate_functions_null_for_empty",

@@ -12,6 +12,7 @@ from schemas.escaping import visible
 from sinks.query import data_types
 from sinks.query.functions import TABLE_FUNCTIONS, is_allowed
 from sinks.query.grammar import EXPLAIN_KINDS, EXPLAIN_SETTINGS, IGNORED, KEYS, STATEMENTS
+from sinks.query.limits import QueryLimits
 from sinks.query.refusal import RefusedQueryError
 from sinks.query.settings import integer, taken
 from sinks.query.tree import Node
@@ -55,13 +56,13 @@ class JudgedStatement(NamedTuple):
     """A statement that only reads."""
 
     tree: Node  # without SETTINGS
-    settings: dict[str, int]  # its SETTINGS, all allowed
+    settings: dict[str, int]  # its SETTINGS, all allowed and within the limits
     tables: frozenset[str]  # tables and views of this store that it names
     parameters: dict[str, str]  # types by name
 
 
-def judge(tree: Node, tables: Collection[str], database: str) -> JudgedStatement:
-    """Return the statement if all of it is allowed.
+def judge(tree: Node, tables: Collection[str], database: str, limits: QueryLimits) -> JudgedStatement:
+    """Return the statement if all of it is allowed; its SETTINGS can lower the limits, and lift none.
 
     `tables`: the names of the store's tables and views. The tree is changed: its settings are removed.
 
@@ -73,7 +74,7 @@ def judge(tree: Node, tables: Collection[str], database: str) -> JudgedStatement
         _refuse("only reading is allowed: SELECT, WITH, EXPLAIN, DESCRIBE, SHOW TABLES, SHOW COLUMNS")
     _check_output(tree)
     explained = tree.get("query") if kind == "ExplainQuery" else None
-    settings = taken(explained if isinstance(explained, dict) else tree)
+    settings = taken(explained if isinstance(explained, dict) else tree, limits)
     judge_ = _Judge(frozenset(tables), database, _common_names(tree))
     for node, parent in _nodes(tree):
         judge_.check(node, parent)

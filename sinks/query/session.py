@@ -16,8 +16,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from sinks.query import tree as trees
 from sinks.query.catalog import StoredTable, needed, stored
 from sinks.query.described import described
-from sinks.query.grammar import LOWERED
-from sinks.query.guard import JudgedStatement, judge
+from sinks.query.guard import judge
 from sinks.query.limits import QueryLimits
 from sinks.query.parameters import bound
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
@@ -91,16 +90,16 @@ class Parser:
                 frozenset({asked.name}),
             )
         tree = trees.parse(self, asked.query if asked is not None else sql)
-        judged = judge(tree, tables.keys(), database)
+        judged = judge(tree, tables.keys(), database, limits)
         text = trees.text_of(self, judged.tree)
         # The generated text is checked, too, in case it parses differently from the tree.
-        judge(trees.parse(self, text), tables.keys(), database)
+        judge(trees.parse(self, text), tables.keys(), database, limits)
         names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
         return Prepared(
             f"{asked.prefix} ({text})" if asked is not None else text,
             asked is None and str(judged.tree.get("type")).startswith("Select"),
             bound(judged.parameters, parameters),
-            _settings(judged, limits),
+            {**limits.settings(), **{name: str(value) for name, value in judged.settings.items()}},
             names,
         )
 
@@ -210,14 +209,6 @@ def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> ColumnTyp
         found = client.query(f"DESCRIBE TABLE ({sql})", parameters=bound).result_columns
         return ColumnTypes(tuple(found[0]), tuple(found[1]))
     return ColumnTypes((), ())
-
-
-def _settings(judged: JudgedStatement, limits: QueryLimits) -> dict[str, str]:
-    found = limits.settings()
-    for name, value in judged.settings.items():
-        if name not in LOWERED or 0 < value < float(found[name]):
-            found[name] = str(value)
-    return found
 
 
 def _in_words(message: str) -> str:

@@ -7,17 +7,19 @@ import re
 from collections.abc import Mapping
 from typing import NoReturn
 
-from sinks.query.grammar import IGNORED, KEYS, SETTINGS
+from sinks.query.grammar import IGNORED, KEYS, LOWERED, SETTINGS
+from sinks.query.limits import QueryLimits
 from sinks.query.refusal import RefusedQueryError
 from sinks.query.tree import Node
 
 
-def taken(statement: Node) -> dict[str, int]:
+def taken(statement: Node, limits: QueryLimits) -> dict[str, int]:
     """Remove the settings of a statement from its tree.
 
     Raises:
-        RefusedQueryError: One is not allowed.
+        RefusedQueryError: One is not allowed, or would lift a limit.
     """
+    most = {name: value for name, value in limits.settings().items() if name in LOWERED}
     found: dict[str, int] = {}
     for node in _with_settings(statement):
         settings = node.pop("settings")
@@ -31,6 +33,10 @@ def taken(statement: Node) -> dict[str, int]:
                 )
             if value is None or value < 0:
                 _refuse(f"the setting `{name}` takes a whole number")
+            if name in most and not 0 < value <= float(most[name]):
+                _refuse(
+                    f"the setting `{name}` can only lower this worker's limit: it takes 1 to {most[name]}"
+                )
             found[name] = value
     return found
 

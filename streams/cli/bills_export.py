@@ -80,7 +80,7 @@ def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> Non
         write_new(out, lambda file: pq.write_table(pa.table(columns), file))
         return
     shown = [[_cell(cell) for cell in row] for row in rows]
-    text = to_csv(Grid(answer.names, shown), for_person=out is None and sys.stdout.isatty())
+    text = to_csv(Grid(answer.names, shown))
     if out is None:
         sys.stdout.write(text)
         return

@@ -1,7 +1,7 @@
 """Writes rows for people or programs: rich tables on a terminal, plain text, JSON or CSV on request or in pipes.
 
 It must not round for programs: JSON and CSV have every digit, money as decimal strings. Nor may a name control a
-terminal or run in a spreadsheet: tables are escaped, even in pipes, and so is everything on a terminal.
+terminal or run in a spreadsheet: tables and CSV are escaped, even in pipes, and JSON is by escapes of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _RUNS = frozenset("=+-@")
 #: A word of a table is not broken up to this many characters; the space between columns.
 _UNBROKEN = 48
 _GAP = 2
-_QUOTED = frozenset('",\r\n')
+#: Separators of spreadsheets, whatever the country.
+_QUOTED = frozenset('",;')
 
 
 class OutputFormat(StrEnum):
@@ -97,7 +98,7 @@ def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:
     if form is OutputFormat.json:
         out.write(to_json(grid.records()) + "\n")
     elif form is OutputFormat.csv:
-        out.write(to_csv(grid, for_person=out.isatty()))
+        out.write(to_csv(grid))
     elif out.isatty():
         _rich(grid, out)
     else:
@@ -115,18 +116,22 @@ def write_summary(summary: Mapping[str, object], labels: Mapping[str, str], form
         write(Grid(("", ""), lines), form)
 
 
-def to_csv(grid: Grid, *, for_person: bool = False) -> str:
-    """Encode as CSV; a text that a spreadsheet would execute as a formula is prefixed with `'`."""
-    lines = [",".join(_csv_cell(cell, for_person) for cell in row) for row in (grid.columns, *grid.rows)]
+def to_csv(grid: Grid) -> str:
+    """Encode as CSV, escaped as tables are; what a spreadsheet would execute as a formula is prefixed with `'`.
+
+    Also behind a `;`: where that separates, a spreadsheet may begin a cell there in spite of the quotes.
+    """
+    lines = [",".join(map(_csv_cell, row)) for row in (grid.columns, *grid.rows)]
     # A line with a single empty cell would be a blank line.
     return "".join(f"{line or _quoted(line)}\n" for line in lines)
 
 
-def _csv_cell(cell: object, for_person: bool) -> str:
-    text = visible(plain(cell)) if for_person else plain(cell)
-    if not isinstance(cell, (int, float, Decimal)) and _would_run(text):
-        return _quoted("'" + text)
-    return text if _QUOTED.isdisjoint(text) else _quoted(text)
+def _csv_cell(cell: object) -> str:
+    text = plain(cell)
+    if isinstance(cell, (int, float, Decimal)):
+        return text
+    shown = ";".join(f"'{visible(part)}" if _would_run(part) else visible(part) for part in text.split(";"))
+    return shown if _QUOTED.isdisjoint(shown) and not _would_run(text) else _quoted(shown)
 
 
 def _quoted(text: str) -> str:

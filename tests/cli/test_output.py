@@ -109,17 +109,15 @@ def test_tables_are_escaped_where_they_are_piped_too() -> None:
         assert visible(text, lines=True) == text
 
 
-def test_json_and_csv_are_exact_and_escaped_on_a_terminal_as_far_as_they_can_be() -> None:
+def test_json_is_exact_and_csv_escaped_wherever_they_go() -> None:
     grid = Grid(("name",), [(HOSTILE,)])
     for out in (io.StringIO(), Terminal()):
         write(grid, OutputFormat.json, out)
         assert json.loads(out.getvalue()) == [{"name": HOSTILE}]
         assert visible(out.getvalue(), lines=True) == out.getvalue()
-    file, terminal = io.StringIO(newline=""), Terminal()
-    write(grid, OutputFormat.csv, file)
-    assert list(csv.reader(io.StringIO(file.getvalue(), newline=""))) == [["name"], [HOSTILE]]
-    write(grid, OutputFormat.csv, terminal)
-    assert terminal.getvalue() == f"name\n{ESCAPED}\n"
+    for out in (io.StringIO(newline=""), Terminal(newline="")):
+        write(grid, OutputFormat.csv, out)
+        assert out.getvalue() == f'name\n"{ESCAPED}"\n'
 
 
 RUN = [
@@ -132,11 +130,30 @@ RUN = [
 def test_a_text_that_a_spreadsheet_would_run_is_quoted_behind_an_apostrophe(text: str) -> None:
     out = io.StringIO(newline="")
     write(Grid(("a", text), [(1, text), ({text: 1}, [text])]), OutputFormat.csv, out)
-    quoted = "\"'" + text.replace('"', '""') + '"'
+    quoted = "\"'" + visible(text).replace('"', '""') + '"'
     assert out.getvalue().startswith(f"a,{quoted}\n1,{quoted}\n")
     head, first, second = csv.reader(io.StringIO(out.getvalue(), newline=""))
-    assert (head, first) == (["a", "'" + text], ["1", "'" + text])
-    assert second[0] == f"'{text}=1"
+    assert (head, first) == (["a", "'" + visible(text)], ["1", "'" + visible(text)])
+    assert second[0] == f"'{visible(text)}=1"
+
+
+def semicolons(text: str) -> list[list[str]]:
+    """Return the cells of a file where `;` separates: quotes count at the beginning of a cell alone."""
+    return list(csv.reader(io.StringIO(text, newline=""), delimiter=";"))
+
+
+@pytest.mark.parametrize("text", [*RUN, "a\x1b[2J", "a\rb", "a\nb", "a\u202eb", "a;b"])
+def test_nothing_runs_where_semicolons_separate_either(text: str) -> None:
+    out = io.StringIO(newline="")
+    write(Grid(("job_id", "team"), [(f"run-7;{text}", f"x;{text};y"), (text, 1)]), OutputFormat.csv, out)
+    assert not set(out.getvalue()) & set("\x1b\r\t\x00\u202e")
+    assert len(out.getvalue().splitlines()) == 3
+    for row in semicolons(out.getvalue()):
+        for cell in row:
+            assert not cell.lstrip().startswith(
+                ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+            ), row
+    assert out.getvalue().splitlines()[1].startswith('"run-7;'), "quoted, though a comma separates"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +185,7 @@ def test_csv_is_what_the_standard_writer_makes_of_other_texts() -> None:
     rng = random.Random(3)
     for _ in range(3_000):
         row = tuple(
-            "a" + "".join(rng.choices("b \",;\n'=", k=rng.randrange(6))) for _ in range(rng.randrange(1, 4))
+            "a" + "".join(rng.choices("b \",'=", k=rng.randrange(6))) for _ in range(rng.randrange(1, 4))
         )
         mine, theirs = io.StringIO(newline=""), io.StringIO(newline="")
         write(Grid(row, []), OutputFormat.csv, mine)

@@ -17,6 +17,8 @@ from schemas.canary_proof import CanaryProof
 from schemas.tables import BOOKS
 from sinks.clickhouse import ClickHouseStore
 from streams.config.settings import KafkaSettings
+from streams.selfcheck.audit.live import asking
+from streams.selfcheck.audit.tables import stored_findings
 from streams.selfcheck.canary.plan import USD_PER_GPU_HOUR, price_at
 from streams.transport.admin import connect, create_topics
 from tests.forked import FORKER, ROOT, Forked
@@ -164,12 +166,6 @@ def test_it_is_right_within_seconds_and_a_wrong_price_and_wrong_books_page(place
         assert all(row["found_usd"] == row["expected_usd"] for row in place.runs("right"))
         assert place.count("(SELECT count() FROM prices FINAL)") == 1, "its price, published once"
 
-        attacks = place.attack(str(place.runs("right")[0]["job_id"]))
-        place.until(lambda: place.count(REFUSED) == attacks)
-        assert place.count("(SELECT count() FROM jobs FINAL WHERE gpu_count > 1)") == 0
-        assert all(row["found_usd"] == row["expected_usd"] for row in place.runs("right"))
-        assert place.count("(SELECT count() FROM prices FINAL)") == 1
-
         place.publish_price("0.00036072")  # off by two thousandths
         place.keep_books(applied=6)
         place.until(lambda: {("canary_wrong", "firing"), ("books_unbalanced", "firing")} <= set(place.told()))
@@ -200,6 +196,23 @@ def test_it_is_right_within_seconds_and_a_wrong_price_and_wrong_books_page(place
         assert place.reader.ask(page["evidence_sql"]).columns
     assert set(pages) <= {"canary_wrong", "canary_late", "books_unbalanced"}
     assert place.inbox.receiver.repeated == 0
+
+
+def test_nobody_else_hides_a_job_under_its_name_nor_adds_to_one_of_its_own(place: Place) -> None:
+    with place.worker():
+        place.until(lambda: bool(place.runs("right")))
+        attacks = place.attack(str(place.runs("right")[0]["job_id"]))
+        place.until(lambda: place.count(REFUSED) == attacks)
+        seen = len(place.runs("right"))
+        place.until(lambda: len(place.runs("right")) > seen)
+        assert place.count("(SELECT count() FROM jobs FINAL WHERE gpu_count > 1)") == 0
+        assert all(row["found_usd"] == row["expected_usd"] for row in place.runs("right"))
+        assert place.count("(SELECT count() FROM prices FINAL)") == 1
+        assert not place.runs("wrong")
+    _, found = stored_findings(asking(place.reader))
+    assert [each.detail for each in found if not each.ok] == []
+    (totals,) = (each.detail for each in found if each.check == "totals")
+    assert "jobs of the canary, which views leave out" in totals
 
 
 @pytest.mark.long

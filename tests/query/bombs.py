@@ -9,7 +9,7 @@ TIME: Final = (
     "SELECT sum(sipHash64(number)) FROM numbers(100000000000)",
     "SELECT count() FROM numbers(1000000) AS a, numbers(1000000) AS b WHERE sipHash64(a.number) = sipHash64(b.number, 1)",
     "SELECT " + ", ".join(f"arrayCount(x -> sipHash64(x, {n}) % 7 = 3, range(2000000))" for n in range(40)),
-    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count() FROM t SETTINGS max_execution_time = 100000",
+    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count() FROM t",
     "SELECT arrayFold((a, x) -> sipHash64(a, x), range(1000000), toUInt64(0)), count() FROM numbers(1000000)",
     "EXPLAIN SELECT (SELECT sum(sipHash64(number)) FROM numbers(100000000000))",
     "DESCRIBE (SELECT (SELECT sum(sipHash64(number)) FROM numbers(100000000000)))",

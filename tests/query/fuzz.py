@@ -14,6 +14,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from sinks.query import tree
 from sinks.query.functions import is_allowed
 from sinks.query.guard import JudgedStatement, judge
+from sinks.query.limits import QueryLimits
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.session import Parser
 
@@ -67,7 +68,7 @@ def passed(parser: Parser, sql: str) -> Let | None:
     """The statement that would run; None if it is refused. What else is raised is a fault of the guard."""
     try:
         tree.check_text(sql)
-        judged = judge(tree.parse(parser, sql), TABLES, DATABASE)
+        judged = judge(tree.parse(parser, sql), TABLES, DATABASE, QueryLimits())
         return Let(tree.text_of(parser, judged.tree), judged)
     except (RefusedQueryError, FailedQueryError):
         return None
@@ -80,7 +81,7 @@ def look(parser: Parser, let: Let) -> bool:
     except FailedQueryError:
         return False  # ClickHouse leaves some keywords unquoted that are names: it would not parse when it is to run, either
     try:
-        judged = judge(again, TABLES, DATABASE)
+        judged = judge(again, TABLES, DATABASE, QueryLimits())
     except RefusedQueryError as fault:
         raise UnsafeError(f"it is refused the second time: {let.text}: {fault}") from fault
     text = tree.text_of(parser, judged.tree)

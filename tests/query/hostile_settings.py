@@ -47,5 +47,4 @@ def attacks(settings: Iterable[str]) -> Iterator[Attack]:
         for place in (*_PLACES, *_MORE):
             yield Attack("setting", place.replace("{s}", change))
     for change in _LIFTED:
-        # Allowed to be said, and without effect: the lower limit holds.
         yield Attack("limit", f"SELECT sum(sipHash64(number)) FROM numbers(100000000000) SETTINGS {change}")

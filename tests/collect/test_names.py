@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,7 +19,7 @@ from streams.collect.runner import CollectorRunner
 from streams.topics import Topic
 from tests.schemas.records import FULL, NOW_MS
 
-NAMES = {
+NAMES: dict[str, list[dict[str, Any]]] = {
     "reserved_name": [
         {"job_id": f"{CANARY_JOB_PREFIX}x"},
         {"team": "idle"},

@@ -124,7 +124,9 @@ def attacks(topic: str, value: bytes) -> dict[str, tuple[str, bytes, Any]]:
         "an id of its own": {"id": f"{CANARY}.mine"},
         "a field that is not known": {"x": 1},
     }
-    found = {name: (topic, json.dumps({**seen, **more}).encode(), ()) for name, more in changes.items()}
+    found: dict[str, tuple[str, bytes, Any]] = {
+        name: (topic, json.dumps({**seen, **more}).encode(), ()) for name, more in changes.items()
+    }
     twice = value[:-1] + b',"gpu_count":100}'
     found |= {
         "a field twice": (topic, twice, ()),

@@ -42,7 +42,7 @@ HAVING cost_usd != 0
 LIMIT 1000000
 """
 _IDLE: Final = """
-SELECT sum(n.idle_cost_usd) AS idle_usd FROM node_balance AS n WHERE n.minute >= {first:String} AND n.minute < {until:String}
+SELECT sum(n.idle_cost_usd) AS idle_usd FROM node_hour_balance AS n WHERE n.hour >= {first:String} AND n.hour < {until:String}
 """
 _KEPT: Final = """
 SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 'minutes_kept_from'

@@ -24,7 +24,9 @@ _START: Final = {
     Period.week: "toMonday(hour)",
     Period.month: "toStartOfMonth(hour)",
 }
-_MONEY: Final = ("node_cost_usd", "job_cost_usd", "idle_cost_usd", "unattributed_cost_usd")
+_MONEY: Final = (
+    "node_cost_usd", "job_cost_usd", "idle_cost_usd", "overcommitted_cost_usd", "unattributed_cost_usd"
+)  # fmt: skip
 _ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
 _SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
 _DAYS: Final = _SPAN.replace("hour", "toDateTime(day, 'UTC')")

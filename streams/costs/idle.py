@@ -12,13 +12,14 @@ from streams.costs.request import CostRequest
 
 #: GPU-time without a price is valued at what priced GPU-time cost on average that day, as in `m3_unallocated_ratio`.
 _SUMS: Final = """sum(h.node_cost_usd) AS node_cost,
-        sum(greatest(h.idle_cost_usd, toDecimal128(0, 9))) AS idle_cost,
+        sum(h.idle_cost_usd) AS idle_cost,
+        sum(h.overcommitted_cost_usd) AS over_cost,
         sum(h.unattributed_cost_usd) AS unattributed_cost,
         sum(toInt128(h.gpu_milli_ms - h.unpriced_gpu_milli_ms)) AS priced_gpu,
         if(priced_gpu = 0, 0, toFloat64(sumIf(h.node_cost_usd, h.gpu_milli_ms > 0))
             * toFloat64(sum(toInt128(h.unpriced_gpu_milli_ms))) / toFloat64(priced_gpu)) AS unpriced"""
 _COLUMNS: Final = """sum(node_cost) AS cost_usd, sum(idle_cost) AS idle_cost_usd,
-    sum(unattributed_cost) AS unattributed_cost_usd, sum(unpriced) AS unpriced_usd,
+    sum(over_cost) AS overcommitted_cost_usd, sum(unattributed_cost) AS unattributed_cost_usd, sum(unpriced) AS unpriced_usd,
     (toFloat64(idle_cost_usd) + unpriced_usd) / nullIf(toFloat64(cost_usd) + unpriced_usd, 0) AS ratio"""
 
 

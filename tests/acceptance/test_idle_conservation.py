@@ -162,6 +162,7 @@ def store(tmp_path: Path) -> Iterator[ClickHouseStore]:
 _HOURS = """
 SELECT node, intDiv(toUnixTimestamp(hour), 3600) AS at, CAST(node_cost_usd * 1000000000 AS Int128) AS cost,
        CAST(job_cost_usd * 1000000000 AS Int128) AS jobs, CAST(idle_cost_usd * 1000000000 AS Int128) AS idle,
+       CAST(overcommitted_cost_usd * 1000000000 AS Int128) AS over_cost,
        CAST(unattributed_cost_usd * 1000000000 AS Int128) AS unattributed, unattributed_gpu_ms AS used_ms, overcommitted,
        gpu_milli_ms
 FROM node_hour_balance
@@ -183,8 +184,9 @@ def test_jobs_and_idle_are_what_nodes_cost_on_random_fleets(store: ClickHouseSto
     lines = _lines(store)
     assert rows.keys() == cost.keys()
     for key, row in rows.items():
-        assert row["cost"] == row["jobs"] + row["idle"]
-        assert 0 <= row["unattributed"] <= max(row["idle"], 0)
+        assert row["cost"] == row["jobs"] + row["idle"] - row["over_cost"]
+        assert 0 <= row["unattributed"] <= row["idle"]
+        assert 0 <= row["over_cost"] <= HALF_NANO * lines[key]
         assert not row["overcommitted"]
         # Each row was rounded to a nano-dollar once.
         assert abs(row["cost"] - cost[key]) <= HALF_NANO * lines[key]
@@ -192,10 +194,76 @@ def test_jobs_and_idle_are_what_nodes_cost_on_random_fleets(store: ClickHouseSto
         assert row["used_ms"] == used[key]
         if row["gpu_milli_ms"]:
             share = row["cost"] * used[key] * 1000 // row["gpu_milli_ms"]
-            assert row["unattributed"] == min(share, max(row["idle"], 0))
+            assert row["unattributed"] == min(share, row["idle"])
     assert sum(1 for row in rows.values() if row["unattributed"]) > FLEETS / 5
     assert sum(1 for row in rows.values() if not row["gpu_milli_ms"] and row["jobs"]) > FLEETS / 5
     assert _hours_and_minutes_agree(store)
+
+
+def crowded(seed: int) -> tuple[Fleet, dict[tuple[str, int], list[Fraction]]]:
+    """Nodes of which jobs hold more or less than there is, and by node and minute: what the node costs, what its jobs pay."""
+    rng, fleet = random.Random(seed), Fleet()
+    nano = rng.randrange(1, 5 * NANO)
+    fleet.say(
+        "prices", BASE_MS, sku=f"x{seed}", component="gpu", per="gpu_hour", cluster=f"x{seed}", effective_ms=0,
+        usd=str(Decimal(nano) / NANO),
+    )  # fmt: skip
+    minutes: dict[tuple[str, int], list[Fraction]] = {}
+
+    def pay(side: int, node: str, gpus: int, start_ms: int, end_ms: int) -> None:
+        for minute in range(start_ms // 60_000, -(-end_ms // 60_000)):
+            held_ms = min(end_ms, (minute + 1) * 60_000) - max(start_ms, minute * 60_000)
+            sides = minutes.setdefault((node, minute), [Fraction(), Fraction()])
+            sides[side] += Fraction(gpus * held_ms * nano, HOUR_MS)
+
+    for number in range(2):
+        node, gpus = f"x{seed}-{number}", rng.choice((1, 4))
+        start_ms = BASE_MS + rng.randrange(HOUR_MS)
+        end_ms = start_ms + rng.randint(1, 2 * HOUR_MS)
+        fleet.say("nodes", start_ms, type="provisioned", node=node, gpu_count=gpus, cluster=f"x{seed}")
+        fleet.say("nodes", end_ms, type="terminated", node=node)
+        pay(0, node, gpus, start_ms, end_ms)
+        for job in range(rng.randint(0, 3)):
+            held, from_ms = rng.choice((1, 4, 8)), rng.randint(start_ms, end_ms)
+            until_ms = rng.randint(from_ms, end_ms)
+            about = {"job_id": f"{node}-{job}", "cluster": f"x{seed}"}
+            fleet.say("jobs", from_ms, type="started", nodes={node: held}, **about)
+            fleet.say("jobs", until_ms, type="completed", **about)
+            pay(1, node, held, from_ms, until_ms)
+    return fleet, minutes
+
+
+def test_idle_is_of_each_minute_and_overcommitted_stands_apart_on_random_fleets(
+    store: ClickHouseStore,
+) -> None:
+    made = [crowded(seed) for seed in range(FLEETS // 2)]
+    every = sorted((line for fleet, _ in made for line in fleet.lines), key=_time_ms)
+    metered(
+        [*(x for x in every if x.topic == "prices"), *(x for x in every if x.topic != "prices")], store, "x"
+    )
+    idle, over = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+    for (node, minute), (cost, jobs) in (
+        (key, sides) for _, minutes in made for key, sides in minutes.items()
+    ):
+        idle[node, minute // 60] += max(Fraction(), cost - jobs)  # type: ignore[assignment]  # exact
+        over[node, minute // 60] += max(Fraction(), jobs - cost)  # type: ignore[assignment]
+    lines = _lines(store)
+    rows = {(str(row["node"]), int(row["at"])): row for row in dicts(store, _HOURS)}
+    assert rows.keys() == idle.keys()
+    for key, row in rows.items():
+        assert row["cost"] == row["jobs"] + row["idle"] - row["over_cost"]
+        assert abs(row["idle"] - idle[key]) <= HALF_NANO * lines[key]
+        assert abs(row["over_cost"] - over[key]) <= HALF_NANO * lines[key]
+        assert not row["overcommitted"] or over[key]
+    assert sum(1 for key in rows if idle[key] > 10**6 and over[key] > 10**6) > 10, (
+        "both in one hour of a node"
+    )
+    figures = "sum(b.idle_cost_usd) AS idle, sum(b.overcommitted_cost_usd) AS over"
+    (by_minute,), (by_hour,), (by_kind,), (by_day,) = (
+        dicts(store, f"SELECT {figures} FROM {view} AS b")
+        for view in ("node_balance", "node_hour_balance", "idle_hours", "m3_unallocated_ratio")
+    )
+    assert by_minute == by_hour == by_kind == by_day
 
 
 def _lines(store: ClickHouseStore) -> Counter[tuple[str, int]]:
@@ -269,9 +337,9 @@ def test_jobs_and_idle_are_what_openbs_nodes_cost(store: ClickHouseStore) -> Non
     metered(fleet.lines, store, "openb")
     (total,) = dicts(
         store,
-        f"SELECT sum(h.cost) AS cost, sum(h.jobs) AS jobs, sum(h.idle) AS idle, sum(h.overcommitted) AS over FROM ({_HOURS}) AS h",
+        f"SELECT sum(h.cost) AS cost, sum(h.jobs) AS jobs, sum(h.idle) AS idle, sum(h.over_cost) AS over_cost, sum(h.overcommitted) AS over FROM ({_HOURS}) AS h",
     )
-    assert total["cost"] == total["jobs"] + total["idle"]
+    assert total["cost"] == total["jobs"] + total["idle"] - total["over_cost"]
     exact = sum(gpus * 2_470_000_000 or 777_000_000 for _, gpus, _, _ in nodes)
     assert abs(total["cost"] - exact) <= 30 * len(nodes)
     assert total["over"] == 0

@@ -126,6 +126,7 @@ def test_idle_by_kind_of_node_and_m3_per_day(idle: ClickHouseStore) -> None:
     assert day == {
         "node_cost_usd": Decimal("2.5"),
         "idle_cost_usd": Decimal("1.7"),
+        "overcommitted_cost_usd": 0,
         "bill_usd": None,
         "unattributed_usd": Decimal("0.000833333"),
         "unpriced_usd": 0,

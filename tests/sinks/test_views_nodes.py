@@ -1,5 +1,7 @@
 """What the nodes cost beside what their jobs are billed."""
 
+from decimal import Decimal
+
 import pytest
 
 from schemas.tables import JOB_MINUTES, NODE_MINUTES
@@ -16,9 +18,10 @@ def test_node_balance(meter: ClickHouseStore) -> None:
             "node_cost_usd": cost,
             "job_cost_usd": jobs,
             "idle_cost_usd": idle,
-            "overcommitted": over,
+            "overcommitted_cost_usd": over,
+            "overcommitted": int(over > 0),
         }
-        for node, cost, jobs, idle, over in [("n1", 10, 6, 4, 0), ("n2", 9, 12, -3, 1), ("n3", 5, 0, 5, 0)]
+        for node, cost, jobs, idle, over in [("n1", 10, 6, 4, 0), ("n2", 9, 12, 0, 3), ("n3", 5, 0, 5, 0)]
     ]
 
 
@@ -29,7 +32,8 @@ def test_a_job_on_a_node_that_is_not_paid_shows_as_overcommitted(meter: ClickHou
         "node": "n1",
         "node_cost_usd": 0,
         "job_cost_usd": 4,
-        "idle_cost_usd": -4,
+        "idle_cost_usd": 0,
+        "overcommitted_cost_usd": 4,
         "overcommitted": 1,
     }
 
@@ -52,5 +56,23 @@ def test_rounding_of_rows_is_not_overcommitment(
     store.insert(JOB_MINUTES, rows(JOB_MINUTES, *jobs), "jobs")
     node = {"node": "n1", "minute": instant("2026-03-01 10:00"), "quantity": 1, "cost_usd": nano * 800}
     store.insert(NODE_MINUTES, rows(NODE_MINUTES, node), "node")
-    (row,) = dicts(store, "SELECT idle_cost_usd, overcommitted FROM node_balance")
-    assert row == {"idle_cost_usd": -nano * excess_nano, "overcommitted": overcommitted}
+    for view in ("node_balance", "node_hour_balance"):
+        (row,) = dicts(
+            store, f"SELECT idle_cost_usd AS idle, overcommitted_cost_usd AS over, overcommitted FROM {view}"
+        )
+        assert row == {"idle": 0, "over": nano * excess_nano, "overcommitted": overcommitted}
+
+
+def test_an_hour_beyond_what_64_bits_of_nano_dollars_hold_is_netted_as_a_whole(
+    store: ClickHouseStore,
+) -> None:
+    largest = "999999999.999999999"
+    jobs = [fleet.line(f"{j}/1", f"10:{j:02}", "gpu", largest, node="n1") for j in range(12)]
+    jobs += [fleet.line(f"{j}/2", "10:00", "gpu", largest, node="n1") for j in range(12)]
+    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *jobs), "jobs")
+    node = {"node": "n1", "minute": instant("2026-03-01 10:30"), "quantity": 1, "cost_usd": Decimal(1)}
+    store.insert(NODE_MINUTES, rows(NODE_MINUTES, node), "node")
+    (row,) = dicts(
+        store, "SELECT idle_cost_usd AS idle, overcommitted_cost_usd AS over FROM node_hour_balance"
+    )
+    assert row == {"idle": 0, "over": 24 * Decimal(largest) - 1}

@@ -7,14 +7,16 @@ seeing every state: a job that came and went between two polls is made of what s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from streams.collect.allocations import Allocation, JobHolder, with_past, write_allocations
-from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask
 from streams.collect.slurm.command import asking
 from streams.collect.slurm.events import ENDS, SeenAttempt, end_of, events_of, is_over, is_running, job_id_of
+from streams.collect.slurm.node_fields import FieldsOfNodes, default_partition
 from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
@@ -27,6 +29,8 @@ _ASKED_AGAIN_AT_START_S: Final = 3_600
 #: What ended just now, and squeue does not list, may still be incomplete in sacct.
 _SETTLED_S: Final = 30
 _EVENTS_PER_BATCH: Final = 1_000
+#: The reason under which nodes are counted whose partitions name different price fields.
+_DISAGREE: Final = "partitions_disagree"
 
 
 class SlurmCollector:
@@ -72,7 +76,7 @@ class SlurmCollector:
                 progress.add(each)
             yield EventBatch([each.keyed.event for each in batch], progress.position())
         if self._options.nodes_command:
-            yield EventBatch(self._node_events(progress, now_s, faults), progress.position())
+            yield self._node_batch(progress, now_s, faults)
         if self._options.allocations_output_file is not None:
             self._write_allocations(self._options.allocations_output_file, parts, ended, now_ms)
         if away is not None:
@@ -116,15 +120,26 @@ class SlurmCollector:
         present = _allocations(parts, self._options)
         write_allocations(path, with_past(path, present, ends_ms, now_ms))
 
-    def _node_events(self, progress: Progress, now_s: int, faults: list[str]) -> list[CollectedEvent]:
-        """Return the events of nodes, and remember them as published."""
+    def _node_batch(self, progress: Progress, now_s: int, faults: list[str]) -> EventBatch:
+        """Return the events of nodes, remembered as published."""
         listing = listed_nodes(self._ask(self._options.nodes_command))
         faults += listing.faults
-        at_s = now_s - now_s % max(self.interval_ms // 1000, 1)
-        # A node that is there at the first poll was before; but what is older than a day would be too late.
-        first_s = max(progress.since_s, now_s // _DAY_S * _DAY_S)
-        events, progress.nodes = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options)
-        return events
+        at_s = max(now_s - now_s % max(self.interval_ms // 1000, 1), progress.since_s)
+        first_s = max(
+            progress.since_s, now_s // _DAY_S * _DAY_S
+        )  # what is older than a day would be too late
+        fields_of = FieldsOfNodes(self._options, partial(self._default_partition, faults))
+        found = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options, fields_of)
+        progress.nodes = found.known
+        reasons = {_DISAGREE: len(found.faults)} if found.faults else {}
+        return EventBatch(found.events, progress.position(), found.faults, reasons)
+
+    def _default_partition(self, faults: list[str]) -> str:
+        try:
+            return default_partition(self._ask(self._options.partitions_command))
+        except SourceUnavailableError as fault:
+            faults.append(f"{fault}; set default_partition, or partitions_command")
+            return ""
 
     def _new_events(
         self, parts: Collection[SeenAttempt], progress: Progress, listed: Collection[int], faults: list[str]

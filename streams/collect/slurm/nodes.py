@@ -1,18 +1,21 @@
 """Reads which nodes there are, and makes events of those that come, drain and go. Pure functions.
 
-Slurm does not say since when a node is there (its boot time changes by a second from look to look), so these times are
-those of the polls, at whole multiples of the interval.
+Slurm does not say since when a node is there: its boot time is the machine's, and changes by a second from look to look, and
+slurmd's start is that of its last update. So a node is paid from the poll that saw it first, at whole multiples of the interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import msgspec
+import orjson
 
 from schemas.escaping import visible
 from streams.collect.collector import CollectedEvent
+from streams.collect.slurm.node_fields import FieldsOfNodes
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.records import Count, States, Text, raw_entries, states_of, text_of, time_of
 from streams.collect.slurm.tres import gpu_milli, gpu_type, tres_counts
@@ -30,6 +33,7 @@ class NodeRecord(NamedTuple):
     tres: Mapping[str, int]
     partitions: tuple[str, ...]
     reason_s: int
+    features: tuple[str, ...] = ()
 
 
 class NodeListing(NamedTuple):
@@ -46,6 +50,7 @@ class _Node(msgspec.Struct):
     tres: Text = None
     partitions: list[str] | None = None
     reason_changed_at: Count = None
+    features: str | list[str] | None = None  # up to 22.05 a text
 
 
 def listed_nodes(answer: bytes) -> NodeListing:
@@ -69,6 +74,9 @@ def listed_nodes(answer: bytes) -> NodeListing:
                     tres_counts(text_of(node.tres)),
                     tuple(node.partitions or ()),
                     time_of(node.reason_changed_at),
+                    tuple(
+                        node.features.split(",") if isinstance(node.features, str) else node.features or ()
+                    ),
                 )
             )
         except (ValueError, RecursionError) as fault:
@@ -76,41 +84,60 @@ def listed_nodes(answer: bytes) -> NodeListing:
     return NodeListing(found, faults)
 
 
-def node_events(
-    nodes: Iterable[NodeRecord], known: Mapping[str, str] | None, at_s: int, first_s: int, options: Options
-) -> tuple[list[CollectedEvent], dict[str, str]]:
-    """Return the events since the last poll, and what is known now: node -> the type of its newest event.
+class NodeChanges(NamedTuple):
+    """The events since the last poll; what was told last: node -> type and digest of the fields; whose partitions differ."""
 
-    `known` is None at the first poll: the nodes are there since `first_s` then.
+    events: list[CollectedEvent]
+    known: dict[str, str]
+    faults: list[str]
+
+
+def node_events(
+    nodes: Iterable[NodeRecord],
+    known: Mapping[str, str] | None,
+    at_s: int,
+    first_s: int,
+    options: Options,
+    fields_of: FieldsOfNodes,
+) -> NodeChanges:
+    """Return what is new since the last poll; `known` is None at the first one.
+
+    A node is there since `at_s`, that of the poll that saw it first. What is told of it is not older than `first_s`.
     """
     events: list[CollectedEvent] = []
     now: dict[str, str] = {}
+    faults: list[str] = []
     for node in nodes:
-        before, fields = (known or {}).get(node.name, ""), _fields(node, options)
-        if node.states & _OFF or not (fields["gpu_count"] or options.include_cpu_only):
+        gpus = gpu_milli(node.tres, options.shards_per_gpu, options.mps_per_gpu) // 1000
+        if node.states & _OFF or not (gpus or options.include_cpu_only):
             continue
+        before, _, as_told = (known or {}).get(node.name, "").partition(" ")
+        own = fields_of.of(node.name, node.features, node.partitions)
+        fields = {**own.fields, **_gpu_type(node, options), "gpu_count": gpus}
+        state, digest = "draining" if "DRAIN" in node.states else "ready", _digest(fields)
         if not before:
-            events.append(
-                _event(node.name, "provisioned", first_s if known is None else at_s, fields, options)
-            )
-        state = "draining" if "DRAIN" in node.states else "ready"
+            events.append(_event(node.name, "provisioned", at_s, fields, options))
+        if own.fault and digest != as_told:
+            faults.append(own.fault)
         if state != (before or "ready"):
-            since_s = max(node.reason_s, first_s) if state == "draining" and node.reason_s else at_s
+            is_since = state == "draining" and node.reason_s and before
+            since_s = max(node.reason_s, first_s) if is_since else at_s
             events.append(_event(node.name, state, since_s, fields, options))
-        now[node.name] = state
+        elif before and digest != as_told:
+            events.append(_event(node.name, state, at_s, fields, options))
+        now[node.name] = f"{state} {digest}"
     gone = sorted((known or {}).keys() - now.keys())
-    return events + [_event(name, "terminated", at_s, {}, options) for name in gone], now
+    return NodeChanges(events + [_event(name, "terminated", at_s, {}, options) for name in gone], now, faults)
 
 
-def _fields(node: NodeRecord, options: Options) -> dict[str, Any]:
-    milli = gpu_milli(node.tres, options.shards_per_gpu, options.mps_per_gpu)
+def _digest(fields: Mapping[str, Any]) -> str:
+    """Return what tells whether a node has other fields than those that were told of it."""
+    return f"{crc32(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)):08x}"
+
+
+def _gpu_type(node: NodeRecord, options: Options) -> dict[str, Any]:
     type_ = gpu_type(node.tres)
-    fields: dict[str, Any] = {**options.price_fields}
-    for partition in node.partitions:
-        fields.update(options.partition_price_fields.get(partition, {}))
-    if type_:
-        fields["gpu_type"] = options.gpu_types.get(type_, type_)
-    return {**fields, "gpu_count": milli // 1000}
+    return {"gpu_type": options.gpu_types.get(type_, type_)} if type_ else {}
 
 
 def _event(node: str, type_: str, at_s: int, fields: Mapping[str, Any], options: Options) -> CollectedEvent:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from streams.collect.options import PriceFields, SinceOptions
+from streams.collect.slurm.tres import node_names
 
 
 class Options(SinceOptions):
@@ -47,7 +50,22 @@ class Options(SinceOptions):
     teams: dict[str, str] = Field(default={}, description="Account -> team, where they differ.")
     price_fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. region.")
     partition_price_fields: dict[str, PriceFields] = Field(
-        default={}, description="Partition -> price fields of its jobs, e.g. purchase."
+        default={}, description="Partition -> price fields of its jobs, e.g. purchase; of its nodes, too."
+    )
+    node_price_fields: dict[str, PriceFields] = Field(
+        default={}, description='Nodes, e.g. "gpu[1-8],login", -> their own price fields.'
+    )
+    feature_price_fields: dict[str, PriceFields] = Field(
+        default={}, description="Feature of a node -> price fields of nodes that have it, e.g. purchase."
+    )
+    default_partition: str = Field(
+        default="",
+        description="Whose price fields a node has whose partitions differ; default: Slurm's default.",
+    )
+    partitions_command: list[str] = Field(
+        default=["scontrol", "show", "partition", "--oneliner"],
+        min_length=1,
+        description="The command that says which partition is the default, where partitions of a node differ.",
     )
     allocations_output_file: Path | None = Field(
         default=None, description="File that says which job holds which GPUs, for the collector dcgm."
@@ -55,6 +73,20 @@ class Options(SinceOptions):
     timeout_s: float = Field(default=60.0, gt=0, le=600, description="How long a command may take.")
     max_output_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
     source: str = Field(default="slurm", min_length=1, max_length=256, description="The events' `source`.")
+
+    @field_validator("node_price_fields")
+    @classmethod
+    def _named(cls, of_nodes: dict[str, PriceFields]) -> dict[str, PriceFields]:
+        for names in of_nodes:
+            node_names(names)
+        return of_nodes
+
+    @cached_property
+    def fields_by_node(self) -> Mapping[str, PriceFields]:
+        """Return `node_price_fields` by the name of each node; of two that name one the later holds."""
+        return {
+            name: fields for names, fields in self.node_price_fields.items() for name in node_names(names)
+        }
 
     def without_files(self) -> Self:
         """Return the same options for a poll that must store nothing."""

@@ -122,7 +122,9 @@ def test_squeue_and_sacct_make_the_same_events_of_what_both_know(version: str, t
     seen = {value["id"]: value for _, value in collect(world, range(world.states)).events}
     world.shows_no_jobs(world.states - 1, "squeue")
     events = collect(world, [world.states - 1]).events
-    told = {value["id"]: value for _, value in events if "job_id" in value}  # nodes are there since they were seen
+    told = {
+        value["id"]: value for _, value in events if "job_id" in value
+    }  # nodes are there since they were seen
     assert len(told) > 25
     # slurmdbd's database has no such letters, as Debian sets it up.
     evil = {event_id for event_id, value in seen.items() if value.get("experiment") == EVIL}

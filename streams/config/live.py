@@ -284,6 +284,17 @@ class WebSettings(Group):
         description="Has the scope `write` alone: acting on alerts from the page, "
         "`POST /api/v1/controls` and `POST /api/v1/events`.",
     )
+    session_ms: int = Field(
+        default=43_200_000,
+        ge=60_000,
+        le=2_592_000_000,
+        description="How long a browser is let in after it showed a token; then the page asks for one again.",
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="Addresses and networks of reverse proxies, separated by commas, whose `X-Forwarded-Proto` is believed: behind TLS "
+        "the page's cookie is `Secure`. It is so, too, at the host of an https `public_url`.",
+    )
     max_connections: int = Field(
         default=512,
         ge=16,
@@ -304,6 +315,17 @@ class WebSettings(Group):
         description="Listeners of /api/v1/stream with one token and from one address; 64 in all. Raise it behind a "
         "reverse proxy, which is one address.",
     )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies(cls, text: str) -> str:
+        for part in text.split(","):
+            try:
+                if part.strip():
+                    ipaddress.ip_network(part.strip())
+            except ValueError:
+                raise ValueError("expected addresses or networks, e.g. 10.0.0.7,10.1.0.0/16") from None
+        return text
 
     @field_validator("public_url")
     @classmethod

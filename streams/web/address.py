@@ -6,7 +6,10 @@ It must not resolve names.
 from __future__ import annotations
 
 import ipaddress
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _PREFIX_IPV6: Final = 64
 
@@ -27,3 +30,23 @@ def group_of(host: str) -> str:
     if found.is_loopback:
         return str(found)
     return str(ipaddress.ip_network((found, _PREFIX_IPV6), strict=False))
+
+
+def proxies_of(text: str) -> tuple[Network, ...]:
+    """Return the networks of a list of addresses and networks, separated by commas.
+
+    Raises:
+        ValueError: One is neither.
+    """
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def is_one_of(host: str, networks: Sequence[Network]) -> bool:
+    """Return whether a client's address is in one of the networks."""
+    try:
+        found = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return any(found in network for network in networks)

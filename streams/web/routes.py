@@ -39,7 +39,7 @@ from streams.web.stream import Broadcaster
 T = TypeVar("T")
 
 _LIMIT_MAX: Final = 1_000
-_SESSION_S: Final = 7 * 86_400
+_NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _TOP_JOBS: Final = 100
 _TOP_ALERTS: Final = 50
 # Prometheus gives up after 10 s, and would then have no metrics of this worker at all.
@@ -103,6 +103,7 @@ class Routes:
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
             Route("GET", "/api/v1/stream", Scope.READ, self._stream),
+            Route("POST", "/api/v1/session", Scope.READ, self._session),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
             Route("POST", "/api/v1/events", Scope.WRITE, self._events),
@@ -239,8 +240,10 @@ class Routes:
                 line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_SEND_BYTES)
             await response.prepare(request)
             try:
-                await broadcaster.serve(response.write)
-            except ConnectionError:
+                # A session that ends while somebody looks ends here: the page asks again, and then for a token.
+                async with asyncio.timeout(self._parts.guard.left_ms(caller) / 1_000):
+                    await broadcaster.serve(response.write)
+            except (ConnectionError, TimeoutError):
                 response.force_close()  # the listener has left, or was closed
         return response
 
@@ -271,14 +274,36 @@ class Routes:
 
     async def _page(self, request: web.Request) -> web.Response:
         if "token" in request.query:
-            session = self._parts.guard.session(request.query["token"], request.remote or "")
-            leave = web.HTTPSeeOther("/")  # so that the token stays in no address bar, history or log
-            if session:
-                leave.set_cookie(
-                    COOKIE, session, httponly=True, samesite="Strict", path="/", max_age=_SESSION_S
-                )
+            leave = web.HTTPSeeOther(
+                "/", headers=_NOT_KEPT
+            )  # so that the token stays in no address bar or history
+            self._begin_session(request, request.query["token"], leave)
             raise leave
         return self._asset("index.html", request)
+
+    async def _session(self, request: web.Request) -> web.Response:
+        """Let a browser in by a cookie, for a token in the header: in no address, it is in no log of a proxy."""
+        _, _, token = request.headers.get("Authorization", "").partition(" ")
+        response = web.json_response({}, headers=_NOT_KEPT)
+        if token.strip():
+            self._begin_session(request, token.strip(), response)
+        return response
+
+    def _begin_session(
+        self, request: web.Request, token: str, response: web.StreamResponse | web.HTTPException
+    ) -> None:
+        guard, remote = self._parts.guard, request.remote or ""
+        session = guard.session(token, remote)
+        if session is not None:
+            response.set_cookie(
+                COOKIE,
+                session.cookie,
+                httponly=True,
+                samesite="Strict",
+                secure=guard.is_private(remote, request.headers, is_tls=request.secure),
+                path="/",
+                max_age=guard.session_s,
+            )
 
     async def _static(self, request: web.Request) -> web.Response:
         return self._asset(request.match_info["path"], request)

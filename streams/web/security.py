@@ -11,14 +11,15 @@ from urllib.parse import urlsplit
 
 from streams.config.live import WebSettings, is_loopback
 from streams.errors import WrongUseError
-from streams.web.address import group_of
+from streams.web.address import group_of, is_one_of, proxies_of
 from streams.web.errors import ApiError
-from streams.web.scopes import OPEN_ON_LOOPBACK, Caller, Scope, Tokens, session_of
+from streams.web.scopes import OPEN_ON_LOOPBACK, SESSION_FORM, Caller, Scope, Session, Tokens, session_of
 from streams.web.token_guesses import TokenGuesses
 
 COOKIE: Final = "trainfare_session"
 #: Delay of each response to a repeated guess; the number of connections of an address is limited.
 GUESS_DELAY_S: Final = 1.0
+FOREVER_MS: Final = 2**53
 WRITE_OFF: Final = (
     "nothing may be written: no token has the scope `write`; set web.write_token (TRAINFARE_WEB_WRITE_TOKEN)"
 )
@@ -63,19 +64,34 @@ class RequestGuard:
         settings: The listening address and the tokens.
         local_token: A token with all scopes beside those of the settings; None: there is none.
         now_ms: A monotonic clock.
+        wall_ms: The time of day, by which sessions of the page end.
     """
 
-    def __init__(self, settings: WebSettings, local_token: str | None, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: WebSettings,
+        local_token: str | None,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._tokens = Tokens(settings, local_token)
         self._hosts = _LOCAL_NAMES | {_bare(settings.bind)} if is_loopback(settings.bind) else None
         self._open = frozenset[Scope]() if settings.tokens() or self._hosts is None else OPEN_ON_LOOPBACK
-        self._now_ms = now_ms
+        self._now_ms, self._wall_ms = now_ms, wall_ms
+        self._session_ms = settings.session_ms
+        self._proxies = proxies_of(settings.trusted_proxies)
+        self._public = urlsplit(settings.public_url)
         self.guesses = TokenGuesses()
 
     @property
     def may_write(self) -> bool:
         """Return whether any token has the scope `write`."""
         return self._tokens.grant(Scope.WRITE)
+
+    @property
+    def session_s(self) -> int:
+        """Return for how long a browser keeps the page's cookie."""
+        return self._session_ms // 1_000
 
     def check_host(self, host: str) -> None:
         """Check the Host header on a loopback address: another name may come from DNS rebinding.
@@ -152,25 +168,49 @@ class RequestGuard:
         session = "" if is_open else cookies().get(COOKIE, "")
         if not session:
             return nobody, False
+        if not SESSION_FORM.fullmatch(session):  # of an earlier version, or of another program on this host
+            return nobody, False
         found = self._tokens.of_session(session, address)
-        return (found, False) if found else (nobody, True)
+        if found is None:
+            return nobody, True
+        return (found if self.left_ms(found) > 0 else nobody), False
+
+    def left_ms(self, caller: Caller) -> int:
+        """Return for how long the caller's session goes on; a token has no end, and a shorter setting holds at once."""
+        if caller.until_ms is None:
+            return FOREVER_MS
+        left_ms = caller.until_ms - self._wall_ms()
+        return left_ms if left_ms <= self._session_ms else 0
 
     def refusal(self, address: str, message: str) -> ApiError:
         """Count a wrong secret of an address; return what answers it."""
         wait_s = self.guesses.wrong(address, self._now_ms())
         return _too_many_guesses(wait_s) if wait_s else ApiError(401, message)
 
-    def session(self, token: str, remote: str) -> str:
-        """Return the content of the page's cookie for a token; empty if no token is required.
+    def is_private(self, remote: str, headers: Mapping[str, str], *, is_tls: bool) -> bool:
+        """Return whether the browser speaks TLS, with this worker or with a proxy before it.
+
+        A proxy is believed if it is one of `web.trusted_proxies`; without, the host of an https `web.public_url` is.
+        """
+        if is_tls:
+            return True
+        if is_one_of(remote, self._proxies):
+            return headers.get("X-Forwarded-Proto", "").rpartition(",")[2].strip().lower() == "https"
+        return (
+            self._public.scheme == "https" and self._public.netloc.lower() == headers.get("Host", "").lower()
+        )
+
+    def session(self, token: str, remote: str) -> Session | None:
+        """Return a session of the page for a token; None if no token is required.
 
         Raises:
             ApiError: The token is wrong.
         """
         address = group_of(remote)
         if not self._tokens:
-            return ""
+            return None
         if self._tokens.of_token(token, address) is not None:
-            return session_of(token)
+            return session_of(token, self._wall_ms() + self._session_ms)
         wait_s = self.guesses.wrong(address, self._now_ms())
         if wait_s:
             raise _too_many_guesses(wait_s)

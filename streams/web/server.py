@@ -76,7 +76,7 @@ class WebServer:
         self.queries = QueryService(store, query or QuerySettings())
         figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)
-        guard = RequestGuard(settings, local_token, now_ms)
+        guard = RequestGuard(settings, local_token, now_ms, wall_ms)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
         if connections_max < settings.max_connections:

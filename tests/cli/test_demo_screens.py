@@ -20,7 +20,7 @@ from tests.cli.command import NOBODY
 
 AT_MS = 1_763_650_720_000
 LOCAL_TOKEN = "the-token-of-this-demonstration"
-LINK = f"http://{NOBODY}/?token={LOCAL_TOKEN}"
+LINK = f"http://{NOBODY}/#token={LOCAL_TOKEN}"
 STAGE = Stage(f"http://{NOBODY}", lambda: AT_MS, LINK, Path("demo") / "token")
 MESSAGE = Received(
     "msg_1",

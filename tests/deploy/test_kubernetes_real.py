@@ -11,14 +11,20 @@ from tests.collect.kubernetes.apiserver import missing, running
 from tests.meta.tree import ROOT
 
 _MISSING = missing()
-_GROUPS = {"Job": "apis/batch/v1", "PodDisruptionBudget": "apis/policy/v1", "StatefulSet": "apis/apps/v1"}
+_GROUPS = {
+    "Job": "apis/batch/v1",
+    "PodDisruptionBudget": "apis/policy/v1",
+    "StatefulSet": "apis/apps/v1",
+    "NetworkPolicy": "apis/networking.k8s.io/v1",
+}
 _STRICT = "?fieldValidation=Strict"
 
 
 def _path(kind: str) -> str:
     if kind == "Namespace":
         return "/api/v1/namespaces"
-    return f"/{_GROUPS.get(kind, 'api/v1')}/namespaces/trainfare/{kind.lower()}s"
+    plural = "networkpolicies" if kind == "NetworkPolicy" else f"{kind.lower()}s"
+    return f"/{_GROUPS.get(kind, 'api/v1')}/namespaces/trainfare/{plural}"
 
 
 def _pod(name: str, spec: object) -> dict[str, object]:
@@ -34,7 +40,11 @@ def _pod(name: str, spec: object) -> dict[str, object]:
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}")
 def test_an_api_server_takes_every_object_and_admits_the_pods(tmp_path: Path) -> None:
-    objects = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/worker.yaml").read_text()))
+    objects = [
+        each
+        for name in ("worker", "network-policy")
+        for each in yaml.safe_load_all((ROOT / f"deploy/kubernetes/{name}.yaml").read_text())
+    ]
     with running(tmp_path / "k") as server:
         for each in objects:
             server.send("POST", _path(each["kind"]) + _STRICT, each)

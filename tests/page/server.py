@@ -138,21 +138,27 @@ class Server:
         app.router.add_get("/api/v1/alerts", self._answer(lambda _: {"alerts": self.script.alerts}))
         app.router.add_get("/api/v1/budgets", self._answer(lambda _: {"budgets": self.script.budgets}))
         app.router.add_post("/api/v1/controls", self._control)
+        app.router.add_post("/api/v1/session", self._session)
         app.router.add_get("/api/v1/jobs/{id}", self._answer(self._detail))
         app.router.add_get("/api/v1/jobs/{id}/explain", self._answer(self._explain))
         return app
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
-        if self.script.token and request.query.get("token") == self.script.token:
-            leave = web.HTTPSeeOther("/")
-            leave.set_cookie("session", "1", httponly=True, samesite="Strict")
-            raise leave
         return web.FileResponse(STATIC / "index.html")
+
+    async def _session(self, request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Authorization") != f"Bearer {self.script.token}":
+            fault = {"code": "unauthorized", "message": "this is no token of this worker"}
+            return web.json_response({"error": fault}, status=401)
+        answer = web.json_response({})
+        answer.set_cookie("session", "1", httponly=True, samesite="Strict")
+        return answer
 
     @web.middleware
     async def _remember(self, request: web.Request, handler: Any) -> web.StreamResponse:
         self.script.asked.append(request.path_qs)
-        if self.script.token and request.path.startswith("/api/") and "session" not in request.cookies:
+        is_data = request.path.startswith("/api/") and request.path != "/api/v1/session"
+        if self.script.token and is_data and "session" not in request.cookies:
             fault = {"code": "unauthorized", "message": "show the worker's token"}
             return web.json_response({"error": fault}, status=401)
         answer: web.StreamResponse = await handler(request)

@@ -214,6 +214,9 @@ def test_a_worker_with_a_token_is_asked_with_it(opened: Open, server: Server, sc
     watched = opened(server.url)
     watched.provoked = ("401",)
     page = watched.page
+    page.get_by_label("token").fill("a wrong one")
+    page.get_by_role("button", name="Show the figures").click()
+    expect(page.get_by_role("alert").filter(has_text="this is no token of this worker")).to_be_visible()
     page.get_by_label("token").fill(script.token)
     page.get_by_role("button", name="Show the figures").click()
     expect(page.locator("#link")).to_have_attribute("data-state", "live")

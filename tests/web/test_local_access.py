@@ -47,7 +47,7 @@ def test_a_terminal_gets_the_link(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     access, terminal = LocalAccess(WebSettings(), tmp_path), Terminal()
     with caplog.at_level(logging.INFO):
         access.open(URL, terminal)
-    assert terminal.getvalue() == f"page: {URL}/?token={access.token}\n"
+    assert terminal.getvalue() == f"page: {URL}/#token={access.token}\n"
     assert caplog.text == ""
 
 

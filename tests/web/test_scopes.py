@@ -65,6 +65,7 @@ def test_every_path_declares_its_scope() -> None:
         "/api/v1/headroom": Scope.READ,
         "/api/v1/alerts": Scope.READ,
         "/api/v1/stream": Scope.READ,
+        "/api/v1/session": Scope.READ,
         "/api/v1/query": Scope.QUERY,
         "/api/v1/controls": Scope.WRITE,
         "/api/v1/events": Scope.WRITE,
@@ -172,7 +173,7 @@ def test_the_pages_session_of_a_token_of_all_scopes_may_only_read() -> None:
     async def work(client: Client) -> None:
         async with client.session.get(f"{client.server.url}/?token={TOKEN}", allow_redirects=False) as answer:
             cookie = answer.headers["Set-Cookie"].partition(";")[0]
-            assert "Max-Age=604800" in answer.headers["Set-Cookie"]
+            assert "Max-Age=43200" in answer.headers["Set-Cookie"]
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as bare:
             for scope in PATHS:
                 status, _ = await asked(Client(client.server, bare), scope, {"Cookie": cookie})
@@ -186,7 +187,7 @@ def test_digests_alone_are_in_memory() -> None:
     inside = repr(vars(tokens))
     for token in (TOKEN, LOCAL_TOKEN, *ONE_EACH.values()):
         assert token not in inside
-        assert session_of(token) not in inside
+        assert session_of(token, 10**12).cookie not in inside
     found = tokens.of_token(LOCAL_TOKEN, "a")
     assert found is not None
     assert found.scopes == ALL
@@ -224,7 +225,7 @@ def test_no_other_way_to_guess_is_free(way: str) -> None:
                 guess = f"a-guess-of-sixteen-{at}"
                 path, headers = {
                     "page": (f"/?token={guess}", {}),
-                    "cookie": ("/api/v1/jobs", {"Cookie": f"{COOKIE}={session_of(guess)}"}),
+                    "cookie": ("/api/v1/jobs", {"Cookie": f"{COOKIE}={session_of(guess, 10**13).cookie}"}),
                     "readyz": ("/readyz", bearer(guess)),
                 }[way]
                 async with bare.get(client.server.url + path, headers=headers) as answer:
@@ -239,7 +240,7 @@ def test_no_other_way_to_guess_is_free(way: str) -> None:
 
 def test_a_cookie_of_yesterday_is_no_guess_where_nobody_asks_for_one() -> None:
     async def work(client: Client) -> None:
-        headers = {"Cookie": f"{COOKIE}={session_of('of-another-worker-16')}"}
+        headers = {"Cookie": f"{COOKIE}={session_of('of-another-worker-16', 10**13).cookie}"}
         for _ in range(9):
             await client.get("/healthz", headers=headers)
             assert (await asked(client, Scope.READ, headers))[0] == 503

@@ -12,6 +12,7 @@ const SILENCE_HOURS = [1, 8];
 const PLAN_HOURS = 8;
 const TOAST_MS = 8000;
 const KEY = "trainfare.write-token";
+const UNTIL = `${KEY}.until-ms`;
 // What neither prints nor belongs into a line: shown as \u{...}, as the terminal does.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800]/gu;
 
@@ -161,8 +162,9 @@ export class Acts {
     return Math.floor(this.meter.timeMs + hours * HOUR_MS);
   }
 
-  /** Send a record; the token is asked for once, and kept for this tab alone. */
+  /** Send a record; the token is asked for once, and kept for this tab alone until an hour after the last act. */
   async write(record, words) {
+    if (Number(sessionStorage.getItem(UNTIL) ?? Infinity) < Date.now()) sessionStorage.removeItem(KEY);
     let token = sessionStorage.getItem(KEY);
     if (!token) {
       const given = await ask("This worker asks for a token that may write", [{ name: "token", label: "Token (setting web.write_token)", type: "password", required: true }], "Go on");
@@ -172,6 +174,7 @@ export class Acts {
     try {
       const answer = await post("controls", record, token);
       sessionStorage.setItem(KEY, token);
+      sessionStorage.setItem(UNTIL, String(Date.now() + HOUR_MS));
       const until = record.until_ms === undefined ? "" : `, until ${near(record.until_ms, this.meter.timeMs)} UTC`;
       tell(`${words}, by ${answer.by}${until}.`);
       return true;

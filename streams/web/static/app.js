@@ -10,7 +10,7 @@ import { Jobs } from "./jobs.js";
 import { Alerts } from "./alerts.js";
 import { Acts } from "./acts.js";
 import { Budgets } from "./budgets.js";
-import { showUnlock } from "./unlock.js";
+import { openByLink, showUnlock } from "./unlock.js";
 import { JobView } from "./jobview.js";
 
 const TICK_MS = 250;
@@ -187,6 +187,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 
 route();
-feed.start();
-budgets.start();
+openByLink().then(() => {
+  feed.start();
+  budgets.start();
+});
 loop();

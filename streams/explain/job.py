@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import is_canary_job
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.snapshot.job_blobs import JobBlob
 from streams.explain.intervals import Interval, exact, merged, total_usd
@@ -81,7 +81,7 @@ def explained(
     rows and state disagree: then they are the ledger's minutes, and `stored` counts the fallback.
     """
     stored = StoredJobs() if stored is None else stored
-    is_canary = job_id.startswith(CANARY_JOB_PREFIX)
+    is_canary = is_canary_job(job_id)
     for left in range(_TRIES - 1, -1, -1):
         booked = _records(store, _BOOKED_CANARY if is_canary else _BOOKED, job=job_id)
         if not booked:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.reserved import is_canary_job
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.profiles import Profile
 from streams.engine.job_rules.price_basis import BasisChange, basis_changes
@@ -56,7 +56,7 @@ def facts_of(
     """
     timelines = job.timelines()
     unpriced_ms = unpriced_gpu_ms
-    if job.id.startswith(CANARY_JOB_PREFIX):
+    if is_canary_job(job.id):
         unpriced_traffic_ms = NEVER_MS  # the meter's own test job sends an amount that nobody prices
     if profile.threshold(UNPRICED, "traffic"):
         unpriced_ms = min(unpriced_ms, unpriced_traffic_ms)

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from loadtest import abuse_doors
 from loadtest.abuse_judge import verdicts
 from loadtest.abuse_report import console_for_output, show
 from loadtest.abuse_run import Attack
@@ -51,6 +52,11 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
         "--addresses", type=int, default=16,
         help="attackers come from so many addresses; 0: from the one that honest clients have",
     )  # fmt: skip
+    parser.add_argument(
+        "--doors",
+        action="store_true",
+        help="attack webhooks, events and log of `trainfare serve` instead (loadtest.abuse_doors)",
+    )
     parser.add_argument("--log", type=Path, help="keep what the worker said")
     parser.add_argument("--json", "--out", dest="out", type=Path, help="write the figures as JSON, too")
     return parser.parse_args(argv)
@@ -67,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not sys.platform.startswith("linux"):
         sys.stderr.write("abuse: needs Linux, whose /proc and loopback addresses it uses\n")
         return 1
+    if options.doors:
+        return abuse_doors.main([] if options.out is None else ["--json", str(options.out)])
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trainfare-abuse-")))
         if options.log is not None:

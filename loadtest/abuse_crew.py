@@ -13,18 +13,20 @@ import subprocess
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from loadtest import abuse_attack
 from loadtest.abuse_attack import Met
 from loadtest.abuse_honest import Honest
+from loadtest.abuse_senders import Senders
+from loadtest.abuse_silent import Silent, silent_events, silent_hook, silent_log, stopping_hook
 from loadtest.abuse_wire import Target
 from loadtest.latency_world import ROOT, WorldError
 
 _NICE: Final = 19
-_END_WITHIN_S: Final = 20.0
+_END_WITHIN_S: Final = 90.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Plan:
     bombers: int = 0
     guessers: int = 0
     honest: bool = False
+    silent: Silent = field(default_factory=Silent)
+    senders: str = ""  # the secret of their webhooks; empty: there are none
 
     def tasks(self, met: Met) -> list[Coroutine[Any, Any, None]]:
         """Return what every attacker does."""
@@ -48,6 +52,10 @@ class Plan:
             *(attack.deaf(target, number, met) for number in range(self.deaf)),
             *(attack.bomber(target, number, self.bombers, met) for number in range(self.bombers)),
             *(attack.guesser(target, number, met) for number in range(self.guessers)),
+            *(silent_hook(target, number, met) for number in range(self.silent.hooks)),
+            *(silent_events(target, number, met) for number in range(self.silent.events)),
+            *(stopping_hook(target, number, met) for number in range(self.silent.stopping)),
+            *(silent_log(target, number, self.silent.log_port, met) for number in range(self.silent.log)),
         ]
 
 
@@ -93,9 +101,10 @@ class Crew:
 
 
 async def _until_told(plan: Plan) -> dict[str, Any]:
-    met, honest = Met(), Honest(plan.target)
+    met = Met()
+    honest: Senders | Honest = Senders(plan.target, plan.senders) if plan.senders else Honest(plan.target)
     tasks = [asyncio.ensure_future(each) for each in plan.tasks(met)]
-    if plan.honest:
+    if plan.honest or plan.senders:
         tasks.append(asyncio.ensure_future(honest.go()))
     told = asyncio.ensure_future(asyncio.to_thread(sys.stdin.buffer.read))
     done, _ = await asyncio.wait((told, *tasks), return_when=asyncio.FIRST_COMPLETED)
@@ -125,8 +134,8 @@ def _step_back() -> None:
 def main() -> None:
     """Read the plan, attack until stdin ends, say what was seen."""
     body: Mapping[str, Any] = json.loads(sys.stdin.buffer.readline())
-    plan = Plan(**{**body, "target": Target(**body["target"])})
-    if not plan.honest:
+    plan = Plan(**{**body, "target": Target(**body["target"]), "silent": Silent(**body["silent"])})
+    if not (plan.honest or plan.senders):
         _step_back()
     found = asyncio.run(_until_told(plan))
     sys.stdout.write(json.dumps(found))

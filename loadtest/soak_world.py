@@ -61,11 +61,13 @@ class Member:
         directory: Path,
         arguments: tuple[str, ...],
         program: tuple[str, ...] = ("streams.cli.main",),
+        command: str = "worker",
     ) -> None:
         self.name = name
         self.life = 0
         self.ends: list[str] = []  # of lives that nobody ended
         self._arguments = arguments
+        self._command = command
         self._program = program  # a module and its own arguments; `trainfare` as users have it
         self._log = directory / f"{name}.log"
         self._port = free_port()
@@ -80,7 +82,7 @@ class Member:
         self._ended = False
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *self._program, "worker", *self._arguments],
+                [sys.executable, "-m", *self._program, self._command, *self._arguments],
                 cwd=ROOT,
                 env=self._env,
                 stdout=out,

@@ -6,6 +6,7 @@ It must not act on alerts itself: every worker and every replay reads the record
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,10 +30,10 @@ BODY_MAX_BYTES: Final = 16 * 1024
 #: People click: of one token and address so many at once, and so many a second after that.
 BURST: Final = 20
 PER_S: Final = 1
-#: Of all clients together.
-BURST_OF_ALL: Final = 60
-PER_S_OF_ALL: Final = 5
-#: Requests that may wait for Kafka at a time.
+#: Of one token from all addresses together; tokens are few, and none keeps another one's holder from acting.
+BURST_OF_TOKEN: Final = 60
+PER_S_OF_TOKEN: Final = 5
+#: Requests of one token that may wait for Kafka at a time.
 WAITING_MAX: Final = 8
 _RETRY_AFTER_S: Final = 5
 _CLIENTS_MAX: Final = 256
@@ -52,8 +53,8 @@ class ControlEndpoint:
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._rate = ArrivalRate(BURST, PER_S)
-        self._rate_of_all = ArrivalRate(BURST_OF_ALL, PER_S_OF_ALL)
-        self._waiting = 0
+        self._rate_of_token = ArrivalRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
+        self._waiting: Counter[str] = Counter()  # by token
 
     @property
     def enabled(self) -> bool:
@@ -78,9 +79,9 @@ class ControlEndpoint:
         except FieldError as fault:
             where = f"{visible(fault.field)}: " if fault.field else ""
             raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None
-        if self._waiting >= WAITING_MAX:
+        if self._waiting[caller.token] >= WAITING_MAX:
             raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
-        self._waiting += 1
+        self._waiting[caller.token] += 1
         try:
             await self._log.append([OutgoingRecord(Topic.CONTROLS, record.key, record.value, [])])
         except SinkBusy as fault:
@@ -91,7 +92,7 @@ class ControlEndpoint:
                 retry_after_s=_RETRY_AFTER_S,
             ) from fault
         finally:
-            self._waiting -= 1
+            self._waiting[caller.token] -= 1
         logger.info(
             "control written",
             extra={
@@ -111,8 +112,8 @@ class ControlEndpoint:
         # A client's own share first: what it is refused takes nothing from the others.
         if not self._rate.allow(f"{caller.token} {caller.address}", now_ms):
             raise ApiError(429, f"more than {PER_S} a second; wait a little", retry_after_s=1)
-        if not self._rate_of_all.allow("", now_ms):
-            raise ApiError(429, "too many controls at once; wait a little", retry_after_s=1)
+        if not self._rate_of_token.allow(caller.token, now_ms):
+            raise ApiError(429, "too many controls with this token; wait a little", retry_after_s=1)
 
 
 async def _body(request: web.Request) -> bytes:

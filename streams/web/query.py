@@ -18,6 +18,7 @@ from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
 from streams.web.errors import ApiError
 from streams.web.query_service import QueryService
+from streams.web.received_body import received_body
 
 _JSON_TYPE: Final = "application/json"
 #: Time limit of sending a result, whatever its size.
@@ -41,7 +42,11 @@ async def query(request: web.Request, service: QueryService, client: str) -> web
     if request.content_type != _JSON_TYPE:
         # A page of another site could send the other types without a preflight request.
         raise ApiError(415, "send application/json")
-    body = _parsed(await request.read())
+    loop = asyncio.get_running_loop()
+    async with received_body(
+        request, _BODY_MAX_BYTES, service.bodies, client, lambda: int(loop.time() * 1_000)
+    ) as received:
+        body = _parsed(received.data)
     as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")
     form: Form = "arrow" if as_arrow else "json"
     async with service.answered(body.sql, body.parameters, form, client) as answer:
@@ -67,8 +72,6 @@ async def _send(answer: Answered, response: web.StreamResponse) -> None:
 
 
 def _parsed(data: bytes) -> _Body:
-    if len(data) > _BODY_MAX_BYTES:
-        raise ApiError(413, f"the body is larger than {_BODY_MAX_BYTES} bytes")
     try:
         body = msgspec.json.decode(data, type=_Body)
     except msgspec.DecodeError as fault:

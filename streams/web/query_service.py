@@ -22,6 +22,7 @@ from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
 from sinks.target import Embedded, query_source
 from streams.config.settings import QuerySettings
+from streams.memory_budget import MemoryBudget
 from streams.web.errors import ApiError, of_store
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ TURN_WITHIN_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
 WAITING_MAX: Final = 32
 WAITING_OF_ONE_MAX: Final = 16
+_BODIES_MAX_BYTES: Final = 8 * 2**20
 #: Outcomes of queries, for the metrics.
 OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
 _OUTCOME_OF: Final = {"query_refused": "refused", "queries_off": "off", "starting": "off"}
@@ -54,6 +56,8 @@ class QueryService:
         self._turns = asyncio.Semaphore(settings.max_concurrent)
         self._clients: Counter[str] = Counter()  # queries that wait or run
         self._own_slots: dict[str, asyncio.Semaphore] = {}
+        #: Bodies of requests, while they arrive.
+        self.bodies = MemoryBudget(_BODIES_MAX_BYTES, _BODIES_MAX_BYTES // 4)
         self.running = 0
         self.outcomes: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(settings.max_concurrent, thread_name_prefix="query")

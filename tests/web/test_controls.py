@@ -22,7 +22,7 @@ from streams.engine.alerts.dimensions import AlertDimensions
 from streams.keys import OutgoingRecord
 from streams.topics import Topic
 from streams.web.control_record import FieldError, control_record
-from streams.web.controls import BODY_MAX_BYTES, BURST, BURST_OF_ALL, WAITING_MAX
+from streams.web.controls import BODY_MAX_BYTES, BURST, BURST_OF_TOKEN, WAITING_MAX
 from streams.worker.storing.control_rows import control_table
 from tests.web.log import AS_OF_MS
 from tests.web.serving import LOCAL, LOCAL_TOKEN, TOKEN, WALL_MS, Client, served
@@ -345,7 +345,7 @@ def test_a_flood_is_refused_and_little_of_it_is_written() -> None:
         assert {headers["Retry-After"] for headers in refused} == {"1"}
 
     served(None, work, controls=log, write_token=WRITE, max_connections_per_address=128)
-    assert BURST // 2 <= len(log.records) <= BURST_OF_ALL
+    assert BURST // 2 <= len(log.records) <= BURST_OF_TOKEN
 
 
 def test_when_kafka_is_away_the_answer_says_to_try_again_and_the_same_is_written_then() -> None:
@@ -374,6 +374,23 @@ def test_few_wait_for_kafka_at_a_time() -> None:
 
     log = Log()
     served(None, work, controls=log, write_token=WRITE)
+
+
+def test_acts_of_one_token_that_wait_for_kafka_keep_no_other_token_from_acting() -> None:
+    async def work(client: Client) -> int:
+        log.gate, log.waiting = asyncio.Event(), asyncio.Semaphore(0)
+        waiting = [asyncio.create_task(post(client, ACK)) for _ in range(WAITING_MAX)]
+        for _ in waiting:
+            await log.waiting.acquire()
+        other = asyncio.create_task(post(client, ACK, headers=LOCAL))
+        arrived: list[asyncio.Task[Any]] = [other, asyncio.create_task(log.waiting.acquire())]
+        await asyncio.wait(arrived, return_when=asyncio.FIRST_COMPLETED)
+        log.gate.set()
+        await asyncio.gather(*waiting)
+        return (await other)[0]
+
+    log = Log()
+    assert served(None, work, controls=log, write_token=WRITE) == 202
 
 
 # -- what is shown -------------------------------------------------------------------------------------------

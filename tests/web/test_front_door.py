@@ -162,6 +162,24 @@ def test_a_token_takes_turns_with_others_however_many_of_its_requests_wait(
     assert order.index("mine") < 6
 
 
+def test_bodies_of_queries_that_stop_hold_a_share_of_memory() -> None:
+    part = b" " * (2**18 - 1)
+
+    async def work(client: Client) -> tuple[int, int]:
+        stalled = await opened(
+            client, 30, "/api/v1/query", bearer(LOCAL_TOKEN), f"Content-Length: {2**18}", body=part
+        )
+        first = parsed(await stalled[0].until(b'"}}'))[0]
+        held_bytes = client.server.queries.bodies.held_bytes
+        for raw in stalled:
+            raw.close()
+        return first, held_bytes
+
+    status, held_bytes = served(None, work)
+    assert status == 503
+    assert 0 < held_bytes <= 2 * 2**20
+
+
 # -- what nobody has vouched for ----------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from stamina.instrumentation import set_on_retry_hooks
 from sinks.clickhouse import lock
 from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.faults import mapped, without_frames
+from sinks.driver_pool import driver_pool
 from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
 from sinks.target import Embedded, Server, Target
 
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 _WAIT_FIRST_S: Final = 0.1
 _WAIT_MOST_S: Final = 2.0
+#: A server may be silent for `request_timeout_s`; a large answer, or the headers of a long query's progress, come for longer.
+_TIMEOUTS_OF_AN_ANSWER: Final = 60
 _ENGINE_OPTIONS: Final = {
     # By default the engine checks its own memory twenty times a second, even when idle.
     "memory_worker_period_ms": "1000",
@@ -156,10 +159,10 @@ def _remote(target: Server) -> Client:
         port=target.port,
         username=target.user,
         password=target.password,
-        ca_cert=str(target.ca_cert) if target.ca_cert else None,
         compress=target.compress,
         connect_timeout=target.connect_timeout_s,
         send_receive_timeout=target.request_timeout_s,
         autogenerate_session_id=False,
         client_name="trainfare",
+        pool_mgr=driver_pool(_TIMEOUTS_OF_AN_ANSWER * target.request_timeout_s, target.ca_cert),
     )

@@ -12,6 +12,7 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from sinks.driver_pool import driver_pool
 from sinks.query import answers
 from sinks.query.limits import QueryLimits
 from sinks.query.refusal import FailedQueryError, QueriesOffError
@@ -80,6 +81,7 @@ class ServerRunner:
 
     def _client(self) -> Client:
         server = self._server
+        ca_cert = Path(server.ca_cert) if server.ca_cert else None
         return clickhouse_connect.get_client(
             interface=server.scheme,
             host=server.host,
@@ -87,11 +89,11 @@ class ServerRunner:
             username=server.user,
             password=server.password,
             database=server.database,
-            ca_cert=str(Path(server.ca_cert)) if server.ca_cert else None,
             connect_timeout=_CONNECT_S,
             send_receive_timeout=self._limits.time_ms // 1000 + _CONNECT_S,
             autogenerate_session_id=False,
             client_name="trainfare query",
+            pool_mgr=driver_pool(2 * (self._limits.time_ms // 1000 + _CONNECT_S), ca_cert),
             query_retries=0,
         )
 

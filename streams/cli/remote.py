@@ -15,6 +15,7 @@ import urllib3
 from pydantic import SecretStr
 from urllib3.exceptions import HTTPError
 
+from sinks.bounded_http import BoundedPool
 from sinks.clickhouse import QueryResult
 from sinks.clickhouse.lock import holder_of
 from sinks.errors import QueryFailed, QueryRefused, StoreInUse
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 3.0
 _READ_S = 60.0
+_ANSWER_S = 600.0
+_ANSWER_BYTES = 2**30
 
 
 def api_of(data_dir: Path, in_use: StoreInUse) -> str:
@@ -63,8 +66,8 @@ class RemoteReader:
     def __init__(self, url: str, token: SecretStr | None) -> None:
         self._url = url.rstrip("/")
         self._token = token
-        self._pool = urllib3.PoolManager(
-            timeout=urllib3.Timeout(connect=_CONNECT_S, read=_READ_S), retries=False
+        self._pool = BoundedPool(
+            _ANSWER_S, timeout=urllib3.Timeout(connect=_CONNECT_S, read=_READ_S), retries=False
         )
 
     def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
@@ -133,13 +136,18 @@ class RemoteReader:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.get_secret_value()}"
         try:
-            answer = self._pool.request(method, self._url + path, headers=headers, body=body, redirect=False)
+            with self._pool.request(
+                method, self._url + path, headers=headers, body=body, redirect=False, preload_content=False
+            ) as answer:
+                data = answer.read(_ANSWER_BYTES + 1)
         except HTTPError as fault:
             raise TrainfareError(
                 f"the worker that has the directory open does not answer at {self._url} "
                 f"({type(fault).__name__}); look at its log, or stop it and ask again"
             ) from fault
-        return answer.status, answer.data
+        if len(data) > _ANSWER_BYTES:
+            raise TrainfareError(f"{self._url}: an answer over {_ANSWER_BYTES >> 20} MiB; ask for less")
+        return answer.status, data
 
     def _stranger(self) -> TrainfareError:
         return TrainfareError(

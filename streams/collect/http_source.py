@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import urllib3
 
 from schemas.escaping import visible
+from sinks.bounded_http import BoundedPool
 from streams.collect.collector import SourceUnavailableError
 from streams.errors import WrongUseError
 
@@ -25,7 +26,10 @@ class BadStatusError(SourceUnavailableError):
 
 
 class OutsideApi:
-    """One system under one address."""
+    """One system under one address.
+
+    `timeout_s` is for a whole answer, however slowly it comes; `bytes_at_most` for what it has.
+    """
 
     def __init__(
         self, address: str, *, token: str = "", timeout_s: float = 30.0, bytes_at_most: int = 64 * 2**20
@@ -33,7 +37,7 @@ class OutsideApi:
         self.address = address.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._bytes_at_most = bytes_at_most
-        self._pool = urllib3.PoolManager(timeout=timeout_s, retries=False, maxsize=1)
+        self._pool = BoundedPool(timeout_s, timeout=timeout_s, retries=False, maxsize=1)
 
     def get(self, path: str) -> bytes:
         """Return what it answers to a path that begins with a slash.
@@ -68,6 +72,10 @@ class OutsideApi:
                 status = response.status
                 limit = self._bytes_at_most if status == 200 else _COMPLAINT_BYTES
                 answer: bytes = response.read(limit + 1)
+        except (urllib3.exceptions.TimeoutError, TimeoutError):
+            raise SourceUnavailableError(
+                f"{where}: no answer, or not all of it, within {self._pool.answer_s:g} s"
+            ) from None
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as fault:
             raise SourceUnavailableError(f"{where}: no answer ({type(fault).__name__})") from None
         if status != 200:

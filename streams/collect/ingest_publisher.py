@@ -14,6 +14,7 @@ import orjson
 import urllib3
 
 from schemas.escaping import visible
+from sinks.bounded_http import BoundedPool
 from streams.collect.collector import CollectedEvent
 from streams.errors import TrainfareError, WrongUseError
 
@@ -43,7 +44,7 @@ class IngestPublisher:
     def __init__(self, url: str, token: str) -> None:
         self._url = url.rstrip("/") + "/api/v1/events"
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-        self._pool = urllib3.PoolManager(timeout=_TIMEOUT_S, retries=False, maxsize=1)
+        self._pool = BoundedPool(_TIMEOUT_S, timeout=_TIMEOUT_S, retries=False, maxsize=1)
 
     def publish(self, events: Sequence[CollectedEvent]) -> None:
         """Publish events; return when Kafka has them. What the worker refuses is logged: it would be again.
@@ -70,7 +71,12 @@ class IngestPublisher:
     def _post(self, body: bytes) -> _Answer:
         try:
             with self._pool.request(
-                "POST", self._url, body=body, headers=self._headers, redirect=False, preload_content=False
+                "POST",
+                self._url,
+                body=body,
+                headers=self._headers,
+                redirect=False,
+                preload_content=False,
             ) as response:
                 status, text = response.status, response.read(_ANSWER_BYTES)
         except (urllib3.exceptions.HTTPError, OSError) as fault:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError, LocationParseError
 
+from sinks.bounded_http import BoundedPool
 from sinks.clickhouse.lock import holder_of
 from sinks.errors import SinkError
 from streams.cli.reading import Reader, reader
@@ -34,6 +35,7 @@ SERVER_EVERY_MS = 3_000
 DIRECTORY_EVERY_MS = 10_000
 """A directory that no worker has open changes only by a replay; opening the engine takes a second of a core."""
 _ANSWER_MAX_BYTES = 64 * 2**20
+_ANSWER_S = 30.0
 _PATHS = (
     f"/api/v1/jobs?limit={JOBS_MAX}&order=burn",
     "/api/v1/burn",
@@ -52,7 +54,7 @@ class HttpSource:
         self.url = checked(url)
         headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         timeout = urllib3.Timeout(connect=2.0, read=8.0)
-        self._pool = urllib3.PoolManager(headers=headers, timeout=timeout, retries=False, maxsize=1)
+        self._pool = BoundedPool(_ANSWER_S, headers=headers, timeout=timeout, retries=False, maxsize=1)
 
     def fetch(self) -> MeterView:
         """Request the three responses of a screen.

@@ -10,13 +10,14 @@ from typing import Final
 
 import urllib3
 
+from sinks.bounded_http import BoundedPool
 from streams.clock import Clock
 
 Fetch = Callable[[str], bytes]
 """Takes an address and returns the text.
 
 Raises:
-    TimeoutError: It took too long; so does urllib3's TimeoutError.
+    TimeoutError: It took too long.
     urllib3.exceptions.HTTPError, OSError, ValueError: There is none.
 """
 
@@ -28,8 +29,10 @@ _HOSTS_KEPT_AT_MOST: Final = 256
 
 
 def fetch_with(clock: Clock, timeout_s: float, at_once: int) -> Fetch:
-    """Return a function that up to `at_once` threads may call; each call ends after about twice `timeout_s` at most."""
-    pool = urllib3.PoolManager(
+    """Return a function that up to `at_once` threads may call; each call ends after `timeout_s` at most."""
+    pool = BoundedPool(
+        timeout_s,
+        monotonic_s=lambda: clock.monotonic_ms() / 1000,
         num_pools=_HOSTS_KEPT_AT_MOST,
         maxsize=at_once,
         timeout=urllib3.Timeout(total=timeout_s),
@@ -37,19 +40,22 @@ def fetch_with(clock: Clock, timeout_s: float, at_once: int) -> Fetch:
     )
 
     def fetch(address: str) -> bytes:
-        deadline_ms = clock.monotonic_ms() + round(timeout_s * 1000)
-        pieces, size = [], 0
-        with pool.request("GET", address, preload_content=False, redirect=False) as response:
-            if response.status != 200:
-                raise ValueError(f"answered {response.status}")
-            # Each read waits `timeout_s` at most, but one that trickles could go on for hours.
-            while piece := response.read1(_PIECE_BYTES):
-                pieces.append(piece)
-                size += len(piece)
-                if size > _TEXT_BYTES_AT_MOST:
-                    raise ValueError(f"answered more than {_TEXT_BYTES_AT_MOST} bytes")
-                if clock.monotonic_ms() > deadline_ms:
-                    raise TimeoutError(f"the answer took more than {timeout_s:g} s")
-        return b"".join(pieces)
+        try:
+            with pool.request("GET", address, preload_content=False, redirect=False) as response:
+                return _text(response)
+        except urllib3.exceptions.TimeoutError:
+            raise TimeoutError(f"the answer took more than {timeout_s:g} s") from None
 
     return fetch
+
+
+def _text(response: urllib3.BaseHTTPResponse) -> bytes:
+    if response.status != 200:
+        raise ValueError(f"answered {response.status}")
+    pieces, size = [], 0
+    while piece := response.read1(_PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > _TEXT_BYTES_AT_MOST:
+            raise ValueError(f"answered more than {_TEXT_BYTES_AT_MOST} bytes")
+    return b"".join(pieces)

@@ -16,6 +16,7 @@ import msgspec
 import urllib3
 
 from schemas.escaping import visible
+from sinks.bounded_http import BoundedPool
 from streams.clock import Clock
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.kubernetes.lines import Lines
@@ -111,7 +112,7 @@ class ApiServer:
         self._clock = clock
         self._timeout_s = timeout_s
         self._object_bytes = object_bytes
-        self._pool: urllib3.PoolManager | None = None
+        self._pool: BoundedPool | None = None
         self._pool_of: object = None
 
     def list(self, path: str, query: Mapping[str, str]) -> Iterator[ListPage]:
@@ -167,7 +168,8 @@ class ApiServer:
         }
         until_ms = self._clock.monotonic_ms() + (last_s + self._timeout_s) * 1000
         lines = Lines(self._object_bytes)
-        with self._answer(path, asked, last_s + self._timeout_s) as response:
+        # A server that answers by the very last second is still heard to its end.
+        with self._answer(path, asked, last_s + self._timeout_s, last_s + 2 * self._timeout_s) as response:
             try:
                 for part in response.stream(_READ_BYTES, decode_content=False):
                     yield from lines.add(part)
@@ -187,22 +189,21 @@ class ApiServer:
             raise SourceUnavailableError(f"{path}: no list ({visible(str(fault)[:200])})") from None
 
     def _body(self, path: str, query: Mapping[str, str]) -> bytes:
-        until_ms = self._clock.monotonic_ms() + self._timeout_s * 10_000
         body = bytearray()
-        with self._answer(path, query, self._timeout_s) as response:
+        with self._answer(path, query, self._timeout_s, 10 * self._timeout_s) as response:
             try:
                 for part in response.stream(_READ_BYTES, decode_content=False):
                     body += part
                     if len(body) > _PAGE_BYTES:
                         raise _TooLargeError(f"{path}: answers more than {_PAGE_BYTES} bytes")
-                    if self._clock.monotonic_ms() > until_ms:
-                        raise SourceUnavailableError(f"{path}: answers too slowly")
             except (urllib3.exceptions.HTTPError, OSError) as fault:
                 raise SourceUnavailableError(f"{path}: broke off ({type(fault).__name__})") from None
         return bytes(body)
 
-    def _answer(self, path: str, query: Mapping[str, str], silent_s: float) -> urllib3.BaseHTTPResponse:
-        """Return an answer of status 200, not yet read.
+    def _answer(
+        self, path: str, query: Mapping[str, str], silent_s: float, answer_s: float
+    ) -> urllib3.BaseHTTPResponse:
+        """Return an answer of status 200, not yet read; from now on it may take `answer_s`.
 
         Raises:
             ExpiredError: The server answers 410.
@@ -211,8 +212,10 @@ class ApiServer:
         headers = {"Accept": "application/json", "User-Agent": "trainfare"}
         if self._login.token_file is not None:
             headers["Authorization"] = f"Bearer {_token(self._login.token_file)}"
+        pool = self._connected()
+        pool.answer_s = answer_s
         try:
-            response = self._connected().request(
+            response = pool.request(
                 "GET",
                 self._login.url + path,
                 fields=dict(query),
@@ -231,14 +234,15 @@ class ApiServer:
         with response:
             raise _refusal(response, f"{self._login.url}{path}")
 
-    def _connected(self) -> urllib3.PoolManager:
+    def _connected(self) -> BoundedPool:
         """Return the connections; new ones where a certificate has changed."""
         login = self._login
         files = (login.ca_file, login.client_cert_file, login.client_key_file)
         state = [_stat(path) for path in files]
         if self._pool is None or state != self._pool_of:
             ca, cert, key = (None if path is None else str(path) for path in files)
-            self._pool = urllib3.PoolManager(
+            self._pool = BoundedPool(
+                self._timeout_s,
                 maxsize=2,  # a watch, and a node that is asked for meanwhile
                 cert_reqs="CERT_REQUIRED",
                 ca_certs=ca,

@@ -6,53 +6,34 @@ It must not add up money in floats, nor show a part as if it were the whole.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import date, timedelta
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from schemas.reserved import USERS_JOBS
+from schemas.escaping import visible
 from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
-from streams.cli.reading import Reader, reader
+from streams.cli.reading import reader
+from streams.costs.charge_sql import Basis
 from streams.costs.shares import Rule
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from streams.costs.charging import Charge
+    from streams.cli.chargeback_input import BillsOfMonth
+    from streams.costs.charge_lines import Where
+    from streams.costs.charging import Charged
 
 _LEVELS: Final = ("team", "project", "owner", "experiment")
-_COSTS: Final = """
-SELECT {names}, sum(h.usd) AS cost_usd
-FROM
-(
-    SELECT job_id, sum(gpu_cost_usd + compute_cost_usd + network_cost_usd + storage_cost_usd + license_cost_usd
-        + labor_cost_usd + overhead_cost_usd) AS usd
-    FROM job_hours FINAL
-    WHERE hour >= {{first:String}} AND hour < {{until:String}} AND {users}
-    GROUP BY job_id
-) AS h
-LEFT ANY JOIN (SELECT job_id, team, project, owner, experiment FROM jobs FINAL) AS j ON j.job_id = h.job_id
-GROUP BY {names}
-HAVING cost_usd != 0
-LIMIT 1000000
-"""
-_IDLE: Final = """
-SELECT sum(n.idle_cost_usd) AS idle_usd FROM node_hour_balance AS n WHERE n.hour >= {first:String} AND n.hour < {until:String}
-"""
-_KEPT: Final = """
-SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 'minutes_kept_from'
-"""
-_BILL: Final = """
-SELECT sum(l.billed_cost) AS billed_usd, countIf(l.billing_currency = 'USD') AS lines, countIf(l.billing_currency != 'USD') AS others
-FROM (SELECT billing_currency, if(billing_currency = 'USD', billed_cost, toDecimal128(0, 18)) AS billed_cost
-      FROM billed_lines
-      WHERE billing_period_start >= {first:String} AND billing_period_start < {until:String}) AS l
-"""
+_WHERE: Final = ("account", "provider", "service")
+#: Columns that the table leaves out where they have nothing to say.
+_MAY_BE_EMPTY: Final = (*_WHERE, "unallocated_usd", "license_cost_usd", "labor_cost_usd", "overhead_cost_usd")
+_SUMS: Final = ("metered_usd", "billed_usd", "unallocated_usd", "only_metered_usd")
+_APART: Final = ("license_cost_usd", "labor_cost_usd", "overhead_cost_usd")
 
 
 class ChargebackFormat(StrEnum):
@@ -74,8 +55,24 @@ def chargeback(
         ),
     ] = None,
     idle: Annotated[
-        Rule, typer.Option(help="Share of idle time: even, weighted by cost, or none (a row of its own).")
+        Rule,
+        typer.Option(
+            help="Share of idle time, within its cluster and GPU type: even, weighted by cost, or none (a row of its own)."
+        ),
     ] = Rule.NONE,
+    share_unallocated: Annotated[
+        Rule,
+        typer.Option(
+            help="Share of billed lines that no job used, within their account: even, weighted by cost, or none (rows of their own)."
+        ),
+    ] = Rule.NONE,
+    cost: Annotated[
+        Basis, typer.Option(help="Which cost of billed lines: billed (cash), effective (amortised) or list.")
+    ] = Basis.effective,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="account, provider or service; may be repeated."),
+    ] = None,
     form: Annotated[
         ChargebackFormat, typer.Option("--format", "-f", help="table, csv, json or parquet.")
     ] = ChargebackFormat.table,
@@ -83,8 +80,9 @@ def chargeback(
         Path | None, typer.Option("--out", metavar="FILE", help="Write parquet to this file.")
     ] = None,
 ) -> None:
-    """Charge a month to those who caused it; the parts sum exactly to the bill, or to what was metered."""
-    from streams.costs.charging import charges
+    """Charge a month to those who caused it; the parts sum exactly to the bill and what is only metered."""
+    from streams.cli.chargeback_input import MonthReader
+    from streams.costs.charging import Rules, charges
 
     if (form is ChargebackFormat.parquet) != (out is not None):
         raise WrongUseError("--format parquet needs --out FILE, and no other format takes it")
@@ -92,30 +90,29 @@ def chargeback(
         must_be_new(out)
     levels = levels_of(by, _LEVELS, "team")
     span = month_of(month)
+    shown = where_of(where or [])
     with reader(settings_for(data)) as store:
-        costs = _costs(store, levels, span)
-        (balance,) = store.records(_IDLE, **span)
-        (bill,) = store.records(_BILL, **span)
-        (kept,) = store.records(_KEPT)
-    billed = Decimal(str(bill["billed_usd"])) if bill["lines"] else None
-    found = charges(costs, _nano(balance["idle_usd"]), idle, billed)
-    grid = _grid(levels, found)
+        source = MonthReader(store, span, levels, cost)
+        charged = charges(source.month(), Rules(idle, share_unallocated, shown))
+    grid = _grid(levels, charged)
+    totals = _totals(charged)
     if form is ChargebackFormat.parquet:
         _write_parquet(grid, out)
     elif form is ChargebackFormat.json:
-        sys.stdout.write(to_json({"month": month, "totals": _totals(found), "rows": grid.records()}) + "\n")
+        found = {
+            "month": month,
+            "cost": cost.value,
+            "where": where or [],
+            "totals": totals,
+            "rows": grid.records(),
+        }
+        sys.stdout.write(to_json(found) + "\n")
     elif form is ChargebackFormat.csv:
         write(grid, OutputFormat.csv)
     else:
-        _show(grid, found, len(levels) + 1)
-    if int(month.replace("-", "")) < int(str(kept["month"])):
-        sys.stderr.write(
-            f"trainfare: the minutes of {month} were dropped (meter.minutes_retention_days): idle time is not charged\n"
-        )
-    if bill["others"]:
-        sys.stderr.write(
-            f"trainfare: {bill['others']} lines of the bill are not in USD and are charged to nobody\n"
-        )
+        _show(grid, totals, len(levels), cost)
+    notes = _notes(charged, source.bills, cost, month, is_dropped=source.is_dropped)
+    sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
 
 
 def month_of(text: str) -> dict[str, str]:
@@ -133,40 +130,95 @@ def month_of(text: str) -> dict[str, str]:
     return {"first": first.isoformat(), "until": (first + timedelta(days=32)).replace(day=1).isoformat()}
 
 
-def _costs(store: Reader, levels: tuple[str, ...], span: dict[str, str]) -> dict[tuple[str, ...], int]:
-    rows = store.ask(_COSTS.format(names=", ".join(levels), users=USERS_JOBS), **span).rows()
-    return {tuple(map(str, row[:-1])): _nano(row[-1]) for row in rows}
+def where_of(given: Sequence[str]) -> Where:
+    """Return the conditions: of one name either value, of several names all.
+
+    Raises:
+        WrongUseError: One is no condition.
+    """
+    from streams.costs.charge_lines import Where
+
+    found: dict[str, set[str]] = {name: set() for name in _WHERE}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not value or name not in found:
+            raise WrongUseError(
+                f"--where {visible(text[:80])}: expected NAME=VALUE, where NAME is one of {', '.join(_WHERE)}"
+            )
+        found[name].add(value.lower() if name == "service" else value)
+    return Where(*(frozenset(found[name]) for name in _WHERE))
 
 
-def _nano(value: object) -> int:
-    return int(Decimal(str(value)).scaleb(9))
+def _grid(levels: tuple[str, ...], charged: Charged) -> Grid:
+    from streams.costs.charging import Charge
+
+    return Grid((*levels, *Charge._fields[1:]), [(*each.names, *each[1:]) for each in charged.rows])
 
 
-def _grid(levels: tuple[str, ...], found: list[Charge]) -> Grid:
-    columns = (*levels, "kind", "cost_usd", "idle_usd", "metered_usd", "billed_usd", "charge_usd")
-    return Grid(columns, [(*each.names, each.kind, *each[2:]) for each in found])
+def _totals(charged: Charged) -> dict[str, object]:
+    from streams.costs.charging import total
+
+    return {name: total(charged.rows, name) for name in (*_SUMS, *_APART, "charge_usd")}
 
 
-def _totals(found: list[Charge]) -> dict[str, object]:
-    metered = sum((each.metered_usd for each in found), Decimal(0))
-    charged = sum((each.charge_usd for each in found), Decimal(0))
-    is_billed = any(each.billed_usd is not None for each in found)
-    return {"metered_usd": metered, "billed_usd": charged if is_billed else None, "charge_usd": charged}
-
-
-def _show(grid: Grid, found: list[Charge], names: int) -> None:
+def _show(grid: Grid, totals: dict[str, object], levels: int, cost: Basis) -> None:
+    names = levels + 1 + len(_WHERE)
+    shown = [
+        at
+        for at, column in enumerate(grid.columns)
+        if column not in _MAY_BE_EMPTY or any(row[at] for row in grid.rows)
+    ]
     rows = [
-        [cell if at < names else "" if cell is None else usd(cell) for at, cell in enumerate(row)]
+        ["" if row[at] is None else row[at] if at < names else usd(row[at]) for at in shown]
         for row in grid.rows
     ]
-    write(Grid(grid.columns, rows), OutputFormat.table)
-    totals = _totals(found)
+    write(Grid(tuple(grid.columns[at] for at in shown), rows), OutputFormat.table)
     if totals["billed_usd"] is None:
-        sys.stdout.write(f"{plain(totals['charge_usd'])} USD as metered; no bill of this month is loaded\n")
-    else:
         sys.stdout.write(
-            f"{plain(totals['billed_usd'])} USD as billed, {plain(totals['metered_usd'])} USD as metered\n"
+            f"{plain(totals['charge_usd'] or 0)} USD as metered; no bill of this month is loaded\n"
         )
+        return
+    kept = [("as billed" if cost is Basis.billed else f"of {cost.value} cost", totals["billed_usd"])]
+    kept += [("only metered", totals["only_metered_usd"])]
+    kept += [(name.removesuffix("_cost_usd"), totals[name]) for name in _APART if totals[name]]
+    parts = " + ".join(f"{plain(amount)} {what}" for what, amount in kept)
+    sys.stdout.write(
+        f"{plain(totals['charge_usd'])} USD = {parts}; {plain(totals['metered_usd'])} USD were metered\n"
+    )
+
+
+def _notes(charged: Charged, bills: BillsOfMonth, cost: Basis, month: str, *, is_dropped: bool) -> list[str]:
+    """Return what a reader would not expect, and what mends it."""
+    notes = []
+    if is_dropped:
+        notes.append(
+            f"the minutes of {month} were dropped (meter.minutes_retention_days): idle time is not charged, "
+            "and no line finds the jobs of its resource"
+        )
+    notes += [
+        f"{row['lines']} lines of the bill are not in USD and are charged to nobody: {plain(row['amount'])} {row['billing_currency']}"
+        for row in bills.currencies
+    ]
+    if cost is not Basis.billed and bills.commitments:
+        notes.append(
+            f"{bills.commitments} purchases of commitments ({plain(bills.commitments_usd)} USD billed) are in --cost billed alone"
+        )
+    if cost is not Basis.billed and bills.billed_usd and not bills.with_amount:
+        notes.append(
+            f"the bill has no {cost.value} cost, and {plain(bills.billed_usd)} USD were billed: --cost billed charges these"
+        )
+    if charged.without_line_usd and not is_dropped:
+        notes.append(
+            f"{plain(charged.without_line_usd)} USD were metered on resources that the bill of their account and day does not "
+            "name: they are not charged; `trainfare bills reconcile --by account,resource` lists both sides, and a tag "
+            "trainfare_node or trainfare_job joins them"
+        )
+    if charged.without_account_usd and bills.lines:
+        notes.append(
+            f"{plain(charged.without_account_usd)} USD were metered without an account, on resources that no bill names: "
+            "they are charged as metered; jobs and nodes may say their `account`"
+        )
+    return notes
 
 
 def _write_parquet(grid: Grid, out: Path | None) -> None:

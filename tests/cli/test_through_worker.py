@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.bills.bill import line, written
 from tests.cli.command import NOBODY, ROOT, Done, trainfare
 from tests.forked import FORKER, Forked
 from tests.web import log
@@ -78,6 +79,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("through")
     done = trainfare("replay", log.write(root / "log.jsonl"), "--data", root / "meter")
     assert done.code == 0, done.err
+    bill = written(
+        root / "bill.csv", line(), line(ResourceId="n2"), line(ResourceId="NULL", ChargeCategory="Tax")
+    )
+    assert trainfare("bills", "load", bill, "--data", root / "meter").code == 0
     return root / "meter"
 
 
@@ -89,6 +94,9 @@ QUESTIONS = [
     ("costs", "--metric", "m1", "--by", "team,label:tier,reason", "--per", "day", "--format", "json"),
     ("idle", "--by", "node", "--per", "day"),
     ("idle", "--findings", "--format", "csv"),
+    ("bills", "reconcile", "--by", "day,resource", "--format", "json"),
+    ("chargeback", "--month", "2026-03", "--by", "team,owner", "--cost", "billed", "--format", "json"),
+    ("chargeback", "--month", "2026-03", "--share-unallocated", "even", "--where", "account=acct"),
     ("receipts", "show", "--owner", "ada"),
     ("budgets",),
     ("gate", "--team", "vision"),

@@ -1,0 +1,184 @@
+"""Reads from the store what a month is charged from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from streams.cli.reading import Reader
+from streams.costs import charge_sql
+from streams.costs.charge_lines import IdleNode, Line, Metered
+from streams.costs.charge_sql import PAGE_ROWS, Basis
+from streams.costs.charging import EXACT, NANO_PLACES, Month
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True)
+class BillsOfMonth:
+    """The files of a month's bills, and what is said of them."""
+
+    loads: list[tuple[str, int]]  # file, its last line
+    lines: int  # in dollars
+    places: int  # decimals of the amounts asked for
+    commitments: int  # purchases of commitments: cash alone
+    commitments_usd: Decimal
+    billed_usd: Decimal  # of all other lines
+    with_amount: int  # lines with an amount other than 0
+    currencies: list[dict[str, Any]]  # of lines in others than dollars
+
+
+class MonthReader:
+    """Reads one month, which goes from the day `first` up to the day `until`, both in ISO 8601."""
+
+    def __init__(self, store: Reader, span: dict[str, str], levels: tuple[str, ...], basis: Basis) -> None:
+        self._store, self._span, self._levels, self._basis = store, span, levels, basis
+        self._month = {"month": span["first"], "month_end": span["until"]}
+        self._days = {"first_day": _day(span["first"]), "end_day": _day(span["until"])}
+        (kept,) = store.records(charge_sql.KEPT)
+        self.is_dropped = int(span["first"][:7].replace("-", "")) < int(str(kept["month"]))
+        self.bills = self._bills()
+
+    def month(self) -> Month:
+        """Return all that the month is charged from; its lines are read while they are charged."""
+        late = [
+            int(str(row["day"]))
+            for row in self._store.records(charge_sql.LATE_DAYS, **self._month, **self._days)
+        ]
+        late_span = {"first": _iso(min(late)), "until": _iso(max(late) + 1)} if late else {}
+        names, resources = self._jobs({**self._span, **self._widest(late_span)})
+        accounts = self._attempts({**self._span, **self._widest(late_span)})
+        metered = charge_sql.METERED_BY_HOUR if self.is_dropped else charge_sql.METERED
+        return Month(
+            metered=list(self._metered(metered, self._span, [], resources, accounts)),
+            idle=list(self._idle(self._span, [])),
+            late_metered=list(self._metered(charge_sql.METERED, late_span, late, resources, accounts))
+            if late
+            else [],
+            late_idle=list(self._idle(late_span, late)) if late else [],
+            lines=self._lines() if self.bills.lines else None,
+            places=self.bills.places,
+            covered=self._covered(),
+            names=names,
+            levels=len(self._levels),
+        )
+
+    def _widest(self, late: dict[str, str]) -> dict[str, str]:
+        if not late:
+            return {}
+        return {
+            "first": min(self._span["first"], late["first"]),
+            "until": max(self._span["until"], late["until"]),
+        }
+
+    def _rows(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self._store.ask(sql, **parameters).rows()]
+
+    def _pages(
+        self, sql: str, after: Mapping[str, object], **parameters: object
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield all rows, page by page; each begins with the columns of `after`, which say where the next page begins."""
+        while True:
+            rows = self._rows(sql, **parameters, **after, most=PAGE_ROWS)
+            yield from rows
+            if len(rows) < PAGE_ROWS:
+                return
+            after = dict(zip(after, rows[-1], strict=False))
+
+    def _bills(self) -> BillsOfMonth:
+        rows: list[dict[str, Any]] = self._store.records(charge_sql.bills_sql(self._basis), **self._month)
+        return BillsOfMonth(
+            loads=[(row["load_id"], row["last_line"]) for row in rows],
+            lines=sum(row["lines"] for row in rows),
+            places=max((row["places"] for row in rows), default=0),
+            commitments=sum(row["commitments"] for row in rows),
+            commitments_usd=sum((row["commitments_usd"] for row in rows), Decimal(0)),
+            billed_usd=sum((row["billed_usd"] for row in rows), Decimal(0)),
+            with_amount=sum(row["with_amount"] for row in rows),
+            currencies=self._store.records(charge_sql.currencies_sql(self._basis), **self._month),
+        )
+
+    def _jobs(self, span: dict[str, str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+        """Return the names of jobs, and the resources that labels give them."""
+        sql = charge_sql.JOBS.replace("LEVELS", ", ".join(self._levels))
+        names, resources, after = {}, {}, {"job": ""}
+        for job_id, resource, *levels in self._pages(sql, after, **span, **self._month):
+            names[job_id] = tuple(levels)
+            if resource:
+                resources[job_id] = resource
+        return names, resources
+
+    def _attempts(self, span: dict[str, str]) -> dict[tuple[str, int], tuple[str, str]]:
+        """Return account and cloud of attempts."""
+        after = {"job": "", "attempt": 0}
+        rows = self._pages(charge_sql.ATTEMPTS, after, **span, **self._month)
+        return {(job_id, attempt): (account, cloud) for job_id, attempt, account, cloud in rows}
+
+    def _metered(
+        self,
+        sql: str,
+        span: dict[str, str],
+        days: list[int],
+        resources: dict[str, str],
+        accounts: dict[tuple[str, int], tuple[str, str]],
+    ) -> Iterator[Metered]:
+        after = {"job": "", "attempt": 0, "day": 0, "node": ""}
+        for job_id, attempt, day, node, *amounts in self._pages(sql, after, **span, days=days):
+            account, cloud = accounts.get((job_id, attempt), ("", ""))
+            # Without minutes no resource is known, and no line is of the empty one.
+            resource = "" if self.is_dropped else node or resources.get(job_id, job_id)
+            yield Metered(job_id, day, node, resource, account, cloud, *amounts)
+
+    def _idle(self, span: dict[str, str], days: list[int]) -> Iterator[IdleNode]:
+        for day, node, account, cloud, cluster, gpu_type, usd_nano in self._rows(
+            charge_sql.IDLE, **span, days=days
+        ):
+            yield IdleNode(day, node, account, cloud, cluster, gpu_type, usd_nano)
+
+    def _covered(self) -> dict[tuple[int, str], frozenset[str]]:
+        found: dict[tuple[int, str], frozenset[str]] = {}
+        for day, account, provider in self._rows(charge_sql.COVERED, **self._days):
+            found[int(day), account] = found.get((int(day), account), frozenset()) | {provider}
+        return found
+
+    def _lines(self) -> Iterator[Line]:
+        places = max(self.bills.places, NANO_PLACES)
+        sql = charge_sql.lines_sql(self._basis)
+        for load_id, last_line in self.bills.loads:
+            for begin in range(0, last_line + 1, PAGE_ROWS):
+                page = {"load": load_id, "from": begin, "to": begin + PAGE_ROWS}
+                for row in self._rows(
+                    sql, **self._month, **page, without_commitments=self._basis is not Basis.billed
+                ):
+                    yield _line(row, places)
+
+
+def _line(row: tuple[Any, ...], places: int) -> Line:
+    """Return a line of a bill; its amount in units of that many decimals."""
+    billing_account, account, provider, service, resource, job_id = row[:6]
+    is_usage, is_adjusting, start_s, end_s, amount, billed = row[6:]
+    return Line(
+        billing_account=billing_account,
+        account=account,
+        provider=provider,
+        service=service,
+        resource=resource,
+        job_id=job_id,
+        is_usage=bool(is_usage),
+        is_adjusting=bool(is_adjusting),
+        start_s=start_s,
+        end_s=end_s,
+        amount=int(amount.scaleb(places, EXACT)),
+        billed=int(billed.scaleb(18, EXACT)),
+    )
+
+
+def _day(iso: str) -> int:
+    return date.fromisoformat(iso).toordinal() - _EPOCH
+
+
+def _iso(day: int) -> str:
+    return date.fromordinal(day + _EPOCH).isoformat()

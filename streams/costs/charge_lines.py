@@ -1,0 +1,286 @@
+"""Charges lines of bills to the jobs, and the idle time, of their resource, day and account.
+
+It must not read a store nor round: the parts of a line sum exactly to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from streams.costs.providers import same_provider
+from streams.costs.shares import largest_remainder
+
+IDLE: Final = "idle"
+JOBS: Final = "jobs"
+UNALLOCATED: Final = "unallocated"
+_DAY_S: Final = 86_400
+#: A charge of more days stands on its first one, as in `billed_days`.
+_DAYS_MAX: Final = 62
+
+#: (JOBS, job id), (IDLE, cluster, GPU type), (UNALLOCATED, account, provider, service).
+Recipient = tuple[str, ...]
+
+
+class Metered(NamedTuple):
+    """What a job was metered on one resource and day; money in nano-dollars, days since 1970."""
+
+    job_id: str
+    day: int
+    node: str  # empty: it names none
+    resource: str  # as bills name it
+    account: str  # empty: not known
+    cloud: str  # likewise
+    usd_nano: int  # GPUs, compute, network, storage: what a provider bills
+    gpu_milli_ms: int
+    license_nano: int
+    labor_nano: int
+    overhead_nano: int
+
+
+class IdleNode(NamedTuple):
+    """What of a node no job paid for on a day, in nano-dollars, never negative."""
+
+    day: int
+    node: str
+    account: str
+    cloud: str
+    cluster: str
+    gpu_type: str
+    usd_nano: int
+
+
+class Line(NamedTuple):
+    """A line of a bill; amounts in whole units of the bill's last digit, instants in seconds since 1970."""
+
+    billing_account: str
+    account: str
+    provider: str
+    service: str
+    resource: str  # empty: it names none
+    job_id: str  # of the tag `trainfare_job`
+    is_usage: bool  # of category Usage and no correction
+    is_adjusting: bool  # a credit, correction, refund or tax: follows what else is charged
+    start_s: int
+    end_s: int
+    amount: int
+    billed: int  # by it the account of a resource is found
+
+
+class Where(NamedTuple):
+    """Which part of a month is shown; an empty set is no condition."""
+
+    accounts: frozenset[str] = frozenset()
+    providers: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()  # in lower case
+
+    def has_line(self, line: Line) -> bool:
+        """Return whether a line is part of it."""
+        return (
+            (not self.accounts or line.account in self.accounts)
+            and self.has_provider((line.provider,))
+            and (not self.services or line.service.lower() in self.services)
+        )
+
+    def has_metered(self, account: str, providers: Iterable[str]) -> bool:
+        """Return whether what is only metered is part of it: it has no service."""
+        return (
+            not self.services
+            and (not self.accounts or account in self.accounts)
+            and self.has_provider(providers)
+        )
+
+    def has_provider(self, providers: Iterable[str]) -> bool:
+        """Return whether one of the providers is among those asked for."""
+        return not self.providers or any(
+            name and same_provider(name, wanted) for name in providers for wanted in self.providers
+        )
+
+
+def days_of(line: Line) -> dict[int, int]:
+    """Return the seconds of the charge period on each of its days."""
+    first, last = line.start_s // _DAY_S, (line.end_s - 1) // _DAY_S
+    if last - first >= _DAYS_MAX:
+        return {first: 1}
+    return {
+        day: min(line.end_s, (day + 1) * _DAY_S) - max(line.start_s, day * _DAY_S)
+        for day in range(first, last + 1)
+    }
+
+
+class Accounts:
+    """Finds the account of what was metered without one: the node's, else where its resource was billed most that day."""
+
+    def __init__(self, idle: Iterable[IdleNode]) -> None:
+        self._nodes = {(each.day, each.node): each.account for each in idle if each.account}
+        self._billed: dict[tuple[int, str], dict[tuple[str, str], int]] = {}
+
+    def see(self, line: Line) -> None:
+        """Remember under which account and provider a resource was billed."""
+        for day, part in largest_remainder(line.billed, days_of(line)).items():
+            sums = self._billed.setdefault((day, line.resource), {})
+            key = (line.account, line.provider)
+            sums[key] = sums.get(key, 0) + part
+
+    def of(self, day: int, resource: str, account: str, cloud: str) -> str:
+        """Return the account; empty if nothing says it."""
+        if account:
+            return account
+        node = self._nodes.get((day, resource))
+        if node is not None:
+            return node
+        sums = self._billed.get((day, resource), {})
+        found = [(billed, key[0]) for key, billed in sums.items() if same_provider(cloud, key[1])]
+        return max(found)[1] if found else ""
+
+
+class Usage:
+    """Who used what, by resource and account; of a day, or of all that were metered."""
+
+    def __init__(self, metered: Iterable[Metered], idle: Iterable[IdleNode], accounts: Accounts) -> None:
+        self._found: dict[tuple[int | None, str, str], dict[tuple[str, Recipient], list[int]]] = {}
+        self._weights: dict[tuple[int | None, str, str, str], Mapping[Recipient, int]] = {}
+        for each in metered:
+            if each.resource and (each.usd_nano or each.gpu_milli_ms):
+                account = accounts.of(each.day, each.resource, each.account, each.cloud)
+                self._add(each.day, account, each.resource, each.cloud, (JOBS, each.job_id), each[6:8])
+        for node in idle:
+            if node.usd_nano:
+                account = accounts.of(node.day, node.node, node.account, node.cloud)
+                recipient = (IDLE, node.cluster, node.gpu_type)
+                self._add(node.day, account, node.node, node.cloud, recipient, (node.usd_nano, 0))
+
+    def weights(self, day: int | None, line: Line) -> Mapping[Recipient, int]:
+        """Return who used the line's resource and for how much, else for how much GPU-time, else evenly; empty: nobody."""
+        key = (day, line.account, line.resource, line.provider)
+        found = self._weights.get(key)
+        if found is None:
+            sums: dict[Recipient, list[int]] = {}
+            for (cloud, recipient), (usd, gpu) in self._found.get(key[:3], {}).items():
+                if same_provider(cloud, line.provider):
+                    sum_ = sums.setdefault(recipient, [0, 0])
+                    sum_[0] += usd
+                    sum_[1] += gpu
+            at = 0 if any(usd for usd, _ in sums.values()) else 1
+            found = self._weights[key] = {recipient: sum_[at] for recipient, sum_ in sums.items()}
+        return found
+
+    def _add(
+        self, day: int, account: str, resource: str, cloud: str, recipient: Recipient, used: Sequence[int]
+    ) -> None:
+        for key in ((day, account, resource), (None, account, resource)):
+            sums = self._found.setdefault(key, {}).setdefault((cloud, recipient), [0, 0])
+            sums[0] += used[0]
+            sums[1] += used[1]
+
+
+class LineCharges:
+    """What each recipient bears of the lines of a month's bills.
+
+    `amounts` has what the lines that are shown put on each recipient, in units of the bill's last digit.
+    """
+
+    def __init__(
+        self, metered: Sequence[Metered], idle: Sequence[IdleNode], jobs: Container[str], where: Where
+    ) -> None:
+        self._metered, self._idle, self._jobs, self._where = metered, idle, jobs, where
+        self._known = ({each.resource for each in metered} | {each.node for each in idle}) - {""}
+        self._without_account = {each.resource for each in metered if not each.account}
+        self._without_account |= {each.node for each in idle if not each.account}
+        self._kept: list[Line] = []
+        self._followers: list[Line] = []
+        self._borne: dict[tuple[str, str, str], dict[tuple[int, str], dict[Recipient, int]]] = {}
+        self._accounts_of: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self._shares: dict[tuple[object, ...], Mapping[Recipient, int]] = {}
+        self.accounts = Accounts(idle)
+        self.billed_resources: set[tuple[int, str, str]] = set()  # day, account, resource
+        self.amounts: dict[Recipient, int] = defaultdict(int)
+
+    def take(self, lines: Iterable[Line]) -> None:
+        """Take lines, of which those that nobody can have used are charged at once, so that they are not kept."""
+        for line in lines:
+            if line.resource in self._without_account:
+                self.accounts.see(line)
+            if line.is_adjusting and not line.resource and line.job_id not in self._jobs:
+                self._followers.append(line)
+            elif line.resource in self._known or line.job_id in self._jobs:
+                self._kept.append(line)
+            else:
+                self._put_days(line, None)
+
+    def finish(self) -> None:
+        """Charge the lines that were kept: first those of resources, then those that follow what these put on each."""
+        usage = Usage(self._metered, self._idle, self.accounts)
+        for line in self._kept:
+            self._put_days(line, usage)
+        for line in self._followers:
+            self._follow(line)
+
+    def _put_days(self, line: Line, usage: Usage | None) -> None:
+        for day, amount in largest_remainder(line.amount, days_of(line)).items():
+            weights = {} if usage is None else self._users(day, line, usage)
+            if usage is not None:
+                self.billed_resources.add((day, line.account, line.resource))
+            for recipient, part in largest_remainder(amount, weights or {_nobody(line): 1}).items():
+                self._put(line, day, recipient, part)
+
+    def _users(self, day: int, line: Line, usage: Usage) -> Mapping[Recipient, int]:
+        if line.job_id in self._jobs:
+            return {(JOBS, line.job_id): 1}
+        found = usage.weights(day, line)
+        # What is put right later stands on a day of its own.
+        return usage.weights(None, line) if line.is_adjusting and not found else found
+
+    def _put(self, line: Line, day: int, recipient: Recipient, part: int) -> None:
+        if self._where.has_line(line):
+            self.amounts[recipient] += part
+        if line.is_usage:
+            key = (line.billing_account, line.account, line.provider)
+            self._accounts_of[line.billing_account, line.provider].add(line.account)
+            borne = self._borne.setdefault(key, {}).setdefault((day, line.service), {})
+            borne[recipient] = borne.get(recipient, 0) + part
+
+    def _follow(self, line: Line) -> None:
+        weights = self._account_shares(line)
+        for recipient, part in largest_remainder(line.amount, weights or {_nobody(line): 1}).items():
+            if self._where.has_line(line):
+                self.amounts[recipient] += part
+
+    def _account_shares(self, line: Line) -> Mapping[Recipient, int]:
+        """Return what usage of the line's account put on each: of its service and days, else of less and less of both."""
+        days = days_of(line)
+        first, last = min(days), max(days)
+        key = (line.billing_account, line.account, line.provider, line.service, first, last)
+        found = self._shares.get(key)
+        if found is None:
+            found = next(filter(None, self._candidates(line, first, last)), {})
+            self._shares[key] = found
+        return found
+
+    def _candidates(self, line: Line, first: int, last: int) -> Iterator[Mapping[Recipient, int]]:
+        account = (line.billing_account, line.account, line.provider)
+        bill = [
+            (line.billing_account, each, line.provider)
+            for each in self._accounts_of[line.billing_account, line.provider]
+        ]
+        for keys in ([account], bill):
+            for is_of_days in (True, False):
+                for service in (line.service, None):
+                    span = range(first, last + 1) if is_of_days else None
+                    yield self._sums(keys, service, span)
+
+    def _sums(
+        self, keys: Iterable[tuple[str, str, str]], service: str | None, span: range | None
+    ) -> dict[Recipient, int]:
+        sums: dict[Recipient, int] = defaultdict(int)
+        for key in keys:
+            for (day, name), borne in self._borne.get(key, {}).items():
+                if (service is None or name == service) and (span is None or day in span):
+                    for recipient, part in borne.items():
+                        sums[recipient] += part
+        return {recipient: part for recipient, part in sums.items() if part > 0}
+
+
+def _nobody(line: Line) -> Recipient:
+    return (UNALLOCATED, line.account, line.provider, line.service)

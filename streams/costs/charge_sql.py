@@ -1,0 +1,179 @@
+"""The SQL that a month is charged from: what was metered by resource and day, idle time, and lines of bills.
+
+Every text in it is fixed; what a user chooses is bound as a parameter. Large answers come in pages, for a worker that has
+the store open limits each.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from schemas.reserved import USERS_JOBS
+
+#: Rows of a page: with long names these are some 30 MB.
+PAGE_ROWS: Final = 100_000
+
+
+class Basis(StrEnum):
+    """Which cost of a line is charged."""
+
+    billed = "billed"
+    effective = "effective"
+    list = "list"
+
+
+_AMOUNTS: Final = {
+    Basis.billed: "billed_cost",
+    Basis.effective: "effective_cost",
+    Basis.list: "list_cost",
+}
+#: A purchase of commitments pays for usage that bears its cost itself, but where the cash is asked for.
+_COMMITMENT: Final = (
+    "l.charge_category = 'Purchase' AND (l.commitment_discount_id != '' OR l.effective_cost = 0)"
+)
+_OF_MONTH: Final = "l.billing_period_start >= {month:String} AND l.billing_period_start < {month_end:String}"
+_SPAN: Final = (
+    "TIME >= {first:String} AND TIME < {until:String} "
+    "AND (empty({days:Array(Int64)}) OR has({days:Array(Int64)}, toInt64(toDate(TIME))))"
+)
+#: What the statements have in common, by the word that stands for it in them.
+_PARTS: Final = {
+    "<users>": USERS_JOBS,
+    "<minutes of span>": _SPAN.replace("TIME", "minute"),
+    "<hours of span>": _SPAN.replace("TIME", "hour"),
+    # In order of the key, so that a page goes on where the one before it ended.
+    "<page>": """HAVING (job_id, attempt, day, node) > ({job:String}, {attempt:Int64}, {day:Int64}, {node:String})
+ORDER BY job_id, attempt, day, node LIMIT {most:UInt64}""",
+    "<known jobs>": """(
+    SELECT job_id FROM job_hours WHERE hour >= {first:String} AND hour < {until:String}
+    UNION DISTINCT
+    SELECT l.tags['trainfare_job'] FROM billed_lines AS l WHERE <of month>)""",
+    # As in `billed_days`: a charge of more than 62 days stands on its first one.
+    "<charge days>": """SELECT DISTINCT l.account AS account, toString(l.provider_name) AS provider,
+        toInt64(toDate(l.charge_period_start)) AS first_day, toInt64(toDate(l.charge_period_end - 1)) AS end_day,
+        range(toUInt64(first_day), toUInt64(if(end_day - first_day >= 62, first_day, end_day)) + 1) AS days
+    FROM billed_lines AS l WHERE l.billing_currency = 'USD' AND""",
+    "<of month>": _OF_MONTH,
+    "<commitment>": f"({_COMMITMENT})",
+}
+
+
+def _filled(statement: str) -> str:
+    for word, part in _PARTS.items():
+        statement = statement.replace(word, part)
+    return statement
+
+
+#: What each attempt was metered on each node and day.
+METERED: Final = _filled("""
+SELECT job_id, attempt, toInt64(toDate(minute)) AS day, node,
+    toInt64(sumIf(cost_usd, component IN ('gpu', 'compute', 'network', 'storage')) * 1000000000) AS usd_nano,
+    sumIf(quantity, component = 'gpu') AS gpu_milli_ms,
+    toInt64(sumIf(cost_usd, component = 'license') * 1000000000) AS license_nano,
+    toInt64(sumIf(cost_usd, component = 'labor') * 1000000000) AS labor_nano,
+    toInt64(sumIf(cost_usd, component = 'overhead') * 1000000000) AS overhead_nano
+FROM job_minutes FINAL
+WHERE quantity != 0 AND <users> AND <minutes of span> AND job_id >= {job:String}
+GROUP BY job_id, attempt, day, node
+<page>
+""")
+#: The same of a month whose minutes were dropped: no node is known.
+METERED_BY_HOUR: Final = _filled("""
+SELECT job_id, attempt, toInt64(toDate(hour)) AS day, '' AS node,
+    toInt64(sum(gpu_cost_usd + compute_cost_usd + network_cost_usd + storage_cost_usd) * 1000000000) AS usd_nano,
+    sum(h.gpu_milli_ms) AS gpu_milli_ms,
+    toInt64(sum(license_cost_usd) * 1000000000) AS license_nano,
+    toInt64(sum(labor_cost_usd) * 1000000000) AS labor_nano,
+    toInt64(sum(overhead_cost_usd) * 1000000000) AS overhead_nano
+FROM job_hours AS h FINAL
+WHERE <users> AND <hours of span> AND job_id >= {job:String}
+GROUP BY job_id, attempt, day, node
+<page>
+""")
+#: Idle time by node and day, with what the node was.
+IDLE: Final = _filled("""
+SELECT toInt64(toDate(hour)) AS day, node, account, cloud, cluster, gpu_type,
+    toInt64(sum(b.idle_cost_usd) * 1000000000) AS usd_nano
+FROM node_hour_balance AS b
+WHERE <hours of span>
+GROUP BY day, node, account, cloud, cluster, gpu_type
+ORDER BY day, node
+""")
+#: Names and the resource of jobs that a month is about; `LEVELS` are those asked for.
+JOBS: Final = _filled("""
+SELECT job_id, labels['resource_id'] AS resource, LEVELS
+FROM jobs FINAL
+WHERE job_id IN <known jobs> AND job_id > {job:String}
+ORDER BY job_id LIMIT {most:UInt64}
+""")
+ATTEMPTS: Final = _filled("""
+SELECT job_id, attempt, account, cloud
+FROM attempts FINAL
+WHERE job_id IN <known jobs> AND (job_id, attempt) > ({job:String}, {attempt:Int64})
+ORDER BY job_id, attempt LIMIT {most:UInt64}
+""")
+_BILLS: Final = _filled("""
+SELECT load_id, max(l.line) AS last_line, countIf(l.billing_currency = 'USD') AS lines,
+    maxIf(length(splitByChar('.', toString(l.AMOUNT))[2]), l.billing_currency = 'USD') AS places,
+    countIf(l.billing_currency = 'USD' AND <commitment>) AS commitments,
+    sumIf(l.billed_cost, l.billing_currency = 'USD' AND <commitment>) AS commitments_usd,
+    sumIf(l.billed_cost, l.billing_currency = 'USD' AND NOT <commitment>) AS billed_usd,
+    countIf(l.billing_currency = 'USD' AND l.AMOUNT != 0) AS with_amount
+FROM billed_lines AS l WHERE <of month> GROUP BY load_id ORDER BY load_id
+""")
+_CURRENCIES: Final = _filled("""
+SELECT billing_currency, count() AS lines, sum(l.AMOUNT) AS amount
+FROM billed_lines AS l WHERE <of month> AND l.billing_currency != 'USD'
+GROUP BY billing_currency ORDER BY billing_currency
+""")
+_LINES: Final = _filled("""
+SELECT l.billing_account_id, l.account, toString(l.provider_name), toString(l.service_name), l.resource,
+    if(l.tags['trainfare_node'] = '', l.tags['trainfare_job'], '') AS job,
+    l.charge_category = 'Usage' AND NOT l.is_correction AS is_usage,
+    l.charge_category IN ('Tax', 'Credit', 'Adjustment') OR l.is_correction OR l.AMOUNT < 0 AS is_adjusting,
+    toInt64(toUnixTimestamp(l.charge_period_start)) AS start_s, toInt64(toUnixTimestamp(l.charge_period_end)) AS end_s,
+    l.AMOUNT AS amount, l.billed_cost AS billed
+FROM billed_lines AS l
+WHERE <of month> AND l.billing_currency = 'USD' AND l.load_id = {load:String} AND l.line >= {from:Int64} AND l.line < {to:Int64}
+    AND NOT ({without_commitments:Bool} AND <commitment>)
+ORDER BY l.line
+""")
+#: Days of the month on which a bill has usage of an account, which what was metered gives way to. Late lines are no bill.
+COVERED: Final = _filled("""
+SELECT DISTINCT toInt64(day) AS day, c.account AS account, c.provider AS provider
+FROM
+(
+    <charge days> l.charge_category = 'Usage' AND NOT l.is_correction AND l.charge_period_end > l.billing_period_start
+) AS c
+ARRAY JOIN c.days AS day
+WHERE day >= {first_day:Int64} AND day < {end_day:Int64}
+ORDER BY day, account, provider
+""")
+#: Days outside the month that its bills are about.
+LATE_DAYS: Final = _filled("""
+SELECT DISTINCT toInt64(day) AS day
+FROM
+(
+    <charge days> <of month>
+) AS c
+ARRAY JOIN c.days AS day
+WHERE day < {first_day:Int64} OR day >= {end_day:Int64}
+ORDER BY day
+""")
+KEPT: Final = "SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 'minutes_kept_from'"
+
+
+def bills_sql(basis: Basis) -> str:
+    """Return the statement that finds the files of a month's bills, and what they hold."""
+    return _BILLS.replace("AMOUNT", _AMOUNTS[basis])
+
+
+def currencies_sql(basis: Basis) -> str:
+    """Return the statement that finds what is not in dollars."""
+    return _CURRENCIES.replace("AMOUNT", _AMOUNTS[basis])
+
+
+def lines_sql(basis: Basis) -> str:
+    """Return the statement that finds the lines of a page of a file."""
+    return _LINES.replace("AMOUNT", _AMOUNTS[basis])

@@ -17,8 +17,10 @@ from streams.errors import TrainfareError
 
 _COSTS = """
 SELECT job_id, owner, team, project, state, attempts, toDecimal64(gpu_s / 3600, 3) AS gpu_h,
-       toDecimal64(wall_clock_s / 3600, 3) AS wall_clock_h, cost_usd, lost_cost_usd
-FROM job_costs
+       toDecimal64(wall_clock_s / 3600, 3) AS wall_clock_h, cost_usd, lost_cost_usd,
+       toDecimal64(h.unpriced / 3600000000, 3) AS unpriced_gpu_h
+FROM job_costs AS c
+LEFT ANY JOIN (SELECT job_id, sum(unpriced_gpu_milli_ms) AS unpriced FROM job_hours FINAL GROUP BY job_id) AS h ON h.job_id = c.job_id
 WHERE ({state:String} = '' OR state = {state:String})
   AND ({owner:String} = '' OR owner = {owner:String})
   AND ({team:String} = '' OR team = {team:String})
@@ -52,7 +54,19 @@ def jobs(
     """List jobs, most expensive first."""
     with reader(settings_for(data)) as store:
         answer = store.ask(_COSTS, limit=limit, state=state, owner=owner, team=team)
-        write(_shown(Grid(answer.names, list(answer.rows())), form), form)
+    found = Grid(answer.names, list(answer.rows()))
+    write(_marked(found) if form is OutputFormat.table else found, form)
+
+
+def _marked(grid: Grid) -> Grid:
+    """Return rows for people, in whose cost GPU-time without a price stands out instead of being a zero."""
+    cost, unpriced = (grid.columns.index(name) for name in ("cost_usd", "unpriced_gpu_h"))
+    rows = [list(row) for row in _shown(grid, OutputFormat.table).rows]
+    for row, exact in zip(rows, grid.rows, strict=True):
+        if exact[unpriced]:
+            row[cost] = f">= {row[cost]}, part unpriced" if exact[cost] else "unpriced"
+    kept = [at for at in range(len(grid.columns)) if at != unpriced]
+    return Grid(tuple(grid.columns[at] for at in kept), [[row[at] for at in kept] for row in rows])
 
 
 def job(

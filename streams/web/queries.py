@@ -58,13 +58,16 @@ def _total_costs(condition: str) -> str:
     """
     without_hours = f"SELECT job_id FROM jobs WHERE {condition} AND job_id NOT IN (SELECT job_id FROM job_hours WHERE {condition})"
     return f"""
-SELECT job_id, sum(usd) AS cost_usd, sum(lost_usd) AS lost_cost_usd, toFloat64(sum(gpu)) / 3600000000 AS gpu_h
+SELECT job_id, sum(usd) AS cost_usd, sum(lost_usd) AS lost_cost_usd, toFloat64(sum(gpu)) / 3600000000 AS gpu_h,
+    toFloat64(sum(unpriced)) / 3600000000 AS unpriced_gpu_h
 FROM
 (
-    SELECT job_id, {_HOUR_COST} AS usd, lost_cost_usd AS lost_usd, toInt128(gpu_milli_ms) AS gpu
+    SELECT job_id, {_HOUR_COST} AS usd, lost_cost_usd AS lost_usd, toInt128(gpu_milli_ms) AS gpu,
+        toInt128(unpriced_gpu_milli_ms) AS unpriced
     FROM job_hours FINAL WHERE {condition}
     UNION ALL
-    SELECT job_id, toDecimal128(cost_usd, 9), lost_cost_usd, if(component = 'gpu', toInt128(quantity), 0)
+    SELECT job_id, toDecimal128(cost_usd, 9), lost_cost_usd, if(component = 'gpu', toInt128(quantity), 0),
+        if(component = 'gpu' AND sku = '', toInt128(quantity), 0)
     FROM job_minutes FINAL WHERE job_id IN ({without_hours}) AND quantity != 0
 )
 GROUP BY job_id"""

@@ -212,6 +212,15 @@ def test_explanation_names_what_has_no_price(data: Path) -> None:
     assert "unpriced: no price matches" in answer("explain", "d", "--data", data)
 
 
+def test_a_job_without_a_price_is_marked_and_never_a_zero(data: Path) -> None:
+    (row,) = [line for line in answer("jobs", "--data", data).splitlines() if line.startswith("d ")]
+    assert "unpriced" in row
+    assert "0.00" not in row.split("unpriced")[0].split()[-1]
+    records = csv.DictReader(io.StringIO(answer("jobs", "--data", data, "--format", "csv")))
+    unpriced = {record["job_id"]: Decimal(record["unpriced_gpu_h"]) for record in records}
+    assert {job_id for job_id, hours in unpriced.items() if hours} == {"d"}
+
+
 @pytest.mark.parametrize("verb", ["job", "explain"])
 def test_unknown_job(verb: str, data: Path) -> None:
     done = trainfare(verb, "nobody's", "--data", data)

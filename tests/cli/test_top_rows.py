@@ -6,6 +6,7 @@ from decimal import Decimal
 from io import StringIO
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from streams.cli.top.figures import Job, JobAlert
@@ -36,6 +37,22 @@ def job(name: str, now: float = 1, ratio: float | None = 1.0, cost: float = 0, *
 
 def names(jobs: list[Job]) -> list[str]:
     return [each.job_id for each in jobs]
+
+
+def test_gpu_time_without_a_price_is_no_zero() -> None:
+    column = [(BY_KEY["cost"], 9)]
+    unpriced = Decimal("2.5")
+    shown = [
+        cells(replace(job("j", cost=cost), unpriced_gpu_h=hours), column)[0].plain.strip()
+        for cost, hours in ((0, unpriced), (12.5, unpriced), (12.5, Decimal(0)), (0, Decimal(0)))
+    ]
+    assert shown == ["unpriced", "≥12.50", "12.50", "0.00"]
+    console = Console(file=StringIO(), width=120)
+    console.print(details(replace(job("j"), unpriced_gpu_h=unpriced), (), 0, 120))
+    console.print(details(replace(job("j", cost=3), unpriced_gpu_h=unpriced), (), 0, 120))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "unpriced: 2.5 GPU-hours have no price" in text
+    assert "at least $3.00 so far" in text
 
 
 def test_columns_never_exceed_the_width() -> None:

@@ -124,3 +124,11 @@ def test_money_has_the_digits_that_matter(board: Board) -> None:
     assert found == [
         [value, shown.replace("$0.0000000010", "$0.000000001"), whole] for value, shown, whole in MONEY
     ]
+
+
+def test_a_job_without_a_price_is_no_zero(board: Board) -> None:
+    shown = board().page.evaluate(
+        "async values => { const f = await import('/static/format.js'); return values.map(([cost, hours]) => f.jobCost(cost, hours)); }",
+        [["0.000000000", 2.5], ["7.125000000", 2.5], ["0.000000000", 0], ["7.125000000", None]],
+    )
+    assert shown == ["unpriced", "≥ $7.13", "$0.00", "$7.13"]

@@ -70,6 +70,8 @@ def test_jobs_by_burn_rate_with_their_costs(store: ClickHouseStore) -> None:
     assert waiting["usd_per_hour_now"] == "0.000000000", "its rate is 12 minutes old"
     assert (waiting["ratio"], waiting["productive_ratio"], waiting["alerts"]) == (None, None, [])
     assert (unpriced["cost_usd"], unpriced["gpu_h"]) == ("0.000000000", pytest.approx(120 / 3600))
+    assert unpriced["unpriced_gpu_h"] == pytest.approx(120 / 3600)
+    assert (burning["unpriced_gpu_h"], waiting["unpriced_gpu_h"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

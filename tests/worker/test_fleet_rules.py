@@ -195,6 +195,47 @@ def test_idle_nodes_and_forgotten_ones(world: World) -> None:
     assert said(changes, "unallocated") == [("nodes", "resolved", 9)]
 
 
+def test_nodes_that_were_idle_before_a_first_poll_are_told_before_the_next_hour(world: World) -> None:
+    assert said(world.look(8.5), "forgotten_node") == []
+    for hour in range(9):
+        world.node("old", hour, 5)
+        world.node("busy", hour, 5, used=5 if hour == 7 else None)
+    for hour in range(5, 9):
+        world.node("new", hour, 5)
+    changes = world.look(4 / 60)
+    assert said(changes, "forgotten_node") == []  # no five minutes are over
+    changes = world.look(1 / 60)
+    assert said(changes, "forgotten_node") == [("old", "firing", 8)]
+    works(world, next(each for each in changes if each.rule == "forgotten_node"))
+    assert said(world.look(10 / 60), "forgotten_node") == []
+    for node in ("old", "new", "busy"):
+        world.node(node, 9, 5)
+        world.node(node, 10, 5, used=5)
+    assert said(world.look(1.25), "forgotten_node") == []
+    world.node("new", 11, 5)
+    world.node("busy", 11, 5)
+    assert said(world.look(1), "forgotten_node") == [("old", "resolved", 11)]
+
+
+def test_a_takeover_after_a_first_poll_tells_of_a_node_once(world: World) -> None:
+    world.look(8.5)
+    for hour in range(9):
+        world.node("old", hour, 5)
+    (alert,) = [each for each in world.look(0.25) if each.rule == "forgotten_node"]
+    stored = {
+        "alert_id": alert.alert_id,
+        "rule": "forgotten_node",
+        "subject_kind": "node",
+        "subject_name": "old",
+    }
+    world.put(ALERTS, **stored, status="firing", started=at(T0 + 8 * HOUR_MS), changed=at(T0 + 8 * HOUR_MS))
+    world.memory = KnownAlerts(world.store)
+    assert said(world.look(0.25), "forgotten_node") == []
+    off = ("rule", "off", {"rule": "forgotten_node", "enabled": False})
+    world.memory, world.since_ms = KnownAlerts(world.store), T0 + round(8.5 * HOUR_MS)
+    assert said(world.look(0.25, off), "forgotten_node") == []
+
+
 def test_gpu_time_without_a_price_is_not_idle(world: World) -> None:
     for hour in range(7):
         world.node("unpriced", hour, 5, used=0)

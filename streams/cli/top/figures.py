@@ -51,6 +51,7 @@ class Job(msgspec.Struct, frozen=True):
     cost_usd: Decimal = _NOTHING
     lost_cost_usd: Decimal = _NOTHING
     gpu_h: Decimal = _NOTHING
+    unpriced_gpu_h: Decimal = _NOTHING
     productive_ratio: float | None = None
     sparkline: tuple[tuple[int, float], ...] = ()
     alerts: tuple[JobAlert, ...] = ()

@@ -101,6 +101,14 @@ def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
     return lines
 
 
+def _cost(job: Job) -> str:
+    known = f"${usd(job.cost_usd)} so far, of it ${usd(job.lost_cost_usd)} lost work"
+    if not job.unpriced_gpu_h:
+        return known
+    missing = f"{job.unpriced_gpu_h:,.1f} GPU-hours have no price"
+    return f"at least {known}; {missing}" if job.cost_usd else f"unpriced: {missing}"
+
+
 def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: int) -> Table:
     """Return all figures of one job, for people."""
     if job is None:
@@ -126,7 +134,7 @@ def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: 
                 "expected",
                 Text.assemble(f"{usd(job.expected_usd_per_hour)} $/h, ratio ", (ratio.strip(), style)),
             ),
-            ("cost", f"${usd(job.cost_usd)} so far, of it ${usd(job.lost_cost_usd)} lost work"),
+            ("cost", _cost(job)),
             ("productive", f"{percent(job.productive_ratio)} of sampled GPU-time, last 30 min"),
             ("trend", Text(trend, style)),
             ("alerts", alert_lines(about, as_of_ms) if about else Text("none", "dim")),

@@ -167,6 +167,8 @@ def _content(job: Job, column: Column, room: int) -> tuple[str, str]:
         case "owner" | "team" | "state":
             ended = column.key == "state" and job.ended_ms is not None
             return visible(column.value(job)), "dim" if ended else ""
+        case "cost" if job.unpriced_gpu_h:
+            return ("unpriced" if not job.cost_usd else f"≥{money(job.cost_usd)}"), "yellow"
         case _:
             value: Decimal = column.value(job)
             return money(value), "" if value else "dim"

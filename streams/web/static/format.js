@@ -35,6 +35,12 @@ export function money(value) {
   return `${sign}$${size.toFixed(Math.min(NANO, 1 - Math.floor(Math.log10(size))))}`;
 }
 
+/** A job's cost: never a zero for GPU-time that has no price. */
+export function jobCost(value, unpricedGpuHours) {
+  if (!(unpricedGpuHours > 0)) return money(value);
+  return Number(value) > 0 ? `≥ ${money(value)}` : "unpriced";
+}
+
 /** Dollars of a forecast: no cents where they would only pretend. */
 export function roughly(dollars) {
   return dollars >= 100 ? `$${whole.format(dollars)}` : money(dollars);

@@ -1,7 +1,7 @@
 // The jobs table: one row a job, sorted and filtered, its cost ticking. A row keeps its element for as long as it shows.
 
 import { byId, foreign, h, mark, reconcile, say, unseen } from "./dom.js";
-import { count, exact, money, percent, plural, times } from "./format.js";
+import { count, exact, jobCost, money, percent, plural, times } from "./format.js";
 import { Ticking } from "./meter.js";
 import { sparkline } from "./spark.js";
 import { SORTS } from "./filters.js";
@@ -201,6 +201,8 @@ class Row {
   }
 
   tick() {
-    say(this.cost, money(this.ticking.value), exact(this.job?.cost_usd));
+    const unpriced = this.job?.unpriced_gpu_h;
+    const part = unpriced > 0 ? `${count(unpriced)} GPU-hours have no price; ` : "";
+    say(this.cost, jobCost(this.ticking.value, unpriced), part + exact(this.job?.cost_usd));
   }
 }

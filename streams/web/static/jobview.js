@@ -1,7 +1,7 @@
 // One job: its figures now, what happened when, where the money went, and why. It must not outlive its hash.
 
 import { foreign, h, mark, say } from "./dom.js";
-import { count, exact, money, percent, stamp, times } from "./format.js";
+import { count, exact, jobCost, money, percent, stamp, times } from "./format.js";
 import { get } from "./feed.js";
 import { Ticking } from "./meter.js";
 import { burnBand, LIVE } from "./words.js";
@@ -140,7 +140,8 @@ export class JobView {
     const share = Number(job.cost_usd) > 0 ? Number(job.lost_cost_usd) / Number(job.cost_usd) : 0;
     say(lost.sub, share > 0 ? `${percent(share)} of the cost` : "no work lost");
     say(gpuHours.value, count(job.gpu_h));
-    say(gpuHours.sub, job.gpu_h > 0 ? `${money(Number(job.cost_usd) / job.gpu_h)} each` : "none yet");
+    const unpriced = job.unpriced_gpu_h > 0 ? `${count(job.unpriced_gpu_h)} of them have no price` : "";
+    say(gpuHours.sub, unpriced || (job.gpu_h > 0 ? `${money(Number(job.cost_usd) / job.gpu_h)} each` : "none yet"));
     say(use.value, percent(job.productive_ratio));
     say(use.sub, job.productive_ratio === null ? "no samples" : "last 30 min");
     this.tick();
@@ -149,7 +150,7 @@ export class JobView {
   tick() {
     if (this.jobId === null || !this.job) return;
     const { cost } = this.facts;
-    say(cost.value, money(this.ticking.value), exact(this.job.cost_usd));
+    say(cost.value, jobCost(this.ticking.value, this.job.unpriced_gpu_h), exact(this.job.cost_usd));
     say(cost.sub, LIVE.has(this.job.state) && Number(this.job.usd_per_hour_now) > 0 ? `${money(this.job.usd_per_hour_1h)}/h over the last hour` : "final, unless late events come");
   }
 }

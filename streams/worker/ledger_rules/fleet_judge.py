@@ -5,7 +5,7 @@ It must not write. All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -23,8 +23,10 @@ from streams.engine.ledger_rules.fleet_rules import (
     FleetSettings,
     HourFinding,
     hourly_changes,
+    opened,
     settings_of,
 )
+from streams.engine.ledger_rules.oversized import EVERY_MS
 from streams.worker.ledger_rules import fleet_sql
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
@@ -35,7 +37,7 @@ _FLEET: Final = "fleet"
 
 
 class FleetJudge:
-    """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for `oversized` at five minutes."""
+    """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for some rules at five minutes."""
 
     def __init__(self, store: SqlStore, known_alerts: KnownAlerts) -> None:
         self._store = store
@@ -57,8 +59,22 @@ class FleetJudge:
         if begin_ms < end_ms:
             found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
+        elif since_ms // EVERY_MS < until_ms // EVERY_MS:
+            changes += self._forgotten_before(controls, others, end_ms)
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
         return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
+
+    def _forgotten_before(self, controls: Controls, firing: Iterable[Alert], at_ms: int) -> list[Alert]:
+        """Return the nodes that were forgotten at a whole hour that was judged before they were known.
+
+        A collector's first poll tells of nodes that have been idle for long; the hour that ends next is not waited for.
+        """
+        settings = settings_of(rules.FORGOTTEN_NODE, controls.fleet_rules)
+        if not settings.enabled:
+            return []
+        known = {alert.subject_name for alert in firing if alert.rule == rules.FORGOTTEN_NODE}
+        found = self._forgotten_node(settings, {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms})
+        return [opened(each) for each in found if each.subject_name not in known]
 
     def _is_stored(self, alert: Alert) -> bool:
         row = self._known_alerts.last(alert.alert_id)

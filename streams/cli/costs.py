@@ -17,7 +17,8 @@ from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import Reader, reader
 from streams.costs.answer import cost_rows
 from streams.costs.driver_cells import driver_rows, driver_sql
-from streams.costs.parts import Parameters
+from streams.costs.idle import left_out_note, left_out_sql
+from streams.costs.parts import HourSpan, Parameters
 from streams.costs.request import (
     HOUR_LEVELS,
     JOB_LEVELS,
@@ -111,10 +112,16 @@ def costs(
         answer = _asked(store, *asked_sql(request))
         found = cost_rows(request, answer.names, answer.rows(), before)
         known = {} if found.rows else store.records(extent_sql(request))[0]
+        left_out = None
+        if request.metric is Metric.m3:
+            sql, bound = left_out_sql(HourSpan(request.from_ms, request.to_ms))
+            (left_out,) = store.records(sql, **bound)
         causes = None
         if request.drivers:
             answer = _asked(store, *driver_sql(request))
             causes = driver_rows(request, answer.names, list(answer.rows()))
+    if left_out is not None:
+        sys.stderr.write(left_out_note(left_out))
     if found.is_cut:
         sys.stderr.write(
             f"only the first {limit} rows are shown; ask for a longer period, fewer levels or --limit\n"

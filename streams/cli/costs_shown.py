@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from streams.cli.output import Grid, usd
-from streams.costs.answer import CostRows
+from streams.costs.answer import PREVIOUS, CostRows
 from streams.costs.request import CostRequest, Metric, Period
 
 _DAY_CHARACTERS: Final = 10
@@ -49,7 +49,10 @@ def _is_shown(name: str, request: CostRequest, rows: list[dict[str, Any]]) -> bo
         return True
     if name == "period_start":
         return request.per is not Period.all
-    if request.metric is Metric.m1 and name not in _M1:
+    of_metric = name.removeprefix(PREVIOUS)
+    if request.metric is Metric.m1 and of_metric not in _M1:
+        return False
+    if request.metric is Metric.total and name != of_metric:  # a comparison is of the whole
         return False
     return not rows or any(row[name] for row in rows)
 

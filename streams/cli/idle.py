@@ -13,6 +13,8 @@ import typer
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
 from streams.cli.reading import reader
+from streams.costs.idle import left_out_note, left_out_sql
+from streams.costs.parts import HourSpan
 from streams.costs.request import Period, instant_of
 from streams.errors import WrongUseError
 
@@ -80,10 +82,13 @@ def idle(
         answer = store.ask(_FINDINGS if findings else _sql(levels, per), limit=limit, **span)
         grid = Grid(answer.names, list(answer.rows()))
         (known,) = store.records(_NODES)
+        sql, bound = left_out_sql(HourSpan(span["from"], span["to"]))
+        (left_out,) = store.records(sql, **bound)
     if not known["hours"]:
         sys.stderr.write(
             "trainfare: no node events in this store: idle cost needs them (docs/events.md#nodes)\n"
         )
+    sys.stderr.write(left_out_note(left_out))
     write(_shown(grid) if form is OutputFormat.table else grid, form)
 
 

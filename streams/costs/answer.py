@@ -16,6 +16,9 @@ from streams.costs.sql import CELLS_MAX
 from streams.errors import WrongUseError
 
 Row = dict[str, Any]
+#: Of a comparison: the same column of the period before.
+PREVIOUS: Final = "previous_"
+_CHANGES: Final = (f"{PREVIOUS}cost_usd", "change_usd", "change_ratio")
 _ZERO_USD: Final = Decimal("0.000000000")
 
 
@@ -49,15 +52,15 @@ def cost_rows(
     for cell in cells:
         cell["period_start"] = _utc(cell["period_start"])
     if request.compare:
-        cells = _compared(request, columns, cells, before)
-        columns = (*columns, "previous_cost_usd", "change_usd", "change_ratio")
+        columns, cells = _compared(request, columns, cells, before)
     is_cut = len(cells) > request.limit
     del cells[request.limit :]
     for cell in cells:
         is_open = request.per is Period.all and request.from_ms is None
         cell["period_start"] = None if is_open else _rfc3339(cell["period_start"])
-        if cell.get("peak_hour") is not None:
-            cell["peak_hour"] = _rfc3339(_utc(cell["peak_hour"]))
+        for name in ("peak_hour", f"{PREVIOUS}peak_hour"):
+            if cell.get(name) is not None:
+                cell[name] = _rfc3339(_utc(cell[name]))
     return CostRows(columns, cells, is_cut)
 
 
@@ -67,17 +70,17 @@ def _decimal(value: object) -> Decimal:
 
 def _compared(
     request: CostRequest, columns: Sequence[str], cells: list[Row], rows: Iterable[Sequence[object]]
-) -> list[Row]:
+) -> tuple[tuple[str, ...], list[Row]]:
     width = len(request.by)
-    before: dict[tuple[Any, ...], Decimal] = {}
+    before: dict[tuple[Any, ...], Sequence[object]] = {}
     for row in rows:
-        # The levels, where the period starts, the cost: the shape of every metric.
+        # The levels, where the period starts, the cost, the metric's columns.
         start = _utc(row[width])
         if request.per is Period.all:
             after = _instant(request.from_ms or 0)
         else:
             after = next_start(start, request.per)
-        before[after, *row[:width]] = _decimal(row[width + 1])
+        before[after, *row[:width]] = row[width + 1 :]
     if max(len(cells), len(before)) > CELLS_MAX:
         raise WrongUseError(f"compare: more than {CELLS_MAX} cells; ask for fewer levels, or a longer period")
     known = {(cell["period_start"], *(cell[level] for level in request.by)): cell for cell in cells}
@@ -87,12 +90,25 @@ def _compared(
         if request.to_ms is not None or key[0] <= newest:
             known[key] = dict.fromkeys(columns) | dict(zip(("period_start", *request.by), key, strict=True))
             known[key]["cost_usd"] = _ZERO_USD
-    for key, cell in known.items():
-        before_usd = before.get(key, _ZERO_USD)
-        change_usd = cell["cost_usd"] - before_usd
-        ratio = float(change_usd / before_usd) if before_usd else None
-        cell |= {"previous_cost_usd": before_usd, "change_usd": change_usd, "change_ratio": ratio}
-    return [known[key] for key in sorted(known, key=lambda key: _order(key, known[key]))]
+    metric = columns[width + 2 :]
+    found = [
+        _beside(known[key], metric, before.get(key))
+        for key in sorted(known, key=lambda key: _order(key, known[key]))
+    ]
+    beside = [each for name in metric for each in (name, PREVIOUS + name)]
+    return (*columns[: width + 2], *beside, *_CHANGES), found
+
+
+def _beside(cell: Row, metric: Sequence[str], before: Sequence[object] | None) -> Row:
+    """Return a cell with the cost and the metric of the one before it; without one its cost was 0, and it had no metric."""
+    cost, *values = (_ZERO_USD, *([None] * len(metric))) if before is None else before
+    before_usd = _decimal(cost)
+    change_usd = cell["cost_usd"] - before_usd
+    found = {name: value for name, value in cell.items() if name not in metric}
+    for name, value in zip(metric, values, strict=True):
+        found |= {name: cell[name], PREVIOUS + name: value}
+    ratio = float(change_usd / before_usd) if before_usd else None
+    return found | dict(zip(_CHANGES, (before_usd, change_usd, ratio), strict=True))
 
 
 def _order(key: tuple[Any, ...], cell: Row) -> tuple[Any, ...]:

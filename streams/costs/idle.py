@@ -5,6 +5,7 @@ Every text in it is fixed; what a client chooses is bound as a parameter.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from streams.costs.parts import HourSpan, Parameters, between, listed, names_in, parameters_of, period_of
@@ -21,6 +22,28 @@ _SUMS: Final = """sum(h.node_cost_usd) AS node_cost,
 _COLUMNS: Final = """sum(node_cost) AS cost_usd, sum(idle_cost) AS idle_cost_usd,
     sum(over_cost) AS overcommitted_cost_usd, sum(unattributed_cost) AS unattributed_cost_usd, sum(unpriced) AS unpriced_usd,
     (toFloat64(idle_cost_usd) + unpriced_usd) / nullIf(toFloat64(cost_usd) + unpriced_usd, 0) AS ratio"""
+
+#: Hours of nodes of which nothing is known to be idle, for the minutes of their jobs were dropped.
+_LEFT_OUT: Final = """SELECT count() AS hours, toUInt32OrZero((SELECT max(value) FROM meta WHERE key = 'minutes_kept_from')) AS kept_from
+FROM node_hours FINAL WHERE paid_ms != 0 AND toYYYYMM(hour) < kept_from"""
+
+
+def left_out_sql(span: HourSpan) -> tuple[str, Parameters]:
+    """Return the statement for how many hours of nodes are in no figure of idle cost, and the first month that is (202611)."""
+    parameters: Parameters = {}
+    return " AND ".join([_LEFT_OUT, *between(span, "hour", parameters)]), parameters
+
+
+def left_out_note(found: Mapping[str, object]) -> str:
+    """Return a line that says what is left out, of the row of `left_out_sql`; empty where nothing is."""
+    hours, kept_from = (int(str(found[name])) for name in ("hours", "kept_from"))
+    if not hours:
+        return ""
+    month = f"{kept_from // 100}-{kept_from % 100:02}"
+    return (
+        f"trainfare: {hours} hours of nodes before {month} are left out: the minutes of their jobs were dropped "
+        "(meter.minutes_retention_days), so nobody knows what of them was idle\n"
+    )
 
 
 def idle_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:

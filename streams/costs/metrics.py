@@ -23,7 +23,7 @@ SUMS: Final = f"""sum({TOTAL}) AS cost,
         sum(toInt128(h.gpu_milli_ms)) AS gpu_ms, sum(toInt128(h.lost_gpu_milli_ms)) AS lost_gpu_ms"""
 #: Lost work that a retry followed, and the start-up of retries (docs/cost_model.md, lost work).
 _RETRY_COST: Final = """sum(toDecimal128(multiIf(h.attempt < n.last_attempt, h.lost_cost_usd, h.attempt = n.first_attempt, toDecimal64(0, 9),
-            a.state NOT IN ('preempted', 'failed'), h.lost_cost_usd, h.starting_lost_cost_usd), 9)) AS retry_cost"""
+            h.starting_lost_cost_usd), 9)) AS retry_cost"""
 
 
 class MetricColumns(NamedTuple):

@@ -82,19 +82,11 @@ FROM {table} WHERE {users}"""
 
 
 def compared_sql(request: CostRequest) -> tuple[str, Parameters]:
-    """Return the statement for the cells before those asked for, of the same shape up to `cost_usd`.
+    """Return the statement for the cells before those asked for, of the same columns.
 
     Of a period that `from` or `to` cuts it reads the part of the period before that is as far from its start.
     """
-    before = replace(request, limit=CELLS_MAX)
-    if request.metric not in (
-        Metric.m3,
-        *TRAFFIC_METRICS,
-    ):  # elsewhere costs are the same, and cheapest without a metric
-        before = replace(
-            before, metric=Metric.total, slo_usd_per_hour=None, quality="", progress="", expected=False
-        )
-    return cost_sql(before, *previous_span(request))
+    return cost_sql(replace(request, limit=CELLS_MAX), *previous_span(request))
 
 
 def asked_sql(request: CostRequest) -> tuple[str, Parameters]:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from sinks.meta import MINUTES_KEPT_FROM
 from tests.cli.command import trainfare
+from tests.sinks.stores import embedded
 
 T0_MS = 1_777_802_400_000  # 2026-05-03 10:00:00 UTC
 HOUR_MS = 3_600_000
@@ -89,3 +91,20 @@ def test_chargeback_has_the_same_idle_cost(case: tuple[Path, Decimal, Decimal]) 
     done = trainfare("chargeback", "--month", "2026-05", "--data", data, "--format", "json")
     assert done.code == 0, done.err
     assert cents(json.loads(done.out)["rows"], "idle_usd") == idle
+
+
+def test_months_whose_minutes_were_dropped_are_left_out_and_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text(fleet(("n1", 4, 0, 30)))
+    data = tmp_path / "meter"
+    assert trainfare("replay", tmp_path / "events.jsonl", "--data", data).code == 0
+    for words in (("idle",), ("costs", "--metric", "m3")):
+        assert trainfare(*words, "--data", data).err == ""
+    with embedded(data) as store:
+        store.meta.put(MINUTES_KEPT_FROM, "202606")
+    for words in (("idle",), ("costs", "--metric", "m3", "--from", "2026-05-01", "--to", "2026-06-01")):
+        done = trainfare(*words, "--data", data)
+        assert done.code == 0
+        assert (
+            "2 hours of nodes before 2026-06 are left out: the minutes of their jobs were dropped" in done.err
+        )
+    assert trainfare("idle", "--from", "2026-06-01", "--data", data).err == ""

@@ -137,6 +137,25 @@ def test_the_whole_span_is_compared_with_the_equally_long_one_before(
     assert row["previous_cost_usd"] == Decimal(before_nano).scaleb(-9)
 
 
+@pytest.mark.parametrize(
+    ("metric", "column"), [("m4", "usd_per_hour"), ("m4", "peak_hour"), ("m2", "gpu_and_overhead_cost_usd")]
+)
+def test_the_metric_of_the_period_before_stands_beside_it(
+    store: ClickHouseStore, metric: str, column: str
+) -> None:
+    words = {"metric": metric, "per": "month", "by": "cluster"}
+    alone = {(row["cluster"], row["period_start"]): row[column] for row in asked(store, **words).rows}
+    found = asked(store, **words, compare="previous")
+    at = found.columns.index(column)
+    assert found.columns[at + 1] == f"previous_{column}"
+    assert all(tuple(row) == found.columns for row in found.rows)
+    beside = {(row["cluster"], row["period_start"]): row[f"previous_{column}"] for row in found.rows}
+    assert sum(value is not None for value in beside.values()) > 3
+    for (cluster, start), value in beside.items():
+        before = start_of(datetime.fromisoformat(start) - HOUR, "month")
+        assert value == alone.get((cluster, before.strftime("%Y-%m-%dT%H:%M:%SZ")))
+
+
 def test_a_limit_makes_no_cell_gone(store: ClickHouseStore) -> None:
     words = {"by": "cluster", "per": "week", "from_": "2026-02-04", "to": "2026-02-25"}
     alone = {(row["period_start"], row["cluster"]): row["cost_usd"] for row in asked(store, **words).rows}

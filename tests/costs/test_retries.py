@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import trainfare
-from tests.oracle.cases import job, price
+from tests.oracle.cases import job, network, price
 
 T0 = 1_780_308_000_000
 HOUR_MS = 3_600_000
@@ -20,11 +20,13 @@ EXPECTED = {
         "8.000000000",
         "7.000000000",
     ),  # its first attempt all, of its last one hour and start-up: ten minutes
+    # Its second attempt completed: of its start-up that is lost, $1 of GPUs and $2 of traffic, the rows of that phase.
+    "completed": ("9.000000000", "7.000000000"),
 }
 
 
 def lines() -> list[Any]:
-    found = [price("g", "6.00")]
+    found = [price("g", "6.00"), price("n", "2", component="network", per="gb")]
     for name in EXPECTED:
         found.append(job(name, "allocated", T0, gpu_count=1))
         found.append(job(name, "started", T0 + HOUR_MS // 6))
@@ -32,6 +34,11 @@ def lines() -> list[Any]:
     found.append(job("retried", "allocated", T0 + HOUR_MS, attempt=2, gpu_count=1))
     found.append(job("retried", "started", T0 + HOUR_MS + HOUR_MS // 6, attempt=2))
     found.append(job("retried", "failed", T0 + HOUR_MS + HOUR_MS // 3, attempt=2))
+    start = T0 + HOUR_MS
+    found.append(job("completed", "allocated", start, attempt=2, gpu_count=1))
+    found.append(network("completed", start + 60_000, 0, bytes=10**9, attempt=2))
+    found.append(job("completed", "started", start + HOUR_MS // 6, attempt=2))
+    found.append(job("completed", "completed", start + HOUR_MS // 3, attempt=2))
     return sorted(found, key=lambda line: int(line.value["time_ms"]))
 
 

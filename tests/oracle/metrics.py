@@ -57,8 +57,6 @@ def sums(tables: Tables, name_of: Callable[[str], str]) -> dict[str, Sums]:
             of.lost_gpu += row.lost_quantity
     for (_, job_id, _), usage in tables.usage.items():
         found[name_of(job_id)].productive_gpu_ms += usage.productive_gpu_ms
-        if usage.productive_gpu_ms:
-            found[name_of(job_id)].jobs.add(job_id)
     for hour_key, hour in tables.hours.items():
         found[name_of(hour_key.job_id)].wall_clock_ms += hour.wall_clock_ms
         if hour.wall_clock_ms:
@@ -239,8 +237,7 @@ def _retry_nano(tables: Tables, key: HourKey) -> int:
         return row.lost_cost_nano  # a later attempt followed
     if key.attempt == min(numbers):
         return 0  # the only one: nobody tried again
-    broke_off = tables.attempts[key.job_id, key.attempt].state in ("preempted", "failed")
-    return row.starting_lost_cost_nano if broke_off else row.lost_cost_nano
+    return row.starting_lost_cost_nano  # its start-up, whatever became of it
 
 
 class DriverEffects(NamedTuple):

@@ -22,11 +22,14 @@ from streams.engine.batch import LogBatch, LogRecord
 from streams.errors import TrainfareError
 from streams.transport import large_responses, raw_fetch
 from streams.transport.answers import Answers, LogEnd
+from streams.transport.asking_again import AskingAgain
 from streams.transport.decompressed import DecompressedBytes
 from streams.transport.fetch_wait import FetchWait, OtherPartitionsError, finish_waits, readable_end
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of
+from streams.transport.momentary import Momentary
 from streams.transport.options import FetchOptions
+from streams.transport.whole_metadata import WholeMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +46,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     fetch_options: FetchOptions
     _fetched_to: dict[TP, int]
     membership: Membership
+    _whole: WholeMetadata
+    _asking_again: AskingAgain
     _answers: Answers
     _decoded: DecompressedBytes
     _behind: dict[TP, tuple[int, int, float]]  # (position, offset delivered, since when)
@@ -55,6 +60,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self.membership = Membership(
             conf.broker_session_timeout, conf.consumer_group_instance_id, self._displaced
         )
+        app = cast("Any", self.app)
+        self._whole = WholeMetadata(app.wanted_partitions, self._displaced)
+        self._asking_again = AskingAgain(app.assignor, conf.broker_session_timeout, self._whole)
         self._behind = {}
         self._answers, self._decoded = Answers(), DecompressedBytes(self.fetch_options.decoded_max_bytes)
 
@@ -63,6 +71,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_start()
         consumer = self._ensure_consumer()
         self.membership.watch(consumer._coordinator)
+        self._asking_again.watch(consumer._coordinator)
         if self.fetch_options.raw_batches:
             raw_fetch.watch(consumer._fetcher)
         if self.fetch_options.fetch_min_bytes > 1:
@@ -82,6 +91,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._fetch_max_wait_ms = self.fetch_options.fetch_max_wait_ms
         consumer._fetch_min_bytes = self.fetch_options.fetch_min_bytes
         consumer._fetch_max_bytes = self.fetch_options.fetch_max_bytes
+        self._whole.watch(consumer._client)
+        Momentary().watch(consumer._client)
         if self.fetch_options.raw_batches:
             large_responses.watch(consumer._client)
             consumer._value_deserializer = raw_fetch.AsRaw(self._decoded)
@@ -98,6 +109,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Record that joining succeeded, which counts as a heartbeat."""
         self.membership.joined()
+        self._asking_again.assigned()
         finish_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_assigned(assigned, generation_id)
 
@@ -111,6 +123,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def is_member(self) -> bool:
         """Return whether the group may still count us as a member: a worker frozen past its session must write nothing."""
         return self.generation != NO_GENERATION and self.membership.is_recent()
+
+    def ask_again(self) -> None:
+        """Join the group again, so that its leader assigns anew; any thread may call it."""
+        self.thread_loop.call_soon_threadsafe(self._asking_again.ask)
 
     async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
         self._fetched_to.update(partitions)
@@ -284,6 +300,10 @@ class Consumer(driver.Consumer):
     def is_member(self) -> bool:
         """Return whether the group may still count us as a member."""
         return self._thread.is_member()
+
+    def ask_again(self) -> None:
+        """Join the group again: shards were seen without an owner."""
+        self._thread.ask_again()
 
     async def confirm(self, generation: int) -> bool:
         """Wait for a heartbeat response; return whether the group is in this generation at some instant from now on."""

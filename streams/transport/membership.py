@@ -1,21 +1,28 @@
-"""Tracks whether the consumer group still counts this worker as a member.
+"""Tracks whether the consumer group still counts this worker as a member, and repeats a join that came to nothing.
 
-It must not join or leave; it observes aiokafka's coordinator in the consumer thread. The private names that it uses are
-in tests/transport/pins.py.
+It runs in the consumer thread, around aiokafka's coordinator. The private names that it uses are in
+tests/transport/pins.py.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from aiokafka.errors import UnknownMemberIdError
+from aiokafka.errors import KafkaError, UnknownMemberIdError
 from aiokafka.protocol.commit import OffsetCommitRequest
 
 from streams.errors import TrainfareError
+from streams.transport.whole_metadata import NotWholeError
+
+logger = logging.getLogger(__name__)
 
 NO_GENERATION: Final = -1
+RUNBOOK: Final = "docs/operations.md#shards-without-an-owner"
+_REPEAT_S: Final = 0.2
 
 
 class Membership:
@@ -47,7 +54,17 @@ class Membership:
 
         async def joining(subscription: Any) -> Any:
             self._joining_s = time.monotonic()
-            return await join(subscription)
+            try:
+                return await join(subscription)
+            except KafkaError as fault:
+                if not isinstance(fault.__cause__, NotWholeError):
+                    raise
+                logger.warning(
+                    "shards cannot be assigned yet, joining again",
+                    extra={"reason": str(fault.__cause__), "runbook": RUNBOOK},
+                )
+                await asyncio.sleep(_REPEAT_S)
+                return False
 
         async def heard(request: Any) -> Any:
             response = await send(request)

@@ -6,7 +6,7 @@ It must not wire agents or stores: `streams.app` does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -19,8 +19,9 @@ from faust.types import TP
 
 from streams.config.settings import KafkaSettings
 from streams.engine.batch import LogBatch
-from streams.topics import SHARD_TOPICS, full_name
+from streams.topics import SHARD_TOPICS, full_name, partition_count
 from streams.transport.allocator import keep_freed_memory
+from streams.transport.assignor import MeterAssignor
 from streams.transport.consumer import Consumer, Transport
 from streams.transport.options import FetchOptions
 from streams.transport.security import faust_brokers, faust_credentials
@@ -72,6 +73,9 @@ class MeterApp(faust.App):
     """`before_reading` is awaited once, before any Kafka client runs."""
 
     fetch_options: FetchOptions
+    wanted_partitions: Mapping[
+        str, int
+    ]  # full topic name -> partitions: an assignment without any of them is none
     before_reading: Callable[[], Awaitable[None]] | None = None
     _handlers: tuple[object, ...] = ()
 
@@ -146,6 +150,7 @@ def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
         stream_buffer_maxsize=_BATCHES_BUFFERED,
         stream_wait_empty=False,
         store="memory://",
+        PartitionAssignor=MeterAssignor,
         TableManager=NoTables,
         Monitor=NoMonitor,
         value_serializer="raw",
@@ -155,4 +160,8 @@ def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
         worker_redirect_stdouts=False,
     )
     app.fetch_options = options
+    app.wanted_partitions = {
+        full_name(topic, kafka.topic_prefix): partition_count(topic, kafka.partitions)
+        for topic in SHARD_TOPICS
+    }
     return app

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -45,6 +46,7 @@ from streams.web.local_access import LocalAccess
 from streams.web.record_log import Writers
 from streams.web.server import WebServer
 from streams.worker.health.memory import release_free_pages
+from streams.worker.health.ownership import Ownership
 from streams.worker.health.probe import Probe
 from streams.worker.health.stall import StallLimits
 from streams.worker.health.status import StatusCollector
@@ -258,7 +260,10 @@ class Worker:
             partial(committed, kafka),
             partial(_is_member, worker),
         )
-        self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict, proof)
+        ownership = Ownership(partial(_ask_again, worker))
+        self_watch = SelfWatch(
+            worker, store, kafka, self._settings.canary, self._clock, self._verdict, proof, ownership
+        )
         probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
         ledger_rules = LedgerRules(
             store,
@@ -284,6 +289,7 @@ class Worker:
             canary=self_watch.canary,
             canary_enabled=self._settings.canary.enabled,
             ledger_rules_lag_ms=ledger_rules.lag_ms,
+            ownership=ownership,
         )
 
         async def stopped() -> None:
@@ -368,3 +374,9 @@ def _is_member(worker: Meter) -> bool:
         return worker.app.started and worker.app.meter_consumer.is_member()
     except ConsumerNotStarted:
         return False
+
+
+def _ask_again(worker: Meter) -> None:
+    """Let this worker join its group again."""
+    with suppress(ConsumerNotStarted):
+        worker.app.meter_consumer.ask_again()

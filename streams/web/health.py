@@ -25,6 +25,7 @@ PUBLIC_REASONS: Final[Mapping[str, str]] = {
     "group": "the worker has not joined its group",
     "clock": "the clock of the worker's machine is wrong",
     "shards": "shards are being loaded",
+    "owners": "shards have no owner",
     "transactions": "an open transaction holds records back",
     "progress": "a shard stands still",
 }

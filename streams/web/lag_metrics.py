@@ -60,6 +60,11 @@ def collect(status: WorkerStatus) -> Iterable[Metric]:
         "Times that the clock came to differ from Kafka's log by over a minute.",
         value=status.clock_faults,
     )
+    yield GaugeMetricFamily(
+        "trainfare_shards_unowned",
+        "Shards that no worker has owned for over 15 s.",
+        value=status.shards_unowned,
+    )
     yield CounterMetricFamily(
         "trainfare_rewound_shards",
         "Shards that had judged ticks ahead of the log, and went back.",

@@ -31,8 +31,10 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},BEHIND://127.0.0.1:{behind},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},BEHIND://127.0.0.1:{proxy}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,BEHIND:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 log.dirs={logs}
 offsets.topic.replication.factor=1
@@ -61,11 +63,19 @@ class KafkaBroker:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._port, controller = _free_ports(2)
+        self._port, controller, self.port_behind_proxy, self.proxy_port = _free_ports(4)
         self.bootstrap_servers = f"127.0.0.1:{self._port}"
+        #: For clients of a `Proxy(port_behind_proxy, proxy_port)`: all addresses that they get lead through it.
+        self.proxied_servers = f"127.0.0.1:{self.proxy_port}"
         self._properties = directory / "server.properties"
         self._properties.write_text(
-            _PROPERTIES.format(port=self._port, controller=controller, logs=directory / "logs")
+            _PROPERTIES.format(
+                port=self._port,
+                controller=controller,
+                behind=self.port_behind_proxy,
+                proxy=self.proxy_port,
+                logs=directory / "logs",
+            )
         )
         self._classpath = f"{fetch_libs()}/*"
         self._process: subprocess.Popen[bytes] | None = None

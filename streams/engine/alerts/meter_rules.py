@@ -18,7 +18,8 @@ CANARY_WRONG: Final = "canary_wrong"
 CANARY_LATE: Final = "canary_late"
 BOOKS_UNBALANCED: Final = "books_unbalanced"
 CLOCK_WRONG: Final = "clock_wrong"
-METER_RULES: Final = (CANARY_WRONG, CANARY_LATE, BOOKS_UNBALANCED, CLOCK_WRONG)
+SHARDS_UNOWNED: Final = "shards_unowned"
+METER_RULES: Final = (CANARY_WRONG, CANARY_LATE, BOOKS_UNBALANCED, CLOCK_WRONG, SHARDS_UNOWNED)
 
 #: The same rule and subject within this time of clearing, the end included, is the same episode.
 SAME_EPISODE_MS: Final = 600_000
@@ -31,6 +32,9 @@ CANARY_EVIDENCE: Final = (
 
 #: A clock independent of the worker's, where ClickHouse runs on another machine.
 CLOCK_EVIDENCE: Final = "SELECT now64(3) AS clickhouse_time"
+
+#: How far each shard has been metered.
+OWNERS_EVIDENCE: Final = "SELECT * FROM books FINAL ORDER BY shard, topic, partition"
 
 
 def books_evidence(shard: int) -> str:

@@ -1,4 +1,4 @@
-"""Runs a worker's self-monitoring: the canary, and the alerts of the canary, of audits and of the clock.
+"""Runs a worker's self-monitoring: the canary, and the alerts of canary, audits, clock and shards without an owner.
 
 It must not have logic of its own: it wires them to a meter.
 """
@@ -19,11 +19,13 @@ from streams.config.settings import KafkaSettings
 from streams.engine.alerts.meter_rules import CANARY_LATE, CANARY_WRONG, MeterFinding
 from streams.selfcheck.alerts.audit_alerts import AuditAlerts, AuditVerdict
 from streams.selfcheck.alerts.clock_alerts import ClockAlerts
+from streams.selfcheck.alerts.owner_alerts import OwnerAlerts
 from streams.selfcheck.alerts.self_alerts import SelfAlerts
 from streams.selfcheck.canary.canary import SHARD, SUBJECT, Canary
 from streams.selfcheck.canary.client import CanarySender
 from streams.selfcheck.canary.counts import CanaryCounts
 from streams.selfcheck.canary.plan import CanaryOptions
+from streams.worker.health.ownership import Ownership
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.meter import Meter
 
@@ -44,6 +46,7 @@ class SelfWatch:
         clock: LogTime,
         verdict: Callable[[], AuditVerdict | None] = lambda: None,
         proof: CanaryProof | None = None,
+        ownership: Ownership | None = None,
     ) -> None:
         """Set up what is enabled; the canary runs with a `proof` only."""
         shard_manager = meter.shard_manager
@@ -60,6 +63,8 @@ class SelfWatch:
         )
         self._books = AuditAlerts(verdict, lambda: shard_manager.owned, self._alerts, clock)
         self._of_clock = ClockAlerts(clock, lambda: shard_manager.owned, self._alerts)
+        ownership = Ownership(lambda: None) if ownership is None else ownership
+        self._of_owners = OwnerAlerts(ownership, lambda: shard_manager.owned, self._alerts, clock)
         self._canary: Canary | None = None
         if settings.enabled and proof is not None:
             self._canary = Canary(
@@ -91,6 +96,7 @@ class SelfWatch:
             try:
                 self._books.run_once()
                 self._of_clock.run_once()
+                self._of_owners.run_once()
                 if self._canary is None:
                     self._resolve_canary_alerts()
             except Exception:

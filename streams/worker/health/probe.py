@@ -1,4 +1,4 @@
-"""Probes Kafka and the store, and the end offsets of the log, with a client apart from the consumer.
+"""Probes Kafka and the store, the end offsets of the log and the owners of shards, with a client apart from the consumer.
 
 It must not rely on the consumer, whose standstill it is meant to reveal, nor read a record.
 """
@@ -20,6 +20,7 @@ from streams.clock import Clock
 from streams.config.settings import KafkaSettings
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, full_name
 from streams.transport.security import librdkafka_config
+from streams.worker.health.group_shards import GroupShards, group_shards
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +41,15 @@ class ProbeResult:
     begins: Mapping[TP, int] = field(
         default_factory=dict
     )  # the first offsets when a partition was first probed
+    group: GroupShards | None = None  # None: the brokers did not describe it
+    group_ms: int = 0  # monotonic time when it was asked for
 
 
 class Probe:
     """Probes in threads of its own, so that a Kafka or store that hangs blocks neither the other nor the event loop."""
 
     def __init__(self, kafka: KafkaSettings, ping: Callable[[], object], clock: Clock) -> None:
+        self._kafka = kafka
         self._prefix = kafka.topic_prefix
         self._ping = ping
         self._clock = clock
@@ -79,6 +83,10 @@ class Probe:
         )
         store = await self._store_is_there()
         begins, ends, all_answered = await asking
+        group_ms = self._clock.monotonic_ms()
+        group = await asyncio.get_running_loop().run_in_executor(
+            self._threads, group_shards, self._client, self._kafka, _ANSWER_WITHIN_S
+        )
         if not all_answered:
             asked_ms, asked_log_ms, wanted = before.asked_ms, before.asked_log_ms, before.shards
         self.probed = ProbeResult(
@@ -89,6 +97,8 @@ class Probe:
             all_answered,
             store,
             {**before.begins, **begins},
+            group,
+            group_ms,
         )
         return self.probed
 

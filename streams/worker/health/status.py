@@ -20,6 +20,7 @@ from streams.transport.answers import LogEnd
 from streams.worker.health.check_status import balanced, canary_of
 from streams.worker.health.counts import Counts, dead_letters
 from streams.worker.health.lag import LagSource, LagTracker, ShardLag
+from streams.worker.health.ownership import Ownership
 from streams.worker.health.probe import ProbeResult
 from streams.worker.health.shard_counts import STORED
 from streams.worker.health.stall import RestartCheck, StallLimits, readiness
@@ -107,10 +108,12 @@ class StatusCollector:
         canary: Callable[[], SeenCanary | None] = lambda: None,
         canary_enabled: bool = False,
         ledger_rules_lag_ms: Callable[[], int] = lambda: 0,
+        ownership: Ownership | None = None,
     ) -> None:
         self._shard_manager = shard_manager
         self._reader = reader
         self._probed = probed
+        self._ownership = Ownership(lambda: None) if ownership is None else ownership
         self._limits = limits
         self._audit = audit
         self._canary = canary
@@ -137,6 +140,9 @@ class StatusCollector:
         counts = self._counts.collect(shard_manager.owned.values())
         buried = dead_letters(counts)
         member, assigned = self._membership()
+        if member:  # else the check of the group fails, and who joins next may only just be starting
+            probed = self._probed()
+            self._ownership.observe(probed.group, probed.group_ms)
         restoring = len(assigned - set(shard_manager.owned))
         standings = self._progress.measure(shard_manager.owned.values(), self._ends.of, watched_ms, clock_ms)
         held_up = self._transactions
@@ -145,7 +151,13 @@ class StatusCollector:
         moves = readiness(standings, self._limits, clock_ms, reason)
         verdict = self._audit()
         return WorkerStatus(
-            checks=(*self._checks(member, restoring, len(assigned)), held_up.check(), moves),
+            checks=(
+                *self._checks(member, restoring, len(assigned)),
+                self._ownership.check(),
+                held_up.check(),
+                moves,
+            ),
+            shards_unowned=len(self._ownership.unowned),
             stuck=self._restart.needed(standings, watched_ms, clock_ms, member=member, reason=reason),
             records={name: counts[name] for name in OUTCOMES},
             records_trimmed=counts["trimmed"],

@@ -5,6 +5,7 @@ It must not change or delete an existing topic: it reports what is wrong, and an
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,11 +20,15 @@ from confluent_kafka.cimpl import NewTopic
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, Topic, full_name, partition_count, topic_config
+from streams.transport.log_reader import MOMENTARY
 from streams.transport.security import librdkafka_config
 
 DEAD_LETTER_TOPIC: Final = "deadletter"
 _TIMEOUT_S: Final = 10.0
 _TIMESTAMP_TYPE: Final = "message.timestamp.type"
+#: A broker that has just started may not know all topics and partitions yet.
+PATIENCE_S: Final = 10.0
+_ASK_AGAIN_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +127,45 @@ def check_topics(kafka: KafkaSettings, client: AdminClient) -> None:
     Raises:
         TrainfareError: With these topics the result would not be exact, or the broker does not answer any more.
     """
-    names = [full_name(topic, kafka.topic_prefix) for topic in (*Topic, DEAD_LETTER_TOPIC)]
     with _answering(kafka):
-        states = describe(client, names)
-    found = faults(kafka, states)
-    if found:
-        raise TrainfareError(f"Kafka at {kafka.bootstrap_servers} is not ready: " + "; ".join(found))
+        check_topics_once_known(kafka, client)
+
+
+def check_topics_once_known(
+    kafka: KafkaSettings, client: AdminClient, patience_s: float = PATIENCE_S
+) -> None:
+    """Check as `check_topics`; what is missing is asked for again for `patience_s`. Blocks.
+
+    Raises:
+        TrainfareError: With these topics the result would not be exact.
+        KafkaException: The broker does not answer.
+    """
+    names = [full_name(topic, kafka.topic_prefix) for topic in (*Topic, DEAD_LETTER_TOPIC)]
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        try:
+            states, away = describe(client, names), None
+        except KafkaException as fault:
+            # A topic may be known when topics are listed, and unknown when its settings are asked for.
+            if fault.args[0].code() not in MOMENTARY:
+                raise
+            states, away = {}, fault
+        found = faults(kafka, states)
+        if not found:
+            return
+        if not _may_be_of_a_moment(kafka, states) or time.monotonic() >= deadline_s:
+            if away is not None:
+                raise away
+            raise TrainfareError(f"Kafka at {kafka.bootstrap_servers} is not ready: " + "; ".join(found))
+        client.poll(_ASK_AGAIN_S)
+
+
+def _may_be_of_a_moment(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> bool:
+    """Return whether a topic is missing, or partitions of one."""
+    wanted = {
+        full_name(topic, kafka.topic_prefix): partition_count(topic, kafka.partitions) for topic in Topic
+    } | {full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix): 1}
+    return any(name not in states or states[name].partitions < count for name, count in wanted.items())
 
 
 def create_topics(kafka: KafkaSettings, client: AdminClient) -> list[str]:

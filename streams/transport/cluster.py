@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, full_name
-from streams.transport.admin import check_topics
+from streams.transport.admin import check_topics_once_known
 from streams.transport.security import librdkafka_config
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def find_log(kafka: KafkaSettings, timeout_s: float) -> FoundLog:
     try:
         client = AdminClient(config)
         metadata = client.list_topics(timeout=timeout_s)
-        check_topics(kafka, client)
+        check_topics_once_known(kafka, client)
     except KafkaException as fault:
         raise _explained(kafka, fault.args[0], said, timeout_s) from None
     return FoundLog(str(metadata.cluster_id), _topic_ids(kafka, client, timeout_s))

@@ -16,7 +16,7 @@ from schemas.events import ControlEvent
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name
-from streams.transport.log_reader import ends_of, log_reader, next_messages
+from streams.transport.log_reader import MOMENTARY, ends_of, log_reader, next_messages
 
 _AT_ONCE: Final = 1_000
 _ANSWER_S: Final = 10.0
@@ -42,6 +42,8 @@ def read_controls(kafka: KafkaSettings) -> list[ControlEvent]:
                     raise TrainfareError(f"{name} at {kafka.bootstrap_servers} cannot be read: no answer")
                 for message in messages:
                     error = message.error()
+                    if error is not None and error.code() in MOMENTARY:
+                        continue  # the client asks again; no answer within the time is a fault
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
                     low = int(message.offset() or 0) + (error is None)

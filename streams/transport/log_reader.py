@@ -1,4 +1,4 @@
-"""Creates a consumer without a group, to read the log a second time.
+"""Creates a consumer without a group, to read the log a second time, and tells errors that pass from those that stay.
 
 It must not commit, nor decide what is read.
 """
@@ -12,8 +12,30 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streams.config.settings import KafkaSettings
 from streams.transport.security import librdkafka_config
 
-#: Answers while a partition moves, or has just been created.
-_MOVING: Final = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+#: Errors while brokers start, elect leaders or learn of a topic: true for a moment only, as a rule.
+MOMENTARY: Final = frozenset(
+    {
+        KafkaError.UNKNOWN,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError.INCONSISTENT_TOPIC_ID,
+    }
+)
 _TRIES: Final = 20
 _PAUSE_S: Final = 0.25
 
@@ -42,7 +64,7 @@ def ends_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> 
         try:
             begin, end = consumer.get_watermark_offsets(partition, timeout=timeout_s)
         except KafkaException as fault:
-            if not tries_left or fault.args[0].code() not in _MOVING:
+            if not tries_left or fault.args[0].code() not in MOMENTARY:
                 raise
             consumer.poll(_PAUSE_S)  # waits, and lets the client learn of the new leader
         else:

@@ -1,7 +1,7 @@
 """A worker with a guard taken out or a fault put in: `python -m tests.chaos.patched NAME[,NAME...] worker`.
 
 Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`, `audit_dies`,
-`lose_messages`.
+`lose_messages`. `stock_assignor`: assignments are made of whatever metadata Kafka answers, as Faust and aiokafka do.
 Neither: `own_present`, which moves a worker to another time. It must not be used outside tests; none of this is a switch of the product.
 """
 
@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from aiokafka import TopicPartition
+from faust.assignor.partition_assignor import PartitionAssignor
 from faust.types import TP
 
 from sinks.snapshots import Chain, Snapshots
@@ -30,7 +31,11 @@ from streams.notify.notifier import Notifier
 from streams.selfcheck.audit.live import LiveAudit
 from streams.transport import admin
 from streams.transport.admin import TopicState
+from streams.transport.asking_again import AskingAgain
+from streams.transport.assignor import MeterAssignor
 from streams.transport.consumer import Consumer
+from streams.transport.momentary import Momentary
+from streams.transport.whole_metadata import WholeMetadata
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.shards.shard_manager import ShardManager
@@ -167,6 +172,32 @@ def audit_dies() -> None:
     _set(LiveAudit, "run", run)
 
 
+def stock_assignor() -> None:
+    """Assign from whatever the last metadata has, and never ask again, as before shards were looked after."""
+
+    def watch(self: WholeMetadata, client: Any) -> None:
+        self._client = client
+
+    async def wait(self: WholeMetadata, at_most_s: float) -> None:
+        return None
+
+    def replace(self: Momentary, client: Any) -> None:
+        return None
+
+    def assign(self: MeterAssignor, cluster: Any, member_metadata: Any) -> Any:
+        return PartitionAssignor._perform_assignment(self, cluster, member_metadata)
+
+    def nothing(self: AskingAgain) -> None:
+        return None
+
+    _set(WholeMetadata, "watch", watch)
+    _set(WholeMetadata, "wait", wait)
+    _set(Momentary, "watch", replace)
+    _set(MeterAssignor, "_perform_assignment", assign)
+    _set(AskingAgain, "assigned", nothing)
+    _set(AskingAgain, "ask", nothing)
+
+
 def own_present() -> None:
     """Take it to be earlier than it is, and records to be appended when their producer says; pay up to an instant only."""
     behind_ns = int(os.environ.get(BEHIND, "0")) * 1_000_000
@@ -194,6 +225,7 @@ PATCHES: Final[dict[str, Callable[[], None]]] = {
         stale_snapshots,
         audit_dies,
         lose_messages,
+        stock_assignor,
         own_present,
     )
 }

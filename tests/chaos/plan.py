@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-KINDS: Final = ("kill", "term", "freeze", "join", "kill_all", "leave", "freeze_in_flight")
+KINDS: Final = ("kill", "term", "freeze", "join", "kill_all", "leave", "freeze_in_flight", "momentary")
+#: Within which, after the last fault, every shard has an owner and metering goes on.
+WELL_WITHIN_S: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Report:
     rebalances: int = 0
     rows: int = 0
     drained: bool = True
+    # After the last fault: until the group's description had an owner for every shard, and until more was committed.
+    owned_after_s: float | None = None
+    goes_on_after_s: float | None = None
+    momentary: Counter[str] = field(default_factory=Counter)  # answers that the proxy gave, by kind
     exits: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
     told: Counter[str] = field(default_factory=Counter)  # messages by rule or type
@@ -63,9 +69,16 @@ class Report:
             "rebalances": str(self.rebalances),
             "rows": f"{self.rows:,}",
             "drained": "yes" if self.drained else "NO",
+            "owned after": _seconds(self.owned_after_s),
+            "goes on after": _seconds(self.goes_on_after_s),
+            "momentary": ", ".join(f"{kind} {n}" for kind, n in sorted(self.momentary.items())) or "none",
             "unasked exits": ", ".join(self.exits) or "none",
             "told": ", ".join(f"{rule} {n}" for rule, n in sorted(self.told.items())) or "nothing asked",
             "differences": str(len(self.differences)),
         }
         text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
         return "\n".join([text, *self.differences[:12]])
+
+
+def _seconds(value_s: float | None) -> str:
+    return f"NOT WITHIN {WELL_WITHIN_S:g} s" if value_s is None else f"{value_s:.1f} s"

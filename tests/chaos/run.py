@@ -21,12 +21,13 @@ from streams.config.settings import KafkaSettings
 from streams.notify.webhooks.receiver import Received
 from streams.topics import SHARD_TOPICS
 from streams.transport.admin import connect, create_topics
+from streams.worker.health.group_shards import group_shards
 from tests.chaos.across_jobs import OwnInbox, Wanted, records, told, wait_until_told
 from tests.chaos.fleet import BEGIN_MS, Fleet, length_ms
 from tests.chaos.hourly import of_the_hour
 from tests.chaos.judged import Judged, judge
 from tests.chaos.log import Feed, Offsets, Place, read_back
-from tests.chaos.plan import Plan, Report
+from tests.chaos.plan import WELL_WITHIN_S, Plan, Report
 from tests.chaos.present import PAID_UNTIL_MS, WEEK_END_MS, Present, keep_append_times
 from tests.chaos.stored import (
     money,
@@ -39,6 +40,8 @@ from tests.chaos.stored import (
 )
 from tests.chaos.workers import COMMAND, OWN_PRESENT, Worker, Workers
 from tests.kafka.broker import KafkaBroker, shared_broker
+from tests.kafka.proxy import KINDS as MOMENTARY
+from tests.kafka.proxy import Proxy
 from tests.kafka.test_alerts_live import SECRET
 from tests.oracle.model import Line, Tables
 from tests.property.compare import differences
@@ -73,6 +76,9 @@ class Chaos:
             partitions=plan.partitions,
         )
         self.report = Report()
+        self.proxy: Proxy
+        self._last_fault_s = 0.0
+        self._kinds_left: list[str] = []
         self._received: list[Received] = []
         self._present = Present(plan.lead_s) if plan.has_budgets else None
         begun_ms = BEGIN_MS + length_ms(plan.seconds) if self._present is None else self._present.begun_ms
@@ -83,8 +89,12 @@ class Chaos:
     def go(self) -> Report:
         """Feed, disturb, drain, stop, compare."""
         create_topics(self.kafka, connect(self.kafka))
-        with StoreProcess(self._directory / "store") as front:
+        with (
+            StoreProcess(self._directory / "store") as front,
+            Proxy(self.broker.port_behind_proxy, self.broker.proxy_port) as self.proxy,
+        ):
             env = worker_env(self.kafka, front.url, self.plan.session_timeout_ms)
+            env["TRAINFARE_KAFKA_BOOTSTRAP_SERVERS"] = self.broker.proxied_servers
             env |= self.plan.env
             if self._present is None:
                 env["TRAINFARE_METER_AS_OF_MS"] = str(self._as_of_ms)
@@ -129,14 +139,31 @@ class Chaos:
             kind = first.pop() if first else self._rng.choice(self.plan.kinds)
             self._say(f"{time.monotonic() - begin_s:5.0f} s {kind:<17} sent {feed.sent:,}")
             self.disturb(kind, workers, front)
+            self._last_fault_s = time.monotonic()
             self._replace_the_dead(workers)
         feed.per_s = 0
+        self._see_owners(offsets)
         feed.join()
         self._check_in_time(feed)
         assert feed.fault is None, feed.fault
         self._say(f"{time.monotonic() - begin_s:5.0f} s all {feed.sent:,} sent")
         self._settle(workers, front, offsets, begin_s)
         offsets.close()
+
+    def _see_owners(self, offsets: Offsets) -> None:
+        """Every shard has an owner, and more is committed, soon after the last fault."""
+        before = offsets.committed_sum()
+        admin = connect(self.kafka)
+        while (after_s := time.monotonic() - self._last_fault_s) < WELL_WITHIN_S:
+            report = self.report
+            seen = group_shards(admin, self.kafka, 5.0) if report.owned_after_s is None else None
+            if seen is not None and not seen.unowned:
+                report.owned_after_s = after_s
+            if report.goes_on_after_s is None and (offsets.committed_sum() > before or offsets.behind() == 0):
+                report.goes_on_after_s = after_s
+            if report.owned_after_s is not None and report.goes_on_after_s is not None:
+                return
+            time.sleep(0.5)
 
     def _waits_for_the_hour(self) -> bool:
         return self._present is not None and self._present.now_ms() < WEEK_END_MS + _AFTER_HOUR_MS
@@ -170,6 +197,8 @@ class Chaos:
             self._terminate(victim)
         elif kind == "join":
             workers.start()
+        elif kind == "momentary":
+            self._mislead(victim, workers)
         elif kind == "kill_all":
             for worker in alive:
                 worker.kill()
@@ -177,6 +206,17 @@ class Chaos:
                 workers.start()
         else:
             self._freeze(victim, front if kind == "freeze_in_flight" else None)
+
+    def _mislead(self, victim: Worker, workers: Workers) -> None:
+        """The broker gives answers that are true for a moment only, while a worker dies and another joins."""
+        if not self._kinds_left:
+            self._kinds_left = self._rng.sample(list(MOMENTARY), len(MOMENTARY))
+        kinds = [self._kinds_left.pop() for _ in range(min(2, len(self._kinds_left)))]
+        for kind in kinds:
+            self.proxy.give(kind, self._rng.uniform(2.0, 4.5))
+        victim.kill()
+        workers.start()
+        time.sleep(self._rng.uniform(2, 4.5))
 
     def _freeze(self, victim: Worker, front: StoreProcess | None) -> None:
         """Past the session, so that others own its shards when it wakes: the zombie; in the middle of inserts, too."""
@@ -237,6 +277,7 @@ class Chaos:
             for worker in last:
                 self._terminate(worker)
             self.report.rebalances = workers.count(_REBALANCED)
+            self.report.momentary = self.proxy.given
             self._compare(store, log, judged)
             self._say(f"{time.monotonic() - begin_s:5.0f} s compared")
         finally:

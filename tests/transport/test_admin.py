@@ -104,3 +104,29 @@ def test_a_broker_that_leaves_while_topics_are_checked_is_a_fault_in_words(answe
         admin.check_topics(kafka, LeavingClient(answers))  # type: ignore[arg-type]  # all that is called
     with pytest.raises(TrainfareError, match=stopped):
         admin.create_topics(kafka, LeavingClient(answers))  # type: ignore[arg-type]  # all that is called
+
+
+class LateClient(LeavingClient):
+    """A client whose broker knows a topic, or all its partitions, only after so many answers."""
+
+    def __init__(self, late: int, partitions: int) -> None:
+        super().__init__(10**6)
+        self._late, self._partitions = late, partitions
+
+    def list_topics(self, **_: Any) -> Any:
+        found = super().list_topics()
+        self._late -= 1
+        if self._late >= 0:
+            found.topics["t.nodes"].partitions = range(self._partitions)
+        return found
+
+    def poll(self, _: float) -> None:
+        """No time passes."""
+
+
+@pytest.mark.parametrize("partitions", [0, 1])
+def test_a_topic_that_is_not_known_for_a_moment_is_asked_for_again(partitions: int) -> None:
+    client: Any = LateClient(3, partitions)
+    admin.check_topics_once_known(KAFKA, client, patience_s=60)
+    with pytest.raises(TrainfareError, match=r"t\.nodes"):
+        admin.check_topics_once_known(KAFKA, LateClient(1, partitions), patience_s=0)  # type: ignore[arg-type]  # as above

@@ -27,12 +27,13 @@ from streams.engine.shard.dead_letters import Quota, RecordPosition, Replay, rep
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError
 from streams.topics import REFERENCE_TOPICS, Topic, full_name
+from streams.worker.ingest.interruption import Interruption
 
 logger = logging.getLogger(__name__)
 
 _FIRST_ANSWER_S = 10.0
 _FIRST_PAUSE_S = 0.2
-_FIRST_TRIES = 50
+_FIRST_TRIES = 150
 
 
 def first_of(place: TopicPartition, consumer: Consumer) -> TopicPartition:
@@ -46,35 +47,13 @@ def first_of(place: TopicPartition, consumer: Consumer) -> TopicPartition:
             low, _ = consumer.get_watermark_offsets(place, timeout=_FIRST_ANSWER_S)
         except KafkaException as fault:
             # A new topic may have no leader yet, or not on every broker.
-            if left == 1:
+            if left == 1 or fault.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise TrainfareError(f"topic {place.topic} cannot be read: {fault.args[0].str()}") from fault
             consumer.poll(_FIRST_PAUSE_S)
         else:
             break
     return TopicPartition(place.topic, place.partition, low)
 
-
-def judge(error: KafkaError) -> None:
-    """Log an error that passes by itself.
-
-    Raises:
-        TrainfareError: The topic is gone, or access is denied.
-    """
-    if error.fatal() or error.code() in (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError._AUTHENTICATION,
-    ):
-        raise TrainfareError(f"prices and controls cannot be read: {error.str()}") from KafkaException(error)
-    logger.warning(
-        "prices and controls cannot be read, retrying",
-        extra={"reason": error.str(), "runbook": "docs/operations.md#kafka-unavailable"},
-    )
-
-
-logger = logging.getLogger(__name__)
 
 _PARTITION = 0  # each of these topics has one partition
 _AT_ONCE = 1_000
@@ -188,7 +167,7 @@ class ReferenceReader:
                     "enable.auto.commit": False,
                     "isolation.level": "read_committed",
                     "enable.partition.eof": True,
-                    "auto.offset.reset": "earliest",
+                    "auto.offset.reset": "error",  # to begin anew would read everything twice
                     "fetch.wait.max.ms": int(self._wait_s * 1000),
                 }
             )
@@ -203,22 +182,33 @@ class ReferenceReader:
 
     def _follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
         unread = {full_name(topic, self._prefix) for topic in REFERENCE_TOPICS}
-        consumer.assign([first_of(TopicPartition(name, _PARTITION), consumer) for name in sorted(unread)])
+        firsts = [first_of(TopicPartition(name, _PARTITION), consumer) for name in sorted(unread)]
+        consumer.assign(firsts)
+        next_offsets = {TopicPartition(first.topic, _PARTITION): first.offset for first in firsts}
+        interruption = Interruption()
         messages: list[Message] = []
         while not self._stop.is_set():
             if not unread and not self._backpressure():
                 self._stop.wait(_WAIT_S)  # under backpressure more records would only wait for the store
                 continue
+            interruption.read_on(consumer, next_offsets)
             for message in self._poll(consumer):
-                error = message.error()
+                error, name = message.error(), str(message.topic())
                 if error is None:
-                    messages.append(message)
+                    interruption.ended(name)
+                    place, offset = TopicPartition(name, _PARTITION), int(message.offset() or 0)
+                    if (
+                        offset >= next_offsets[place]
+                    ):  # what was in flight when reading began anew comes twice
+                        next_offsets[place] = offset + 1
+                        messages.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    unread.discard(str(message.topic()))
+                    interruption.ended(name)
+                    unread.discard(name)
                     topic, end = self._place(message)
                     self.read_to = {**self.read_to, topic: end}
                 else:
-                    judge(error)
+                    interruption.note(error, name)
             # Every fold builds a new price book, so the initial read is folded in a few large pieces.
             if messages and (not unread or len(messages) >= _FIRST_FOLD):
                 _call_soon(loop, self._on_news, self._fold(messages))

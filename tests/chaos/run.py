@@ -50,6 +50,8 @@ from tests.store_process import StoreProcess
 #: Of a run with a present of its own: so long after its hour has ended faults go on, with so many seconds between them.
 _AFTER_HOUR_MS: Final = 45_000
 _LONG_REST_S: Final = (6.0, 15.0)
+#: How often connections break when momentary answers begin.
+_HANGS_UP_RATIO: Final = 0.7
 _REBALANCED: Final = "shards assigned"
 
 
@@ -91,7 +93,7 @@ class Chaos:
         create_topics(self.kafka, connect(self.kafka))
         with (
             StoreProcess(self._directory / "store") as front,
-            Proxy(self.broker.port_behind_proxy, self.broker.proxy_port) as self.proxy,
+            Proxy(self.broker.port_behind_proxy, self.broker.proxy_socket) as self.proxy,
         ):
             env = worker_env(self.kafka, front.url, self.plan.session_timeout_ms)
             env["TRAINFARE_KAFKA_BOOTSTRAP_SERVERS"] = self.broker.proxied_servers
@@ -213,8 +215,10 @@ class Chaos:
             self._kinds_left = self._rng.sample(list(MOMENTARY), len(MOMENTARY))
         kinds = [self._kinds_left.pop() for _ in range(min(2, len(self._kinds_left)))]
         for kind in kinds:
-            self.proxy.give(kind, self._rng.uniform(2.0, 4.5))
+            self.proxy.give(kind, self._rng.uniform(2.0, 5.0))
         victim.kill()
+        if self._rng.random() < _HANGS_UP_RATIO:
+            self.proxy.hang_up()
         workers.start()
         time.sleep(self._rng.uniform(2, 4.5))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.transport.momentary import OUT_OF_RANGE_FOR_S
 from tests.chaos.plan import Plan, Report
 from tests.chaos.run import Chaos
 from tests.chaos.test_chaos import assert_exact
@@ -23,27 +24,24 @@ pytestmark = pytest.mark.kafka
 
 #: Those from which shards are assigned.
 OF_METADATA = ("all topics unknown", "a topic unknown", "fewer partitions", "topics without leader")
-SHORT_S, LONG_S = 4.0, 6.0
+FOR_S = 5.0  # longer than the session of a worker that is killed
 
 
 class MomentaryChaos(Chaos):
-    """Cycles are kinds of answers; all workers join while they are given, and `broker KIND` kills the broker before."""
+    """Cycles are kinds of answers, given while a worker is removed and another starts; `broker KIND` kills the broker before."""
 
     def disturb(self, kind: str, workers: Workers, front: StoreProcess) -> None:
         self.report.cycles.append(kind)
         given = kind.removeprefix("broker ")
-        for_s = LONG_S if "metadata" in self.plan.env else SHORT_S
         if given != kind:
             self.broker.kill()
             time.sleep(1)
             self.broker.start()
-        self.proxy.give(given, for_s)
-        victim = workers.alive[0]
-        victim.kill()
+        self.proxy.give(given, OUT_OF_RANGE_FOR_S - 1 if "out of range" in given else FOR_S)
+        self.proxy.hang_up()
+        workers.alive[-1].kill()
         workers.start()
-        until_s = time.monotonic() + for_s
-        while time.monotonic() < until_s:
-            time.sleep(0.2)
+        time.sleep(FOR_S)
 
 
 @pytest.fixture
@@ -91,6 +89,7 @@ def test_every_kind_of_momentary_answer_in_turn(tmp_path: Path, broker: KafkaBro
     assert set(report.momentary) >= set(KINDS)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_with_fausts_assignor_alone_shards_are_left_without_an_owner(tmp_path: Path) -> None:
     """The look at the end of every run sees it; nothing else need differ."""

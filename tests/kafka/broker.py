@@ -63,17 +63,18 @@ class KafkaBroker:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._port, controller, self.port_behind_proxy, self.proxy_port = _free_ports(4)
+        self._port, controller, self.port_behind_proxy = _free_ports(3)
         self.bootstrap_servers = f"127.0.0.1:{self._port}"
-        #: For clients of a `Proxy(port_behind_proxy, proxy_port)`: all addresses that they get lead through it.
-        self.proxied_servers = f"127.0.0.1:{self.proxy_port}"
+        #: Where a `Proxy(port_behind_proxy, proxy_socket)` listens: all addresses that its clients get lead through it.
+        self.proxy_socket = socket.create_server(("127.0.0.1", 0))
+        self.proxied_servers = f"127.0.0.1:{self.proxy_socket.getsockname()[1]}"
         self._properties = directory / "server.properties"
         self._properties.write_text(
             _PROPERTIES.format(
                 port=self._port,
                 controller=controller,
                 behind=self.port_behind_proxy,
-                proxy=self.proxy_port,
+                proxy=self.proxy_socket.getsockname()[1],
                 logs=directory / "logs",
             )
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import struct
 import threading
 import time
@@ -143,36 +144,40 @@ class _Asked:
 
 
 class Proxy:
-    """Listens on a port of its own from `start` until `stop`; `give` makes it give such answers for a while."""
+    """Takes the connections of a socket from `start` until `stop`; `give` makes it give such answers for a while."""
 
-    def __init__(self, broker_port: int, port: int = 0) -> None:
+    def __init__(self, broker_port: int, listening: socket.socket) -> None:
         self._broker_port = broker_port
-        self.port = port
+        self._socket = listening  # remains the caller's, so that nobody else gets its port
+        self._server: asyncio.Server | None = None
         #: How many answers of each kind were given.
         self.given: Counter[str] = Counter()
         #: (API key, version, client) of all requests.
         self.asked: Counter[tuple[int, int, str]] = Counter()
         self._until_s: dict[str, float] = {}
+        self._clients: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
 
     def start(self) -> None:
         """Listen."""
         self._thread.start()
-        listening = asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
-        self.port = server.sockets[0].getsockname()[1]
+        listening = asyncio.start_server(self._serve, sock=self._socket.dup())
+        self._server = asyncio.run_coroutine_threadsafe(listening, self._loop).result(10)
 
     def stop(self) -> None:
         """Close everything."""
 
         def end() -> None:
+            if self._server is not None:
+                self._server.close()
             for task in asyncio.all_tasks(self._loop):
                 task.cancel()
             self._loop.call_later(0.2, self._loop.stop)
 
         self._loop.call_soon_threadsafe(end)
         self._thread.join(10)
+        self._loop.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -188,11 +193,21 @@ class Proxy:
         assert kind in KINDS, kind
         self._until_s[kind] = time.monotonic() + for_s
 
+    def hang_up(self) -> None:
+        """Break all connections, as a broker that restarts does: clients learn anew who leads what."""
+
+        def abort() -> None:
+            for client in self._clients:
+                client.transport.abort()
+
+        self._loop.call_soon_threadsafe(abort)
+
     def _active(self) -> list[str]:
         now_s = time.monotonic()
         return [kind for kind, until_s in list(self._until_s.items()) if now_s < until_s]
 
     async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        self._clients.add(to_client)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             broker, to_broker = await asyncio.open_connection("127.0.0.1", self._broker_port)
             due: asyncio.Queue[_Asked] = asyncio.Queue()
@@ -207,6 +222,7 @@ class Proxy:
                     pump.cancel()
                 await asyncio.gather(*pumps, return_exceptions=True)
                 to_broker.close()
+        self._clients.discard(to_client)
         to_client.close()
 
     async def _requests(

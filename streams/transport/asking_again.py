@@ -11,7 +11,6 @@ import random
 from typing import Any, Final
 
 from streams.transport.assignor import MeterAssignor
-from streams.transport.membership import RUNBOOK
 from streams.transport.whole_metadata import WholeMetadata
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,11 @@ class AskingAgain:
         pause_s = self._pause_s * random.uniform(0.5, 1.5)  # noqa: S311 - no secret
         logger.error(
             "the group's leader gave shards to nobody, joining again",
-            extra={"shards": sorted(left_out), "retry_s": round(pause_s, 1), "runbook": RUNBOOK},
+            extra={
+                "shards": sorted(left_out),
+                "retry_s": round(pause_s, 1),
+                "runbook": "docs/operations.md#shards-without-an-owner",
+            },
         )
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         self._due = asyncio.get_running_loop().call_later(pause_s, self.ask)

@@ -21,7 +21,6 @@ from streams.transport.whole_metadata import NotWholeError
 logger = logging.getLogger(__name__)
 
 NO_GENERATION: Final = -1
-RUNBOOK: Final = "docs/operations.md#shards-without-an-owner"
 _REPEAT_S: Final = 0.2
 
 
@@ -61,7 +60,10 @@ class Membership:
                     raise
                 logger.warning(
                     "shards cannot be assigned yet, joining again",
-                    extra={"reason": str(fault.__cause__), "runbook": RUNBOOK},
+                    extra={
+                        "reason": str(fault.__cause__),
+                        "runbook": "docs/operations.md#shards-without-an-owner",
+                    },
                 )
                 await asyncio.sleep(_REPEAT_S)
                 return False

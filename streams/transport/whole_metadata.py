@@ -22,7 +22,6 @@ logger = logging.getLogger(__name__)
 GONE_AFTER_S: Final = 30.0
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 2.0
-_RUNBOOK: Final = "docs/operations.md#shards-without-an-owner"
 
 # An entry of an answer: (error code, topic, is internal, [(error code, partition, leader, ...)])
 _Entry = tuple[int, str, bool, list[tuple[Any, ...]]]
@@ -144,7 +143,11 @@ class WholeMetadata:
         names = ", ".join(sorted(lacking))
         logger.warning(
             "an answer of Kafka lacks topics or partitions, asking again",
-            extra={"topics": names, "lacked_s": round(lacked_s, 1), "runbook": _RUNBOOK},
+            extra={
+                "topics": names,
+                "lacked_s": round(lacked_s, 1),
+                "runbook": "docs/operations.md#shards-without-an-owner",
+            },
         )
         if lacked_s >= GONE_AFTER_S:
             self._gone(

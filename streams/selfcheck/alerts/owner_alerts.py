@@ -14,7 +14,7 @@ from streams.worker.ingest.log_time import LogTime
 from streams.worker.shards.owned_shard import OwnedShard
 
 #: An alert belongs to an owned shard. One that nobody could raise is raised within this time after all is well.
-_TOLD_WITHIN_MS = 120_000
+_RAISED_WITHIN_MS = 120_000
 
 
 class OwnerAlerts:
@@ -31,17 +31,17 @@ class OwnerAlerts:
         self._owned = owned
         self._alerts = alerts
         self._clock = clock
-        self._untold: tuple[str, int] | None = None  # what was not raised yet, and when it was last so
+        self._not_raised: tuple[str, int] | None = None  # what was not raised yet, and when it was last so
 
     def run_once(self) -> None:
         """Update the alert of each owned shard; it fires on the lowest shard that anybody owns, and resolves on others."""
         now_ms, owned = self._clock.now_ms(), sorted(self._owned())
         words, lowest = self._ownership.words, self._ownership.lowest_owned
         if words:
-            self._untold = (words, now_ms)
-        elif self._untold is not None and now_ms - self._untold[1] > _TOLD_WITHIN_MS:
-            self._untold = None
-        late = self._untold if not words else None
+            self._not_raised = (words, now_ms)
+        elif self._not_raised is not None and now_ms - self._not_raised[1] > _RAISED_WITHIN_MS:
+            self._not_raised = None
+        late = self._not_raised if not words else None
         for number in owned:
             holds = number == lowest and bool(words or late)
             summary = words or (late[0] if late is not None else "")
@@ -50,7 +50,7 @@ class OwnerAlerts:
                 number, MeterFinding(SHARDS_UNOWNED, subject, holds, now_ms, summary, OWNERS_EVIDENCE)
             )
             if holds:
-                self._untold = None
+                self._not_raised = None
                 if late is not None:
                     self._alerts.update(
                         number, MeterFinding(SHARDS_UNOWNED, subject, False, now_ms, summary, OWNERS_EVIDENCE)

@@ -18,7 +18,6 @@ logger = logging.getLogger(__name__)
 LONGEST_MS: Final = 15_000
 FIRST_PAUSE_MS: Final = 10_000
 LONGEST_PAUSE_MS: Final = 120_000
-_RUNBOOK: Final = "docs/operations.md#shards-without-an-owner"
 
 
 class Ownership:
@@ -48,7 +47,11 @@ class Ownership:
     def _ask(self, seen: GroupShards, now_ms: int) -> None:
         logger.error(
             "shards have no owner",
-            extra={"shards": list(self.unowned), "unowned_s": self.unowned_ms // 1000, "runbook": _RUNBOOK},
+            extra={
+                "shards": list(self.unowned),
+                "unowned_s": self.unowned_ms // 1000,
+                "runbook": "docs/operations.md#shards-without-an-owner",
+            },
         )
         if seen.rebalances:
             self._ask_at_ms = now_ms  # joining again would only begin what is under way anew

@@ -60,7 +60,7 @@ class Interruption:
         self._since_s.pop(topic, None)
 
     def read_on(self, consumer: Consumer, next_offsets: dict[TopicPartition, int]) -> None:
-        """Let the client read from these offsets, once it is time to: one that was told of no topic may wait for ever."""
+        """Let the client read from these offsets, once it is time to: one that was got an error may wait forever."""
         if self._again_s is None or self._monotonic_s() < self._again_s:
             return
         self._again_s = None

@@ -62,8 +62,8 @@ class MeterAssignor(PartitionAssignor):
 
     def on_assignment(self, assignment: Any) -> None:
         """Adopt an assignment; a worker that comes back with the name of an earlier life gets what was given to that."""
-        told = cast("Any", ClientMetadata).loads(self._decompress(assignment.user_data))
-        self._name = URL(told.url)
+        given = cast("Any", ClientMetadata).loads(self._decompress(assignment.user_data))
+        self._name = URL(given.url)
         super().on_assignment(assignment)
 
     def without_owner(self) -> set[int]:

@@ -65,6 +65,10 @@ class AskingAgain:
         self._due = asyncio.get_running_loop().call_later(pause_s, self.ask)
 
     def ask(self) -> None:
-        """Join again with other metadata than before, which makes the broker begin a rebalance."""
+        """Join again with other metadata than before, which makes the broker begin a rebalance.
+
+        Where we lead the group, what we know of its topics may be what is wrong.
+        """
         self._assignor.asked_again ^= 1
+        self._coordinator._client.force_metadata_update()
         self._coordinator.request_rejoin()

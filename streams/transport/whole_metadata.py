@@ -152,8 +152,9 @@ class WholeMetadata:
         if lacked_s >= GONE_AFTER_S:
             self._gone(
                 TrainfareError(
-                    f"Kafka has not known {names} with all partitions for {lacked_s:.0f} s: deleted, or made anew with "
-                    "fewer; restore the topics, or begin anew with another group and an empty store"
+                    f"Kafka has not known {names} with all partitions for {lacked_s:.0f} s: deleted, made anew with "
+                    "fewer, or not shown to this user; restore the topics, or begin anew with another group and an empty "
+                    "store"
                 )
             )
             return

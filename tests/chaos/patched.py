@@ -1,7 +1,8 @@
 """A worker with a guard taken out or a fault put in: `python -m tests.chaos.patched NAME[,NAME...] worker`.
 
 Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`, `audit_dies`,
-`lose_messages`. `stock_assignor`: assignments are made of whatever metadata Kafka answers, as Faust and aiokafka do.
+`lose_messages`. `stock_assignor`: assignments are made of whatever metadata Kafka answers, as Faust and aiokafka do; `stock_leader`: members
+ask again all the same.
 Neither: `own_present`, which moves a worker to another time. It must not be used outside tests; none of this is a switch of the product.
 """
 
@@ -175,6 +176,17 @@ def audit_dies() -> None:
 def stock_assignor() -> None:
     """Assign from whatever the last metadata has, and never ask again, as before shards were looked after."""
 
+    def nothing(self: AskingAgain) -> None:
+        return None
+
+    stock_leader()
+    _set(AskingAgain, "assigned", nothing)
+    _set(AskingAgain, "ask", nothing)
+
+
+def stock_leader() -> None:
+    """Assign from whatever the last metadata has."""
+
     def watch(self: WholeMetadata, client: Any) -> None:
         self._client = client
 
@@ -187,15 +199,10 @@ def stock_assignor() -> None:
     def assign(self: MeterAssignor, cluster: Any, member_metadata: Any) -> Any:
         return PartitionAssignor._perform_assignment(self, cluster, member_metadata)
 
-    def nothing(self: AskingAgain) -> None:
-        return None
-
     _set(WholeMetadata, "watch", watch)
     _set(WholeMetadata, "wait", wait)
     _set(Momentary, "watch", replace)
     _set(MeterAssignor, "_perform_assignment", assign)
-    _set(AskingAgain, "assigned", nothing)
-    _set(AskingAgain, "ask", nothing)
 
 
 def own_present() -> None:
@@ -226,6 +233,7 @@ PATCHES: Final[dict[str, Callable[[], None]]] = {
         audit_dies,
         lose_messages,
         stock_assignor,
+        stock_leader,
         own_present,
     )
 }

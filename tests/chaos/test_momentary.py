@@ -24,6 +24,7 @@ pytestmark = pytest.mark.kafka
 
 #: Those from which shards are assigned.
 OF_METADATA = ("all topics unknown", "a topic unknown", "fewer partitions", "topics without leader")
+LEFT_OUT = "the group's leader gave shards to nobody"
 FOR_S = 5.0  # longer than the session of a worker that is killed
 
 
@@ -107,3 +108,23 @@ def test_with_fausts_assignor_alone_shards_are_left_without_an_owner(tmp_path: P
     assert report.owned_after_s is None, report
     with pytest.raises(AssertionError):
         assert_exact(report)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_members_that_the_leader_leaves_out_ask_again_until_all_is_owned(tmp_path: Path) -> None:
+    """The leader assigns as before; that somebody sees it and asks again is enough."""
+    plan = Plan(
+        jobs=10,
+        seconds=300,
+        cycles=1,
+        per_s=2_000,
+        partitions=3,
+        kinds=OF_METADATA[:1],
+        module=("tests.chaos.patched", "stock_leader"),
+    )
+    chaos = MomentaryChaos(plan, tmp_path, print)
+    report = chaos.go()
+    print(report)  # noqa: T201 - the figures of the run
+    assert_exact(report)
+    assert any(LEFT_OUT in log.read_text() for log in tmp_path.glob("w*.log")), "nobody was left out"

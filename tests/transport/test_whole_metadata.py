@@ -226,7 +226,7 @@ class Coordinator:
     generation = 1
 
     def __init__(self, client: Client) -> None:
-        self.client = client
+        self.client = self._client = client
         self.joins = asyncio.Event()
 
     async def _perform_assignment(self, _response: Any) -> dict[str, int]:

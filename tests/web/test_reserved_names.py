@@ -48,7 +48,7 @@ def test_a_nul_byte_over_http(changes: dict[str, Any]) -> None:
         ("trainfare.job.id", HIDDEN, "reserved_name"),
         ("trainfare.job.team", "Unallocated", "reserved_name"),
         ("cloud.provider", CANARY, "reserved_name"),
-        ("trainfare.job.id", "a\0b", "nul_byte"),
+        ("trainfare.job.id", "a\0b", "NUL byte"),
     ],
 )
 def test_otlp(name: str, value: str, reason: str) -> None:
@@ -70,25 +70,29 @@ def test_otlp(name: str, value: str, reason: str) -> None:
 
 
 def test_hooks() -> None:
-    """A repository, a branch or a user with such a name is a job that is refused, and said so."""
-    message = of_github("in_progress")
-    message["organization"]["login"] = "idle"
-    message["repository"]["full_name"] = "idle/vision"
+    """A workflow or a user with such a name is a job that is refused, and the answer says so."""
+    message = of_github("in_progress", workflow_name="unallocated")
     body = json.dumps(message).encode()
     digest = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
     headers = {"X-GitHub-Event": "workflow_job", "X-Hub-Signature-256": f"sha256={digest}"}
     ((status, found),), log = hooked("github", (body, headers))
-    refused = {each["reason"] for each in found["refused"]}
-    assert status == 202
-    assert refused in ({"reserved_name"}, set())
-    for record in log.records:
-        event = json.loads(record.value)
-        assert "idle" not in (event.get("team"), event.get("owner"), event.get("project"))
+    assert (status, found["accepted"], log.records) == (202, 0, [])
+    assert {(each["reason"], each["field"]) for each in found["refused"]} == {("reserved_name", "experiment")}
 
     message = of_gitlab("running", build_started_at="2026-06-01 10:00:00 UTC")
-    message["user"]["username"] = f"{CANARY}-1"
-    message["project"]["path_with_namespace"] = f"{CANARY}.x/vision"
+    message["user"]["username"] = "Idle"
     headers = {"X-Gitlab-Event": "Job Hook", "X-Gitlab-Token": "the-token-of-gitlab"}
     ((status, found),), log = hooked("gitlab", (json.dumps(message).encode(), headers))
-    assert status == 202
-    assert all(not json.loads(each.value)["job_id"].startswith(CANARY) for each in log.records)
+    assert (status, found["accepted"], log.records) == (202, 0, [])
+    assert {(each["reason"], each["field"]) for each in found["refused"]} == {("reserved_name", "owner")}
+
+
+def test_no_repository_makes_a_job_of_the_canary_s() -> None:
+    message = of_gitlab("running", build_started_at="2026-06-01 10:00:00 UTC")
+    message["project"]["path_with_namespace"] = f"{HIDDEN}/vision"
+    headers = {"X-Gitlab-Event": "Job Hook", "X-Gitlab-Token": "the-token-of-gitlab"}
+    ((status, found),), log = hooked("gitlab", (json.dumps(message).encode(), headers))
+    jobs = {json.loads(each.value)["job_id"] for each in log.records}
+    assert (status, found["refused"]) == (202, [])
+    assert jobs
+    assert not any(job.startswith(CANARY) for job in jobs)

@@ -1,167 +1,67 @@
-"""Shards without an owner are seen by every worker within half a minute, and asked for again, later each time."""
+"""A worker that does not know yet that it is out must not take the later owner's rows for those of an older group."""
 
 from __future__ import annotations
 
-import logging
-from concurrent.futures import Future
-from types import SimpleNamespace
-from typing import Any
+import asyncio
 
 import pytest
-from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 
-from streams.clock import ManualClock
-from streams.config.settings import KafkaSettings
-from streams.selfcheck.alerts.owner_alerts import OwnerAlerts
-from streams.topics import SHARD_TOPICS, full_name
-from streams.worker.health.group_shards import GroupShards, group_shards
-from streams.worker.health.ownership import LONGEST_MS, Ownership
-from streams.worker.health.probe import EVERY_S, ProbeResult
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.storing.versions import LaterGenerationError, Version, refuse_if_later
 from tests.memory_store import MemoryStore
-from tests.notify.scripted_sender import NOW_MS, run
-from tests.selfcheck.test_self_alerts import Life, stored
-from tests.worker.scene import Scene
-
-ALL = frozenset(range(3))
-EVERY_MS = int(EVERY_S * 1000)
+from tests.worker.lab import until
+from tests.worker.test_shard_manager import Bench, Consumer
 
 
-def group(*owned: int, rebalances: bool = False) -> GroupShards:
-    return GroupShards(ALL - set(owned), frozenset(owned), rebalances)
+class Asked(Consumer):
+    """Says whether the group is in the generation asked for, and counts how often it was asked."""
+
+    def __init__(self, *, answers: list[bool]) -> None:
+        super().__init__()
+        self.answers = answers
+
+    async def confirm(self, generation: int) -> bool:
+        return self.answers.pop(0) if self.answers else False
 
 
-class Look:
-    """An ownership and the instants at which it asked again."""
-
-    def __init__(self) -> None:
-        self.now_ms = 1_000
-        self.asked_ms: list[int] = []
-        self.ownership = Ownership(lambda: self.asked_ms.append(self.now_ms))
-
-    def see(self, seen: GroupShards | None, times: int = 1) -> Look:
-        for _ in range(times):
-            self.now_ms += EVERY_MS
-            self.ownership.observe(seen, self.now_ms)
-        return self
+def stored_under(version: Version) -> MemoryStore:
+    """A store that knows this version of shard 0."""
+    store = MemoryStore()
+    store.snapshots.save(0, version.pack(), 0, b"{}")
+    return store
 
 
-def test_it_is_seen_within_half_a_minute_and_said_by_readiness(caplog: pytest.LogCaptureFixture) -> None:
-    look = Look().see(group(0, 1, 2))
-    well_ms = look.now_ms
-    while look.ownership.check().ok:
-        look.see(group(0))
-    assert look.now_ms - well_ms <= 30_000
-    assert (
-        look.ownership.check().detail == "shards 1, 2 have had no owner for 15 s: nothing of them is metered"
-    )
-    assert look.asked_ms == [look.now_ms]
-    (line,) = caplog.records
-    assert (line.levelno, line.msg) == (logging.ERROR, "shards have no owner")
-    assert line.runbook.startswith("docs/operations.md#")  # type: ignore[attr-defined]  # of `extra`
-    assert look.see(group(0, 1, 2)).ownership.check().ok
+def owned(bench: Bench, generation: int) -> Version:
+    """The first version that shard 0 would give after a restore."""
+    asyncio.run(bench.own({0}, generation))
+    return Version.unpack(bench.shard_manager.owned[0].versions.next())
 
 
-def test_a_rebalance_is_no_shard_without_an_owner() -> None:
-    look = Look()
-    for _ in range(5):
-        look.see(group(rebalances=True), LONGEST_MS // EVERY_MS).see(group(0, 1, 2))
-        assert look.ownership.check().ok
-    assert look.asked_ms == []
+def test_a_group_made_anew_begins_another_incarnation() -> None:
+    bench = Bench(stored_under(Version(0, 57, 9)))
+    bench.consumer = Asked(answers=[True])
+    first = owned(bench, 1)
+    assert (first.incarnation, first.generation) == (1, 1)
 
 
-def test_one_that_does_not_end_is_said_but_not_begun_anew() -> None:
-    look = Look().see(group(rebalances=True), 20)
-    assert not look.ownership.check().ok
-    assert look.asked_ms == []
-    assert look.see(group()).asked_ms == [look.now_ms]
+def test_a_worker_that_is_out_waits_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.worker.takeover.ownership._ASK_AGAIN_S", 0)
+    bench = Bench(stored_under(Version(0, 6, 2)))
+    bench.consumer = asked = Asked(answers=[False] * 3)
+
+    async def go() -> None:
+        restoring = asyncio.ensure_future(bench.own({0}, 5))
+        await until(lambda: not asked.answers)
+        bench.shard_manager.assigned(set(), 7)  # now it knows
+        await restoring
+
+    asyncio.run(go())
+    assert bench.shard_manager.owned == {}
+    assert bench.store.readback.max_version(0) == Version(0, 6, 2).pack()
 
 
-def test_it_asks_again_later_each_time_and_soon_after_all_was_well() -> None:
-    look = Look().see(group(0), 60)
-    pauses_ms = [after - before for before, after in zip(look.asked_ms, look.asked_ms[1:], strict=False)]
-    assert pauses_ms == [10_000, 20_000, 40_000, 80_000, 120_000]
-    look.see(group(0, 1, 2)).asked_ms.clear()
-    look.see(group(0), 6)
-    assert look.asked_ms == [look.now_ms - 10_000, look.now_ms]
-
-
-def test_brokers_that_do_not_say_change_nothing() -> None:
-    look = Look().see(None, 10)
-    assert look.ownership.check().ok
-    look.see(group(0), 4)
-    assert not look.see(None, 10).ownership.check().ok
-
-
-class Client:
-    """Describes a group as told."""
-
-    def __init__(
-        self, state: ConsumerGroupState, *members: list[TopicPartition], refuses: bool = False
-    ) -> None:
-        self._group = SimpleNamespace(
-            state=state,
-            members=[SimpleNamespace(assignment=SimpleNamespace(topic_partitions=each)) for each in members],
-        )
-        self._refuses = refuses
-
-    def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future[Any]]:
-        answer: Future[Any] = Future()
-        if self._refuses:
-            answer.set_exception(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE)))
-        else:
-            answer.set_result(self._group)
-        return dict.fromkeys(names, answer)
-
-
-def test_a_shard_is_owned_where_a_member_has_it_of_all_topics() -> None:
-    kafka = KafkaSettings(partitions=3, topic_prefix="t.")
-    whole = [TopicPartition(full_name(topic, "t."), n) for topic in SHARD_TOPICS for n in (0, 2)]
-    part = [TopicPartition(full_name(topic, "t."), 1) for topic in SHARD_TOPICS[1:]]
-    stable = ConsumerGroupState.STABLE
-    found = group_shards(Client(stable, whole, part), kafka, 1.0)  # type: ignore[arg-type]  # all that is called
-    assert found == group(0, 2)
-    rebalancing = Client(ConsumerGroupState.PREPARING_REBALANCING, [])
-    assert group_shards(rebalancing, kafka, 1.0) == group(rebalances=True)  # type: ignore[arg-type]  # the same
-    assert group_shards(Client(stable, refuses=True), kafka, 1.0) is None  # type: ignore[arg-type]  # the same
-
-
-def test_a_worker_that_owns_nothing_is_not_ready_though_it_is_a_member() -> None:
-    scene = Scene()
-    scene.probed = ProbeResult(group=group(), group_ms=1_000)
-    assert "owners" not in scene.failing()
-    scene.probed = ProbeResult(group=group(), group_ms=1_000 + LONGEST_MS)
-    assert scene.failing()["owners"].startswith("shards 0, 1, 2 have had no owner for 15 s")
-    assert scene.look().shards_unowned == 3
-
-
-def test_a_worker_that_is_no_member_does_not_judge_the_group_it_has_not_joined() -> None:
-    scene = Scene()
-    scene.consumer.member = False
-    for group_ms in (1_000, 1_000 + LONGEST_MS):
-        scene.probed = ProbeResult(group=group(), group_ms=group_ms)
-        assert "owners" not in scene.failing()
-
-
-@pytest.mark.parametrize("owned_meanwhile", [{0}, set()], ids=["one has an owner", "none has"])
-def test_it_pages_once_and_the_page_ends_with_it(owned_meanwhile: set[int]) -> None:
-    """Where nobody owns a shard nobody can store an alert: whoever owns one next says it."""
-
-    async def scenario() -> None:
-        store, clock = MemoryStore(), ManualClock(NOW_MS)
-        life, look = Life(store, clock, shards=2), Look()
-        mine = life.owned
-        alerts = OwnerAlerts(look.ownership, lambda: life.owned, life.alerts, LogTime(clock))
-        for seen in (group(0, 1, 2), *[group(*owned_meanwhile)] * 5, *[group(0, 1, 2)] * 3):
-            is_whole = len(seen.owned) == 3
-            life.owned = mine if is_whole else {n: mine[n] for n in owned_meanwhile}
-            look.see(seen)
-            clock.advance(EVERY_MS)
-            alerts.run_once()
-            await life.step()
-        assert life.told == [("shards_unowned", "firing"), ("shards_unowned", "resolved")]
-        (row,) = stored(store)
-        assert (row["shard"], row["severity"], row["status"]) == (0, "page", "resolved")
-        assert "had no owner for" in row["summary"]
-
-    run(scenario())
+def test_rows_that_came_after_the_answer_are_asked_about_again() -> None:
+    known, later = Version(0, 57, 9).pack(), Version(0, 58, 1).pack()
+    refuse_if_later(0, known, 1, proven=known)
+    refuse_if_later(0, known, 57, proven=0)
+    with pytest.raises(LaterGenerationError, match="generation 58 of the group, ours is 1"):
+        refuse_if_later(0, later, 1, proven=known)

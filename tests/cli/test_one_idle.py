@@ -97,11 +97,13 @@ def test_months_whose_minutes_were_dropped_are_left_out_and_that_is_said(tmp_pat
     (tmp_path / "events.jsonl").write_text(fleet(("n1", 4, 0, 30)))
     data = tmp_path / "meter"
     assert trainfare("replay", tmp_path / "events.jsonl", "--data", data).code == 0
-    for words in (("idle",), ("costs", "--metric", "m3")):
+    questions: list[tuple[str, ...]] = [("idle",), ("costs", "--metric", "m3")]
+    for words in questions:
         assert trainfare(*words, "--data", data).err == ""
     with embedded(data) as store:
         store.meta.put(MINUTES_KEPT_FROM, "202606")
-    for words in (("idle",), ("costs", "--metric", "m3", "--from", "2026-05-01", "--to", "2026-06-01")):
+    questions.append(("costs", "--metric", "m3", "--from", "2026-05-01", "--to", "2026-06-01"))
+    for words in questions:
         done = trainfare(*words, "--data", data)
         assert done.code == 0
         assert (

@@ -5,7 +5,7 @@ An in-memory copy of what was read, in order; it reads no topic.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
@@ -123,6 +123,11 @@ class ReferenceView:
         return self._at
 
     @property
+    def book(self) -> PriceBook:
+        """Return the prices of the last `at`; before the first those of the beginning."""
+        return self._book
+
+    @property
     def at_ms(self) -> int:
         """Return the instant of the last `at`; -1 before the first."""
         return self._log_ms
@@ -134,6 +139,22 @@ class ReferenceView:
         if count == len(log.changes):
             return log.controls
         return self._controls if count <= known else _changed(self._controls, log.changes[known:count])
+
+    def has_control_at(self, log_ms: int) -> bool:
+        """Return whether a control of exactly that instant is not behind the view yet."""
+        log = self._log
+        first = max(self._at[1] - log.dropped[1], bisect_left(log.control_log_ms, log_ms))
+        return first < len(log.control_log_ms) and log.control_log_ms[first] == log_ms
+
+    def next_control_ms(self) -> int:
+        """Return the log time of the first control that is not behind the view; `NEVER_MS` if none is known."""
+        return _after(self._log.control_log_ms, self._at[1] - self._log.dropped[1])
+
+    def price_news(self, log_ms: int) -> list[tuple[int, PriceEvent]]:
+        """Return the price records that `at(log_ms)` would add, with their log times."""
+        log = self._log
+        known, count = self._at[0] - log.dropped[0], bisect_right(log.price_log_ms, log_ms)
+        return list(zip(log.price_log_ms[known:count], log.prices[known:count], strict=True))
 
     def at(self, log_ms: int) -> KnownReference:
         """Return what is known from records with log time <= log_ms.

@@ -59,6 +59,7 @@ class Sendable:
     headers: list[tuple[str, str | bytes | None]]
     log_ms: int
     key: bytes
+    event: Event | Invalid | None = None
 
 
 @dataclass
@@ -107,7 +108,7 @@ class LineReader:
         # Even truncated, it differs from any valid key, and passes through the broker beside its record.
         key = b"" if value is None else key_of(Topic(topic), value)[:MAX_KEY_BYTES]
         partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
-        return Sendable(topic, partition, value, [*opened.headers], self.newest_ms, key)
+        return Sendable(topic, partition, value, [*opened.headers], self.newest_ms, key, opened.event)
 
     def _refused(self, line: FileLine, reason: Reason, detail: str) -> DeadLetter:
         raw = kept_raw(LINES_TOPIC, reason, line.data.rstrip(b"\r\n"))[:_RAW_BYTES_AT_MOST]

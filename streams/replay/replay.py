@@ -18,7 +18,6 @@ from streams.app import engine, notifier_of, shard_settings, target_of
 from streams.clock import Clock, SystemClock
 from streams.config.settings import Settings
 from streams.engine.pricing.book import PriceBook
-from streams.engine.reference_log import ReferenceView
 from streams.engine.shard.books import Books
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError, WrongUseError
@@ -27,10 +26,11 @@ from streams.replay import segments
 from streams.replay.broker import EmbeddedBroker
 from streams.replay.feeder import FeedStopped, LogFeeder, Place
 from streams.replay.files import digest, read_lines
-from streams.replay.ledger_rules import judge_log
+from streams.replay.ledger_rules import LogJudge
 from streams.replay.lines import LineReader, Sendable
 from streams.replay.prices import stored_book
 from streams.replay.result import ReplayResult, result_of
+from streams.replay.revisions import LedgerRevisions, LogParts
 from streams.replay.segments import LogSegment, Replayed
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic
 from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
@@ -149,6 +149,7 @@ class _Replay:
         self._lines.newest_ms = max(self._lines.newest_ms, segment.newest_ms)
         self._bad_lines = 0
         self._watermarks = ReplayWatermarks()
+        self._revisions = LedgerRevisions()
 
     async def run(self) -> int:
         """Return how many rows were written; the segment is done then."""
@@ -218,18 +219,39 @@ class _Replay:
             self._stop,
             lambda log_ms, counts: self._mark(log_ms, {p: _at(base, p) + n for p, n in counts.items()}),
         )
-        loop = asyncio.get_running_loop()
-        try:
-            await asyncio.to_thread(feeder.feed, self._records(meter, loop))
-        except FeedStopped:
-            return
-        ends = {place: _at(base, place) + count for place, count in feeder.counts.items()}
-        # The accrual instant at the end: everything was sent.
-        last_ms = max(self._lines.newest_ms, self._as_of())
-        self._mark(last_ms, ends)
+        if base:
+            controls = tuple(self._replayed.controls_before(self._segment).values())
+            await asyncio.to_thread(self._revisions.read, self._store, controls)
+        parts = LogParts(self._records(meter, asyncio.get_running_loop()), self._revisions.is_one)
+        judge = LogJudge(self._store, view, links_of(self._settings))
+        while True:
+            try:
+                await asyncio.to_thread(feeder.feed, parts.next())
+            except FeedStopped:
+                return
+            ends = {place: _at(base, place) + count for place, count in feeder.counts.items()}
+            before_ms = parts.following_ms
+            # The accrual instant at the end: everything was sent.
+            last_ms = max(self._lines.newest_ms, self._as_of()) if before_ms is None else before_ms - 1
+            self._mark(last_ms, ends)
+            await self._settle(meter, ends, last_ms)
+            if before_ms is None:
+                break
+            await self._judge(meter, judge, before_ms)
+        await self._finish(meter, ends, judge)
+
+    async def _settle(self, meter: Meter, ends: Mapping[Place, int], last_ms: int) -> None:
+        """Wait until everything that was sent is metered and judged; then store it."""
         await _until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
         await _until(lambda: all(_judged(owned, last_ms) for owned in meter.shard_manager.owned.values()))
-        await self._finish(meter, ends, view)
+        # The checkpoint: open attempts accrue up to the accrual instant.
+        await meter.shard_manager.settled()
+        await meter.shard_manager.store_until_done()
+
+    async def _judge(self, meter: Meter, judge: LogJudge, last_ms: int) -> None:
+        """Judge the rules across jobs on what is stored, and offer what changed."""
+        changes = await judge.judge(meter.shard_manager.owned[0], last_ms)
+        meter.shard_manager.checkpointer.alert_sink.offer(changes, 0)
 
     def _mark(self, log_ms: int, counts: Mapping[Place, int]) -> None:
         self._watermarks.mark = Mark(log_ms, dict(counts))
@@ -253,18 +275,9 @@ class _Replay:
         if refused:
             loop.call_soon_threadsafe(meter.shard_manager.refuse, refused, "lines")
 
-    async def _finish(self, meter: Meter, ends: dict[Place, int], view: ReferenceView) -> None:
-        """Take the final checkpoint: open attempts accrue up to the accrual instant; then judge what is stored."""
-        await meter.shard_manager.settled()
-        await meter.shard_manager.store_until_done()
-        changes = await judge_log(
-            self._store,
-            meter.shard_manager.owned[0],
-            view,
-            max(self._lines.newest_ms, self._as_of()),
-            links_of(self._settings),
-        )
-        meter.shard_manager.checkpointer.alert_sink.offer(changes, 0)
+    async def _finish(self, meter: Meter, ends: dict[Place, int], judge: LogJudge) -> None:
+        """Judge what is stored, and note where the log ends."""
+        await self._judge(meter, judge, max(self._lines.newest_ms, self._as_of()))
         if meter.notifier is not None:
             left = await meter.notifier.drain(_DELIVERY_TIMEOUT_MS)
             if left:

@@ -162,11 +162,15 @@ def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> lis
 
 
 def price_jump(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
-    """ "a revision is more than three times the one before, or less than a third; for an hour" """
+    """ "a revision is more than three times the one before, or less than a third; for an hour"
+
+    By what was known when the hour ended: of several of one effective time the last one said. `time_ms`: when it was said.
+    """
     factor = exact(thresholds.get("factor", 3))
     found = []
     by_sku: dict[str, list[Revision]] = {}
-    for revision in costs.revisions:
+    said = sorted((each for each in costs.revisions if each.time_ms < end_ms), key=lambda each: each.time_ms)
+    for revision in {(each.sku, each.effective_ms): each for each in said}.values():
         by_sku.setdefault(revision.sku, []).append(revision)
     for sku, revisions in sorted(by_sku.items()):
         revisions.sort(key=lambda revision: revision.effective_ms)

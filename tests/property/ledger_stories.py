@@ -6,14 +6,14 @@ It must not judge. All instants are whole minutes after T0, money is in cents.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
 
-from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
 from sinks.clickhouse import ClickHouseStore
 from tests.oracle.ledger_rules import Costs, JobHour, JobUse, NodeHour, Revision
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
@@ -97,8 +97,22 @@ class Node:
 class Story:
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
-    prices: tuple[tuple[str, int, int], ...]  # sku, minute, cents
-    controls: tuple[tuple[int, Json], ...]  # minute of the log, record
+    prices: tuple[tuple[str, int, int, int], ...]  # sku, minute, cents, minute of the log
+    controls: tuple[tuple[int, Json], ...]  # minute of the log, record; one that `ends` has no value
+
+    def until(self, minute: int) -> Story:
+        """What was stored when the log had come to a minute."""
+        jobs = [
+            job if job.start + job.length <= minute else replace(job, length=minute - job.start, end="")
+            for job in self.jobs
+            if job.start < minute
+        ]
+        nodes = [
+            replace(node, hours=min(node.hours, minute // 60 - node.first))
+            for node in self.nodes
+            if node.first < minute // 60
+        ]
+        return replace(self, jobs=tuple(jobs), nodes=tuple(nodes))
 
     def costs(self) -> Costs:
         """What the oracle is told."""
@@ -120,8 +134,8 @@ class Story:
             for hour in range(node.first, node.first + node.hours)
         ]  # fmt: skip
         revisions = [
-            Revision(sku, "gpu_hour", cents * CENT_NANO, T0 + minute * MINUTE_MS, T0 + minute * MINUTE_MS)
-            for sku, minute, cents in self.prices
+            Revision(sku, "gpu_hour", cents * CENT_NANO, T0 + minute * MINUTE_MS, T0 + said * MINUTE_MS)
+            for sku, minute, cents, said in self.prices
         ]
         return Costs(
             names,
@@ -158,7 +172,7 @@ class Story:
                     used[2] += job.ran_ms(minute, minute + MINUTE_MS)
         return found
 
-    def store(self, store: ClickHouseStore) -> None:
+    def store(self, store: ClickHouseStore, version: int = 0) -> None:
         """Write it as shards do."""
         tables: dict[str, list[dict[str, Any]]] = {}
         for job in self.jobs:
@@ -172,14 +186,9 @@ class Story:
                 "cost_usd": _usd(node.cost_nano),
             }  # fmt: skip
             tables.setdefault(NODE_HOURS, []).append(row)
-        for each in self.costs().revisions:
-            row = {
-                "sku": each.sku, "per": each.per, "component": "gpu", "usd": _usd(each.price_nano),
-                "effective": _at(each.effective_ms), "time": _at(each.time_ms), "id": str(each.effective_ms),
-            }  # fmt: skip
-            tables.setdefault(PRICES, []).append(row)
         for table, found in tables.items():
-            store.insert(table, rows(table, *found), f"story:{table}")
+            found = [{**row, "version": version} for row in found]
+            store.insert(table, rows(table, *found), f"story:{table}:{version}")
 
 
 def _job_row(job: Job) -> dict[str, Any]:
@@ -298,8 +307,26 @@ def _rule(draw: st.DrawFn, number: int) -> Json:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> Story:
-    """Some jobs, nodes and prices, and the records that judge them; rules may come while the log goes on."""
+def _prices(draw: st.DrawFn) -> list[tuple[str, int, int, int]]:
+    """Revisions, each said when it takes effect, and corrections of some that are said later."""
+    usd = st.sampled_from([0, 10, 30, 31, 70, 210])
+    minutes = st.integers(0, LENGTH - 1)
+    found = draw(
+        st.lists(st.tuples(st.sampled_from("pq"), minutes, usd), max_size=4, unique_by=lambda each: each[:2])
+    )
+    said = [(*each, each[1]) for each in found]
+    for sku, minute, _ in found:
+        if draw(st.integers(0, 2)) == 2:
+            said.append((sku, minute, draw(usd), minute + draw(st.sampled_from([1, 20, 60, 61, 90]))))
+    return sorted((each for each in said if each[3] < LENGTH), key=lambda each: each[3])
+
+
+@st.composite
+def stories(draw: st.DrawFn, *, changes: bool = False) -> Story:
+    """Some jobs, nodes and prices, and the records that judge them; rules may come while the log goes on.
+
+    `changes`: budgets are raised, lowered and ended while their period lasts.
+    """
     jobs = tuple(draw(_jobs(number)) for number in range(draw(st.integers(1, 4))))
     nodes = [
         Node(name, first, draw(st.integers(1, HOURS - first)), draw(st.sampled_from([40, 100, 1200])))
@@ -309,8 +336,21 @@ def stories(draw: st.DrawFn) -> Story:
     if draw(st.booleans()):
         first = draw(st.integers(0, HOURS - 1))
         nodes += [Node(f"m{number}", first, 1, 10) for number in range(draw(st.sampled_from([9, 10, 11])))]
-    prices = draw(st.lists(st.tuples(st.sampled_from("pq"), st.integers(0, LENGTH - 1), st.sampled_from([0, 10, 30, 31, 70, 210])), max_size=4, unique_by=lambda each: each[:2]))  # fmt: skip
+    prices = draw(_prices())
     controls = [(0, draw(_budget(number))) for number in range(draw(st.integers(0, 3)))]
+    # Raised, lowered or ended while the period lasts.
+    for minute in (
+        sorted(draw(st.lists(st.integers(1, LENGTH), max_size=3, unique=True)))
+        if controls and changes
+        else ()
+    ):
+        record = draw(st.sampled_from([each for _, each in controls]))
+        changed = {
+            **record,
+            "usd": draw(st.sampled_from(["3", "8", "15", "30", "60", "120"])),
+            "ends": draw(st.integers(0, 3)) == 3,
+        }
+        controls.append((minute, changed))
     controls += [
         (draw(st.sampled_from([0, 0, 90, 130])), draw(_rule(number)))
         for number in range(draw(st.integers(0, 3)))

@@ -10,19 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
-from streams.engine.pricing.book import PriceBook
-from streams.engine.reference_log import ReferenceLog
 from streams.replay.ledger_rules import judge_log
-from streams.worker.shards.owned_shard import OwnedShard, Takeover
-from streams.worker.storing.versions import VersionClock
 from tests.oracle.budgets import budget_told, forecast_told, run_over_ms
 from tests.oracle.ledger_rules import episodes, holding
+from tests.property.chronicle import Chronicle, owner_of_shard_0, records_of
 from tests.property.ledger_stories import CENT_NANO, LENGTH, T0, Job, Story, stories
 from tests.property.profile import EXAMPLES, PROFILE
 from tests.sinks.stores import empty
-from tests.worker.fakes import CountingShard, State, as_shard
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, opened
 
 END_MS = T0 + LENGTH * MINUTE_MS
@@ -38,30 +33,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]
         yield opened_store
 
 
-def reference_of(story: Story) -> ReferenceLog:
-    """The records of the story at their log times."""
-    reference = ReferenceLog()
-    news, standing = [], {}
-    for minute, record in sorted(story.controls, key=lambda each: each[0]):
-        value = {name: each for name, each in record.items() if name not in ("kind", "name")}
-        event = ControlEvent(
-            source="t", id=record["name"], time_ms=1, kind=record["kind"], name=record["name"], value=value
-        )
-        key = f"{record['kind']}/{record['name']}".encode()
-        standing[key] = event
-        news.append((T0 + minute * MINUTE_MS if minute else 0, key, event))
-    reference.extend([], news, PriceBook.empty(), standing)
-    return reference
-
-
 def replayed(store: ClickHouseStore, story: Story) -> list[Told]:
     """What the product tells of it."""
     empty(store.target)
     story.store(store)
-    versions = VersionClock(0, 1)
-    shard = as_shard(CountingShard(0, PriceBook.empty(), State()))
-    owner = OwnedShard(0, shard, versions, Takeover(0, versions.next()))
-    changes = asyncio.run(judge_log(store, owner, reference_of(story).view(), END_MS))
+    reference = Chronicle().part(records_of(story))
+    changes = asyncio.run(judge_log(store, owner_of_shard_0(), reference.view(), END_MS))
     ids = [(each.alert_id, each.status, each.changed_ms) for each in changes]
     assert len(ids) == len(set(ids)), "one change is told twice"
     last = {each.alert_id: each for each in changes}

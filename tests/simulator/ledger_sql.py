@@ -11,7 +11,8 @@ from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from schemas.budget_tables import BUDGET_USE
+from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
 from streams.worker.ledger_rules import fleet_sql, oversized_sql, unusual_length_sql, usage_sql
@@ -21,7 +22,6 @@ from tests.oracle.ledger_rules import (
     JobHour,
     JobUse,
     NodeHour,
-    Revision,
 )
 from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.simulator import job_answers, receipt_answers
@@ -52,6 +52,11 @@ def answer(shelf: Shelf, sql: str, bound: Bound | None) -> Rows:
 def _jobs(shelf: Shelf) -> dict[str, Row]:
     names = (*MATCHED, "state", "started", "ended", "deadline", "budget", "cluster", "shard")
     return {row[0]: dict(zip(names, row, strict=True)) for row in read(shelf, JOBS, *names)}
+
+
+def _judged(shelf: Shelf, _: Bound) -> Iterator[Row]:
+    times = list(read(shelf, BUDGET_USE, "time"))
+    yield {"budgets": len(times), "judged_ms": max((at_ms for (at_ms,) in times), default=0)}
 
 
 def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
@@ -209,14 +214,13 @@ def costs_of(shelf: Shelf) -> Costs:
         if component == "gpu" and quantity:
             where = node, minute_s // 3600 * HOUR_MS
             uses[where] = uses.get(where, 0) + cost
-    prices = [Revision(*row) for row in read(shelf, PRICES, "sku", "per", "usd", "effective", "time")]
-    return Costs(_jobs(shelf), hours, nodes, [JobUse(*key, cost) for key, cost in uses.items()], prices)
+    return Costs(_jobs(shelf), hours, nodes, [JobUse(*key, cost) for key, cost in uses.items()])
 
 
 _HOURLY = {
     fleet_sql.UNALLOCATED: "unallocated", fleet_sql.OWNER_COVERAGE: "owner_coverage",
     fleet_sql.FORGOTTEN_NODE: "forgotten_node", fleet_sql.PROVISIONING_BURST: "provisioning_burst",
-    fleet_sql.PRICE_JUMP: "price_jump", fleet_sql.UNSAMPLED_GPUS: "unsampled_gpus",
+    fleet_sql.UNSAMPLED_GPUS: "unsampled_gpus",
 }  # fmt: skip
 
 
@@ -243,7 +247,6 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
                 "provisioning_burst": {
                     "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0,
                 },
-                "price_jump": {"sku": held.subject.name, "usd": part, "before_usd": whole, "per": "gpu_hour"},
                 "unsampled_gpus": {
                     "job_id": held.subject.name, "cluster": held.cluster, "gpus": held.of_nano / 1000 / HOUR_MS,
                     "unsampled_ratio": float(held.unsampled), "others_ratio": float(held.others),
@@ -276,6 +279,7 @@ def _statements() -> dict[str, Answerer]:
     """Each statement that the product may send, for all combinations of match fields."""
     found: dict[str, Answerer] = {
         usage_sql.ACCRUED: _accrued,
+        usage_sql.JUDGED: _judged,
         usage_sql.OPEN_SHARDS: _open_shards,
         usage_sql.NEXT_OFFSETS: _next_offsets,
         usage_sql.RUNS: _runs,

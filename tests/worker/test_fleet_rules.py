@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
-from schemas.events import ControlEvent
+from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from schemas.units import Per
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
+from streams.engine.ledger_rules.price_jump import PriceJumps
+from streams.engine.reference_log import ReferenceLog
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from tests.sinks.rows import rows
@@ -35,6 +38,7 @@ class World:
         self._store = store
         self._waiting: dict[str, list[dict[str, Any]]] = {}
         self.memory = KnownAlerts(store)
+        self.prices = ReferenceLog()
         self.version = 0
         self.since_ms = T0
 
@@ -55,6 +59,18 @@ class World:
         self.put(JOBS, job_id=job_id, state="running", **{"owner": "ada", "team": "vision", **fields})
         money = {"gpu_cost_usd": Decimal(str(usd)), "lost_cost_usd": Decimal(str(lost))}
         self.put(JOB_HOURS, job_id=job_id, hour=at(T0 + hour * HOUR_MS), wall_clock_ms=HOUR_MS, **money)
+
+    def price(self, sku: str, usd: float, minute: int, said_minute: int | None = None) -> None:
+        """A revision that takes effect at a minute, and is said then or at another one."""
+        effective_ms, said_ms = (T0 + each * MINUTE_MS for each in (minute, said_minute or minute))
+        event = PriceEvent(
+            source="t", id=f"{sku}{usd}", time_ms=said_ms, sku=sku, component=Component.gpu,
+            usd_nano=round(usd * 10**9), per=Per.gpu_hour, gpus=1, effective_ms=effective_ms, match={},
+        )  # fmt: skip
+        standing = self.prices.controls
+        self.prices.extend([(said_ms, event)], [], self.prices.book.with_events([event]), standing)
+        row = {"sku": sku, "usd": Decimal(str(usd)), "per": "gpu_hour"}
+        self.put(PRICES, effective=at(effective_ms), time=at(said_ms), **row)
 
     def node(self, node: str, hour: int, usd: float, used: float | None = None) -> None:
         hour_ms = T0 + hour * HOUR_MS
@@ -78,7 +94,8 @@ class World:
         assert found.faults == ()
         self.memory.read_firing()
         until_ms = self.since_ms + round(hours * HOUR_MS)
-        changes = FleetJudge(self.store, self.memory).judge(found, self.since_ms, until_ms)
+        jumps = PriceJumps(self.prices.view()).between(found, self.since_ms, until_ms)
+        changes = FleetJudge(self.store, self.memory).judge(found, self.since_ms, until_ms, jumps)
         self.memory.stored(changes)
         self.since_ms = until_ms
         return changes
@@ -291,13 +308,29 @@ def test_a_price_that_jumps_is_told_for_an_hour(world: World) -> None:
     for minute, (sku, usd) in enumerate(
         (("h100", 2), ("h100", 6.5), ("a100", 3), ("a100", 0.9), ("l4", 1), ("l4", 2.9))
     ):
-        instant = at(T0 + minute * MINUTE_MS)
-        world.put(PRICES, sku=sku, usd=Decimal(str(usd)), per="gpu_hour", effective=instant, time=instant)
+        world.price(sku, usd, minute)
     changes = world.look(3)
     assert said(changes, "price_jump") == [
         ("a100", "firing", 1), ("h100", "firing", 1), ("a100", "resolved", 2), ("h100", "resolved", 2)
     ]  # fmt: skip
     works(world, changes[0])
+
+
+def test_a_price_that_is_corrected_an_hour_later_has_jumped(world: World) -> None:
+    """The correction has the same effective time, and nobody knew of it when the hour ended."""
+    world.price("h100", 2, 0)
+    world.price("h100", 20, 10)
+    world.price("h100", 2.5, 10, said_minute=75)
+    world.price("a100", 2, 0)
+    world.price("a100", 20, 10)
+    world.price("a100", 2.5, 10, said_minute=30)
+    assert said(world.look(3), "price_jump") == [("h100", "firing", 1), ("h100", "resolved", 2)]
+
+
+def test_a_price_that_takes_effect_later_jumps_then(world: World) -> None:
+    world.price("h100", 2, 0)
+    world.price("h100", 20, 130, said_minute=5)
+    assert said(world.look(4), "price_jump") == [("h100", "firing", 3), ("h100", "resolved", 4)]
 
 
 def test_a_record_turns_a_rule_off_or_changes_it_and_a_silence_covers_it(world: World) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.rules import PAGE, TICKET
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
@@ -31,12 +34,6 @@ class Minutes(NamedTuple):
         """Return the first minute that is judged; the last one where the beginning is not known."""
         return self.until_ms if self.since_ms is None else min(self.since_ms + MINUTE_MS, self.until_ms)
 
-    def first_after(self, at_ms: int, known_ms: int) -> int:
-        """Return when something that holds since `at_ms` is found: then, or at the first minute that is judged."""
-        if self.since_ms is not None:
-            return max(at_ms, self.since_ms + MINUTE_MS)
-        return at_ms if at_ms > known_ms else self.until_ms
-
 
 Last = Callable[[str], Alert | None]
 
@@ -56,39 +53,71 @@ def judge_used(subject: BudgetSubject, usage: Usage, minutes: Minutes, last: Las
 def _judge(
     subject: BudgetSubject, usage: Usage, minutes: Minutes, last: Last, period: CalendarPeriod
 ) -> Iterator[BudgetFinding]:
-    limits, ends_ms = subject.budget.limits, over_ms(subject, period)
-    crossed = {percent: usage.crossed_ms(period, limits, percent, minutes.until_ms) for percent in THRESHOLDS}
-    for percent, at_ms in crossed.items():
-        row = last(budget_alert_id(BUDGET_USED, subject, percent, period))
-        fires = row is not None and row.status == FIRING
-        changed_ms = -1 if row is None else row.changed_ms
-        if at_ms is not None and not fires:
-            found_ms = max(minutes.first_after(at_ms, usage.from_ms), changed_ms + MINUTE_MS)
-            # A higher threshold that is found at the same minute says all.
-            is_said = any(
-                higher > percent
-                and other is not None
-                and minutes.first_after(other, usage.from_ms) <= found_ms
-                for higher, other in crossed.items()
-            )
-            if found_ms > minutes.until_ms or is_said or (ends_ms is not None and found_ms > ends_ms):
-                continue
-            yield _finding(subject, usage, period, percent, found_ms, fires=True)
-            fires, changed_ms = True, found_ms
-        if not fires:
-            continue
-        if ends_ms is not None and ends_ms <= minutes.until_ms:
-            yield _finding(subject, usage, period, percent, max(ends_ms, changed_ms + 1), fires=False)
-        elif at_ms is None:
-            # It was at none of these minutes.
-            yield _finding(
-                subject, usage, period, percent, max(minutes.first_ms, changed_ms + 1), fires=False
-            )
+    """Step each threshold through the minutes of one period: it may be reached, be left, and be reached again."""
+    ends_ms = over_ms(subject, period)
+    at_ms = _minutes(usage, minutes, period, ends_ms)
+    rows = [last(budget_alert_id(BUDGET_USED, subject, percent, period)) for percent in THRESHOLDS]
+    # What is used only rises in a period: most subjects are below the first threshold at its last minute.
+    if (
+        not any(rows)
+        and not usage.reached(period, subject.budget.limits, at_ms[-1:], (min(THRESHOLDS),)).any()
+    ):
+        return
+    reached = usage.reached(period, subject.budget.limits, at_ms, tuple(THRESHOLDS))
+    for place, percent in enumerate(THRESHOLDS):
+        higher = reached[place + 1] if place + 1 < len(THRESHOLDS) else np.zeros(len(at_ms), np.bool_)
+        # A higher threshold that is reached, too, says all; what fires already gives way to the last one.
+        opens = reached[place] & ~higher
+        clears = ~reached[place] | (reached[-1] if percent < max(THRESHOLDS) else False)
+        if minutes.since_ms is None:
+            # What is used before the minutes that are read is found at the last one.
+            opens[:-1] &= not usage.reached(
+                period, subject.budget.limits, at_ms[:1] - MINUTE_MS, (percent,)
+            ).any()
+            clears[:-1] &= reached[place][:-1]
+        yield from _changes(
+            subject, usage, period, percent, rows[place], at_ms, opens, clears, minutes, ends_ms
+        )
+
+
+def _minutes(
+    usage: Usage, minutes: Minutes, period: CalendarPeriod, ends_ms: int | None
+) -> NDArray[np.int64]:
+    """Return the minutes of the period that are judged."""
+    begin_ms = usage.from_ms if minutes.since_ms is None else max(minutes.since_ms, usage.from_ms)
+    last_ms = minutes.until_ms if ends_ms is None else min(minutes.until_ms, ends_ms)
+    return np.arange(max(begin_ms, period.start_ms) + MINUTE_MS, last_ms + 1, MINUTE_MS, dtype=np.int64)
+
+
+def _changes(
+    subject: BudgetSubject,
+    usage: Usage,
+    period: CalendarPeriod,
+    percent: int,
+    row: Alert | None,
+    at_ms: NDArray[np.int64],
+    opens: NDArray[np.bool_],
+    clears: NDArray[np.bool_],
+    minutes: Minutes,
+    ends_ms: int | None,
+) -> Iterator[BudgetFinding]:
+    fires = row is not None and row.status == FIRING
+    changed_ms = -1 if row is None else row.changed_ms
+    # A new owner looks at minutes that a former one has judged: an alert changes after its last change alone.
+    place = int(np.searchsorted(at_ms, changed_ms, "right"))
+    while len(found := np.flatnonzero((clears if fires else opens)[place:])):
+        place += int(found[0])
+        fires, changed_ms = not fires, int(at_ms[place])
+        yield _finding(subject, usage, period, percent, changed_ms, fires=fires)
+        place += 1
+    if fires and ends_ms is not None and ends_ms <= minutes.until_ms:
+        yield _finding(subject, usage, period, percent, max(ends_ms, changed_ms + 1), fires=False)
 
 
 def _finding(
     subject: BudgetSubject, usage: Usage, period: CalendarPeriod, percent: int, at_ms: int, *, fires: bool
 ) -> BudgetFinding:
+    at_minute_ms = at_ms // MINUTE_MS * MINUTE_MS
     return BudgetFinding(
         BUDGET_USED,
         percent,
@@ -96,7 +125,7 @@ def _finding(
         period,
         at_ms,
         fires,
-        usage.used_at(period, at_ms),
-        usage.per_hour_at(at_ms),
+        usage.used_at(period, at_minute_ms),
+        usage.per_hour_at(at_minute_ms),
         over_ms(subject, period),
     )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from streams.engine.alerts.alert import alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod
 from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import Amounts
+from streams.engine.ledger_rules.usage import Amounts, limits_of
 
 
 class BudgetFinding(NamedTuple):
@@ -33,6 +33,10 @@ class BudgetFinding(NamedTuple):
 
 
 def budget_alert_id(rule: str, subject: BudgetSubject, percent: int, period: CalendarPeriod) -> str:
-    """Return the id of a budget's alert: one per threshold and period, whenever it was crossed."""
-    name = f"{subject.name}|{subject.budget.name}|{percent}"
+    """Return the id of a budget's alert: one per threshold, limit and period, whenever it was crossed.
+
+    What is crossed once the limit was changed is another crossing; a forecast (`percent` 0) goes on.
+    """
+    limits = [percent, *limits_of(subject.budget.limits)] if percent else [percent]
+    name = f"{subject.name}|{subject.budget.name}|{','.join(map(str, limits))}"
     return alert_id(rule, subject.kind, name, period.start_ms)

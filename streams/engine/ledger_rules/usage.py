@@ -99,22 +99,14 @@ class Usage:
         """Return what was used in the hour before a whole minute."""
         return Amounts(*(int(each) for each in self.per_hour(np.array([at_ms], np.int64))[:, 0]))
 
-    def crossed_ms(self, period: CalendarPeriod, limits: Limits, percent: int, until_ms: int) -> int | None:
-        """Return the first whole minute at which so many percent of a limit are used; None: not until `until_ms`.
-
-        `from_ms`, or earlier, stands for any minute before.
-        """
-        end_ms = until_ms if period.end_ms is None else min(until_ms, period.end_ms)
-        found: list[int] = []
-        first, last = int(self._place(period.start_ms)), int(self._place(end_ms))
-        for before, sums, limit in zip(self.before, self._sums, limits_of(limits), strict=True):
-            if limit is None:
-                continue
-            least = -(-limit * percent // 100)
-            base = before if period.start_ms <= self.from_ms else 0
-            if base >= least:
-                return self.from_ms
-            place = int(np.searchsorted(sums[first : last + 1], least - base + int(sums[first]), side="left"))
-            if first + place <= last:
-                found.append(int(self.minute_ms[first + place - 1]) + MINUTE_MS)
-        return min(found, default=None)
+    def reached(
+        self, period: CalendarPeriod, limits: Limits, at_ms: NDArray[np.int64], percents: Sequence[int]
+    ) -> NDArray[np.bool_]:
+        """Return whether so many percent of a limit are used in the period at whole minutes, [len(percents), len(at_ms)]."""
+        used = self.used(period, at_ms)
+        found = np.zeros((len(percents), len(at_ms)), np.bool_)
+        for amounts, limit in zip(used, limits_of(limits), strict=True):
+            if limit is not None:
+                least = np.array([-(-limit * percent // 100) for percent in percents], np.int64)
+                found |= amounts >= least[:, None]
+        return found

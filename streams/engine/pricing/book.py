@@ -63,6 +63,11 @@ class PriceBook:
         revision = self._histories.get(event.sku, _NOTHING).in_force(event.effective_ms)
         return revision is not None and revision.event == event
 
+    def revision(self, sku: str, at_ms: int) -> PriceEvent | None:
+        """Return the revision of a SKU that is in force at an instant."""
+        revision = self._histories.get(sku, _NOTHING).in_force(at_ms)
+        return None if revision is None else revision.event
+
     def with_events(self, events: Iterable[PriceEvent]) -> PriceBook:
         """Return a book that includes `events`; of two with one (sku, effective_ms) the later one counts.
 

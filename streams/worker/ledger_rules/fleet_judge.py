@@ -5,7 +5,7 @@ It must not write. All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from streams.engine.ledger_rules.fleet_rules import (
     settings_of,
 )
 from streams.engine.ledger_rules.oversized import EVERY_MS
+from streams.engine.ledger_rules.price_jump import PriceJump
 from streams.worker.ledger_rules import fleet_sql
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
@@ -44,10 +45,18 @@ class FleetJudge:
         self._known_alerts = known_alerts
         self._oversized = OversizedJudge(store)
 
-    def judge(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+    def judge(
+        self, controls: Controls, since_ms: int, until_ms: int, jumps: Sequence[PriceJump] = ()
+    ) -> list[Alert]:
         """Return the changes at the whole hours of (since_ms, until_ms], of `oversized` also between them.
 
         What is stored of them already is left out: a new owner may judge hours again.
+
+        Args:
+            controls: The controls in force.
+            since_ms: The last minute that was judged.
+            until_ms: The last minute to judge.
+            jumps: The prices that jump in these hours, as they were known then.
         """
         self._known_alerts.read_firing()
         firing = [alert for alert in self._known_alerts.firing() if alert.rule in FLEET_RULES]
@@ -58,6 +67,8 @@ class FleetJudge:
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         if begin_ms < end_ms:
             found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
+            severity = settings_of(rules.PRICE_JUMP, controls.fleet_rules).severity
+            found += [_jumped(severity, jump) for jump in jumps]
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
         elif since_ms // EVERY_MS < until_ms // EVERY_MS:
             changes += self._forgotten_before(controls, others, end_ms)
@@ -89,7 +100,6 @@ class FleetJudge:
             (rules.FORGOTTEN_NODE, self._forgotten_node),
             (rules.PROVISIONING_BURST, self._provisioning_burst),
             (rules.UNUSUAL_LENGTH, self._unusual_length),
-            (rules.PRICE_JUMP, self._price_jump),
             (rules.UNSAMPLED_GPUS, self._unsampled_gpus),
         ):
             settings = settings_of(rule, controls.fleet_rules)
@@ -190,16 +200,16 @@ class FleetJudge:
         for row in self._rows(fleet_sql.UNSAMPLED_GPUS, bound, **of.thresholds):
             yield _unsampled(of.severity, row)
 
-    def _price_jump(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        for row in self._rows(fleet_sql.PRICE_JUMP, bound, **of.thresholds):
-            sku, price, before = row["sku"], float(row["usd"]), float(row["before_usd"])
-            yield HourFinding(
-                rules.PRICE_JUMP, of.severity, "sku", sku, row["at_ms"],
-                f"price {short(sku, NAMES_AT_MOST)} went from {usd(_nano(before))} to {usd(_nano(price))} a {row['per']}, {price / before:.2g} times;"
-                " is it the right currency and unit? A revision with the same `effective_ms` corrects it",
-                f"SELECT * FROM prices FINAL WHERE sku = {quoted(sku)} ORDER BY effective",  # noqa: S608 - quoted() escapes the name
-                price / before,
-            )  # fmt: skip
+
+def _jumped(severity: str, jump: PriceJump) -> HourFinding:
+    sku, ratio = jump.sku, jump.usd_nano / jump.before_nano
+    return HourFinding(
+        rules.PRICE_JUMP, severity, "sku", sku, jump.at_ms,
+        f"price {short(sku, NAMES_AT_MOST)} went from {usd(jump.before_nano)} to {usd(jump.usd_nano)} a {jump.per}, {ratio:.2g} times;"
+        " is it the right currency and unit? A revision with the same `effective_ms` corrects it",
+        f"SELECT * FROM prices FINAL WHERE sku = {quoted(sku)} ORDER BY effective",  # noqa: S608 - quoted() escapes the name
+        ratio,
+    )  # fmt: skip
 
 
 def _silenced(alert: Alert, controls: Controls) -> Alert:

@@ -153,17 +153,3 @@ LEFT ANY JOIN ({_episodes("silent_job")}) AS r ON r.subject_name = c.job_id
 WHERE c.wall_ms >= 3600000 AND c.starting_ms = 0 AND c.all_held - c.held >= 3600000000
     AND unsampled_ratio >= {{unsampled_ratio:Float64}} AND others_ratio >= {{cluster_ratio:Float64}}
     AND NOT {_STOOD}"""
-
-#: A price of exactly the factor is none too many, whatever doubles make of it.
-_OVER: Final = "1.000000000001"
-PRICE_JUMP: Final = f"""
-SELECT toInt64(toUnixTimestamp(hour)) * 1000 + 3600000 AS at_ms, sku, usd, before_usd, per
-FROM
-(
-    SELECT sku, per, usd, toStartOfHour(toDateTime(greatest(time, effective), 'UTC')) AS hour,
-        lagInFrame(usd) OVER (PARTITION BY sku ORDER BY effective ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS before_usd
-    FROM prices FINAL
-)
-WHERE {_IN} AND before_usd > 0
-    AND (toFloat64(usd) > {{factor:Float64}} * toFloat64(before_usd) * {_OVER}
-        OR toFloat64(usd) * {{factor:Float64}} * {_OVER} < toFloat64(before_usd))"""

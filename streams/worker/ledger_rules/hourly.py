@@ -5,14 +5,13 @@ It must not judge or write by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from sinks.port import Store
-from streams.engine.alerts.controls import Controls
 from streams.engine.kernels.burn import HOUR_MS
-from streams.engine.ledger_rules.usage import MINUTE_MS
+from streams.engine.ledger_rules.price_jump import PriceJumps
 from streams.engine.reference_log import ReferenceView
+from streams.worker.ledger_rules.control_spans import ControlSpans
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter
@@ -20,25 +19,7 @@ from streams.worker.shards.owned_shard import OwnedShard
 
 HOURS_KEY: Final = "hours_judged_ms"
 #: Earlier hours are not judged any more.
-_BACK_MS: Final = 48 * HOUR_MS
-
-
-class JudgedSpan(NamedTuple):
-    """Whole minutes (since_ms, until_ms]."""
-
-    since_ms: int
-    until_ms: int
-
-
-def stretches(
-    view: ReferenceView, since_ms: int, until_ms: int, most_ms: int = _BACK_MS
-) -> Iterator[tuple[Controls, JudgedSpan]]:
-    """Yield the spans of (since_ms, until_ms] in which the same controls are in force, with them; none is longer than `most_ms`."""
-    while since_ms < until_ms:
-        then = view.at(since_ms + MINUTE_MS)
-        end_ms = min((then.until_ms - 1) // MINUTE_MS * MINUTE_MS, since_ms + most_ms, until_ms)
-        yield Controls.from_events(then.controls.values()), JudgedSpan(since_ms, end_ms)
-        since_ms = end_ms
+BACK_MS: Final = 48 * HOUR_MS
 
 
 class HourlyJudge:
@@ -46,7 +27,8 @@ class HourlyJudge:
 
     def __init__(self, store: Store, known_alerts: KnownAlerts, view: ReferenceView) -> None:
         self.judge = FleetJudge(store, known_alerts)
-        self.view = view
+        self.spans = ControlSpans(view)
+        self.prices = PriceJumps(view.again())
         self.judged_ms: int | None = None
         self._meta = store.meta
         self._kept_ms: int | None = None
@@ -57,7 +39,7 @@ class HourlyJudge:
             known = self._meta.get(HOURS_KEY)
             self._kept_ms = None if known is None else int(known)
             self.judged_ms = until_ms - HOUR_MS if self._kept_ms is None else self._kept_ms
-        self.judged_ms = max(self.judged_ms, until_ms - _BACK_MS, 0)
+        self.judged_ms = max(self.judged_ms, until_ms - BACK_MS, 0)
         return self.judged_ms
 
     def keep(self, writer: RuleRowWriter, owner: OwnedShard) -> None:

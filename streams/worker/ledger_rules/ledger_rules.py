@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 from weakref import ref
 
@@ -15,15 +16,16 @@ from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
-from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
+from streams.engine.reference_log import ReferenceLog, ReferenceView
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
 from streams.worker.ledger_rules.action_requester import ActionRequester
 from streams.worker.ledger_rules.budget_judge import BudgetJudge, BudgetState, LedgerChanges
-from streams.worker.ledger_rules.hourly import HourlyJudge, stretches
+from streams.worker.ledger_rules.control_spans import ControlSpans
+from streams.worker.ledger_rules.hourly import BACK_MS, HourlyJudge
 from streams.worker.ledger_rules.known_alerts import SHARD, KnownAlerts
 from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
@@ -49,18 +51,17 @@ class _Duty:
         self.known_alerts = KnownAlerts(store)
         self.judge = BudgetJudge(self.reader, self.known_alerts)
         self.hours = HourlyJudge(store, self.known_alerts, view.again())
-        self.view = view
+        self.spans = ControlSpans(view)
         self.began_ms = began_ms
         self.judged_ms: int | None = None
-        self.standing: Standing | None = None
-        self.controls = NO_CONTROLS
 
-    def controls_at(self, at_ms: int) -> Controls:
-        """Return the controls in force."""
-        standing = self.view.at(at_ms).controls
-        if standing is not self.standing:
-            self.standing, self.controls = standing, Controls.from_events(standing.values())
-        return self.controls
+    def minutes(self, until_ms: int) -> Iterator[tuple[Controls, Minutes]]:
+        """Yield the minutes to judge, with the controls of each."""
+        if self.judged_ms is None:
+            yield self.spans.at(until_ms), Minutes(None, until_ms)
+        else:
+            for controls, span in self.spans.spans(self.judged_ms, until_ms, BACK_MS):
+                yield controls, Minutes(*span)
 
 
 class _Settled(NamedTuple):
@@ -206,12 +207,19 @@ class LedgerRules:
             self._tell(duty, owner)
             if accrued.until_ms < duty.known_alerts.newest_ms():
                 return None  # a former owner judged further: shards read again what was known then
+            judged_ms = await self._threads.run(duty.reader.judged_ms)
+            if judged_ms is not None and judged_ms < accrued.until_ms:
+                duty.judged_ms = max(judged_ms, accrued.until_ms - BACK_MS)  # a former owner stopped there
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
-        controls = duty.controls_at(accrued.until_ms)
-        minutes = Minutes(duty.judged_ms, accrued.until_ms)
-        changes = await self._threads.run(duty.judge.judge, controls, minutes)
-        await self._store_and_tell(_judgement(duty, owner, changes))
+        changes, found = LedgerChanges(accrued.until_ms), list[Alert]()
+        for controls, minutes in duty.minutes(accrued.until_ms):
+            changes = await self._threads.run(duty.judge.judge, controls, minutes)
+            await self._store_and_tell(_judgement(duty, owner, changes))
+            duty.judged_ms = minutes.until_ms
+            found += changes.alerts
+        changes = replace(changes, alerts=found)
+        controls = duty.spans.at(accrued.until_ms)
         self.states = changes.states
         if controls.receipts:
             self._settled = _Settled(owner, accrued, controls.receipts)
@@ -222,8 +230,9 @@ class LedgerRules:
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, complete_ms: int) -> None:
         since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
-        for controls, span in stretches(duty.hours.view, since_ms, complete_ms):
-            alerts = await self._threads.run(duty.hours.judge.judge, controls, *span)
+        for controls, span in duty.hours.spans.spans(since_ms, complete_ms, BACK_MS):
+            jumps = duty.hours.prices.between(controls, *span)
+            alerts = await self._threads.run(duty.hours.judge.judge, controls, *span, jumps)
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
             duty.hours.judged_ms = span.until_ms
         await self._threads.run(duty.hours.keep, self._writer, owner)

@@ -101,6 +101,11 @@ class LedgerReader:
         """Return whether the last rows of `budget_use` are of budgets."""
         return bool(self._store.query(usage_sql.LAST_BUDGETS).num_rows)
 
+    def judged_ms(self) -> int | None:
+        """Return the last minute at which budgets were judged and there was one; None: there never was."""
+        (row,) = self._store.query(usage_sql.JUDGED).to_pylist()
+        return int(row["judged_ms"]) if row["budgets"] else None
+
     def first_ms(self) -> int | None:
         """Return the first hour that anything was paid in; None: nothing was."""
         (row,) = self._store.query(usage_sql.FIRST_HOUR).to_pylist()

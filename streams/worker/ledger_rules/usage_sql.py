@@ -38,6 +38,9 @@ SELECT DISTINCT shard FROM jobs FINAL WHERE {_OF_LOG} AND started IS NOT NULL AN
 LAST_BUDGETS: Final = """
 SELECT budget FROM budget_use FINAL WHERE time = (SELECT max(time) FROM budget_use) AND subject_kind != '' LIMIT 1"""
 
+JUDGED: Final = """
+SELECT count() AS budgets, toUnixTimestamp64Milli(max(time)) AS judged_ms FROM budget_use"""
+
 FIRST_HOUR: Final = f"""
 SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM job_hours WHERE {USERS_JOBS}"""
 

@@ -1,0 +1,53 @@
+"""Cuts minutes to judge into spans in which the same controls are in force: each minute is judged by what was known then.
+
+It must not judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.usage import MINUTE_MS
+from streams.engine.reference_log import ReferenceView, Standing
+
+
+class JudgedSpan(NamedTuple):
+    """Whole minutes (since_ms, until_ms]."""
+
+    since_ms: int
+    until_ms: int
+
+
+class ControlSpans:
+    """The controls of successive minutes, by log time; it only moves forward."""
+
+    def __init__(self, view: ReferenceView) -> None:
+        self._view = view
+        self._standing: Standing | None = None
+        self._controls = Controls.from_events(())
+
+    def at(self, at_ms: int) -> Controls:
+        """Return the controls in force at an instant, which is no earlier than that of any call before."""
+        standing = self._view.at(at_ms).controls
+        if standing is not self._standing:
+            self._standing, self._controls = standing, Controls.from_events(standing.values())
+        return self._controls
+
+    def spans(self, since_ms: int, until_ms: int, most_ms: int) -> Iterator[tuple[Controls, JudgedSpan]]:
+        """Yield the spans of (since_ms, until_ms], in order; none is longer than `most_ms`.
+
+        A whole minute at which a control came is judged twice, before it and after it: the result is the same if the log
+        was cut there.
+        """
+        while True:
+            if self._view.has_control_at(since_ms):
+                yield self.at(since_ms), JudgedSpan(since_ms - MINUTE_MS, since_ms)
+            if since_ms >= until_ms:
+                return
+            controls = self.at(since_ms + MINUTE_MS - 1)
+            change_ms = self._view.next_control_ms() // MINUTE_MS * MINUTE_MS
+            end_ms = min(change_ms, since_ms + most_ms, until_ms)
+            yield controls, JudgedSpan(since_ms, end_ms)
+            since_ms = end_ms

@@ -1,12 +1,13 @@
 """`trainfare publish FILE|DIR`: sends events from JSONL, or a log on disk, to Kafka, keyed as docs/events.md says.
 
-It must not validate events: the meter does, and stores what it refuses. Only a line without an event is refused here.
+It must not validate events of jobs and nodes: the meter does, and stores what it refuses. A line without an event is refused
+here, and so is a control that would have no effect: people write those, and wait for what they do.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -18,11 +19,12 @@ from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
 from streams.config.settings import Settings
-from streams.errors import WrongUseError
+from streams.errors import FileFaultsError, WrongUseError
 from streams.keys import key_of
 from streams.topics import Topic, short_name
 
 _ANSWER_S: Final = 10.0
+_FAULTS_SHOWN: Final = 20
 
 
 class _Line(msgspec.Struct):
@@ -38,6 +40,7 @@ class _Outgoing(NamedTuple):
     key: bytes
     value: bytes | None
     headers: list[tuple[str, bytes]]
+    line: int
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -62,15 +65,38 @@ def publish(
     must_exist(files)
     prefix = settings.kafka.topic_prefix
     # Two passes: nothing is sent if any line is invalid.
-    total = sum(1 for file in files for _ in outgoing(file, prefix))
+    total = _checked(files, prefix)
     from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
     with LogProducer(settings.kafka) as producer, progress("publishing", total) as advance:
         for file in files:
             for event in outgoing(file, prefix):
-                producer.send(*event)
+                producer.send(event.topic, event.key, event.value, event.headers)
                 advance(1)
     sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
+
+
+def _checked(files: Sequence[Path], prefix: str) -> int:
+    """Return how many events there are.
+
+    Raises:
+        FileFaultsError: Some are controls that would have no effect.
+    """
+    from streams.engine.alerts.ineffective import control_faults
+
+    total, faults = 0, list[str]()
+    for file in files:
+        for event in outgoing(file, prefix):
+            total += 1
+            if event.topic == Topic.CONTROLS:
+                where = f"{file} line {event.line}: the control would have no effect"
+                faults += [f"{where}: {detail}" for detail in control_faults(event.value)]
+    if faults:
+        left = len(faults) - _FAULTS_SHOWN
+        raise FileFaultsError(
+            [*faults[:_FAULTS_SHOWN], *([f"and {left} more"] if left > 0 else []), "nothing was published"]
+        )
+    return total
 
 
 def _move(data: Path, settings: Settings) -> None:
@@ -104,4 +130,4 @@ def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:
         key = key_of(topic, value)[:MAX_KEY_BYTES]
         sent = None if value == b"null" else value
         headers = [(name, each.encode()) for name, each in (line.headers or {}).items()]
-        yield _Outgoing(topic, key, sent, headers)
+        yield _Outgoing(topic, key, sent, headers, number)

@@ -18,7 +18,7 @@ from streams.cli.options import settings_for
 from streams.cli.output import OutputFormat, write_summary
 from streams.cli.progress import progress
 from streams.config.settings import LogSettings
-from streams.errors import TrainfareError, WrongUseError
+from streams.errors import FileFaultsError, TrainfareError, WrongUseError
 from streams.log import configure_logging
 
 if TYPE_CHECKING:
@@ -74,6 +74,12 @@ def replay(
             f"the books of {data} do not balance: {result.records_in} records in, but {result.applied} applied + "
             f"{result.unattributed} unattributed + {result.duplicate} duplicate + {result.too_late} too late + {result.dead_lettered} dead-lettered"
         )
+    if result.control_faults:
+        raise FileFaultsError(
+            [f"{fault} (this control has no effect)" for fault in result.control_faults]
+            + ["everything else is metered; mend these and replay the log into an empty directory"]
+        )
+
 
 
 def quieter(log: LogSettings) -> LogSettings:

@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from schemas.events import Event
+from schemas.invalid import Invalid
 from sinks.clickhouse import ClickHouseStore
 from streams.app import engine, notifier_of, shard_settings, target_of
 from streams.clock import Clock, SystemClock
 from streams.config.settings import Settings
+from streams.engine.alerts.ineffective import faults_of
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
 from streams.engine.shard.job_tables import DeadLetter
@@ -53,6 +56,7 @@ _DELIVERY_TIMEOUT_MS: Final = 120_000  # a user waits for the command; unreachab
 _TICK_POLL_MS: Final = 50
 _PROGRESS_EVERY: Final = 1_000
 _REFUSED_AT_ONCE: Final = 1_000
+_CONTROL_FAULTS_AT_MOST: Final = 100
 
 Progress = Callable[[int], None]
 
@@ -111,7 +115,8 @@ def run_replay(
             )
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)
-        return result_of(store, replayed.last.total, rows, time.monotonic() - started_s)
+        seconds = time.monotonic() - started_s
+        return result_of(store, replayed.last.total, rows, seconds, segment.control_faults)
     finally:
         store.close()
 
@@ -150,6 +155,7 @@ class _Replay:
         self._bad_lines = 0
         self._watermarks = ReplayWatermarks()
         self._revisions = LedgerRevisions()
+        self._control_faults: list[str] = []
 
     async def run(self) -> int:
         """Return how many rows were written; the segment is done then."""
@@ -262,6 +268,8 @@ class _Replay:
         before = self._replayed.files_before(self._segment)
         for count, line in enumerate(read_lines(self._files), 1):
             record = self._lines.read(line._replace(file=before + line.file))
+            if isinstance(record, Sendable) and record.topic == Topic.CONTROLS:
+                self._note_faults(record.event, f"{self._files[line.file]} line {line.number}")
             if isinstance(record, Sendable):
                 yield record
             else:
@@ -274,6 +282,11 @@ class _Replay:
                 self._advance(_PROGRESS_EVERY)
         if refused:
             loop.call_soon_threadsafe(meter.shard_manager.refuse, refused, "lines")
+
+    def _note_faults(self, event: Event | Invalid | None, where: str) -> None:
+        """Note why a control has no effect."""
+        if event is not None and len(self._control_faults) < _CONTROL_FAULTS_AT_MOST:
+            self._control_faults += [f"{where}: {detail}" for detail in faults_of(event)]
 
     async def _finish(self, meter: Meter, ends: dict[Place, int], judge: LogJudge) -> None:
         """Judge what is stored, and note where the log ends."""
@@ -292,6 +305,7 @@ class _Replay:
         segment.end = segments.counts(before | ends, topics, self._replayed.partitions)
         segment.end_newest_ms = self._lines.newest_ms
         segment.as_of_ms = self._as_of_ms
+        segment.control_faults = self._control_faults
         segment.controls = list(meter.shard_manager.reference.controls.items())
         bad = Books(records_in=self._bad_lines, dead_lettered=self._bad_lines)
         segment.books = meter.reader.books.plus(bad)

@@ -5,6 +5,7 @@ It must not count anything: the record counts are the shards', the totals the ta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -29,6 +30,7 @@ class ReplayResult:
     capped_costs: int  # rows whose cost exceeds a Decimal(18, 9)
     seconds: float
     rows: int  # written by this run
+    control_faults: tuple[str, ...] = ()  # of these files' controls that have no effect
 
     @property
     def balanced(self) -> bool:
@@ -37,7 +39,9 @@ class ReplayResult:
         return self.records_in == kept + self.too_late + self.dead_lettered
 
 
-def result_of(store: Store, books: Books, rows: int, seconds: float) -> ReplayResult:
+def result_of(
+    store: Store, books: Books, rows: int, seconds: float, control_faults: Sequence[str] = ()
+) -> ReplayResult:
     """Combine the store's totals with the record accounting."""
     totals = store.query(
         "SELECT (SELECT count() FROM jobs FINAL) AS jobs, sum(cost_usd) AS usd, "
@@ -58,4 +62,5 @@ def result_of(store: Store, books: Books, rows: int, seconds: float) -> ReplayRe
         capped_costs=books.capped_costs,
         seconds=round(seconds, 3),
         rows=rows,
+        control_faults=tuple(control_faults),
     )

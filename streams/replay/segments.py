@@ -42,6 +42,7 @@ class LogSegment(msgspec.Struct):
     controls: list[tuple[bytes, ControlEvent]] = []  # in force at its end
     # Until it is done, the prices at its beginning: the table soon includes later ones, too.
     prices: list[PriceEvent] | None = None
+    control_faults: list[str] = []  # of its controls that have no effect, each with its file and line
 
     @property
     def identity(self) -> str:

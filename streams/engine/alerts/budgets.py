@@ -181,7 +181,7 @@ def _escalation_steps(value: Mapping[str, object]) -> tuple[EscalationStep, ...]
         given = [given]
     if not isinstance(given, Sequence) or isinstance(given, bytes):
         raise MalformedControlError("actions: expected an array of actions")
-    found = tuple(_escalation_step(each) for each in given)
+    found = _in_order([_escalation_step(each) for each in given])
     if len({step.action for step in found}) < len(found):
         raise MalformedControlError("actions: one is named twice")
     if [step.at_ratio for step in found] != sorted(step.at_ratio for step in found):
@@ -189,18 +189,28 @@ def _escalation_steps(value: Mapping[str, object]) -> tuple[EscalationStep, ...]
     return found
 
 
-def _escalation_step(given: object) -> EscalationStep:
-    action, at_ratio = given, 1.0
+def _in_order(steps: Sequence[tuple[str, float | None]]) -> tuple[EscalationStep, ...]:
+    """Return the steps; one without a share has that of the step after it, 1 at most."""
+    found, following = list[EscalationStep](), 1.0
+    for action, at_ratio in reversed(steps):
+        following = min(following, 1.0) if at_ratio is None else at_ratio
+        found.append(EscalationStep(action, following))
+    return tuple(reversed(found))
+
+
+def _escalation_step(given: object) -> tuple[str, float | None]:
+    action, at_ratio = given, None
     if isinstance(given, Mapping):
         if not given.keys() <= {"do", "at"}:
             raise MalformedControlError("actions: expected objects of `do` and `at`")
-        action, ratio = given.get("do"), given.get("at", 1)
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= _RATIO_MAX:
-            raise MalformedControlError(f"actions: `at` must be above 0 and at most {_RATIO_MAX:g}")
-        at_ratio = float(ratio)
+        action, ratio = given.get("do"), given.get("at")
+        if ratio is not None:
+            if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= _RATIO_MAX:
+                raise MalformedControlError(f"actions: `at` must be above 0 and at most {_RATIO_MAX:g}")
+            at_ratio = float(ratio)
     if action not in _ACTIONS:
         raise MalformedControlError(f"actions: expected {', '.join(_ACTIONS)}")
-    return EscalationStep(str(action), at_ratio)
+    return str(action), at_ratio
 
 
 def _grace_ms(value: Mapping[str, object]) -> int | None:

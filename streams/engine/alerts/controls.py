@@ -25,6 +25,7 @@ from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
 from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
+from streams.engine.alerts.possible import check_matched, check_silenced
 from streams.engine.alerts.profiles import DEFAULT, Profile
 from streams.engine.alerts.receipt_records import ReceiptRecord, receipt_record_of
 from streams.engine.alerts.rule_records import LABEL, RuleRecord, facts_to_match, profile_of, rule_record_of
@@ -35,6 +36,8 @@ _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "by", "comment", "usd_per
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
 _KINDS: Final = ("webhook", "slack", "email")
+_OWNER_FIELDS: Final = frozenset({*_KINDS, "by", "comment"})
+_ACK_FIELDS: Final = frozenset({"alert_id", "until_ms", "by", "comment"})
 
 
 class Silence(NamedTuple):
@@ -99,23 +102,30 @@ class Controls:
                     addresses[event.name] = _addresses(event, faults)
                 elif event.kind == "silence":
                     match = _match(event.value, (*MATCHED, *_OF_ALERTS))
+                    check_silenced(match)
                     silences.append(Silence(event.name, match, *_interval(event.value)))
                 elif event.kind == "planned":
                     match = _match(event.value, MATCHED)
+                    check_matched(match)
                     rate = _rate(event.value)
                     planned.append(Planned(event.name, match, *_interval(event.value), rate))
                 elif event.kind == "rule":
                     match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
+                    check_matched(match)
                     if is_fleet_rule(event.name, event.value):
                         fleet_rules.append(fleet_rule_record_of(event.name, event.value, match))
                     else:
                         rules.append(rule_record_of(event.name, event.value, match))
                 elif event.kind == "budget":
                     match = _match(event.value, BUDGET_MATCHED, BUDGET_FIELDS)
+                    check_matched(match)
                     budgets.append(budget_of(event.name, event.value, match))
                 elif event.kind == "override":
                     match = _match(event.value, BUDGET_MATCHED, OVERRIDE_FIELDS)
+                    check_matched(match)
                     overrides.append(override_of(event.name, event.value, match, _interval(event.value)))
+                elif event.kind == "ack":
+                    _check_ack(event.value)
                 elif event.kind == "receipt":
                     receipts.append(receipt_record_of(event.name, event.value, event.time_ms))
             except MalformedControlError as fault:
@@ -243,8 +253,22 @@ def _rate(value: Mapping[str, object]) -> int:
         raise MalformedControlError(f"usd_per_hour: got {shown(given)}, {error}") from None
 
 
+def _check_ack(value: Mapping[str, object]) -> None:
+    for given in value:
+        if given not in _ACK_FIELDS and value[given] is not None:
+            raise MalformedControlError(
+                f"{field_name(given)}: no such field, expected one of {', '.join(sorted(_ACK_FIELDS))}"
+            )
+    _instant(value, "until_ms", FOR_EVER_MS)
+
+
 def _addresses(event: ControlEvent, faults: list[ControlFault]) -> tuple[Address, ...]:
     found: list[Address] = []
+    for given, said in event.value.items():
+        if given not in _OWNER_FIELDS and said is not None:
+            known = ", ".join(sorted(_OWNER_FIELDS))
+            detail = f"{field_name(given)}: no such field, expected one of {known}"
+            faults.append(ControlFault(event.kind, event.name, detail))
     for kind in _KINDS:
         url = event.value.get(kind)
         if url is None:

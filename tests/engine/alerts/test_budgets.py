@@ -112,3 +112,15 @@ def test_a_jobs_own_budget_is_per_run() -> None:
     )
     assert own_budget({}) is None
     assert own_budget({"action": "stop"}) is None
+
+
+def test_a_step_without_a_share_comes_no_later_than_the_one_after_it() -> None:
+    """The ladder of docs/budgets.md: `notify` at 98 %, with the checkpoint."""
+    steps = [
+        "notify",
+        {"do": "checkpoint", "at": 0.98},
+        {"do": "suspend", "at": 1},
+        {"do": "stop", "at": 1.05},
+    ]
+    found = budget(usd=1, actions=steps).escalation_steps
+    assert [step.at_ratio for step in found] == [0.98, 0.98, 1.0, 1.05]

@@ -1,0 +1,56 @@
+"""Refuses match fields that nothing can have: such a control would be in force and have no effect.
+
+It must not know which jobs there are: a name that no job has today may come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from schemas.refusal import shown
+from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.rules import NAMES, PAGE, TICKET
+from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.ledger_rules.budget_used import BUDGET_USED
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+
+_BUDGETS: Final = (BUDGET_USED, BUDGET_FORECAST)
+_RULES: Final = (*NAMES, *FLEET_RULES, *_BUDGETS)
+_SEVERITIES: Final = (PAGE, TICKET)
+#: What alerts across jobs and about budgets have.
+_NAMES: Final = ("job_id", "owner", "team", "project")
+
+
+def check_matched(match: Mapping[str, str]) -> None:
+    """Check the match fields of a control about jobs.
+
+    Raises:
+        MalformedControlError: No job can have them.
+    """
+    if match.get("job_id") == "":
+        raise MalformedControlError("job_id: it is empty, and every job has an id")
+
+
+def check_silenced(match: Mapping[str, str]) -> None:
+    """Check the match fields of a silence.
+
+    Raises:
+        MalformedControlError: No alert that can be silenced has them.
+    """
+    rule, severity = match.get("rule"), match.get("severity")
+    if rule is not None and rule not in _RULES:
+        raise MalformedControlError(f"rule: got {shown(rule)}, expected one of {', '.join(_RULES)}")
+    if severity is not None and severity not in _SEVERITIES:
+        raise MalformedControlError(
+            f"severity: got {shown(severity)}, expected one of {', '.join(_SEVERITIES)}"
+        )
+    if rule in NAMES:
+        check_matched(match)
+    elif rule is not None:
+        known = (*_NAMES, "experiment") if rule in _BUDGETS else _NAMES
+        for field, value in match.items():
+            if value and field not in (*known, "rule", "severity"):
+                raise MalformedControlError(
+                    f"{field}: alerts of {rule} have none, expected one of {', '.join(known)}"
+                )

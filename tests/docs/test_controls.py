@@ -1,0 +1,109 @@
+"""Every example of a control in the docs and the examples has an effect, taken as the meter takes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.engine.alerts.budgets import own_budget
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.ineffective import control_faults
+from streams.rules.file import rule_records
+from streams.web.control_record import control_record
+from tests.cli.command import ROOT
+
+NOW_MS = 1_780_308_000_000
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_LINE = re.compile(r"^\{.*\}$", re.MULTILINE)
+_BODY = re.compile(r"api/v1/controls.*? -d '(\{.*\})'", re.DOTALL)
+_SHELL = re.compile(r"'\$\(\(.*?\)\)'")
+_KINDS = ("owner", "silence", "planned", "rule", "budget", "override", "receipt", "ack")
+
+
+def pages() -> Iterator[Path]:
+    yield ROOT / "README.md"
+    for folder in ("docs", "examples", "deploy"):
+        yield from sorted((ROOT / folder).rglob("*.md"))
+
+
+def blocks(*languages: str) -> Iterator[tuple[str, str]]:
+    for page in pages():
+        for number, (language, text) in enumerate(_BLOCK.findall(page.read_text()), 1):
+            if language in languages:
+                yield f"{page.relative_to(ROOT)} block {number}", text
+
+
+def records() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each record of `controls`: lines of pages, and of logs that are shipped."""
+    lines = [(where, line) for where, text in blocks("json", "", "sh") for line in _LINE.findall(text)]
+    for log in sorted((ROOT / "examples").rglob("*.jsonl")):
+        named = str(log.relative_to(ROOT))
+        lines += [(named, line) for line in log.read_text().splitlines() if '"controls"' in line]
+    for where, line in lines:
+        said = json.loads(line)
+        value = said.get("value", said) if said.get("topic", "controls") == "controls" else {}
+        if isinstance(value, dict) and value.get("kind") in _KINDS and "source" in value:
+            yield where, value
+
+
+RECORDS = list(records())
+
+
+def in_force(controls: Controls) -> int:
+    """How many controls there are."""
+    every = (controls.planned, controls.budgets, controls.overrides, controls.rules, controls.fleet_rules)
+    return sum(map(len, every)) + len(controls.receipts)
+
+
+def test_there_are_examples_of_all_kinds_of_records() -> None:
+    assert {value["kind"] for _, value in RECORDS} >= {
+        "owner", "silence", "planned", "budget", "override", "receipt"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "value"), RECORDS)
+def test_a_record_has_an_effect(where: str, value: dict[str, Any]) -> None:
+    assert control_faults(json.dumps(value).encode()) == [], where
+
+
+def test_the_ladder_of_the_page_is_the_ladder_that_is_taken() -> None:
+    ladders = [text for _, text in blocks("json") if text.startswith('"actions"')]
+    assert ladders
+    for text in ladders:
+        fields = json.loads("{" + text + "}")
+        value = {
+            "source": "t", "id": "1", "time_ms": NOW_MS, "kind": "budget", "name": "b", "usd": "400", **fields
+        }  # fmt: skip
+        assert control_faults(json.dumps(value).encode()) == []
+
+
+@pytest.mark.parametrize(("where", "text"), list(blocks("", "sh", "json")))
+def test_a_body_that_is_posted_is_taken(where: str, text: str) -> None:
+    for body in _BODY.findall(text):
+        asked = json.loads(_SHELL.sub(str(NOW_MS + 3_600_000), body))
+        assert control_record(asked, "web", NOW_MS).kind == asked["kind"], where
+
+
+def test_some_body_is_posted() -> None:
+    assert any(_BODY.search(text) for _, text in blocks("", "sh", "json"))
+
+
+@pytest.mark.parametrize(("where", "text"), [each for each in blocks("toml") if "[[rule]]" in each[1]])
+def test_a_file_of_rules_is_taken(where: str, text: str) -> None:
+    found = rule_records("rules.toml", text, NOW_MS)
+    controls = Controls.from_events(each.event for each in found)
+    assert (in_force(controls), controls.faults) == (len(found), ()), where
+
+
+def test_a_budget_of_a_job_is_taken() -> None:
+    """`"budget": {...}` in a job's event, wherever a page shows one."""
+    inside = re.compile(r'"budget": (\{[^{}]*\})')
+    found = [json.loads(each) for page in pages() for each in inside.findall(page.read_text())]
+    own = [each for each in found if not each.keys() & {"name", "subject"}]
+    assert own
+    assert all(own_budget({name: str(value) for name, value in each.items()}) is not None for each in own)

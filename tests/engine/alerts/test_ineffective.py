@@ -1,0 +1,98 @@
+"""What has no effect is said, by one function for all who write controls and for the meter that reads them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from streams.engine.alerts.ineffective import control_faults
+
+
+def said(kind: str, **fields: Any) -> list[str]:
+    value = {"source": "t", "id": "1", "time_ms": 1_780_308_000_000, "kind": kind, "name": "n", **fields}
+    return control_faults(json.dumps(value).encode())
+
+
+ACK = "al_" + "0" * 24
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "words"),
+    [
+        # Unknown keys.
+        ("budget", {"usd": 1, "tem": "vision"}, "budget/n: tem: no such match field"),
+        ("silence", {"tem": "vision"}, "tem: no such match field"),
+        ("silence", {"match": {"tem": "vision"}}, "tem: no such match field"),
+        ("planned", {"usd_per_hour": 1, "tem": "vision"}, "tem: no such match field"),
+        ("override", {"reason": "x", "tem": "vision"}, "tem: no such match field"),
+        ("rule", {"rule": "burn_fast", "tem": "vision"}, "tem: no such match field"),
+        ("owner", {"slak": "https://example.com/x"}, "slak: no such field, expected one of"),
+        ("owner", {"webhook": "https://example.com/x", "tem": "v"}, "tem: no such field"),
+        ("receipt", {"on": True, "tem": "vision"}, "tem: no such field"),
+        ("ack", {"alert_id": ACK, "untill_ms": 1}, "untill_ms: no such field"),
+        # Misspelt values.
+        ("silence", {"rule": "burn_fsat"}, "rule: got"),
+        ("silence", {"rule": "canary_wrong"}, "rule: got"),
+        ("silence", {"severity": "pgae"}, "severity: got"),
+        ("rule", {"rule": "burn_fsat"}, "rule: got"),
+        ("rule", {}, "name (without a field `rule`): got"),
+        ("rule", {"rule": "burn_fast", "severity": "loud"}, "severity"),
+        ("budget", {"usd": 1, "per": "mnth"}, "per"),
+        ("budget", {"usd": 1, "actions": ["chekpoint"]}, "actions: expected"),
+        ("ack", {"alert_id": ACK, "until_ms": "tomorrow"}, "until_ms"),
+        ("silnce", {}, "kind"),
+        # Out of order or out of bounds.
+        ("budget", {"usd": 1, "actions": [{"do": "stop", "at": 1}, {"do": "notify", "at": 0.5}]}, "smaller"),
+        ("rule", {"rule": "burn_fast", "thresholds": {"long_ratio": -1}}, "long_ratio"),
+        ("rule", {"rule": "unallocated", "thresholds": {"idle_ratio": 5}}, "idle_ratio"),
+        ("rule", {"rule": "unallocated", "thresholds": {"idle": 0.5}}, "idle"),
+        # What nothing can have.
+        ("silence", {"rule": "budget_used", "gpu_type": "H100"}, "gpu_type: alerts of budget_used have none"),
+        (
+            "silence",
+            {"rule": "unallocated", "experiment": "lr"},
+            "experiment: alerts of unallocated have none",
+        ),
+        ("silence", {"rule": "burn_fast", "job_id": ""}, "job_id: it is empty"),
+        ("planned", {"usd_per_hour": 1, "job": ""}, "job_id: it is empty"),
+        ("budget", {"usd": 1, "job": ""}, "job_id: it is empty"),
+        ("budget", {"usd": 1, "team": "a", "match": {"team": "b"}}, "asks for both"),
+        ("rule", {"rule": "price_jump", "team": "a"}, "takes no match fields"),
+        # An end before the beginning.
+        ("silence", {"from_ms": 2, "until_ms": 1}, "until_ms: got 1"),
+        ("planned", {"usd_per_hour": 1, "from_ms": 2, "until_ms": 2}, "until_ms: got 2"),
+        ("override", {"reason": "x", "from_ms": 2, "until_ms": 1}, "until_ms: got 1"),
+    ],
+)
+def test_it_is_said_what_has_no_effect_and_why(kind: str, fields: dict[str, Any], words: str) -> None:
+    (line,) = said(kind, **fields)
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("silence", {}),
+        ("silence", {"rule": "burn_fast", "gpu_type": "H100", "severity": "page"}),
+        ("silence", {"rule": "budget_used", "experiment": "lr"}),
+        ("silence", {"rule": "team_burn", "team": ""}),
+        ("silence", {"until_ms": 1}),  # ends the one of that name
+        ("owner", {"email": "a@example.com", "comment": "on leave"}),
+        ("owner", {}),  # has no address any more
+        ("ack", {"alert_id": ACK}),
+        ("rule", {"rule": "team_burn", "team": "a", "thresholds": {"usd_per_hour": 4}}),
+        ("budget", {"usd": 1, "actions": ["notify", {"do": "checkpoint", "at": 0.98}, "stop"]}),
+    ],
+)
+def test_nothing_is_said_of_what_has_an_effect(kind: str, fields: dict[str, Any]) -> None:
+    assert said(kind, **fields) == []
+
+
+def test_a_record_that_removes_a_control_is_none_that_has_no_effect() -> None:
+    assert control_faults(None) == []
+
+
+def test_an_address_in_the_wrong_place_is_not_shown() -> None:
+    assert "secret" not in said("owner", webhok="https://hooks.example.com/secret")[0]

@@ -81,7 +81,6 @@ def replay(
         )
 
 
-
 def quieter(log: LogSettings) -> LogSettings:
     """Raise the log level: the progress bar shows what `info` lines would."""
     return log.model_copy(update={"level": "warning"}) if log.level == "info" else log

@@ -43,6 +43,11 @@ class FiringAlerts:
                 extra={"at_most": self._at_most, "runbook": "docs/operations.md#messages-not-delivered"},
             )
 
+    def get(self, alert_id: str) -> Alert | None:
+        """Return the row of an alert that fires and was, or will be, told."""
+        found = self._alerts.get(alert_id)
+        return None if found is None else found[0]
+
     def release(self, shards: Collection[int]) -> None:
         """Forget the alerts of shards that are no longer ours."""
         self._alerts = {key: each for key, each in self._alerts.items() if each[1] not in shards}

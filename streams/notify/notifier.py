@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
-from streams.engine.alerts.alert import Address, Alert, webhook_id
+from streams.engine.alerts.alert import FIRING, Address, Alert, webhook_id
 from streams.notify.channels import Channels
 from streams.notify.delivery import Delivery, Receiver, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
@@ -34,6 +36,7 @@ from streams.notify.receivers import UNSUPPORTED, Receivers
 from streams.notify.store_faults import DeliveryFaults
 from streams.notify.webhooks.retry import delay_ms, retry_after_ms
 from streams.notify.webhooks.sender import Sender, SendResult
+from streams.notify.withheld import WithheldAlerts
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +68,9 @@ class Notifier:
         self._clock = clock
         self._jitter_ratio = jitter_ratio
         self._firing = FiringAlerts()
+        self._withheld = WithheldAlerts(clock.monotonic_ms())
+        self._told: set[str] = set()  # ids of what fires and was told by a former process
+        self._is_silenced: Callable[[Alert], bool] = lambda _: True  # without controls no silence ends
         self._channels = Channels(options, clock, self._firing, sender, mailer)
         self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
         self._recent = RecentDeliveries(_RECENT)
@@ -117,6 +123,10 @@ class Notifier:
         """Ask this, by alert id, before what still fires is sent to people again."""
         self._people.is_acknowledged = is_acknowledged
 
+    def look_up_silenced(self, is_silenced: Callable[[Alert], bool]) -> None:
+        """Ask this whether a silence still covers an alert that fires and was withheld."""
+        self._is_silenced = is_silenced
+
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
         """Deliver these status changes, whose rows are stored, in their order."""
         self._intake.offer(alerts, shard)
@@ -137,6 +147,7 @@ class Notifier:
         gone = set(shards)
         self._intake.release(gone)
         self._firing.release(gone)
+        self._withheld.release(gone)
         self._people.groups.release(gone)
         self._outbox.drop(gone)
 
@@ -198,6 +209,7 @@ class Notifier:
         await self._intake.forward()
         if self._stopping:
             return
+        self._end_silences()
         self._refresh()
         await self._people.flush()
         for parcel in self._outbox.pop_due(self._clock.monotonic_ms()):
@@ -219,8 +231,10 @@ class Notifier:
     def _place(self, alert: Alert, shard: int, history: DeliveryHistory) -> None:
         if self._recent.overtaken(alert):
             return  # read from the tables after its next change was offered
-        self._firing.note(alert, shard)
         history.merge(self._recent.history(_message(alert)))
+        alert = self._for_those_told(alert, history)
+        self._firing.note(alert, shard)
+        self._withheld.note(alert, shard)
         receivers = self._receivers.of(alert.owner)
         if isinstance(alert, Notice):
             # An Alertmanager takes alerts only.
@@ -239,6 +253,29 @@ class Notifier:
         for name, receiver in receivers.items():
             if name not in history.finals and not self._owe(alert, shard, name, receiver, history):
                 self._intake.leave({shard})
+
+    def _for_those_told(self, alert: Alert, history: DeliveryHistory) -> Alert:
+        """Return the alert as it concerns people: whoever was told that it fires is told that it is over, and nobody else."""
+        if alert.status == FIRING:
+            if history.finals:
+                self._told.add(alert.alert_id)  # by a former process
+            if alert.silenced and history.closed and not self._is_silenced(alert):
+                # It was withheld, and the silence is over.
+                history.closed = False
+                return msgspec.structs.replace(alert, silenced=False)
+            return alert
+        told = self._firing.get(alert.alert_id)
+        if told is not None and (told.alert_id in self._told or self._recent.history(_message(told)).finals):
+            self._told.discard(told.alert_id)
+            return msgspec.structs.replace(alert, silenced=False, owner=told.owner, project=told.project)
+        if alert.alert_id in self._withheld:
+            return msgspec.structs.replace(alert, silenced=True)
+        return alert
+
+    def _end_silences(self) -> None:
+        """Send what still fires though its silence is over."""
+        for alert, shard in self._withheld.ended(self._clock.monotonic_ms(), self._is_silenced):
+            self._place(alert, shard, DeliveryHistory())
 
     def _owe(self, alert: Alert, shard: int, name: str, receiver: Receiver, history: DeliveryHistory) -> bool:
         """Queue what is owed to a receiver; return False if there is no room."""
@@ -324,7 +361,7 @@ class Notifier:
         if self._intake.has_offered and has_room:
             return
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
-        due_ms.append(self._people.groups.next_due_ms())
+        due_ms += [self._people.groups.next_due_ms(), self._withheld.due_ms()]
         if self._receivers.peers and len(self._firing):
             due_ms.append(self._refresh_due_ms)
         now_ms = self._clock.monotonic_ms()

@@ -19,7 +19,7 @@ from schemas.events import ControlEvent
 from schemas.validate_controls import ACK
 from sinks.port import Store
 from streams.config.settings import KafkaSettings
-from streams.engine.alerts.alert import Address
+from streams.engine.alerts.alert import Address, Alert
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog, Standing
@@ -85,6 +85,11 @@ class NewestControls:
         """Return whether an acknowledgement covers the alert now."""
         self.refresh()
         return self._now_ms() < self._acknowledged_until_ms.get(alert_id, 0)
+
+    def is_silenced(self, alert: Alert) -> bool:
+        """Return whether a silence may cover the alert now: what its row does not say is taken to match."""
+        self.refresh()
+        return self._controls.may_silence(alert, self._now_ms())
 
     def refresh(self) -> None:
         """Read the newest controls and log those that are invalid."""
@@ -162,6 +167,7 @@ class Meter:
         self.notifier = None if notifier is None else notifier(self._addresses.of)
         if self.notifier is not None:
             self.notifier.look_up_acknowledged(self._addresses.is_acknowledged)
+            self.notifier.look_up_silenced(self._addresses.is_silenced)
             self.shard_manager.checkpointer.alert_sink = self.notifier
         self.reader = ReferenceReader(
             librdkafka_config(kafka),

@@ -17,7 +17,7 @@ from schemas.events import ControlEvent
 from schemas.redaction import field_name
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
-from streams.engine.alerts.alert import Address
+from streams.engine.alerts.alert import Address, Alert
 from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.budgets import OVERRIDE_FIELDS, Budget, Override, budget_of, override_of
 from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
@@ -73,7 +73,8 @@ class Controls:
         receipts: Iterable[ReceiptRecord] = (),
     ) -> None:
         self._addresses = dict(addresses)
-        self._silences = Matching(((each.match, each) for each in silences), _Covered)
+        self.silences = tuple(silences)
+        self._silences = Matching(((each.match, each) for each in self.silences), _Covered)
         self.planned = tuple(planned)
         self._planned = Matching(((each.match, each) for each in self.planned), tuple)
         self.faults = tuple(faults)
@@ -163,6 +164,18 @@ class Controls:
         """Return whether a silence covers this alert at that instant."""
         facts = {**dimensions._asdict(), "rule": rule, "severity": severity}
         return any(covered.at(at_ms) for covered in self._silences.of(facts))
+
+    def may_silence(self, alert: Alert, at_ms: int) -> bool:
+        """Return whether a silence may cover a stored alert at an instant; fields that its row lacks may be what is asked."""
+        facts = {
+            "job_id": alert.subject_name if alert.subject_kind == "job" else "",
+            **{name: getattr(alert, name) for name in ("owner", "team", "project", "rule", "severity")},
+        }
+        return any(
+            each.from_ms <= at_ms < each.until_ms
+            and all(facts.get(field, wanted) == wanted for field, wanted in each.match.items())
+            for each in self.silences
+        )
 
 
 class _Covered:

@@ -156,7 +156,7 @@ ORDER BY job_id"""
 
 
 def top_sql(fields: Sequence[str]) -> str:
-    """Return the job of one group that cost most in [from_ms, to_ms)."""
+    """Return the job of one group that cost most in [from_ms, to_ms), of those that go on after it."""
     return f"""SELECT x.job_id AS job_id, sum(x.cost_usd) AS usd, toInt64(min(toUnixTimestamp(x.minute))) * 1000 AS first_ms
 FROM
 (
@@ -166,4 +166,5 @@ FROM
     WHERE quantity != 0 AND {USERS_JOBS}
 ) AS x
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
-WHERE 1{_wanted(fields)} GROUP BY job_id ORDER BY usd DESC, job_id LIMIT 1"""
+WHERE x.job_id NOT IN (SELECT job_id FROM jobs FINAL WHERE ended <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC'))
+    {_wanted(fields)} GROUP BY job_id ORDER BY usd DESC, job_id LIMIT 1"""

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from schemas.events import ControlEvent, Event, JobEvent, JobType, PriceEvent
 from schemas.invalid import Invalid
-from sinks.rows import Rows
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.replay.lines import Sendable
+from streams.worker.ledger_rules.reader import SqlStore
 
 _ENDS: Final = (JobType.completed, JobType.failed, JobType.cancelled, JobType.preempted)
 _JOBS: Final = """
@@ -67,7 +67,7 @@ class LedgerRevisions:
         self._jobs: dict[str, _Job] = {}
         self._per_run: set[str] = set()  # budgets that each matching run has for itself
 
-    def read(self, store: Rows, controls: Iterable[ControlEvent] = ()) -> None:
+    def read(self, store: SqlStore, controls: Iterable[ControlEvent] = ()) -> None:
         """Take what was metered before the log; blocks."""
         for row in store.query(_JOBS).to_pylist():
             names = tuple(row[name] for name in ("owner", "team", "project", "experiment"))

@@ -55,7 +55,7 @@ def hour_differences(
 ) -> Iterator[str]:
     """One sentence per fault; `alerts`: all rows; `tables`: the oracle's."""
     rows = [with_ms(row) for row in alerts]
-    want = holding(costs_of(tables, _parsed(prices)), hour_end_ms, RECORDS)
+    want = holding(costs_of(tables, _said(prices)), hour_end_ms, RECORDS)
     silent = silent_jobs(rows, hour_end_ms)
     want = {
         (rule, subject)
@@ -72,7 +72,9 @@ def hour_differences(
         yield f"{rule} of {' '.join(subject)} {said} for the hour before {hour_end_ms}"
 
 
-def _parsed(lines: Iterable[Line]) -> Iterator[Line]:
+def _said(lines: Iterable[Line]) -> Iterator[tuple[Line, int]]:
+    """Each line, parsed, and when it was said."""
     for line in lines:
         if line.valid and isinstance(line.value, bytes) and PLANTED not in line.value:
-            yield Line(line.topic, orjson.loads(line.value), partition=line.partition)
+            value = orjson.loads(line.value)
+            yield Line(line.topic, value, partition=line.partition), value["time_ms"]

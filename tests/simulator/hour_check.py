@@ -5,7 +5,7 @@ It must not forgive: of what comes in time each hour is known; of the whole flee
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from schemas.tables import ALERTS
@@ -23,7 +23,7 @@ from tests.oracle.ledger_rules import (
     unsampled_gpus,
 )
 from tests.oracle.ledger_rules_jobs import Fired, judge_log
-from tests.oracle.model import COMPONENTS, HOUR_MS, PRICE_FIELDS, Tables, usd_nano
+from tests.oracle.model import COMPONENTS, HOUR_MS, PRICE_FIELDS, Line, Tables, usd_nano
 from tests.simulator import hour_stories, sampled_jobs
 from tests.simulator.log import Log
 from tests.simulator.spenders import BURN, FORGOTTEN, SOURCE, TEAM
@@ -48,7 +48,7 @@ def hour_differences(
     if hours and hours != list(range(hours[0], judged_ms // HOUR_MS * HOUR_MS + 1, HOUR_MS)):
         yield f"hours {hours} were judged until {judged_ms}"
     rows = [with_ms(row) for row in shelf.rows(ALERTS)]
-    costs = costs_of(tables, log)
+    costs = costs_of(tables, log.said)
     for at_ms in hours:
         want = in_time(costs, alerts, at_ms)
         for rule, names in want.items():
@@ -140,8 +140,8 @@ def _is_in_time(rule: str, name: str) -> bool:
     return name == {"team_burn": TEAM, "forgotten_node": "f1", "price_jump": "jump"}[rule]
 
 
-def costs_of(tables: Tables, log: Log) -> Costs:
-    """What the rules look at, as the oracle has it; `log`: with the prices that jump."""
+def costs_of(tables: Tables, said: Iterable[tuple[Line, int]]) -> Costs:
+    """What the rules look at, as the oracle has it; `said`: lines with the prices that jump, and when each was said."""
     jobs = {
         name: {"owner": row.owner or "", "team": row.team or "", "project": row.project or "",
                "experiment": row.experiment or ""}
@@ -163,7 +163,7 @@ def costs_of(tables: Tables, log: Log) -> Costs:
     ]  # fmt: skip
     prices = [
         Revision(value["sku"], value["per"], usd_nano(value["usd"]), value["effective_ms"], said_ms)
-        for line, said_ms in zip(log.lines, log.appended_ms, strict=True)
+        for line, said_ms in said
         if line.topic == "prices" and isinstance(value := line.value, dict) and value.get("sku") == "jump"
     ]
     uses: dict[tuple[str, int], int] = {}

@@ -37,8 +37,8 @@ class Log:
 
     def __init__(self, writes: list[Written]) -> None:
         self.lines: list[Line] = []
-        #: When each of them is appended.
-        self.appended_ms: list[int] = []
+        #: Each of them, and when it is appended.
+        self.said: list[tuple[Line, int]] = []
         #: Where each record stands, in the order of `lines`.
         self.places: list[tuple[str, int, int]] = []
         self._records: dict[Part, list[LogRecord]] = {}
@@ -51,7 +51,7 @@ class Log:
             records.append(LogRecord(offset, write.append_ms, write.value, headers))
             self._offsets.setdefault(part, []).append(offset)
             self.lines.append(write.line)
-            self.appended_ms.append(write.append_ms)
+            self.said.append((write.line, write.append_ms))
             self.places.append((*part, offset))
         self.last_ms = max((write.append_ms for write in writes), default=EPOCH_MS)
         self._times = {part: [r.timestamp for r in records] for part, records in self._records.items()}

@@ -31,7 +31,7 @@ def fired(seed: int) -> set[str]:
         return found
     judged_ms = -(-script.end_ms // MINUTE_MS) * MINUTE_MS
     tables = expected_tables(script, log, judged_ms)
-    costs = costs_of(tables, log)
+    costs = costs_of(tables, log.said)
     for at_ms in range(-(-EPOCH_MS // HOUR_MS) * HOUR_MS, judged_ms + 1, HOUR_MS):
         found |= {rule for rule, names in in_time(costs, alerts, at_ms).items() if names}
         found |= {rule for rule in ("owner_coverage", "unallocated") if BY_HOUR[rule](costs, at_ms, {})}

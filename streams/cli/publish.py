@@ -40,7 +40,6 @@ class _Outgoing(NamedTuple):
     key: bytes
     value: bytes | None
     headers: list[tuple[str, bytes]]
-    line: int
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -71,7 +70,7 @@ def publish(
     with LogProducer(settings.kafka) as producer, progress("publishing", total) as advance:
         for file in files:
             for event in outgoing(file, prefix):
-                producer.send(event.topic, event.key, event.value, event.headers)
+                producer.send(*event)
                 advance(1)
     sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
 
@@ -86,10 +85,10 @@ def _checked(files: Sequence[Path], prefix: str) -> int:
 
     total, faults = 0, list[str]()
     for file in files:
-        for event in outgoing(file, prefix):
+        for number, event in _numbered(file, prefix):
             total += 1
             if event.topic == Topic.CONTROLS:
-                where = f"{file} line {event.line}: the control would have no effect"
+                where = f"{file} line {number}: the control would have no effect"
                 faults += [f"{where}: {detail}" for detail in control_faults(event.value)]
     if faults:
         left = len(faults) - _FAULTS_SHOWN
@@ -117,6 +116,10 @@ def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:
     Raises:
         WrongUseError: A line is no event.
     """
+    return (event for _, event in _numbered(file, prefix))
+
+
+def _numbered(file: Path, prefix: str) -> Iterator[tuple[int, _Outgoing]]:
     for number, text in numbered_lines(file):
         try:
             line = _decoder.decode(text)
@@ -130,4 +133,4 @@ def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:
         key = key_of(topic, value)[:MAX_KEY_BYTES]
         sent = None if value == b"null" else value
         headers = [(name, each.encode()) for name, each in (line.headers or {}).items()]
-        yield _Outgoing(topic, key, sent, headers, number)
+        yield number, _Outgoing(topic, key, sent, headers)

@@ -65,13 +65,15 @@ class FleetJudge:
         changes = self._oversized.judge(of, oversized, since_ms, until_ms)
         others = [alert for alert in firing if alert.rule != rules.OVERSIZED]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
+        # Before the next hour ends, in whatever spans these minutes are judged.
+        if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:
+            forgotten = self._forgotten_before(controls, others, begin_ms)
+            changes, others = changes + forgotten, others + forgotten
         if begin_ms < end_ms:
             found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
             severity = settings_of(rules.PRICE_JUMP, controls.fleet_rules).severity
             found += [_jumped(severity, jump) for jump in jumps]
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
-        elif since_ms // EVERY_MS < until_ms // EVERY_MS:
-            changes += self._forgotten_before(controls, others, end_ms)
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
         return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
 

@@ -1,4 +1,4 @@
-"""Leaves out collected events whose names the meter would refuse: a source's users choose them, and a dead letter tells them nothing."""
+"""Leaves out collected events whose names the meter would refuse: a source's users choose them, and never see a dead letter."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _SHOWN_CHARS: Final = 80
 
 
 def with_allowed_names(batch: EventBatch) -> EventBatch:
-    """Return the batch without events that have a reserved name or a NUL byte in one; these are told as skipped."""
+    """Return the batch without events that have a reserved name or a NUL byte in one; these are reported as skipped."""
     faults = [_fault_of(event) for event in batch.events]
     refused = Counter(reason for reason, _ in filter(None, faults))
     if not refused:
         return batch
     events = [event for event, fault in zip(batch.events, faults, strict=True) if fault is None]
-    told = dict.fromkeys(text for _, text in filter(None, faults))
-    # Counted are events, told are names: a job has many events.
+    examples = dict.fromkeys(text for _, text in filter(None, faults))
+    # Events are counted, names are listed: a job has many events.
     known: Mapping[str, int] = batch.reasons or ({"unreadable": len(batch.skipped)} if batch.skipped else {})
     return batch._replace(
-        events=events, skipped=[*batch.skipped, *told], reasons=dict(Counter(known) + refused)
+        events=events, skipped=[*batch.skipped, *examples], reasons=dict(Counter(known) + refused)
     )
 
 

@@ -95,7 +95,11 @@ def test_one_that_has_ended_or_is_of_an_earlier_version_is_no_guess() -> None:
         session_of(TOKEN, WALL_MS + HOUR_MS).cookie, "a"
     )
     assert found is not None
-    assert (found.until_ms, guard.left_ms(found), found.scopes) == (WALL_MS + HOUR_MS, HOUR_MS, {Scope.READ})
+    assert (found.until_ms, guard.left_ms(found), found.scopes) == (
+        WALL_MS + HOUR_MS,
+        HOUR_MS,
+        frozenset({Scope.READ}),
+    )
 
 
 @pytest.mark.parametrize("token", ["a-wrong-token-of-sixteen", ""])

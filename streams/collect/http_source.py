@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import urllib3
@@ -20,9 +22,17 @@ _COMPLAINT_BYTES: Final = 4_096
 class BadStatusError(SourceUnavailableError):
     """The system answered, with a status that is not 200."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers
+
+
+class OutsideAnswer(NamedTuple):
+    """A body, and the headers it came with; their names in whatever case."""
+
+    body: bytes
+    headers: Mapping[str, str]
 
 
 class OutsideApi:
@@ -32,15 +42,30 @@ class OutsideApi:
     """
 
     def __init__(
-        self, address: str, *, token: str = "", timeout_s: float = 30.0, bytes_at_most: int = 64 * 2**20
+        self,
+        address: str,
+        *,
+        token: str = "",
+        timeout_s: float = 30.0,
+        bytes_at_most: int = 64 * 2**20,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.address = address.rstrip("/")
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._headers = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
         self._bytes_at_most = bytes_at_most
         self._pool = BoundedPool(timeout_s, timeout=timeout_s, retries=False, maxsize=1)
 
     def get(self, path: str) -> bytes:
         """Return what it answers to a path that begins with a slash.
+
+        Raises:
+            BadStatusError: It answers with another status than 200.
+            SourceUnavailableError: It does not answer, or with too much.
+        """
+        return self._request("GET", path, None).body
+
+    def answer(self, path: str) -> OutsideAnswer:
+        """Return what `get` returns, with its headers.
 
         Raises:
             BadStatusError: It answers with another status than 200.
@@ -55,9 +80,9 @@ class OutsideApi:
             BadStatusError: It answers with another status than 200.
             SourceUnavailableError: It does not answer, or with too much.
         """
-        return self._request("POST", path, body)
+        return self._request("POST", path, body).body
 
-    def _request(self, method: str, path: str, body: bytes | None) -> bytes:
+    def _request(self, method: str, path: str, body: bytes | None) -> OutsideAnswer:
         where = f"{self.address}{path.partition('?')[0]}"
         headers = {**self._headers, "Content-Type": "application/json"} if body is not None else self._headers
         try:
@@ -80,10 +105,10 @@ class OutsideApi:
             raise SourceUnavailableError(f"{where}: no answer ({type(fault).__name__})") from None
         if status != 200:
             said = visible(answer[:200].decode("utf-8", "replace"))
-            raise BadStatusError(f"{where} answered {status}: {said}", status)
+            raise BadStatusError(f"{where} answered {status}: {said}", status, response.headers)
         if len(answer) > limit:
             raise SourceUnavailableError(f"{where} answered more than {limit} bytes; see max_response_mib")
-        return answer
+        return OutsideAnswer(answer, response.headers)
 
 
 def checked_address(address: str) -> str:

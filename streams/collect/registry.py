@@ -42,6 +42,8 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     "azure-ml": Known("training jobs of Azure Machine Learning", "training_jobs.azure", reads_files=True),
     "dcgm": Known("GPU use from exporters of NVIDIA and AMD, node by node", "dcgm"),
     "gcp-flow-logs": Known("the same of Google Cloud", "flow_logs.gcp", reads_files=True),
+    "github": Known("jobs of GitHub Actions, where webhooks were lost", "github"),
+    "gitlab": Known("jobs of GitLab CI, where webhooks were lost", "gitlab"),
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
     "kubernetes": Known("jobs and nodes of Kubernetes, from its API server", "kubernetes"),
     "mlflow": Known("runs of an MLflow server, with costs written back", "mlflow"),

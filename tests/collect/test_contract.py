@@ -16,6 +16,7 @@ from streams.collect.publisher import Publisher
 from streams.collect.runner import CollectorRunner
 from streams.errors import TrainfareError
 from tests.collect.amd_world import AmdWorld
+from tests.collect.ci.world import CiWorld
 from tests.collect.dcgm_world import DcgmWorld
 from tests.collect.flow_logs.world import aws_world, azure_world, gcp_world
 from tests.collect.kafka.world import RelayWorld
@@ -38,6 +39,8 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "azure-ml": azure_ml_world,
     "dcgm": DcgmWorld,
     "gcp-flow-logs": gcp_world,
+    "github": CiWorld,
+    "gitlab": partial(CiWorld, system="gitlab"),
     "kafka": RelayWorld,
     "mlflow": MlflowWorld,
     "ray": RayWorld,

@@ -14,9 +14,9 @@ from pydantic import SecretStr
 
 from schemas.decode import decode
 from schemas.events import JobEvent
+from streams.ci.jobs import CiGpus, events_of, job_id_of
 from streams.config.live import CiSettings
 from streams.web.hooks import github, gitlab
-from streams.web.hooks.ci_jobs import CiGpus, events_of, job_id_of
 from streams.web.ingest import BODY_MAX_BYTES
 from streams.web.token_guesses import FREE
 from tests.harness import meter

@@ -13,11 +13,11 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from schemas.escaping import visible
+from streams.ci.jobs import CiGpus, CiJob, events_of
 from streams.config.live import CiSettings, gpus_by_name
 from streams.topics import Topic
 from streams.web.errors import ApiError
 from streams.web.hooks import github, gitlab
-from streams.web.hooks.ci_jobs import CiGpus, CiJob, events_of
 from streams.web.http_protocol import trust
 from streams.web.ingest import IN_FLIGHT_MAX_BYTES, IngestEndpoint, JudgedEvents
 from streams.web.ingest_body import PLAIN

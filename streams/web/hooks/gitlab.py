@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
-from streams.web.hooks.ci_jobs import CiJob
+from streams.ci import gitlab
+from streams.ci.jobs import CiJob
 
 _EVENT: Final = "Job Hook"
-_STARTED: Final = frozenset({"running", "success", "failed", "canceled"})
-_ENDS: Final = {"success": "completed", "failed": "failed", "canceled": "cancelled", "skipped": "cancelled"}
-_REASONS: Final = {
-    "job_execution_timeout": "timeout",
-    "stuck_or_timeout_failure": "timeout",
-    "runner_system_failure": "node_failure",
-    "stale_schedule": "unknown",
-}
 
 
 class _Runner(msgspec.Struct):
@@ -73,43 +65,21 @@ def job_of(headers: Mapping[str, str], body: bytes) -> CiJob | None:
         return None
     found = _hook.decode(body)
     path = (found.project.path_with_namespace if found.project else "") or found.project_name.replace(" ", "")
-    steps = [("queued", _instant(found.build_created_at))]
-    if found.build_status in _STARTED:
-        steps.append(("started", _instant(found.build_started_at)))
-    if found.build_status in _ENDS:
-        steps.append((_ENDS[found.build_status], _instant(found.build_finished_at)))
-    job_id = f"gitlab/{path}/{found.pipeline_id}/{found.build_name}"
-    if found.retries_count is None:  # an older GitLab does not count them: each build is a job
-        job_id = f"{job_id}/{found.build_id}"
-    return CiJob(
-        source="gitlab",
-        job_id=job_id,
-        attempt=(found.retries_count or 0) + 1,
-        build=found.build_id,
-        names=[*(found.runner.tags if found.runner else ()), found.build_name],
-        steps=steps,
-        reason=_REASONS.get(found.build_failure_reason or "", "unknown"),
-        dimensions={
-            "owner": (found.user.username or found.user.name) if found.user else "",
-            "team": path.rpartition("/")[0],
-            "project": path,
-        },
-        labels={
-            "repository": path,
-            "branch": found.ref,
-            "stage": found.build_stage,
-            "ci_job": found.build_name,
-        },
+    return gitlab.job_of(
+        gitlab.Build(
+            id=found.build_id,
+            name=found.build_name,
+            status=found.build_status,
+            pipeline_id=found.pipeline_id,
+            path=path,
+            ref=found.ref,
+            stage=found.build_stage,
+            failure_reason=found.build_failure_reason or "",
+            created_at=found.build_created_at,
+            started_at=found.build_started_at,
+            finished_at=found.build_finished_at,
+            retries=found.retries_count,
+            tags=found.runner.tags if found.runner else (),
+            user=(found.user.username or found.user.name) if found.user else "",
+        )
     )
-
-
-def _instant(text: str | None) -> datetime | None:
-    """Return the time of a text such as `2026-06-01 10:00:00 UTC`, or in ISO 8601.
-
-    Raises:
-        ValueError: It is none.
-    """
-    if not text:
-        return None
-    at = datetime.fromisoformat(text.removesuffix(" UTC"))
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

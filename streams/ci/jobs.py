@@ -37,9 +37,14 @@ class CiJob(NamedTuple):
     labels: Mapping[str, str]
 
 
+def gpus_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> CiGpus | None:
+    """Return the GPUs of the runner that a job ran on; None if it has none."""
+    return next((gpus[name] for name in job.names if name in gpus), None)
+
+
 def events_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> Iterator[dict[str, Any]]:
     """Yield the events of a job that has GPUs, and whose states have times."""
-    held = next((gpus[name] for name in job.names if name in gpus), None)
+    held = gpus_of(job, gpus)
     if held is None:
         return
     for kind, at in job.steps:
@@ -67,6 +72,7 @@ def events_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> Iterator[dict[str, Any]
 
 def job_id_of(text: str) -> str:
     """Return the text, or what is as good as unique and short enough for a job's id."""
+    text = text.replace("\0", "")  # which no event may have
     if len(text.encode("utf-8", "replace")) <= _JOB_ID_BYTES:
         return text
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
@@ -75,7 +81,7 @@ def job_id_of(text: str) -> str:
 
 def shortened(text: str) -> str:
     """Return as much of a name as an event may have."""
-    return _cut(text, MAX_NAME_BYTES)
+    return _cut(text.replace("\0", ""), MAX_NAME_BYTES)
 
 
 def _cut(text: str, bytes_at_most: int) -> str:

@@ -1,0 +1,1 @@
+"""`trainfare collect github`: jobs by the API of Github, where webhooks were lost."""

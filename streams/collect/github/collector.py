@@ -1,0 +1,144 @@
+"""`trainfare collect github`: the jobs of workflow runs, by the API: those of which a webhook was lost, too.
+
+A run that was created before the span and run again within it is found as long as `job_hours` reaches back to its creation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from schemas.escaping import visible
+from streams.ci.github import WorkflowJob, job_of
+from streams.clock import Clock, SystemClock
+from streams.collect.ci_api import CiApi, JobEvents, iso
+from streams.collect.collector import EventBatch, Position, SourceUnavailableError, full_batches
+from streams.collect.github.options import Options
+from streams.collect.http_source import OutsideApi, token_of
+
+#: GitHub shows no more results than these of one search; a span with more is asked for in halves.
+_RESULTS_AT_MOST: Final = 1_000
+#: A run that changed so long before the last poll, or later, is looked at again: the clocks may differ.
+_OVERLAP_MS: Final = 3_600_000
+_HEADERS: Final = {
+    "Accept": "application/vnd.github+json",
+    "X-GitHub-Api-Version": "2022-11-28",
+    "User-Agent": "trainfare",
+}
+
+
+class _Account(msgspec.Struct):
+    login: str = ""
+
+
+class _Run(msgspec.Struct):
+    id: int
+    updated_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+    actor: _Account | None = None
+    triggering_actor: _Account | None = None
+
+
+class _Runs(msgspec.Struct):
+    total_count: int
+    workflow_runs: list[msgspec.Raw]
+
+
+class _Jobs(msgspec.Struct):
+    jobs: list[msgspec.Raw]
+
+
+Page = TypeVar("Page", _Runs, _Jobs)
+
+
+class GithubCollector:
+    """The jobs of some repositories."""
+
+    name = "github"
+
+    def __init__(self, options: Options, api: CiApi) -> None:
+        self._options = options
+        self._api = api
+        self._gpus = options.gpus
+
+    @property
+    def interval_ms(self) -> int:
+        """Return how long to wait between two polls."""
+        return self._options.interval_ms
+
+    def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
+        """Yield the events of the jobs of a span.
+
+        Raises:
+            SourceUnavailableError: GitHub does not answer, or asks to wait.
+        """
+        begin_ms, end_ms, since_ms = self._options.span_ms(position, now_ms)
+        read_ms = (position or {}).get("read_ms")
+        changed_ms = read_ms - _OVERLAP_MS if isinstance(read_ms, int) else 0
+        before = {"since_ms": since_ms, **({"read_ms": read_ms} if isinstance(read_ms, int) else {})}
+        jobs, faults = JobEvents(self._gpus), list[str]()
+        for repository in self._options.repositories:
+            for run in self._runs(repository, begin_ms, end_ms, faults):
+                if run.updated_at is None or run.updated_at.timestamp() * 1000 >= changed_ms:
+                    self._read(repository, run, jobs, faults)
+        rest = yield from full_batches(jobs.oldest_first(), before)
+        yield EventBatch(rest, {"since_ms": since_ms, "read_ms": now_ms}, faults, jobs.reasons)
+
+    def _runs(self, repository: str, begin_ms: int, end_ms: int, faults: list[str]) -> Iterator[_Run]:
+        """Yield the runs that were created in a span, whose ends are whole seconds and belong to it."""
+        if begin_ms > end_ms:
+            return
+        span = quote(f"{iso(begin_ms)}..{iso(end_ms)}")
+        path = f"/repos/{quote(repository)}/actions/runs?per_page=100&created={span}"
+        for number, body in enumerate(self._api.pages(path)):
+            page = _decoded(body, _Runs)
+            half_ms = (end_ms - begin_ms) // 2000 * 1000
+            if number == 0 and page.total_count > _RESULTS_AT_MOST and half_ms >= 1000:
+                yield from self._runs(repository, begin_ms, begin_ms + half_ms - 1000, faults)
+                yield from self._runs(repository, begin_ms + half_ms, end_ms, faults)
+                return
+            for raw in page.workflow_runs:
+                try:
+                    yield msgspec.json.decode(raw, type=_Run)
+                except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+                    faults.append(f"{repository}: a run: {visible(str(fault)[:200])}")
+
+    def _read(self, repository: str, run: _Run, jobs: JobEvents, faults: list[str]) -> None:
+        path = f"/repos/{quote(repository)}/actions/runs/{run.id}/jobs?filter=all&per_page=100"
+        for body in self._api.pages(path):
+            for raw in _decoded(body, _Jobs).jobs:
+                try:
+                    job = msgspec.json.decode(raw, type=WorkflowJob)
+                except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+                    faults.append(f"{repository}: a job of run {run.id}: {visible(str(fault)[:200])}")
+                    continue
+                # Webhooks name who caused the attempt; the run, who caused the first one and the last.
+                owner = run.actor if job.run_attempt == 1 else run.triggering_actor or run.actor
+                jobs.add(job_of(job, repository, owner.login if owner else "", job.status))
+
+
+def _decoded(body: bytes, form: type[Page]) -> Page:
+    try:
+        return msgspec.json.decode(body, type=form)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+        raise SourceUnavailableError(f"GitHub: no such list ({visible(str(fault)[:200])})") from None
+
+
+def open_collector(options: Options, clock: Clock | None = None) -> GithubCollector:
+    """Return the collector.
+
+    Raises:
+        WrongUseError: The file with the token cannot be read.
+    """
+    api = OutsideApi(
+        options.url,
+        token=token_of(options.token_file),
+        timeout_s=options.timeout_s,
+        bytes_at_most=options.max_response_mib * 2**20,
+        headers=_HEADERS,
+    )
+    limits = ("x-ratelimit-remaining", "x-ratelimit-reset")
+    return GithubCollector(options, CiApi(api, clock or SystemClock(), limits))

@@ -1,0 +1,1 @@
+"""`trainfare collect gitlab`: jobs by the API of Gitlab, where webhooks were lost."""

@@ -125,6 +125,7 @@ def test_an_empty_book_says_how_to_fill_it() -> None:
 def test_an_unknown_type_of_gpu_is_refused_with_those_known() -> None:
     prices = book(price("h100", 10, gpu_type="H100"))
     check_gpu_type(prices, "V100", ["V100", ""])
+    check_gpu_type(prices, "nvidia_h100_80gb", [])
     check_gpu_type(prices, "", [])
     check_gpu_type(book(price("any", 1)), "X", [])
     with pytest.raises(TrainfareError, match="'H1OO': no price and no past job has it; known: H100, V100"):

@@ -106,6 +106,15 @@ def test_rules_say_how_the_quantity_and_the_price_came_about() -> None:
     assert rule(unit="memory_gib_milli_ms").startswith("memory held while running")
 
 
+def test_a_price_for_another_name_of_the_gpu_type_says_so() -> None:
+    def rule(reported: str) -> str:
+        (found,) = merged([row(0, match={"gpu_type": "H100"}, gpu_type=reported)])
+        return found.rule.split("; ")[1]
+
+    assert rule("nvidia_h100_80gb") == "price matches gpu_type=H100 (another name of nvidia_h100_80gb)"
+    assert rule("H100") == rule("") == "price matches gpu_type=H100"
+
+
 def test_price_of_an_instance_names_its_gpus() -> None:
     assert merged([row(0, per="instance_hour", gpus=8)])[0].per == "instance_hour/8"
     assert merged([row(0, per="instance_hour", gpus=0)])[0].per == "instance_hour"

@@ -120,6 +120,9 @@ def test_gap(loaded: list[PriceEvent], known: list[PriceEvent], expected: list[t
         ([price("b", USD, H100)], [price("a", USD, H100)], [("b", 1)]),
         ([price("a", USD, H100)], [price("b", USD, H100)], [("a", 1)]),
         ([price("a", USD, H100), price("b", USD, A100)], [], []),
+        # Two names of one product: a third one would be a guess, unless they cost the same.
+        ([price("a", USD, H100), price("b", 2 * USD, {"gpu_type": "nvidia_h100_80gb"})], [], [("b", 2)]),
+        ([price("a", USD, H100), price("b", USD, {"gpu_type": "nvidia_h100_80gb"})], [], []),
         ([price("a", USD), price("b", USD, per=Per.job_hour, component=Component.overhead)], [], []),
         ([price("a", USD), price("b", USD, component=Component.labor)], [], []),
         ([price("a", USD, H100), price("b", USD, H100, {"region": "r"})], [], []),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from http.cookies import Morsel, SimpleCookie
+from typing import Any
 
 import aiohttp
 import pytest
@@ -18,9 +20,9 @@ HOUR_MS = 3_600_000
 READ = "/api/v1/jobs"
 
 
-def begun(**settings: object) -> Morsel[str]:
+def begun(headers: dict[str, str] | None = None, **settings: Any) -> Morsel[str]:
     """The cookie of a session that was begun by the page."""
-    headers = {**bearer(TOKEN), **dict(settings.pop("headers", {}))}  # type: ignore[call-overload]
+    headers = {**bearer(TOKEN), **(headers or {})}
 
     async def work(client: Client) -> Morsel[str]:
         async with client.session.post(f"{client.server.url}/api/v1/session", headers=headers) as answer:
@@ -87,7 +89,7 @@ def test_it_may_only_read() -> None:
 def test_one_that_has_ended_or_is_of_an_earlier_version_is_no_guess() -> None:
     guard = RequestGuard(WebSettings.model_validate({"token": TOKEN}), None, lambda: 0, lambda: WALL_MS)
     for value in (session_of(TOKEN, WALL_MS).cookie, "0" * 64):
-        caller, is_wrong = guard._shown("a", {}, lambda value=value: {COOKIE: value}, is_open=False)  # type: ignore[misc]
+        caller, is_wrong = guard._shown("a", {}, partial(dict, {COOKIE: value}), is_open=False)
         assert (caller.token, is_wrong) == ("", False)
     _, is_wrong = guard._shown("a", {}, lambda: {COOKIE: f"9999999999.{'0' * 64}"}, is_open=False)
     assert is_wrong

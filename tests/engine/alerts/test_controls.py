@@ -132,6 +132,10 @@ def test_of_one_name_the_last_record_stands() -> None:
     assert silenced(silence("s", team="cv"), silence("s", team="nlp"), planned("s"))
 
 
+#: A silence of a rule or severity that does not exist has no effect.
+_REAL = {"rule": {"a": "burn_fast", "b": "traffic"}, "severity": {"a": "page", "b": "ticket"}}
+
+
 @given(
     st.lists(
         st.tuples(
@@ -151,7 +155,12 @@ def test_of_one_name_the_last_record_stands() -> None:
 def test_a_silence_covers_what_a_look_at_each_of_them_finds(
     given_silences: list[tuple[dict[str, str], int, int]], facts: tuple[str, ...], at_ms: int
 ) -> None:
-    team, owner, rule, severity = facts
+    team, owner = facts[:2]
+    rule, severity = _REAL["rule"][facts[2]], _REAL["severity"][facts[3]]
+    given_silences = [
+        ({field: _REAL.get(field, {}).get(value, value) for field, value in match.items()}, from_ms, long_ms)
+        for match, from_ms, long_ms in given_silences
+    ]
     is_so = {"team": team, "owner": owner, "rule": rule, "severity": severity}
     controls = Controls.from_events(
         silence(str(number), match=match, from_ms=from_ms, until_ms=from_ms + long_ms)

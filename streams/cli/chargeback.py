@@ -31,8 +31,15 @@ if TYPE_CHECKING:
 _LEVELS: Final = ("team", "project", "owner", "experiment")
 _WHERE: Final = ("account", "provider", "service")
 #: Columns that the table leaves out where they have nothing to say.
-_MAY_BE_EMPTY: Final = (*_WHERE, "unallocated_usd", "license_cost_usd", "labor_cost_usd", "overhead_cost_usd")
-_SUMS: Final = ("metered_usd", "billed_usd", "unallocated_usd", "only_metered_usd")
+_MAY_BE_EMPTY: Final = (
+    *_WHERE,
+    "overcommitted_cost_usd",
+    "unallocated_usd",
+    "license_cost_usd",
+    "labor_cost_usd",
+    "overhead_cost_usd",
+)
+_SUMS: Final = ("metered_usd", "overcommitted_cost_usd", "billed_usd", "unallocated_usd", "only_metered_usd")
 _APART: Final = ("license_cost_usd", "labor_cost_usd", "overhead_cost_usd")
 
 

@@ -133,10 +133,8 @@ class MonthReader:
             yield Metered(job_id, day, node, resource, account, cloud, *amounts)
 
     def _idle(self, span: dict[str, str], days: list[int]) -> Iterator[IdleNode]:
-        for day, node, account, cloud, cluster, gpu_type, usd_nano in self._rows(
-            charge_sql.IDLE, **span, days=days
-        ):
-            yield IdleNode(day, node, account, cloud, cluster, gpu_type, usd_nano)
+        for row in self._rows(charge_sql.IDLE, **span, days=days):
+            yield IdleNode(*row)
 
     def _covered(self) -> dict[tuple[int, str], frozenset[str]]:
         found: dict[tuple[int, str], frozenset[str]] = {}

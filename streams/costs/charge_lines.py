@@ -49,6 +49,7 @@ class IdleNode(NamedTuple):
     cluster: str
     gpu_type: str
     usd_nano: int
+    overcommitted_nano: int = 0  # what jobs were metered beyond what the node costs
 
 
 class Line(NamedTuple):

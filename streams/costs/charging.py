@@ -48,6 +48,9 @@ class Charge(NamedTuple):
     cost_usd: Decimal
     idle_usd: Decimal
     metered_usd: Decimal
+    overcommitted_cost_usd: (
+        Decimal  # of all jobs' cost, on the row of idle time: what is beyond what their nodes cost
+    )
     billed_usd: Decimal | None  # what lines of bills put on it; None: the month has none
     unallocated_usd: Decimal | None  # of it, the share of lines that no job used
     only_metered_usd: Decimal
@@ -95,6 +98,7 @@ class _Sums:
 
     cost: int = 0
     idle: int = 0
+    overcommitted: int = 0
     only_metered: int = 0
     license: int = 0
     labor: int = 0
@@ -184,6 +188,7 @@ class _Charging:
             if self._is_shown(each.day, account, each.cloud):
                 pool = self._pools[each.cluster, each.gpu_type]
                 pool.idle += each.usd_nano
+                self._idle.overcommitted += each.overcommitted_nano
                 pool.only_metered += self._only_metered(
                     each.day, account, each.cloud, each.node, each.usd_nano
                 )
@@ -277,6 +282,7 @@ class _Charging:
             cost,
             idle,
             self._usd(sums.cost + sums.idle, NANO_PLACES),
+            self._usd(sums.overcommitted, NANO_PLACES),
             self._usd(sums.billed, places) if is_billed else None,
             self._usd(sums.unallocated, places) if is_billed else None,
             only,

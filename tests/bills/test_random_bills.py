@@ -58,9 +58,7 @@ class Fleet:
         for node, (account, cluster, gpu_type) in NODES.items():
             for day in {month + DAY * self.random.randrange(6) for _ in range(4)}:
                 usd = max(Decimal(0), on_node[node, day] + self.usd(8) - 3)
-                self._node(
-                    node, day, usd, max(Decimal(0), usd - on_node[node, day]), account, cluster, gpu_type
-                )
+                self._node(node, day, usd, usd - on_node[node, day], account, cluster, gpu_type)
         names = [job for job, _, _ in jobs]
         if self.random.random() < 0.95:
             self.bills[month] = [self._line(month, names) for _ in range(self.random.randrange(1, 30))]
@@ -105,7 +103,7 @@ class Fleet:
         return found
 
     def _node(
-        self, node: str, day: date, usd: Decimal, idle: Decimal, account: str, cluster: str, gpu_type: str
+        self, node: str, day: date, usd: Decimal, free: Decimal, account: str, cluster: str, gpu_type: str
     ) -> None:
         key = {"node": node, "cost_usd": usd}
         self.rows[NODE_MINUTES].append({**key, "minute": _at(day), "quantity": 1, "unit": "gpu_milli_ms"})
@@ -120,7 +118,8 @@ class Fleet:
                 "gpu_milli_ms": 1,
             }
         )
-        self.idle.append(Idle(day, node, account, "", cluster, gpu_type, idle))
+        idle, overcommitted = max(Decimal(0), free), max(Decimal(0), -free)
+        self.idle.append(Idle(day, node, account, "", cluster, gpu_type, idle, overcommitted))
 
     def _line(self, month: date, jobs: list[str]) -> dict[str, str]:
         pick = self.random.choice
@@ -191,7 +190,7 @@ def found_of(row: Charge) -> tuple[tuple[str, ...], dict[str, Decimal]]:
         row.kind, ("unallocated", row.account, row.provider, row.service)
     )
     amounts = {
-        "cost": row.cost_usd, "idle": row.idle_usd, "only_metered": row.only_metered_usd, "billed": row.billed_usd,
+        "overcommitted": row.overcommitted_cost_usd, "cost": row.cost_usd, "idle": row.idle_usd, "only_metered": row.only_metered_usd, "billed": row.billed_usd,
         "unallocated": row.unallocated_usd, "license": row.license_cost_usd, "labor": row.labor_cost_usd, "overhead": row.overhead_cost_usd,
     }  # fmt: skip
     return name, {column: usd for column, usd in amounts.items() if usd}

@@ -87,10 +87,11 @@ def test_every_command_says_the_same(case: tuple[Path, Decimal, Decimal]) -> Non
 
 
 def test_chargeback_has_the_same_idle_cost(case: tuple[Path, Decimal, Decimal]) -> None:
-    data, idle, _ = case
+    data, idle, over = case
     done = trainfare("chargeback", "--month", "2026-05", "--data", data, "--format", "json")
     assert done.code == 0, done.err
-    assert cents(json.loads(done.out)["rows"], "idle_usd") == idle
+    rows = json.loads(done.out)["rows"]
+    assert (cents(rows, "idle_usd"), cents(rows, "overcommitted_cost_usd")) == (idle, over)
 
 
 def test_months_whose_minutes_were_dropped_are_left_out_and_that_is_said(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ class Idle(NamedTuple):
     cluster: str
     gpu_type: str
     usd: Decimal
+    overcommitted: Decimal
 
 
 Rows = dict[tuple[str, ...], dict[str, Decimal]]
@@ -156,6 +157,7 @@ class Month:
         self.usage: list[tuple[Line, date, tuple[str, ...], Decimal]] = []
         self.accounts: dict[tuple[date, str, str], str] = {}
         self.in_pool: dict[tuple[str, ...], dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+        self.overcommitted = Decimal(0)
         self.in_account: list[tuple[str, str, str, Decimal]] = []
         last = (question.month + timedelta(31)).replace(day=1)
         days = {question.month + timedelta(day) for day in range((last - question.month).days)}
@@ -293,6 +295,7 @@ class Month:
             pools = new_rows()
             self.add_uses(groups)
             self.add_idle(pools)
+            groups[("idle",)]["overcommitted"] = self.overcommitted
             for recipient, row in self.rows.items():
                 if recipient[0] == "jobs":
                     groups["jobs", self.teams[recipient[1]]]["billed"] += row["billed"]
@@ -333,6 +336,7 @@ class Month:
             if self.in_month(node.day) and self.shown(account, providers, None):
                 pool = pools[node.cluster, node.gpu_type]
                 pool["idle"] += node.usd
+                self.overcommitted += node.overcommitted
                 pool["only_metered"] += node.usd if self.stays(node.day, account, node.cloud) else 0
 
     def share_idle(self, groups: Rows, pools: Rows) -> None:

@@ -19,7 +19,7 @@ from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import reader
-from streams.costs.charge_sql import Basis
+from streams.costs.charge_sql import BillCost
 from streams.costs.shares import Rule
 from streams.errors import WrongUseError
 
@@ -74,8 +74,9 @@ def chargeback(
         ),
     ] = Rule.NONE,
     cost: Annotated[
-        Basis, typer.Option(help="Which cost of billed lines: billed (cash), effective (amortised) or list.")
-    ] = Basis.effective,
+        BillCost,
+        typer.Option(help="Which cost of billed lines: billed (cash), effective (amortised) or list."),
+    ] = BillCost.effective,
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="account, provider or service; may be repeated."),
@@ -168,7 +169,7 @@ def _totals(charged: Charged) -> dict[str, object]:
     return {name: total(charged.rows, name) for name in (*_SUMS, *_APART, "charge_usd")}
 
 
-def _show(grid: Grid, totals: dict[str, object], levels: int, cost: Basis) -> None:
+def _show(grid: Grid, totals: dict[str, object], levels: int, cost: BillCost) -> None:
     names = levels + 1 + len(_WHERE)
     shown = [
         at
@@ -185,7 +186,7 @@ def _show(grid: Grid, totals: dict[str, object], levels: int, cost: Basis) -> No
             f"{plain(totals['charge_usd'] or 0)} USD as metered; no bill of this month is loaded\n"
         )
         return
-    kept = [("as billed" if cost is Basis.billed else f"of {cost.value} cost", totals["billed_usd"])]
+    kept = [("as billed" if cost is BillCost.billed else f"of {cost.value} cost", totals["billed_usd"])]
     kept += [("only metered", totals["only_metered_usd"])]
     kept += [(name.removesuffix("_cost_usd"), totals[name]) for name in _APART if totals[name]]
     parts = " + ".join(f"{plain(amount)} {what}" for what, amount in kept)
@@ -194,7 +195,9 @@ def _show(grid: Grid, totals: dict[str, object], levels: int, cost: Basis) -> No
     )
 
 
-def _notes(charged: Charged, bills: BillsOfMonth, cost: Basis, month: str, *, is_dropped: bool) -> list[str]:
+def _notes(
+    charged: Charged, bills: BillsOfMonth, cost: BillCost, month: str, *, is_dropped: bool
+) -> list[str]:
     """Return what a reader would not expect, and what mends it."""
     notes = []
     if is_dropped:
@@ -206,11 +209,11 @@ def _notes(charged: Charged, bills: BillsOfMonth, cost: Basis, month: str, *, is
         f"{row['lines']} lines of the bill are not in USD and are charged to nobody: {plain(row['amount'])} {row['billing_currency']}"
         for row in bills.currencies
     ]
-    if cost is not Basis.billed and bills.commitments:
+    if cost is not BillCost.billed and bills.commitments:
         notes.append(
             f"{bills.commitments} purchases of commitments ({plain(bills.commitments_usd)} USD billed) are in --cost billed alone"
         )
-    if cost is not Basis.billed and bills.billed_usd and not bills.with_amount:
+    if cost is not BillCost.billed and bills.billed_usd and not bills.with_amount:
         notes.append(
             f"the bill has no {cost.value} cost, and {plain(bills.billed_usd)} USD were billed: --cost billed charges these"
         )

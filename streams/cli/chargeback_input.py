@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from streams.cli.reading import Reader
 from streams.costs import charge_sql
-from streams.costs.charge_lines import IdleNode, Line, Metered
-from streams.costs.charge_sql import PAGE_ROWS, Basis
+from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
+from streams.costs.charge_sql import PAGE_ROWS, BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Month
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -34,7 +34,7 @@ class BillsOfMonth:
 class MonthReader:
     """Reads one month, which goes from the day `first` up to the day `until`, both in ISO 8601."""
 
-    def __init__(self, store: Reader, span: dict[str, str], levels: tuple[str, ...], basis: Basis) -> None:
+    def __init__(self, store: Reader, span: dict[str, str], levels: tuple[str, ...], basis: BillCost) -> None:
         self._store, self._span, self._levels, self._basis = store, span, levels, basis
         self._month = {"month": span["first"], "month_end": span["until"]}
         self._days = {"first_day": _day(span["first"]), "end_day": _day(span["until"])}
@@ -142,23 +142,23 @@ class MonthReader:
             found[int(day), account] = found.get((int(day), account), frozenset()) | {provider}
         return found
 
-    def _lines(self) -> Iterator[Line]:
+    def _lines(self) -> Iterator[ChargedLine]:
         places = max(self.bills.places, NANO_PLACES)
         sql = charge_sql.lines_sql(self._basis)
         for load_id, last_line in self.bills.loads:
             for begin in range(0, last_line + 1, PAGE_ROWS):
                 page = {"load": load_id, "from": begin, "to": begin + PAGE_ROWS}
                 for row in self._rows(
-                    sql, **self._month, **page, without_commitments=self._basis is not Basis.billed
+                    sql, **self._month, **page, without_commitments=self._basis is not BillCost.billed
                 ):
                     yield _line(row, places)
 
 
-def _line(row: tuple[Any, ...], places: int) -> Line:
+def _line(row: tuple[Any, ...], places: int) -> ChargedLine:
     """Return a line of a bill; its amount in units of that many decimals."""
     billing_account, account, provider, service, resource, job_id = row[:6]
     is_usage, is_adjusting, start_s, end_s, amount, billed = row[6:]
-    return Line(
+    return ChargedLine(
         billing_account=billing_account,
         account=account,
         provider=provider,

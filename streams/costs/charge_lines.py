@@ -52,7 +52,7 @@ class IdleNode(NamedTuple):
     overcommitted_nano: int = 0  # what jobs were metered beyond what the node costs
 
 
-class Line(NamedTuple):
+class ChargedLine(NamedTuple):
     """A line of a bill; amounts in whole units of the bill's last digit, instants in seconds since 1970."""
 
     billing_account: str
@@ -76,7 +76,7 @@ class Where(NamedTuple):
     providers: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()  # in lower case
 
-    def has_line(self, line: Line) -> bool:
+    def has_line(self, line: ChargedLine) -> bool:
         """Return whether a line is part of it."""
         return (
             (not self.accounts or line.account in self.accounts)
@@ -99,7 +99,7 @@ class Where(NamedTuple):
         )
 
 
-def days_of(line: Line) -> dict[int, int]:
+def days_of(line: ChargedLine) -> dict[int, int]:
     """Return the seconds of the charge period on each of its days."""
     first, last = line.start_s // _DAY_S, (line.end_s - 1) // _DAY_S
     if last - first >= _DAYS_MAX:
@@ -117,7 +117,7 @@ class Accounts:
         self._nodes = {(each.day, each.node): each.account for each in idle if each.account}
         self._billed: dict[tuple[int, str], dict[tuple[str, str], int]] = {}
 
-    def see(self, line: Line) -> None:
+    def see(self, line: ChargedLine) -> None:
         """Remember under which account and provider a resource was billed."""
         for day, part in largest_remainder(line.billed, days_of(line)).items():
             sums = self._billed.setdefault((day, line.resource), {})
@@ -136,7 +136,7 @@ class Accounts:
         return max(found)[1] if found else ""
 
 
-class Usage:
+class ResourceUse:
     """Who used what, by resource and account; of a day, or of all that were metered."""
 
     def __init__(self, metered: Iterable[Metered], idle: Iterable[IdleNode], accounts: Accounts) -> None:
@@ -152,7 +152,7 @@ class Usage:
                 recipient = (IDLE, node.cluster, node.gpu_type)
                 self._add(node.day, account, node.node, node.cloud, recipient, (node.usd_nano, 0))
 
-    def weights(self, day: int | None, line: Line) -> Mapping[Recipient, int]:
+    def weights(self, day: int | None, line: ChargedLine) -> Mapping[Recipient, int]:
         """Return who used the line's resource and for how much, else for how much GPU-time, else evenly; empty: nobody."""
         key = (day, line.account, line.resource, line.provider)
         found = self._weights.get(key)
@@ -189,8 +189,8 @@ class LineCharges:
         self._known = ({each.resource for each in metered} | {each.node for each in idle}) - {""}
         self._without_account = {each.resource for each in metered if not each.account}
         self._without_account |= {each.node for each in idle if not each.account}
-        self._kept: list[Line] = []
-        self._followers: list[Line] = []
+        self._kept: list[ChargedLine] = []
+        self._followers: list[ChargedLine] = []
         self._borne: dict[tuple[str, str, str], dict[tuple[int, str], dict[Recipient, int]]] = {}
         self._accounts_of: dict[tuple[str, str], set[str]] = defaultdict(set)
         self._shares: dict[tuple[object, ...], Mapping[Recipient, int]] = {}
@@ -198,7 +198,7 @@ class LineCharges:
         self.billed_resources: set[tuple[int, str, str]] = set()  # day, account, resource
         self.amounts: dict[Recipient, int] = defaultdict(int)
 
-    def take(self, lines: Iterable[Line]) -> None:
+    def take(self, lines: Iterable[ChargedLine]) -> None:
         """Take lines, of which those that nobody can have used are charged at once, so that they are not kept."""
         for line in lines:
             if line.resource in self._without_account:
@@ -212,13 +212,13 @@ class LineCharges:
 
     def finish(self) -> None:
         """Charge the lines that were kept: first those of resources, then those that follow what these put on each."""
-        usage = Usage(self._metered, self._idle, self.accounts)
+        usage = ResourceUse(self._metered, self._idle, self.accounts)
         for line in self._kept:
             self._put_days(line, usage)
         for line in self._followers:
             self._follow(line)
 
-    def _put_days(self, line: Line, usage: Usage | None) -> None:
+    def _put_days(self, line: ChargedLine, usage: ResourceUse | None) -> None:
         for day, amount in largest_remainder(line.amount, days_of(line)).items():
             weights = {} if usage is None else self._users(day, line, usage)
             if usage is not None:
@@ -226,14 +226,14 @@ class LineCharges:
             for recipient, part in largest_remainder(amount, weights or {_nobody(line): 1}).items():
                 self._put(line, day, recipient, part)
 
-    def _users(self, day: int, line: Line, usage: Usage) -> Mapping[Recipient, int]:
+    def _users(self, day: int, line: ChargedLine, usage: ResourceUse) -> Mapping[Recipient, int]:
         if line.job_id in self._jobs:
             return {(JOBS, line.job_id): 1}
         found = usage.weights(day, line)
         # What is put right later stands on a day of its own.
         return usage.weights(None, line) if line.is_adjusting and not found else found
 
-    def _put(self, line: Line, day: int, recipient: Recipient, part: int) -> None:
+    def _put(self, line: ChargedLine, day: int, recipient: Recipient, part: int) -> None:
         if self._where.has_line(line):
             self.amounts[recipient] += part
         if line.is_usage:
@@ -242,13 +242,13 @@ class LineCharges:
             borne = self._borne.setdefault(key, {}).setdefault((day, line.service), {})
             borne[recipient] = borne.get(recipient, 0) + part
 
-    def _follow(self, line: Line) -> None:
+    def _follow(self, line: ChargedLine) -> None:
         weights = self._account_shares(line)
         for recipient, part in largest_remainder(line.amount, weights or {_nobody(line): 1}).items():
             if self._where.has_line(line):
                 self.amounts[recipient] += part
 
-    def _account_shares(self, line: Line) -> Mapping[Recipient, int]:
+    def _account_shares(self, line: ChargedLine) -> Mapping[Recipient, int]:
         """Return what usage of the line's account put on each: of its service and days, else of less and less of both."""
         days = days_of(line)
         first, last = min(days), max(days)
@@ -259,7 +259,7 @@ class LineCharges:
             self._shares[key] = found
         return found
 
-    def _candidates(self, line: Line, first: int, last: int) -> Iterator[Mapping[Recipient, int]]:
+    def _candidates(self, line: ChargedLine, first: int, last: int) -> Iterator[Mapping[Recipient, int]]:
         account = (line.billing_account, line.account, line.provider)
         bill = [
             (line.billing_account, each, line.provider)
@@ -283,5 +283,5 @@ class LineCharges:
         return {recipient: part for recipient, part in sums.items() if part > 0}
 
 
-def _nobody(line: Line) -> Recipient:
+def _nobody(line: ChargedLine) -> Recipient:
     return (UNALLOCATED, line.account, line.provider, line.service)

@@ -15,7 +15,7 @@ from schemas.reserved import USERS_JOBS
 PAGE_ROWS: Final = 100_000
 
 
-class Basis(StrEnum):
+class BillCost(StrEnum):
     """Which cost of a line is charged."""
 
     billed = "billed"
@@ -24,9 +24,9 @@ class Basis(StrEnum):
 
 
 _AMOUNTS: Final = {
-    Basis.billed: "billed_cost",
-    Basis.effective: "effective_cost",
-    Basis.list: "list_cost",
+    BillCost.billed: "billed_cost",
+    BillCost.effective: "effective_cost",
+    BillCost.list: "list_cost",
 }
 #: A purchase of commitments pays for usage that bears its cost itself, but where the cash is asked for.
 _COMMITMENT: Final = (
@@ -165,16 +165,16 @@ ORDER BY day
 KEPT: Final = "SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 'minutes_kept_from'"
 
 
-def bills_sql(basis: Basis) -> str:
+def bills_sql(basis: BillCost) -> str:
     """Return the statement that finds the files of a month's bills, and what they hold."""
     return _BILLS.replace("AMOUNT", _AMOUNTS[basis])
 
 
-def currencies_sql(basis: Basis) -> str:
+def currencies_sql(basis: BillCost) -> str:
     """Return the statement that finds what is not in dollars."""
     return _CURRENCIES.replace("AMOUNT", _AMOUNTS[basis])
 
 
-def lines_sql(basis: Basis) -> str:
+def lines_sql(basis: BillCost) -> str:
     """Return the statement that finds the lines of a page of a file."""
     return _LINES.replace("AMOUNT", _AMOUNTS[basis])

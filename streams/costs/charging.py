@@ -15,8 +15,8 @@ from streams.costs.charge_lines import (
     IDLE,
     JOBS,
     UNALLOCATED,
+    ChargedLine,
     IdleNode,
-    Line,
     LineCharges,
     Metered,
     Where,
@@ -69,7 +69,7 @@ class Month(NamedTuple):
         Metered
     ]  # of other days that lines are about: who used what, and nothing to charge
     late_idle: Sequence[IdleNode]
-    lines: Iterable[Line] | None  # None: no bill of the month is loaded
+    lines: Iterable[ChargedLine] | None  # None: no bill of the month is loaded
     places: int  # decimals of a line's amounts
     covered: Mapping[tuple[int, str], frozenset[str]]  # providers of bills with usage, by day and account
     names: Mapping[str, Names]  # of jobs
@@ -111,7 +111,7 @@ class _Sums:
 
 
 @dataclass
-class _Pool:
+class _IdlePool:
     """Idle time of one cluster and GPU type, and what the jobs on its nodes cost."""
 
     idle: int = 0
@@ -142,7 +142,7 @@ class _Charging:
         self._groups: dict[Names, _Sums] = defaultdict(_Sums)
         self._idle = _Sums()
         self._unallocated: dict[tuple[str, str, str], _Sums] = defaultdict(_Sums)
-        self._pools: dict[Pool, _Pool] = defaultdict(_Pool)
+        self._pools: dict[Pool, _IdlePool] = defaultdict(_IdlePool)
         self._users: dict[
             str, dict[str, dict[Names, int]]
         ] = {}  # account, cloud: what each group was metered

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from streams.costs.charge_lines import IdleNode, Line, Metered, Where
+from streams.costs.charge_lines import ChargedLine, IdleNode, Metered, Where
 from streams.costs.charging import Month, Rules, charges
 from streams.costs.shares import Rule
 from tests.bills.bill import line, written
@@ -30,16 +30,16 @@ def used(job: str, node: str, usd: int, **values: Any) -> Metered:
     return usual._replace(**values)
 
 
-def billed(resource: str, usd: Decimal | int, **values: Any) -> Line:
+def billed(resource: str, usd: Decimal | int, **values: Any) -> ChargedLine:
     """A line of the account A1 about the day."""
     units = int(Decimal(usd) * NANO)
-    usual = Line(
+    usual = ChargedLine(
         "A1", "A1", "AWS", "EC2", resource, "", True, usd < 0, DAY * 86_400, (DAY + 1) * 86_400, units, units
     )
     return usual._replace(**values)
 
 
-def month(metered: list[Metered], lines: list[Line] | None, idle: tuple[IdleNode, ...] = ()) -> Month:
+def month(metered: list[Metered], lines: list[ChargedLine] | None, idle: tuple[IdleNode, ...] = ()) -> Month:
     covered = {(DAY, each.account): frozenset({each.provider}) for each in lines or ()}
     return Month(metered, idle, [], [], lines, 9, covered, TEAMS, 1)
 

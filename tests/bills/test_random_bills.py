@@ -16,7 +16,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.cli.chargeback_input import MonthReader
 from streams.cli.reading import Reader
 from streams.costs.charge_lines import Where
-from streams.costs.charge_sql import Basis
+from streams.costs.charge_sql import BillCost
 from streams.costs.charging import Charge, Rules, charges
 from streams.costs.shares import Rule
 from tests.bills.bill import line, loaded, written
@@ -200,7 +200,7 @@ def found_of(row: Charge) -> tuple[tuple[str, ...], dict[str, Decimal]]:
 def test_a_random_month(number: int, months: Reader, fleet: Fleet) -> None:
     pick = random.Random(number)
     month = date(2015 + number // 12, number % 12 + 1, 1)
-    basis = pick.choice(list(Basis))
+    basis = pick.choice(list(BillCost))
     idle, unallocated = pick.choice(list(Rule)), pick.choice(list(Rule))
     where: dict[str, str] = pick.choice(
         (
@@ -231,7 +231,7 @@ def test_a_random_month(number: int, months: Reader, fleet: Fleet) -> None:
         whole = sum(
             Decimal(each[f"{basis.value.capitalize()}Cost"])
             for each in lines
-            if basis is Basis.billed or not is_commitment(each)
+            if basis is BillCost.billed or not is_commitment(each)
         )
         assert sum(row.billed_usd or 0 for row in charged.rows) == whole
 

@@ -31,15 +31,18 @@ CALLER: Final = web.RequestKey("caller", Caller)
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH_SHOWN: Final = 200
+_READY_PATH: Final = "/readyz"
 
 
 def middleware(
     guard: RequestGuard, scopes: Mapping[str, Scope | None], now_ms: Callable[[], int]
 ) -> Middleware:
     """Return the server's only middleware; `scopes` has every path, None where it is open to all."""
+    was_ready = False
 
     @web.middleware
     async def framed(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal was_ready
         given = request.headers.get("X-Request-Id", "")
         request_id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
         request[_REQUEST_ID] = request_id
@@ -47,16 +50,18 @@ def middleware(
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             response = await _answered(request, handler, guard, scopes)
             path = request.path[:_PATH_SHOWN]
-            level = logging.WARNING if response.status >= 500 else logging.DEBUG
+            # Whoever starts a worker polls until it is ready: until then its answer is no fault.
+            was_ready = was_ready or (path == _READY_PATH and response.status == 200)
+            is_fault = response.status >= 500 and (was_ready or path != _READY_PATH)
             logger.log(
-                level,
+                logging.WARNING if is_fault else logging.DEBUG,
                 "request",
                 extra={
                     "method": request.method,
                     "path": path,
                     "http_status": response.status,
                     "duration_ms": now_ms() - began_ms,
-                    **({"runbook": "docs/operations.md#failed-request"} if response.status >= 500 else {}),
+                    **({"runbook": "docs/operations.md#failed-request"} if is_fault else {}),
                 },
             )
         return response

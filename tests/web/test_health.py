@@ -159,3 +159,26 @@ def test_a_worker_that_only_a_restart_helps_says_so() -> None:
     reason = "the group has been left for 301 s although Kafka and ClickHouse answer"
     found = served(None, work, status=lambda: WorkerStatus(stuck=reason))
     assert found == {"status": "stuck", "detail": reason}
+
+
+def test_polls_until_it_is_ready_are_no_warnings_and_later_ones_are(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(health, "RECENT_MS", 0)
+    is_ready = False
+
+    async def work(client: Client) -> list[str]:
+        nonlocal is_ready
+        levels = []
+        for ready, status in ((False, 503), (True, 200), (False, 503)):
+            is_ready = ready
+            caplog.clear()
+            await client.get("/readyz", status, headers=BEARER)
+            levels += [each.levelname for each in caplog.records if each.getMessage() == "request"]
+        return levels
+
+    with caplog.at_level("DEBUG"):
+        found = served(
+            None, work, status=lambda: WorkerStatus(checks=(Check("shards", is_ready, ""),)), token=TOKEN
+        )
+    assert found == ["DEBUG", "DEBUG", "WARNING"]

@@ -71,10 +71,10 @@ class _Bounded:
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
         """Return the answer as a file; like that of a socket it may outlive the connection."""
-        return io.BufferedReader(_Reader(self._socket, self._left_s))
+        return io.BufferedReader(_AnswerFile(self._socket, self._left_s))
 
 
-class _Reader(io.RawIOBase):
+class _AnswerFile(io.RawIOBase):
     """The bytes of one answer."""
 
     def __init__(self, opened: socket.socket, left_s: Callable[[], float]) -> None:

@@ -1,4 +1,4 @@
-"""A job of GitHub Actions, whoever tells of it."""
+"""A job of GitHub Actions, by a webhook or by the API."""
 
 from __future__ import annotations
 

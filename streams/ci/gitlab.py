@@ -1,4 +1,4 @@
-"""A job of GitLab CI, whoever tells of it."""
+"""A job of GitLab CI, by a webhook or by the API."""
 
 from __future__ import annotations
 

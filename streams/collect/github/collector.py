@@ -31,15 +31,15 @@ _HEADERS: Final = {
 }
 
 
-class _Account(msgspec.Struct):
+class _RunActor(msgspec.Struct):
     login: str = ""
 
 
 class _Run(msgspec.Struct):
     id: int
     updated_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
-    actor: _Account | None = None
-    triggering_actor: _Account | None = None
+    actor: _RunActor | None = None
+    triggering_actor: _RunActor | None = None
 
 
 class _Runs(msgspec.Struct):
@@ -47,11 +47,11 @@ class _Runs(msgspec.Struct):
     workflow_runs: list[msgspec.Raw]
 
 
-class _Jobs(msgspec.Struct):
+class _JobList(msgspec.Struct):
     jobs: list[msgspec.Raw]
 
 
-Page = TypeVar("Page", _Runs, _Jobs)
+Page = TypeVar("Page", _Runs, _JobList)
 
 
 class GithubCollector:
@@ -109,7 +109,7 @@ class GithubCollector:
     def _read(self, repository: str, run: _Run, jobs: JobEvents, faults: list[str]) -> None:
         path = f"/repos/{quote(repository)}/actions/runs/{run.id}/jobs?filter=all&per_page=100"
         for body in self._api.pages(path):
-            for raw in _decoded(body, _Jobs).jobs:
+            for raw in _decoded(body, _JobList).jobs:
                 try:
                     job = msgspec.json.decode(raw, type=WorkflowJob)
                 except (msgspec.MsgspecError, ValueError, RecursionError) as fault:

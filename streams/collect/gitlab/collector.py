@@ -25,12 +25,12 @@ class _Named(msgspec.Struct):
     id: int
 
 
-class _User(msgspec.Struct):
+class _JobUser(msgspec.Struct):
     name: str = ""
     username: str = ""
 
 
-class _Job(msgspec.Struct):
+class _ApiJob(msgspec.Struct):
     id: int
     name: str
     status: str
@@ -43,7 +43,7 @@ class _Job(msgspec.Struct):
     failure_reason: str | None = None
     tag_list: list[str] = []
     runner: _Named | None = None
-    user: _User | None = None
+    user: _JobUser | None = None
 
 
 class _Project(msgspec.Struct):
@@ -100,14 +100,14 @@ class GitlabCollector:
         rest = yield from full_batches(jobs.oldest_first(), position or {"since_ms": since_ms})
         yield EventBatch(rest, kept, faults, jobs.reasons)
 
-    def _jobs(self, at: str, begin_ms: int, faults: list[str]) -> Iterator[_Job]:
+    def _jobs(self, at: str, begin_ms: int, faults: list[str]) -> Iterator[_ApiJob]:
         """Yield the jobs that were created since; the API has the newest first."""
         path = f"{at}/jobs?per_page=100&pagination=keyset&order_by=id&sort=desc"
         for body in self._api.pages(path):
             is_older = False
             for raw in _decoded(body, list[msgspec.Raw]):
                 try:
-                    job = msgspec.json.decode(raw, type=_Job)
+                    job = msgspec.json.decode(raw, type=_ApiJob)
                     is_older = _ms(job.created_at) < begin_ms
                     for text in (job.started_at, job.finished_at):
                         _ms(text or job.created_at)
@@ -119,7 +119,7 @@ class GitlabCollector:
             if is_older:
                 return
 
-    def _tags(self, job: _Job, runners: dict[int, list[str]]) -> list[str]:
+    def _tags(self, job: _ApiJob, runners: dict[int, list[str]]) -> list[str]:
         """Return the tags by which a job's GPUs are known: its own, else those of its runner, if the token may read it."""
         if job.runner is None or self._gpus.keys() & {*job.tag_list, job.name}:
             return job.tag_list
@@ -139,7 +139,7 @@ class GitlabCollector:
         return [build for body in self._api.pages(path) for build in _decoded(body, list[_Builds])]
 
 
-def _build(job: _Job, path: str, tags: list[str], builds: list[_Builds]) -> Build:
+def _build(job: _ApiJob, path: str, tags: list[str], builds: list[_Builds]) -> Build:
     return Build(
         id=job.id,
         name=job.name,

@@ -15,7 +15,7 @@ from streams.transport.momentary import OUT_OF_RANGE_FOR_S
 from tests.chaos.plan import Plan, Report
 from tests.chaos.run import Chaos
 from tests.chaos.test_chaos import assert_exact
-from tests.chaos.workers import Workers
+from tests.chaos.workers import COMMAND, Workers
 from tests.kafka.broker import KafkaBroker, why_not
 from tests.kafka.proxy import KINDS
 from tests.store_process import StoreProcess
@@ -25,7 +25,9 @@ pytestmark = pytest.mark.kafka
 #: Those from which shards are assigned.
 OF_METADATA = ("all topics unknown", "a topic unknown", "fewer partitions", "topics without leader")
 LEFT_OUT = "the group's leader gave shards to nobody"
-FOR_S = 5.0  # longer than the session of a worker that is killed
+FOR_S = 5.0
+#: So long that the group certainly rebalances meanwhile: a worker that is killed is removed after its session.
+PATCHED_FOR_S = 8.0
 
 
 class MomentaryChaos(Chaos):
@@ -38,11 +40,12 @@ class MomentaryChaos(Chaos):
             self.broker.kill()
             time.sleep(1)
             self.broker.start()
-        self.proxy.give(given, OUT_OF_RANGE_FOR_S - 1 if "out of range" in given else FOR_S)
+        for_s = FOR_S if self.plan.module == COMMAND else PATCHED_FOR_S
+        self.proxy.give(given, OUT_OF_RANGE_FOR_S - 1 if "out of range" in given else for_s)
         self.proxy.hang_up()
         workers.alive[-1].kill()
         workers.start()
-        time.sleep(FOR_S)
+        time.sleep(for_s)
 
 
 @pytest.fixture

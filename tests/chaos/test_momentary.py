@@ -94,9 +94,12 @@ def test_every_kind_of_momentary_answer_in_turn(tmp_path: Path, broker: KafkaBro
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_with_fausts_assignor_alone_shards_are_left_without_an_owner(tmp_path: Path) -> None:
-    """The look at the end of every run sees it; nothing else need differ."""
+    """The look at the end of every run sees it; nothing else need differ.
+
+    Whether the group rebalances before the leader learns of the topics again is up to the machine: one of three must.
+    """
     plan = Plan(
         jobs=10,
         seconds=300,
@@ -107,10 +110,14 @@ def test_with_fausts_assignor_alone_shards_are_left_without_an_owner(tmp_path: P
         patience_s=1,
         module=("tests.chaos.patched", "stock_assignor"),
     )
-    report = misled(tmp_path, plan)
-    assert report.owned_after_s is None, report
-    with pytest.raises(AssertionError):
-        assert_exact(report)
+    for attempt in ("first", "second", "third"):
+        (tmp_path / attempt).mkdir()
+        report = misled(tmp_path / attempt, plan)
+        if report.owned_after_s is None:
+            with pytest.raises(AssertionError):
+                assert_exact(report)
+            return
+    pytest.fail("not found out")
 
 
 @pytest.mark.long

@@ -69,7 +69,7 @@ class Notifier:
         self._jitter_ratio = jitter_ratio
         self._firing = FiringAlerts()
         self._withheld = WithheldAlerts(clock.monotonic_ms())
-        self._told: set[str] = set()  # ids of what fires and was told by a former process
+        self._notified: set[str] = set()  # ids of what fires and was sent by a former process
         self._is_silenced: Callable[[Alert], bool] = lambda _: True  # without controls no silence ends
         self._channels = Channels(options, clock, self._firing, sender, mailer)
         self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
@@ -232,7 +232,7 @@ class Notifier:
         if self._recent.overtaken(alert):
             return  # read from the tables after its next change was offered
         history.merge(self._recent.history(_message(alert)))
-        alert = self._for_those_told(alert, history)
+        alert = self._for_those_notified(alert, history)
         self._firing.note(alert, shard)
         self._withheld.note(alert, shard)
         receivers = self._receivers.of(alert.owner)
@@ -254,20 +254,24 @@ class Notifier:
             if name not in history.finals and not self._owe(alert, shard, name, receiver, history):
                 self._intake.leave({shard})
 
-    def _for_those_told(self, alert: Alert, history: DeliveryHistory) -> Alert:
-        """Return the alert as it concerns people: whoever was told that it fires is told that it is over, and nobody else."""
+    def _for_those_notified(self, alert: Alert, history: DeliveryHistory) -> Alert:
+        """Return the alert as it concerns people: who was notified that it fires is notified that it is over, and nobody else."""
         if alert.status == FIRING:
             if history.finals:
-                self._told.add(alert.alert_id)  # by a former process
+                self._notified.add(alert.alert_id)  # by a former process
             if alert.silenced and history.closed and not self._is_silenced(alert):
                 # It was withheld, and the silence is over.
                 history.closed = False
                 return msgspec.structs.replace(alert, silenced=False)
             return alert
-        told = self._firing.get(alert.alert_id)
-        if told is not None and (told.alert_id in self._told or self._recent.history(_message(told)).finals):
-            self._told.discard(told.alert_id)
-            return msgspec.structs.replace(alert, silenced=False, owner=told.owner, project=told.project)
+        notified = self._firing.get(alert.alert_id)
+        if notified is not None and (
+            notified.alert_id in self._notified or self._recent.history(_message(notified)).finals
+        ):
+            self._notified.discard(notified.alert_id)
+            return msgspec.structs.replace(
+                alert, silenced=False, owner=notified.owner, project=notified.project
+            )
         if alert.alert_id in self._withheld:
             return msgspec.structs.replace(alert, silenced=True)
         return alert

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -241,12 +241,13 @@ def test_idle_is_of_each_minute_and_overcommitted_stands_apart_on_random_fleets(
     metered(
         [*(x for x in every if x.topic == "prices"), *(x for x in every if x.topic != "prices")], store, "x"
     )
-    idle, over = Counter[tuple[str, int]](), Counter[tuple[str, int]]()
+    idle: defaultdict[tuple[str, int], Fraction] = defaultdict(Fraction)
+    over: defaultdict[tuple[str, int], Fraction] = defaultdict(Fraction)
     for (node, minute), (cost, jobs) in (
         (key, sides) for _, minutes in made for key, sides in minutes.items()
     ):
-        idle[node, minute // 60] += max(Fraction(), cost - jobs)  # type: ignore[assignment]  # exact
-        over[node, minute // 60] += max(Fraction(), jobs - cost)  # type: ignore[assignment]
+        idle[node, minute // 60] += max(Fraction(), cost - jobs)
+        over[node, minute // 60] += max(Fraction(), jobs - cost)
     lines = _lines(store)
     rows = {(str(row["node"]), int(row["at"])): row for row in dicts(store, _HOURS)}
     assert rows.keys() == idle.keys()

@@ -47,10 +47,11 @@ def test_gpu_time_without_a_price_is_no_zero() -> None:
         for cost, hours in ((0, unpriced), (12.5, unpriced), (12.5, Decimal(0)), (0, Decimal(0)))
     ]
     assert shown == ["unpriced", "≥12.50", "12.50", "0.00"]
-    console = Console(file=StringIO(), width=120)
+    written = StringIO()
+    console = Console(file=written, width=120)
     console.print(details(replace(job("j"), unpriced_gpu_h=unpriced), (), 0, 120))
     console.print(details(replace(job("j", cost=3), unpriced_gpu_h=unpriced), (), 0, 120))
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    text = written.getvalue()
     assert "unpriced: 2.5 GPU-hours have no price" in text
     assert "at least $3.00 so far" in text
 

@@ -85,7 +85,7 @@ def listed_nodes(answer: bytes) -> NodeListing:
 
 
 class NodeChanges(NamedTuple):
-    """The events since the last poll; what was told last: node -> type and digest of the fields; whose partitions differ."""
+    """The events since the last poll; what was published last: node -> type and digest of the fields; whose partitions differ."""
 
     events: list[CollectedEvent]
     known: dict[str, str]
@@ -102,7 +102,7 @@ def node_events(
 ) -> NodeChanges:
     """Return what is new since the last poll; `known` is None at the first one.
 
-    A node is there since `at_s`, that of the poll that saw it first. What is told of it is not older than `first_s`.
+    A node is there since `at_s`, that of the poll that saw it first. Its events are not older than `first_s`.
     """
     events: list[CollectedEvent] = []
     now: dict[str, str] = {}
@@ -111,19 +111,19 @@ def node_events(
         gpus = gpu_milli(node.tres, options.shards_per_gpu, options.mps_per_gpu) // 1000
         if node.states & _OFF or not (gpus or options.include_cpu_only):
             continue
-        before, _, as_told = (known or {}).get(node.name, "").partition(" ")
+        before, _, as_published = (known or {}).get(node.name, "").partition(" ")
         own = fields_of.of(node.name, node.features, node.partitions)
         fields = {**own.fields, **_gpu_type(node, options), "gpu_count": gpus}
         state, digest = "draining" if "DRAIN" in node.states else "ready", _digest(fields)
         if not before:
             events.append(_event(node.name, "provisioned", at_s, fields, options))
-        if own.fault and digest != as_told:
+        if own.fault and digest != as_published:
             faults.append(own.fault)
         if state != (before or "ready"):
             is_since = state == "draining" and node.reason_s and before
             since_s = max(node.reason_s, first_s) if is_since else at_s
             events.append(_event(node.name, state, since_s, fields, options))
-        elif before and digest != as_told:
+        elif before and digest != as_published:
             events.append(_event(node.name, state, at_s, fields, options))
         now[node.name] = f"{state} {digest}"
     gone = sorted((known or {}).keys() - now.keys())
@@ -131,7 +131,7 @@ def node_events(
 
 
 def _digest(fields: Mapping[str, Any]) -> str:
-    """Return what tells whether a node has other fields than those that were told of it."""
+    """Return what tells whether a node has other fields than those that were published of it."""
     return f"{crc32(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)):08x}"
 
 

@@ -26,7 +26,7 @@ class PriceJump(NamedTuple):
     before_nano: int
 
 
-class _Known(NamedTuple):
+class _KnownRevision(NamedTuple):
     """A revision, and since when it was both known and in force."""
 
     since_ms: int
@@ -47,7 +47,7 @@ class PriceJumps:
     def _begin(self, view: ReferenceView) -> None:
         self._view = view
         # Of what the log had before its beginning only the last word is known: it was said at its own time.
-        first = (_Known(max(event.time_ms, event.effective_ms), event) for event in view.book.events)
+        first = (_KnownRevision(max(event.time_ms, event.effective_ms), event) for event in view.book.events)
         self._known = sorted(first, key=lambda each: each.place)
 
     def between(self, controls: Controls, since_ms: int, until_ms: int) -> list[PriceJump]:
@@ -66,7 +66,11 @@ class PriceJumps:
         if end_ms - 1 < self._view.at_ms:
             self._begin(self._view.again())
         for log_ms, event in self._view.price_news(end_ms - 1):
-            insort(self._known, _Known(max(log_ms, event.effective_ms), event), key=lambda each: each.place)
+            insort(
+                self._known,
+                _KnownRevision(max(log_ms, event.effective_ms), event),
+                key=lambda each: each.place,
+            )
         book, most = self._view.at(end_ms - 1).book, Fraction(str(factor))
         begin = bisect_left(self._known, end_ms - HOUR_MS, key=lambda each: each.since_ms)
         end = bisect_left(self._known, end_ms, key=lambda each: each.since_ms)

@@ -14,10 +14,12 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 import typer
 
+from schemas.escaping import visible
 from schemas.wire_types import MAX_KEY_BYTES
 from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
+from streams.clock import SystemClock
 from streams.config.settings import Settings
 from streams.errors import FileFaultsError, WrongUseError
 from streams.keys import key_of
@@ -68,6 +70,7 @@ def publish(
     from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
     with LogProducer(settings.kafka) as producer, progress("publishing", total) as advance:
+        _warn_of_late_events(files, settings, total)
         for file in files:
             for event in outgoing(file, prefix):
                 producer.send(*event)
@@ -96,6 +99,24 @@ def _checked(files: Sequence[Path], prefix: str) -> int:
             [*faults[:_FAULTS_SHOWN], *([f"and {left} more"] if left > 0 else []), "nothing was published"]
         )
     return total
+
+
+def _warn_of_late_events(files: Sequence[Path], settings: Settings, total: int) -> None:
+    """Say on stderr which events the meter will refuse as `too_late`, by what the log has and the files' own order."""
+    from streams.cli.lateness import Lateness, warning  # loads the engine
+    from streams.engine.settings import FUTURE_MS
+    from streams.transport.newest import newest_times
+
+    kafka = settings.kafka
+    now_ms = SystemClock().now_ms()
+    lateness = Lateness(
+        settings.meter, kafka.partitions, newest_times(kafka, now_ms + FUTURE_MS, _ANSWER_S), now_ms
+    )
+    for file in files:
+        for number, event in _numbered(file, kafka.topic_prefix):
+            lateness.add(f"{file} line {number}", *event)
+    if said := warning(lateness, total):
+        sys.stderr.write(f"trainfare: {visible(said)}\n")
 
 
 def _move(data: Path, settings: Settings) -> None:

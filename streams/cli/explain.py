@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.jobs import unknown
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, stamp, to_json, write
@@ -39,12 +40,15 @@ def explain(
     """Explain one job's cost: each interval [from, to) with its quantity, price, price revision and rule."""
     with reader(settings_for(data)) as store:
         found = store.explained(job_id, by_minute=minute)
+        refused = refused_of(store, job_id)
+    said = refused_in_words(refused, job_id, data)
     if found is None:
-        raise unknown(job_id)
+        raise unknown(job_id, said)
     intervals, total, booked = found.intervals, found.total_usd, found.booked_usd
     if form is OutputFormat.json:
         lines = [dataclasses.asdict(each) for each in intervals]
-        sys.stdout.write(to_json({"job_id": job_id, "intervals": lines, "total_usd": total}) + "\n")
+        answer = {"job_id": job_id, "intervals": lines, "total_usd": total, "dead_letters": refused.records()}
+        sys.stdout.write(to_json(answer) + "\n")
     elif form is OutputFormat.csv:
         from streams.explain.intervals import Interval
 
@@ -56,6 +60,8 @@ def explain(
         sys.stdout.write(f"total {plain(total)} USD in {len(intervals)} {many}\n")
         if found.fallback:
             sys.stdout.write(f"by the minute: {_WHY[found.fallback]}\n")
+    if said and form is not OutputFormat.json:
+        (sys.stderr if form is OutputFormat.csv else sys.stdout).write(f"trainfare: {said}\n")
     if total != booked:
         raise TrainfareError(
             f"job {job_id}: its intervals sum to {plain(total)} USD, but job_costs says {plain(booked)}; "

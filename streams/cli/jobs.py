@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import Reader, reader
@@ -76,35 +77,53 @@ def job(
 ) -> None:
     """Show one job: attempts, phases, cost by component, what was lost."""
     with reader(settings_for(data)) as store:
-        costs = costs_of(store, job_id)
+        refused = refused_of(store, job_id)
+        said = refused_in_words(refused, job_id, data)
+        costs = costs_of(store, job_id, said)
         attempts = store.ask(_ATTEMPTS, job=job_id)
         phases = store.ask(_PHASES, job=job_id)
     spent = Grid(phases.names, list(phases.rows()))
     tried = Grid(attempts.names, list(attempts.rows()))
     if form is OutputFormat.json:
         sys.stdout.write(
-            to_json({**costs, "by_attempt": tried.records(), "by_phase": spent.records()}) + "\n"
+            to_json(
+                {
+                    **costs,
+                    "by_attempt": tried.records(),
+                    "by_phase": spent.records(),
+                    "dead_letters": refused.records(),
+                }
+            )
+            + "\n"
         )
     elif form is OutputFormat.csv:
         write(spent, form)
+        if said:
+            sys.stderr.write(f"trainfare: {said}\n")
     else:
         _show(costs, tried, spent)
+        if said:
+            sys.stdout.write("\nDead letters\n")
+            write(refused, form)
+            sys.stdout.write(f"{said}\n")
 
 
-def costs_of(store: Reader, job_id: str) -> dict[str, object]:
-    """Return the job's row of `job_costs`.
+def costs_of(store: Reader, job_id: str, refused: str = "") -> dict[str, object]:
+    """Return the job's row of `job_costs`; `refused`: what there is to say of its dead letters.
 
     Raises:
         TrainfareError: The store does not know the job.
     """
     found = store.records(_ONE, job=job_id)
     if not found:
-        raise unknown(job_id)
+        raise unknown(job_id, refused)
     return found[0]
 
 
-def unknown(job_id: str) -> TrainfareError:
-    """Return the error for a job that the store does not know."""
+def unknown(job_id: str, refused: str = "") -> TrainfareError:
+    """Return the error for a job that the store does not know, with what there is to say of its dead letters."""
+    if refused:
+        return TrainfareError(f"job {job_id!r}: not in this store, but {refused}")
     return TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
 
 

@@ -16,6 +16,7 @@ import xxhash
 
 from schemas.reasons import Reason
 from schemas.redaction import withheld
+from streams.cli.dead_letters.of_job import OF_JOB, job_parameters
 from streams.cli.output import Grid
 from streams.cli.reading import Reader
 from streams.engine.shard.dead_letters import RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES, RecordPosition, place_of
@@ -36,7 +37,9 @@ WHERE ({topic:String} = '' OR topic = {topic:String})
   AND toUnixTimestamp64Milli(time) >= {since:Int64} AND toUnixTimestamp64Milli(time) < {until:Int64}
   AND (empty({places:Array(String)})
        OR concat(topic, '/', toString(partition), '/', toString(offset)) IN {places:Array(String)})
+/* of a job */
 """
+_JOB_HERE: Final = "/* of a job */"  # only where it is asked for, as it reads whole records
 _WITH_REPLAYS: Final = """
 LEFT ANY JOIN (
     SELECT topic, partition, offset, version, time AS replayed_at, to_partition, to_offset FROM dead_letter_replays FINAL
@@ -105,6 +108,11 @@ class Selection:
     since_ms: int = 0
     until_ms: int = _UNBOUNDED
     places: tuple[RecordPosition, ...] = ()
+    job: str = ""
+
+    def sql(self, query: str) -> str:
+        """Return the query with the condition of a job, if one is selected."""
+        return query.replace(_JOB_HERE, OF_JOB if self.job else "")
 
     def parameters(self) -> dict[str, object]:
         """Return the values for the SQL."""
@@ -114,6 +122,7 @@ class Selection:
             "since": self.since_ms,
             "until": self.until_ms,
             "places": [str(place) for place in self.places],
+            **(job_parameters(self.job) if self.job else {}),
         }
 
 
@@ -126,6 +135,7 @@ def selection(
     *,
     prefix: str,
     now_ms: int,
+    job: str | None = None,
 ) -> Selection:
     """Parse the filters of a command.
 
@@ -134,12 +144,15 @@ def selection(
     """
     if reason is not None and reason not in list(Reason):
         raise WrongUseError(f"--reason {reason}: no such reason; one of {', '.join(Reason)}")
+    if job == "":
+        raise WrongUseError("--job: expected a job's id")
     return Selection(
         short_name(topic or "", prefix),
         reason or "",
         0 if since is None else _instant_ms("--since", since, now_ms),
         _UNBOUNDED if until is None else _instant_ms("--until", until, now_ms),
         tuple(map(named, places)),
+        job or "",
     )
 
 
@@ -172,10 +185,10 @@ def _instant_ms(option: str, text: str, now_ms: int) -> int:
 
 def groups(store: Reader, chosen: Selection, limit: int) -> Grid:
     """Return, by topic and reason: how many there were, how many are stored and were sent again, when, and an example."""
-    answer = store.ask(_GROUPS, **chosen.parameters(), limit=limit)
+    answer = store.ask(chosen.sql(_GROUPS), **chosen.parameters(), limit=limit)
     rows = list(answer.rows())
-    if chosen.since_ms > 0 or chosen.until_ms < _UNBOUNDED or chosen.places:
-        # The full counts have no time and no position.
+    if chosen.since_ms > 0 or chosen.until_ms < _UNBOUNDED or chosen.places or chosen.job:
+        # The full counts have no time, no position and no job.
         rows = [(topic, reason, None, *known) for topic, reason, _, *known in rows]
     return Grid(answer.names, rows)
 
@@ -185,7 +198,9 @@ def letters(store: Reader, chosen: Selection, limit: int = _UNBOUNDED) -> Iterat
     after = RecordPosition("", -1, -1)
     while (asked := min(limit, _PAGE)) > 0:
         afters = {f"after_{name}": value for name, value in after._asdict().items()}
-        page: list[Any] = list(store.ask(_LETTERS, **chosen.parameters(), **afters, limit=asked).rows())
+        page: list[Any] = list(
+            store.ask(chosen.sql(_LETTERS), **chosen.parameters(), **afters, limit=asked).rows()
+        )
         for topic, partition, offset, *known, replayed, replayed_at, to_partition, to_offset in page:
             after = RecordPosition(topic, partition, offset)
             back = (replayed_at, RecordPosition(topic, to_partition, to_offset)) if replayed else (None, None)

@@ -29,6 +29,7 @@ SinceOption = Annotated[
     str | None, typer.Option(help="Only from this instant of the log on: 2h, 7d (ago), or 2026-11-21T12:00.")
 ]
 UntilOption = Annotated[str | None, typer.Option(help="Only before this instant of the log.")]
+JobOption = Annotated[str | None, typer.Option(help="Only records that name this job.")]
 _TEXT_MAX_CHARS = 90
 
 
@@ -37,6 +38,7 @@ def list_(
     reason: ReasonOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    job: JobOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of lines.")] = 50,
     each: Annotated[bool, typer.Option("--each", help="One line per dead letter.")] = False,
     data: DataOption = None,
@@ -47,7 +49,7 @@ def list_(
 
     settings = settings_for(data)
     now_ms, prefix = SystemClock().now_ms(), settings.kafka.topic_prefix
-    chosen = selection(topic, reason, since, until, (), prefix=prefix, now_ms=now_ms)
+    chosen = selection(topic, reason, since, until, (), prefix=prefix, now_ms=now_ms, job=job)
     with reader(settings) as store:
         if each:
             listed = Grid(

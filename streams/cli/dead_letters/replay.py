@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.dead_letters.listing import ReasonOption, SinceOption, TopicOption, UntilOption
+from streams.cli.dead_letters.listing import JobOption, ReasonOption, SinceOption, TopicOption, UntilOption
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.reading import reader
@@ -35,6 +35,7 @@ def replay(
     reason: ReasonOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
+    job: JobOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be sent.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[
@@ -48,9 +49,9 @@ def replay(
 ) -> None:
     """Send refused records to their topics again, unchanged; each only once."""
     settings = settings_for(data)
-    if not places and {topic, reason, since, until} == {None}:
+    if not places and {topic, reason, since, until, job} == {None}:
         raise WrongUseError(
-            "say which dead letters: TOPIC/PARTITION/OFFSET, --topic, --reason, --since or --until; "
+            "say which dead letters: TOPIC/PARTITION/OFFSET, --topic, --reason, --job, --since or --until; "
             "`trainfare dead-letters list` shows what there is"
         )
     from streams.cli.dead_letters.letters import letters, selection  # these load the engine and Kafka clients
@@ -59,7 +60,7 @@ def replay(
     from streams.transport.producer import LogProducer
 
     now_ms, prefix = SystemClock().now_ms(), settings.kafka.topic_prefix
-    chosen = selection(topic, reason, since, until, places or (), prefix=prefix, now_ms=now_ms)
+    chosen = selection(topic, reason, since, until, places or (), prefix=prefix, now_ms=now_ms, job=job)
     with reader(settings) as store:
         check_log(store, settings)
         found = {one.place for one in letters(store, chosen)} if chosen.places else set()

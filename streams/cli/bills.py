@@ -18,6 +18,7 @@ from streams.cli.files import must_exist, with_parts
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import Reader, reader
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
 
@@ -135,6 +136,9 @@ def reconcile(
     data: DataOption = None,
     first: Annotated[str, typer.Option("--from", metavar="DAY", help="First day, e.g. 2026-10-01.")] = "",
     until: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last one.")] = "",
+    last: LastOption = "",
+    last_week: LastWeekOption = False,
+    month: MonthOption = "",
     by: Annotated[
         list[str] | None,
         typer.Option(metavar="LEVEL[,LEVEL]", help="day (default), account, resource, sku; may be repeated."),
@@ -143,9 +147,11 @@ def reconcile(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Compare what was billed with what was metered, and name what is found."""
+    asked = AskedSpan(first=first, until=until, last=last, last_week=last_week, month=month)
+    begin, end = asked.resolved(SystemClock().now_ms(), Step.day)
     span = {
-        "first": day_of("--from", first, date(2000, 1, 1)),
-        "until": day_of("--to", until, date(2149, 1, 1)),
+        "first": day_of("--from", begin, date(2000, 1, 1)),
+        "until": day_of("--to", end, date(2149, 1, 1)),
     }
     levels = ", ".join(levels_of(by, _LEVELS, "day"))
     with reader(settings_for(data)) as store:

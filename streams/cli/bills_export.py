@@ -18,6 +18,8 @@ from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Grid, to_csv
 from streams.cli.reading import reader
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
+from streams.clock import SystemClock
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ def export(
     data: DataOption = None,
     first: Annotated[str, typer.Option("--from", metavar="DAY", help="First day, e.g. 2026-10-01.")] = "",
     until: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last one.")] = "",
+    last: LastOption = "",
+    last_week: LastWeekOption = False,
+    month: MonthOption = "",
     form: Annotated[ExportFormat, typer.Option("--format", "-f", help="csv or parquet.")] = ExportFormat.csv,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None,
 ) -> None:
@@ -52,9 +57,11 @@ def export(
         raise WrongUseError("--format parquet needs --out FILE")
     if out is not None:
         must_be_new(out)
+    asked = AskedSpan(first=first, until=until, last=last, last_week=last_week, month=month)
+    begin, end = asked.resolved(SystemClock().now_ms(), Step.day)
     span = {
-        "first": day_of("--from", first, date(2000, 1, 1)),
-        "until": day_of("--to", until, date(2105, 1, 1)),
+        "first": day_of("--from", begin, date(2000, 1, 1)),
+        "until": day_of("--to", end, date(2105, 1, 1)),
     }
     with reader(settings_for(data)) as store:
         answer = store.ask(_CHARGES, **span, limit=_ROWS_MAX)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -19,6 +18,7 @@ from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import reader
+from streams.cli.spans import days_of_month
 from streams.costs.charge_sql import BillCost
 from streams.costs.shares import Rule
 from streams.errors import WrongUseError
@@ -97,7 +97,8 @@ def chargeback(
     if out is not None:
         must_be_new(out)
     levels = levels_of(by, _LEVELS, "team")
-    span = month_of(month)
+    first, until = days_of_month(month)
+    span = {"first": first, "until": until}
     shown = where_of(where or [])
     with reader(settings_for(data)) as store:
         source = MonthReader(store, span, levels, cost)
@@ -121,21 +122,6 @@ def chargeback(
         _show(grid, totals, len(levels), cost)
     notes = _notes(charged, source.bills, cost, month, is_dropped=source.is_dropped)
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
-
-
-def month_of(text: str) -> dict[str, str]:
-    """Return the first day of the month and the day after its last one.
-
-    Raises:
-        WrongUseError: It is no month.
-    """
-    try:
-        first = date.fromisoformat(f"{text}-01")
-    except ValueError:
-        first = date.min
-    if len(text) != 7 or not 1970 <= first.year < 2100:
-        raise WrongUseError(f"--month {text}: expected a month such as 2026-10")
-    return {"first": first.isoformat(), "until": (first + timedelta(days=32)).replace(day=1).isoformat()}
 
 
 def where_of(given: Sequence[str]) -> Where:

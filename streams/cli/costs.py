@@ -15,6 +15,8 @@ from streams.cli.costs_shown import grid_of, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import Reader, reader
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.clock import SystemClock
 from streams.costs.answer import cost_rows
 from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.idle import left_out_note, left_out_sql
@@ -46,6 +48,9 @@ def costs(
     per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
     to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    last: LastOption = "",
+    last_week: LastWeekOption = False,
+    month: MonthOption = "",
     where: Annotated[
         list[str] | None,
         typer.Option(metavar="LEVEL=NAME", help="Only these, e.g. team=vision; may be repeated."),
@@ -85,13 +90,15 @@ def costs(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what was paid, over time and by any levels (job, owner, team...)."""
+    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
+    span = asked.resolved(SystemClock().now_ms())
     request = request_of(
         {
             "metric": [metric],
             "by": by or [],
             "per": [per],
-            "from": [from_],
-            "to": [to],
+            "from": [span.first],
+            "to": [span.until],
             "where": where or [],
             "compare": [compare],
             "drivers": [str(drivers or "")],

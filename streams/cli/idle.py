@@ -13,6 +13,8 @@ import typer
 from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
 from streams.cli.reading import reader
+from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
+from streams.clock import SystemClock
 from streams.costs.idle import left_out_note, left_out_sql
 from streams.costs.parts import HourSpan
 from streams.costs.request import Period, instant_of
@@ -69,6 +71,9 @@ def idle(
     per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
     to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    last: LastOption = "",
+    last_week: LastWeekOption = False,
+    month: MonthOption = "",
     findings: Annotated[
         bool, typer.Option("--findings", help="What to look at: forgotten nodes, use without a job, ...")
     ] = False,
@@ -76,7 +81,8 @@ def idle(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show what the nodes cost, what jobs used of it and what was idle."""
-    span = _span(from_, to)
+    asked = AskedSpan(first=from_, until=to, last=last, last_week=last_week, month=month)
+    span = _span(*asked.resolved(SystemClock().now_ms()))
     levels = levels_of(by, _LEVELS, "team")
     with reader(settings_for(data)) as store:
         answer = store.ask(_FINDINGS if findings else _sql(levels, per), limit=limit, **span)

@@ -1,0 +1,110 @@
+"""Spans of time that commands are asked for, by dates or in relative words, in UTC.
+
+The instant of asking is handed in.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import Enum
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from schemas.escaping import visible
+from streams.errors import WrongUseError
+
+LastOption = Annotated[
+    str,
+    typer.Option("--last", metavar="SPAN", help="Until now: 12h, 7d or 2w; the begun hour or day counts."),
+]
+LastWeekOption = Annotated[
+    bool, typer.Option("--last-week", help="The week before this one, Monday to Sunday, UTC.")
+]
+MonthOption = Annotated[str, typer.Option("--month", metavar="MONTH", help="A month (UTC), e.g. 2026-10.")]
+
+_LAST: Final = re.compile(r"([1-9][0-9]{0,5})([hdw])", re.ASCII)
+_MONTH: Final = re.compile(r"[0-9]{4}-[0-9]{2}", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
+
+
+class Step(Enum):
+    """What a command's spans consist of; the value is its length."""
+
+    hour = timedelta(hours=1)
+    day = timedelta(days=1)
+
+
+class Span(NamedTuple):
+    """Begin (included) and end (excluded), as `--from` and `--to` take them; empty: not limited."""
+
+    first: str
+    until: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedSpan:
+    """The options of a span, as they were given."""
+
+    first: str = ""
+    until: str = ""
+    last: str = ""
+    last_week: bool = False
+    month: str = ""
+
+    def resolved(self, now_ms: int, step: Step = Step.hour) -> Span:
+        """Return the span, of whole hours or days of UTC; `--from` and `--to` as they are.
+
+        Raises:
+            WrongUseError: An option is not understood, or several name a span.
+        """
+        given = {
+            "--from or --to": self.first or self.until,
+            "--last": self.last,
+            "--last-week": self.last_week,
+            "--month": self.month,
+        }
+        named = [name for name, value in given.items() if value]
+        if len(named) > 1:
+            raise WrongUseError(f"{named[1]}: {named[0]} names a span already; give one of them")
+        now = _EPOCH + timedelta(milliseconds=now_ms)
+        if self.last:
+            return _last(self.last, now, step)
+        if self.last_week:
+            monday = now.date() - timedelta(days=now.weekday())
+            return Span((monday - timedelta(days=7)).isoformat(), monday.isoformat())
+        return Span(*days_of_month(self.month)) if self.month else Span(self.first, self.until)
+
+
+def days_of_month(text: str) -> tuple[str, str]:
+    """Return the first day of a month, and the day after its last one.
+
+    Raises:
+        WrongUseError: It is no month.
+    """
+    try:
+        if _MONTH.fullmatch(text) is None:
+            raise ValueError
+        first = date.fromisoformat(f"{text}-01")
+        if not 1970 <= first.year < 2100:
+            raise ValueError
+    except ValueError:
+        raise WrongUseError(f"--month {visible(text[:80])}: expected a month such as 2026-10") from None
+    return first.isoformat(), (first + timedelta(days=31)).replace(day=1).isoformat()
+
+
+def _last(text: str, now: datetime, step: Step) -> Span:
+    """Return the last hours or days up to the end of the one that has begun."""
+    found = _LAST.fullmatch(text)
+    if found is None or (step is Step.day and found[2] == "h"):
+        units = "12h, 7d or 2w" if step is Step.hour else "7d or 2w (whole days)"
+        raise WrongUseError(f"--last {visible(text[:80])}: expected a span such as {units}")
+    length = timedelta(hours=int(found[1]) * _HOURS[found[2]])
+    end = now - (now - _EPOCH) % step.value + step.value
+    begin = _EPOCH if end - _EPOCH < length else end - length
+    if step is Step.day:
+        return Span(begin.date().isoformat(), end.date().isoformat())
+    return Span(begin.isoformat(), end.isoformat())

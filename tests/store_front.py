@@ -28,7 +28,7 @@ from sinks.clickhouse import lock
 from sinks.target import Embedded
 from tests.store_faults import STATUS, Fault, Faults
 from tests.store_requests import form_of, refusal
-from tests.store_users import USERS, grants_of
+from tests.store_users import USERS, checked_grant, grants_of
 
 _PAGE: Final = b"<html><body>It works!</body></html>\n"
 
@@ -245,6 +245,8 @@ def _query(handle: Any, parameters: dict[str, str], sql: str, user: str) -> tupl
         mode = USERS[user].read_only
         if sql.startswith("SHOW GRANTS"):
             sql = grants_of(user)
+        elif sql.startswith("CHECK GRANT"):
+            sql = checked_grant(user, sql)
         if mode != "0":
             handle.query(f"SET readonly = {mode}")
     for name, value in _settings(parameters).items():

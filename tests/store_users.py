@@ -34,3 +34,10 @@ def grants_of(user: str) -> str:
     if not rows:
         return "SELECT '' AS grant WHERE 0 FORMAT Native"
     return f"SELECT grant FROM values('grant String'{rows}) FORMAT Native"
+
+
+def checked_grant(user: str, asked: str) -> str:
+    """The query that answers `CHECK GRANT RIGHT ON ...` for a user."""
+    right = asked.removeprefix("CHECK GRANT ").split(" ON ")[0]
+    has = any(grant.startswith(f"GRANT {right} ON ") for grant in USERS[user].grants)
+    return f"SELECT toUInt8({int(has)}) AS result FORMAT TabSeparated"

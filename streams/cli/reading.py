@@ -16,7 +16,7 @@ from streams.config.settings import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from sinks.clickhouse import ClickHouseStore, QueryResult, Target
+    from sinks.clickhouse import ClickHouseStore, QueryResult, Server, Target
     from sinks.clickhouse.damage import LostPart
     from streams.explain.job import Explanation
 
@@ -152,18 +152,10 @@ def target_of(settings: ClickHouseSettings) -> Target:
     Raises:
         WrongUseError: The directory has no store.
     """
-    from sinks.target import Embedded, Server
+    from sinks.target import Embedded
 
     if settings.data_dir is None:
-        return Server(
-            url=settings.url,
-            database=settings.database,
-            user=settings.user,
-            password=settings.password.get_secret_value(),
-            reader_user=settings.reader_user,
-            reader_password=settings.reader_password.get_secret_value(),
-            retry_for_s=_PATIENCE_S,
-        )
+        return server_of(settings)
     target = Embedded(data_dir=settings.data_dir, database=settings.database, retry_for_s=_PATIENCE_S)
     if not target.engine_dir.is_dir():
         raise WrongUseError(
@@ -171,3 +163,18 @@ def target_of(settings: ClickHouseSettings) -> Target:
             "`trainfare replay` or `trainfare worker`"
         )
     return target
+
+
+def server_of(settings: ClickHouseSettings) -> Server:
+    """Return where the configured server is."""
+    from sinks.target import Server
+
+    return Server(
+        url=settings.url,
+        database=settings.database,
+        user=settings.user,
+        password=settings.password.get_secret_value(),
+        reader_user=settings.reader_user,
+        reader_password=settings.reader_password.get_secret_value(),
+        retry_for_s=_PATIENCE_S,
+    )

@@ -7,17 +7,36 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
+import typer
 from pydantic import SecretStr
 
+from streams.cli.faults import FAILED
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.config.load import groups, load_origins, load_settings
 
 
-def check(form: FormatOption = OutputFormat.table) -> None:
+def check(
+    connect: Annotated[
+        bool,
+        typer.Option(
+            "--connect", help="Ask Kafka and ClickHouse, and show what they answer; exit 1 on a fault."
+        ),
+    ] = False,
+    form: FormatOption = OutputFormat.table,
+) -> None:
     """Show every setting with its value and origin, or every fault."""
     settings = load_settings(os.environ)
+    if connect:
+        from streams.cli.connect import asked  # loads the clients of both
+
+        answers = asked(settings)
+        write(Grid(("service", "subject", "result", "found", "to mend"), answers), form)
+        if any(each.mend for each in answers):
+            raise typer.Exit(FAILED)
+        return
     origins = load_origins(os.environ)
     rows = []
     for group, model in groups().items():

@@ -68,8 +68,8 @@ class KafkaBroker:
         #: Where a `Proxy(port_behind_proxy, proxy_socket)` listens: all addresses that its clients get lead through it.
         self.proxy_socket = socket.create_server(("127.0.0.1", 0))
         self.proxied_servers = f"127.0.0.1:{self.proxy_socket.getsockname()[1]}"
-        self._properties = directory / "server.properties"
-        self._properties.write_text(
+        self.properties = directory / "server.properties"
+        self.properties.write_text(
             _PROPERTIES.format(
                 port=self._port,
                 controller=controller,
@@ -97,7 +97,7 @@ class KafkaBroker:
                 "-cp",
                 self._classpath,
                 "kafka.Kafka",
-                str(self._properties),
+                str(self.properties),
             ],
             stdout=log,
             stderr=log,

@@ -1,0 +1,155 @@
+"""Asks a ClickHouse whether a worker could start with it: version, rights, migrations. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.migrate import Migration, shipped
+from sinks.errors import QueryFailed, SinkError, StoreInUse
+from sinks.query.refusal import QueriesOffError
+from sinks.query.server import check_grants
+from sinks.target import Embedded, Server, Target
+
+#: What migrations, inserts and the removal of old months need.
+_RIGHTS: Final = (
+    "SELECT",
+    "INSERT",
+    "ALTER",
+    "CREATE TABLE",
+    "CREATE VIEW",
+    "DROP TABLE",
+    "DROP VIEW",
+    "CREATE DATABASE",
+)
+_IS_THERE: Final = "SELECT count() FROM system.tables WHERE database = {db:String} AND name = 'migrations'"
+_SYSTEM: Final = "system"  # a database that there always is
+
+
+class StoreCheck(NamedTuple):
+    """One thing that was asked; `mend` is empty unless it is wrong."""
+
+    subject: str
+    found: str
+    mend: str = ""
+
+
+def check_store(target: Target, migrations: Sequence[Migration] | None = None) -> Iterator[StoreCheck]:
+    """Yield what the ClickHouse answers; after it cannot be reached there is nothing more. Blocks.
+
+    Args:
+        target: Where it is.
+        migrations: Of this version; by default those that it ships.
+    """
+    if isinstance(target, Embedded) and not target.engine_dir.is_dir():
+        yield StoreCheck("store", f"no store in {target.data_dir} yet: a worker makes it")
+        return
+    try:
+        connection = ClickHouseConnection(target, _SYSTEM)
+    except StoreInUse as fault:
+        yield StoreCheck("store", f"{fault}: it is not asked; GET /readyz asks a worker")
+        return
+    try:
+        yield from _checked(connection, target, shipped() if migrations is None else migrations)
+    except SinkError as fault:
+        yield StoreCheck("answer", str(fault), _mend_of(target))
+    finally:
+        connection.close()
+    if isinstance(target, Server):
+        yield _reader(target)
+
+
+def _mend_of(target: Target) -> str:
+    if isinstance(target, Embedded):
+        return "look at the directory's owner, rights and free space"
+    return "start it, or set clickhouse.url, clickhouse.user and clickhouse.password"
+
+
+def _checked(
+    connection: ClickHouseConnection, target: Target, migrations: Sequence[Migration]
+) -> Iterator[StoreCheck]:
+    yield StoreCheck("version", f"{target} answers, version {_command(connection, 'SELECT version()')}")
+    if isinstance(target, Server):
+        yield _rights(connection, target)
+    there = connection.call(lambda client: client.command(_IS_THERE, parameters={"db": target.database}))
+    if not int(str(there)):
+        yield StoreCheck(
+            "migrations", f"database {target.database} has no tables of the meter yet: a worker makes them"
+        )
+        return
+    recorded = f"SELECT name, checksum FROM `{target.database}`.migrations FINAL"  # noqa: S608 - settings allow plain names only
+    rows = connection.call(lambda client: client.query(recorded)).result_rows
+    yield _migrations({str(name): int(checksum) for name, checksum in rows}, migrations)
+
+
+def _command(connection: ClickHouseConnection, sql: str) -> str:
+    return str(connection.call(lambda client: client.command(sql)))
+
+
+def _rights(connection: ClickHouseConnection, target: Server) -> StoreCheck:
+    grant = f"CHECK GRANT {{}} ON `{target.database}`.*"
+    try:
+        lacking = [right for right in _RIGHTS if not int(_command(connection, grant.format(right)))]
+    except QueryFailed:
+        return StoreCheck("rights", "this version of ClickHouse does not tell them (CHECK GRANT)")
+    if not lacking:
+        return StoreCheck("rights", f"{target.user} may do in {target.database} what a worker needs")
+    listed = ", ".join(lacking)
+    return StoreCheck(
+        "rights",
+        f"{target.user} lacks {listed} on {target.database}.*",
+        f"GRANT {listed} ON {target.database}.* TO {target.user}",
+    )
+
+
+def _migrations(done: dict[str, int], migrations: Sequence[Migration]) -> StoreCheck:
+    """Compare what the store ran with what this version has, as `migrate` does before it changes anything."""
+    newer = sorted(set(done) - {each.name for each in migrations})
+    if newer:
+        return StoreCheck(
+            "migrations",
+            f"made by a later version (it has {newer[-1]})",
+            "use that version of trainfare, or another database",
+        )
+    other = [each.name for each in migrations if each.name in done and done[each.name] != each.checksum]
+    if other:
+        return StoreCheck(
+            "migrations", f"made by another build ({other[0]} differs)", "use that build, or another database"
+        )
+    waiting = [each.name for each in migrations if each.name not in done]
+    if waiting:
+        return StoreCheck(
+            "migrations", f"{len(waiting)} wait ({waiting[0]} first): a worker applies them at its start"
+        )
+    return StoreCheck("migrations", f"all {len(migrations)} are applied")
+
+
+def _reader(target: Server) -> StoreCheck:
+    """Check the user of users' SQL, which is off where he may do more than read."""
+    if not target.reader_user:
+        return StoreCheck("reader", "clickhouse.reader_user is not set: SQL of users is off")
+    reader = Server(
+        url=target.url,
+        database=target.database,
+        user=target.reader_user,
+        password=target.reader_password,
+        ca_cert=target.ca_cert,
+        compress=target.compress,
+        connect_timeout_s=target.connect_timeout_s,
+        request_timeout_s=target.request_timeout_s,
+        retry_for_s=target.retry_for_s,
+    )
+    connection = ClickHouseConnection(reader, _SYSTEM)
+    try:
+        connection.call(lambda client: check_grants(client, reader.user, reader.database))
+    except (SinkError, QueriesOffError) as fault:
+        return StoreCheck(
+            "reader",
+            " ".join(str(fault).split()),
+            f"CREATE USER {reader.user}; GRANT SELECT ON {reader.database}.* TO {reader.user}, nothing else; set "
+            "clickhouse.reader_password",
+        )
+    finally:
+        connection.close()
+    return StoreCheck("reader", f"{reader.user} may read {reader.database}, and nothing else")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from schemas.escaping import visible
 from schemas.events import ControlEvent
 from streams.cli.faults import FAILED
 from streams.cli.files import must_exist
@@ -61,6 +63,14 @@ def send_test(
         raise TrainfareError(f"nothing is sent: {reason}")
     results = asyncio.run(sender.send(owner))
     write(Grid(ReceiverCheckResult._fields, results), form)
+    if form is OutputFormat.table:
+        tested = f"the file {config} and this shell's environment" if config else "this shell"
+        sys.stdout.write(
+            visible(
+                f"tested with the settings of {tested}; no running worker was asked, and it may have others"
+            )
+            + "\n"
+        )
     if any(each.outcome != "delivered" for each in results):
         raise typer.Exit(FAILED)
 

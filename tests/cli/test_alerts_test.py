@@ -145,6 +145,8 @@ def test_a_settings_file_may_be_named(tmp_path: Path) -> None:
         toml.chmod(0o600)
         done = trainfare("alerts", "test", "ada", "--controls", file, "--config", toml)
     assert done.code == 0, done.err
+    assert f"tested with the settings of the file {toml}" in done.out
+    assert "no running worker was asked" in done.out
     assert trainfare("alerts", "test", "ada", "--config", tmp_path / "none.toml").code == 2
 
 

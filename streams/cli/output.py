@@ -27,6 +27,7 @@ from schemas.escaping import visible, visible_json
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _RUNS = frozenset("=+-@")
+_LEAST_USD = Decimal("0.000000001")
 #: A word of a table is not broken up to this many characters; the space between columns.
 _UNBROKEN = 48
 _GAP = 2
@@ -60,10 +61,13 @@ class Grid:
 
 
 def usd(value: object) -> str:
-    """Format dollars for people: cents, and more digits where cents would hide the amount."""
+    """Format dollars for people: cents, and more digits where cents would hide the amount; never zero for what is none."""
     amount = Decimal(str(value))
-    places = 2 if abs(amount) >= 1 or amount == 0 else 4 if abs(amount) >= Decimal("0.01") else 9
-    return f"{amount:,.{places}f}"
+    if amount == 0 or abs(amount) >= Decimal("0.01"):
+        return f"{amount:,.{2 if abs(amount) >= 1 or amount == 0 else 4}f}"
+    if abs(amount) < _LEAST_USD:
+        return f"<{_LEAST_USD:f}" if amount > 0 else f">-{_LEAST_USD:f}"
+    return f"{amount:.9f}".rstrip("0")
 
 
 def plain(value: object) -> str:

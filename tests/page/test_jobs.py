@@ -126,6 +126,14 @@ def test_money_has_the_digits_that_matter(board: Board) -> None:
     ]
 
 
+def test_money_to_edit_is_no_zero_that_would_be_sent(board: Board) -> None:
+    shown = board().page.evaluate(
+        "async values => { const f = await import('/static/format.js'); return values.map(f.editable); }",
+        ["142.768000000", "0.000000000", "0.125", "0.004200000", "0.000000001"],
+    )
+    assert shown == ["142.77", "0.00", "0.13", "0.0042", "0.000000001"]
+
+
 def test_a_job_without_a_price_is_no_zero(board: Board) -> None:
     shown = board().page.evaluate(
         "async values => { const f = await import('/static/format.js'); return values.map(([cost, hours]) => f.jobCost(cost, hours)); }",

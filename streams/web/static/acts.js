@@ -1,7 +1,7 @@
 // Acting on an alert: acknowledge, silence, plan; and asking for receipts. Each is a record that the worker writes; the page shows what comes back.
 
 import { byId, h, say } from "./dom.js";
-import { money, near, stamp } from "./format.js";
+import { editable, money, near, stamp } from "./format.js";
 import { ask } from "./ask.js";
 import { post } from "./feed.js";
 import { PLANNED_QUIETS } from "./words.js";
@@ -124,7 +124,7 @@ export class Acts {
 
   async plan(alert) {
     const given = await ask(`What is planned for ${visible(alert.subject.name)}?`, [
-      { name: "rate", label: "Dollars per hour", value: rounded(alert.usd_per_hour), inputmode: "decimal", pattern: "[0-9]{1,9}(\\.[0-9]{1,9})?", required: true },
+      { name: "rate", label: "Dollars per hour", value: editable(alert.usd_per_hour), inputmode: "decimal", pattern: "[0-9]{1,9}(\\.[0-9]{1,9})?", required: true },
       { name: "hours", label: "For the next hours", value: String(PLAN_HOURS), type: "number", min: 1, max: 744, required: true },
       { name: "comment", label: "Why (optional)" },
     ], "It is planned");
@@ -204,10 +204,6 @@ export class Acts {
 
 function plannable(alert) {
   return alert.subject.kind === "job" && PLANNED_QUIETS.has(alert.rule);
-}
-
-function rounded(usd) {
-  return Number(usd).toFixed(2);
 }
 
 /** What a link asks for: ?silence=ID and ?planned=ID of messages, or #alert=ID&do=silence. */

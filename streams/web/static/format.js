@@ -35,6 +35,12 @@ export function money(value) {
   return `${sign}$${size.toFixed(Math.min(NANO, 1 - Math.floor(Math.log10(size))))}`;
 }
 
+/** Dollars to edit: cents, and all digits of what cents would hide. */
+export function editable(usd) {
+  const dollars = Number(usd);
+  return dollars === 0 || dollars >= 0.1 ? dollars.toFixed(2) : dollars.toFixed(NANO).replace(/0+$/, "");
+}
+
 /** A job's cost: never a zero for GPU-time that has no price. */
 export function jobCost(value, unpricedGpuHours) {
   if (!(unpricedGpuHours > 0)) return money(value);

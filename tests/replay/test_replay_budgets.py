@@ -78,12 +78,29 @@ def test_a_team_crosses_each_threshold_at_its_minute(tmp_path: Path) -> None:
     assert {each["resolved_ms"] - T0 for each in found[:2]} == {50 * MINUTE_MS}  # they give way
     assert [each["ratio"] for each in found] == [0.5, 0.8, 1.0]
     assert found[1]["summary"].endswith(
-        "team vision has used 80.0 % of budget b for 2023-12-09: $80 of $100, $120/h, used up at 00:50 UTC"
+        "team vision has used 80.0 % of budget b for 2023-12-09: $80 of $100, $120/h"
     )
     assert found[2]["summary"].startswith(
         "team vision has used up budget b for 2023-12-09: $100 of $100; stop or shrink one ($60/h), or raise it"
     )
     check_gate(tmp_path / "data")
+
+
+def test_the_job_to_stop_is_none_that_has_ended(tmp_path: Path) -> None:
+    """One of 30 GPUs at $6 costs $60 and ends after 20 min; one of 10 costs $40 by minute 40, at which all is used."""
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        budget("b", team="vision", usd=100, per="day"),
+        started("large", gpus=30),
+        started("small"),
+        ended("large", T0 + 20 * MINUTE_MS),
+        ended("small", T0 + 45 * MINUTE_MS),
+    )
+    replay(tmp_path / "data", log)
+    page = rows(tmp_path / "data", ALERTS)[-1]
+    assert (page["severity"], page["started_ms"]) == ("page", T0 + 40 * MINUTE_MS)
+    assert "; stop or shrink small ($60/h), or raise it" in page["summary"]
 
 
 def check_gate(data: Path) -> None:
@@ -196,8 +213,9 @@ def test_a_paused_job_uses_its_wall_clock_budget_only_while_it_runs(tmp_path: Pa
     found = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_used"]
     minutes = [(each["name"], (each["started_ms"] - T0) / MINUTE_MS) for each in found]
     assert minutes == [("one", 40), ("one", 41), ("vision", 51), ("vision", 53), ("vision", 54)]
-    assert found[2]["summary"].startswith(
-        "team vision has used 50.0 % of budget b for 2023-12-09: 3 min of 6 min of run time, "
+    # Nothing is to come, and nothing to be done any more.
+    assert found[2]["summary"] == (
+        "over after 3 min: team vision has used 50.0 % of budget b for 2023-12-09: 3 min of 6 min of run time, $0.3530/h"
     )
     use = "SELECT budget, used_wall_clock_hours AS hours FROM budget_use FINAL WHERE subject_kind = 'team'"
     (used,) = rows(tmp_path / "data", use)

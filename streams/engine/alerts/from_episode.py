@@ -47,6 +47,13 @@ class EpisodeFigures(NamedTuple):
     reported_ms: int
 
 
+class Rates(NamedTuple):
+    """What a job pays at the tick of a change, in nano-dollars per hour."""
+
+    now_nano: int = 0
+    extra_nano: int = 0  # above the expected rate
+
+
 def alert_of(
     rule: int,
     kind: int,
@@ -56,11 +63,11 @@ def alert_of(
     severity: str,
     dimensions: AlertDimensions,
     cause: str = "",
-    extra_nano_per_hour: int = 0,
+    rates: Rates = Rates(),  # noqa: B008 - immutable
 ) -> Alert:
     """Build the row after a change of this kind at `at_ms`.
 
-    `cause`: why the rule holds, in a few words; `extra_nano_per_hour`: what the job pays above the expected rate then.
+    `cause`: why the rule holds, in a few words; `rates`: what the job pays then.
     """
     name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
     shown = AlertFigures(
@@ -77,7 +84,8 @@ def alert_of(
         ratio=0.0 if rule >= BURN_RULES else round(then.cost_nano / then.expected_nano, _RATIO_DIGITS),
         short_ratio=then.short_ratio,
         cause=cause,
-        extra_nano_per_hour=extra_nano_per_hour,
+        now_nano_per_hour=rates.now_nano,
+        extra_nano_per_hour=rates.extra_nano,
     )
     if rule == UNPRICED:
         evidence_sql = unpriced_evidence(job_id)

@@ -13,7 +13,7 @@ from streams.engine.alerts.alert import Alert, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Episodes, Memory
-from streams.engine.alerts.from_episode import EpisodeFigures, alert_of
+from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
 from streams.engine.alerts.profiles import Profiles
 from streams.engine.alerts.rules import NAMES
 from streams.engine.kernels.arrays import I64
@@ -83,10 +83,8 @@ class Judge:
             then = EpisodeFigures(*episode)
             asks = kind == OPENED or (kind == HELD and rule < BURN_RULES)
             cause = cause_of(job_ids[job], rule, at_ms) if asks else ""
-            extra_nano = _extra_nano(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else 0
-            rows.append(
-                alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, extra_nano)
-            )
+            rates = _rates(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else Rates()
+            rows.append(alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, rates))
         return sorted(rows, key=_order)
 
     @property
@@ -118,9 +116,10 @@ def _arrays(figures: WindowFigures) -> EpisodeArrays:
     return EpisodeArrays(*(getattr(figures, name) for name in EpisodeArrays._fields))
 
 
-def _extra_nano(figures: EpisodeArrays, tick: int, job: int) -> int:
-    """Return what a job pays above the expected rate at a tick, in nano-dollars per hour."""
-    return round(float(figures.now_rate[tick, job] - figures.expected_rate[tick, job]))
+def _rates(figures: EpisodeArrays, tick: int, job: int) -> Rates:
+    """Return what a job pays at a tick."""
+    now, expected = float(figures.now_rate[tick, job]), float(figures.expected_rate[tick, job])
+    return Rates(round(now), round(now - expected))
 
 
 def _order(row: Alert) -> tuple[int, str, int]:

@@ -55,6 +55,7 @@ class AlertFigures(NamedTuple):
     ratio: float
     short_ratio: float
     cause: str = ""  # of a condition rule, when it opens
+    now_nano_per_hour: int = 0  # what accrues with time at that tick alone; of burn rules that fire
     extra_nano_per_hour: int = 0  # above the expected rate, at that tick alone; of burn rules that fire
 
 
@@ -147,7 +148,7 @@ def _burns(shown: AlertFigures) -> str:
     # What goes on is the rate of now; traffic, which has none, goes on as in the window.
     extra_nano = max(shown.extra_nano_per_hour, shown.usd_nano_per_hour - shown.expected_nano_per_hour)
     return (
-        f"burns {_rates(shown)}: {shown.cause or f'since {since} UTC; stop it or declare it'},"
+        f"burns {_rates_of_now(shown)}: {shown.cause or f'since {since} UTC; stop it or declare it'},"
         f" else {unheeded(extra_nano, shown.at_ms)}{_again(shown)}"
     )
 
@@ -163,12 +164,21 @@ def _burnt(shown: AlertFigures) -> str:
         end = f"is below {times(_RULES[shown.rule].clear_ratio)} its expected cost again"
     extra = rounded_usd(shown.cost_nano - shown.expected_nano)
     short_window = f"{times(shown.short_ratio)} over {span(_RULES[shown.rule].short_ms)}"
-    return f"{end}; it burnt {_rates(shown)} ({short_window}), {extra} too much in {span(shown.elapsed_ms)}"
+    return f"{end}; it burnt {_mean(shown)} ({short_window}), {extra} too much"
 
 
-def _rates(shown: AlertFigures) -> str:
-    burns, expected = rounded_usd(shown.usd_nano_per_hour), rounded_usd(shown.expected_nano_per_hour)
-    return f"{burns}/h, {times(shown.ratio)} the {expected}/h expected"
+def _rates_of_now(shown: AlertFigures) -> str:
+    """Return the rate of the tick, and the window's mean where it is another one."""
+    now, mean = rounded_usd(shown.now_nano_per_hour), rounded_usd(shown.usd_nano_per_hour)
+    # Traffic has no rate: a job that burns by it alone accrues no more than expected.
+    if now == mean or shown.extra_nano_per_hour <= 0:
+        return _mean(shown)
+    return f"{now}/h, {_mean(shown)}"
+
+
+def _mean(shown: AlertFigures) -> str:
+    mean, expected = rounded_usd(shown.usd_nano_per_hour), rounded_usd(shown.expected_nano_per_hour)
+    return f"{mean}/h over {span(shown.elapsed_ms)}, {times(shown.ratio)} the {expected}/h expected"
 
 
 def _again(shown: AlertFigures) -> str:

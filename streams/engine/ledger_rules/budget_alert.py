@@ -24,7 +24,7 @@ from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import TICKET
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import HOUR_MS
-from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
+from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, exhausted_in_ms
 from streams.engine.ledger_rules.budget_used import THRESHOLDS
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import named
@@ -32,6 +32,10 @@ from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import limits_of, used_ratio
 
 _GPU_HOUR: Final = HOUR_MS * 1_000
+#: How what to do begins.
+_ADVICE: Final = ("stop or shrink ", "raise it")
+_WILL: Final = "will use up "
+_WAS_TO: Final = "was to use up "
 
 
 class TopJob(NamedTuple):
@@ -45,7 +49,7 @@ def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silen
     """Return the next row of the finding's alert; `last`: the one before, None if there is none."""
     if not found.fires:
         assert last is not None  # only what fires is over
-        return msgspec.structs.replace(resolved(last, found.at_ms), silenced=silenced)
+        return msgspec.structs.replace(budget_over(last, found.at_ms), silenced=silenced)
     subject, dimensions = found.subject, found.subject.dimensions
     return Alert(
         alert_id=found.id,
@@ -73,6 +77,22 @@ def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silen
         budget_nano=subject.budget.limits.usd_nano,
         exhausted_in_ms=exhausted_in_ms(found.used, found.per_hour, subject),
     )
+
+
+def budget_over(last: Alert, at_ms: int) -> Alert:
+    """Return the row that ends a budget's alert: what was forecast then does not come, and nothing is left to do."""
+    said = last.summary
+    if last.exhausted_in_ms is not None:
+        said = said.replace(exhausted_words(last.exhausted_in_ms, last.held_ms), "", 1)
+    for advice in _ADVICE:
+        said = said.partition(f"; {advice}")[0]
+    said = said.replace(_WILL, _WAS_TO, 1) if last.rule == BUDGET_FORECAST else said
+    return resolved(msgspec.structs.replace(last, summary=f"{said}; "), at_ms)
+
+
+def exhausted_words(left_ms: int, at_ms: int) -> str:
+    """Return when all is used up at the rate of an instant, to follow that rate."""
+    return f", used up at {short_instant(at_ms + left_ms, at_ms)} UTC"
 
 
 def _stored(nano: int) -> int:
@@ -107,11 +127,11 @@ def _summary(found: BudgetFinding, top: TopJob) -> str:
         which += f" for {named(budget.per, found.period)}"
         if found.percent == 0:
             early = span((found.ends_ms or 0) - found.at_ms - (left_ms or 0))
-            is_so = f"will use up {which} at {when}, {early} early: {used} of {limit}, {rate}"
+            is_so = f"{_WILL}{which} at {when}, {early} early: {used} of {limit}, {rate}"
         elif found.percent >= 100:
             is_so = f"has used up {which}: {used} of {limit}"
         else:
-            soon = f", used up at {when}" if when else ""
+            soon = "" if left_ms is None else exhausted_words(left_ms, found.at_ms)
             share = 100 * used_ratio(found.used, budget.limits)
             is_so = f"has used {share:.1f} % of {which}: {used} of {limit}, {rate}{soon}"
         goes_on = found.percent >= 100 and found.per_hour.usd_nano > 0
@@ -125,9 +145,9 @@ def _advice(found: BudgetFinding, top: TopJob, at_most: int) -> str:
     is_job = found.subject.kind == "job"
     job = short(found.subject.name if is_job else top.job_id, at_most)
     if not job:
-        return "raise it"
+        return _ADVICE[1]
     costs = "" if is_job else f" ({rounded_usd(top.nano_per_hour)}/h)"
-    return f"stop or shrink {job}{costs}, or raise it"
+    return f"{_ADVICE[0]}{job}{costs}, or raise it"
 
 
 def _binding(found: BudgetFinding) -> tuple[int, str, str]:

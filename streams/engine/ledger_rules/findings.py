@@ -5,6 +5,7 @@ It must not decide anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from streams.engine.alerts.alert import alert_id
@@ -38,5 +39,11 @@ def budget_alert_id(rule: str, subject: BudgetSubject, percent: int, period: Cal
     What is crossed once the limit was changed is another crossing; a forecast (`percent` 0) goes on.
     """
     limits = [percent, *limits_of(subject.budget.limits)] if percent else [percent]
-    name = f"{subject.name}|{subject.budget.name}|{','.join(map(str, limits))}"
-    return alert_id(rule, subject.kind, name, period.start_ms)
+    return budget_id(rule, subject.kind, subject.name, subject.budget.name, limits, period.start_ms)
+
+
+def budget_id(
+    rule: str, kind: str, name: str, budget: str, limits: Sequence[int | None], start_ms: int
+) -> str:
+    """Return the id by its parts; `limits`: the percent of a threshold, and the limits unless it is 0."""
+    return alert_id(rule, kind, f"{name}|{budget}|{','.join(map(str, limits))}", start_ms)

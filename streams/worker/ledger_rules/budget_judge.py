@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.budgets import MATCHED, own_budget
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.resolving import resolved
 from streams.engine.kernels.burn import HOUR_MS
-from streams.engine.ledger_rules.budget_alert import budget_alert
+from streams.engine.ledger_rules.budget_alert import budget_alert, budget_over
 from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, judge_forecast
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS, Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
@@ -165,7 +164,7 @@ class BudgetJudge:
                 alive.add(budget_alert_id(BUDGET_FORECAST, subject, 0, period))
                 alive |= {budget_alert_id(BUDGET_USED, subject, percent, period) for percent in THRESHOLDS}
         return [
-            resolved(alert, max(minutes.first_ms, alert.changed_ms + 1))
+            budget_over(alert, max(minutes.first_ms, alert.changed_ms + 1))
             for alert in firing
             if alert.alert_id not in alive
         ]

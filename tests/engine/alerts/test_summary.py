@@ -47,7 +47,7 @@ def lines(*stretches: tuple[int, At], dimensions: AlertDimensions = RAY) -> list
 def test_a_page_says_how_much_against_what_since_when_and_whose() -> None:
     (line,) = lines((0, At(m5=6.4, m15=3.2)))
     assert line == (
-        "llama burns $128/h, 3.2x the $40/h expected: since 03:00 UTC; stop it or declare it, else $704 more by 11:00 UTC;"
+        "llama burns $128/h over 15 min, 3.2x the $40/h expected: since 03:00 UTC; stop it or declare it, else $704 more by 11:00 UTC;"
         " 64 GPUs, h100, eu-1"
     )
 
@@ -55,16 +55,16 @@ def test_a_page_says_how_much_against_what_since_when_and_whose() -> None:
 def test_what_is_not_known_is_left_out() -> None:
     (line,) = lines((0, replace(DRIFT, h6=1.6)), dimensions=AlertDimensions("j", gpu_milli=1000))
     assert line == (
-        "j burns $2.67/h, 1.6x the $1.67/h expected: since 03:00 UTC; stop it or declare it, else $8.00 more by 11:00 UTC;"
-        " 1 GPU"
+        "j burns $2.67/h over 6 h, 1.6x the $1.67/h expected: since 03:00 UTC; stop it or declare it, else $8.00 more by"
+        " 11:00 UTC; 1 GPU"
     )
 
 
 def test_the_end_says_why_how_long_and_how_often() -> None:
     over = lines((0, FAST), (0, USUAL), (MINUTE_MS, FAST), (0, USUAL))[-1]
     assert over == (
-        "llama is below 4.8x its expected cost again; it burnt $100/h, 2.5x the $40/h expected (6.0x over 5 min), $15 too"
-        " much in 15 min; from 03:00 UTC for 1 min 20 s, fired 2 times"
+        "llama is below 4.8x its expected cost again; it burnt $100/h over 15 min, 2.5x the $40/h expected (6.0x over 5 min), $15"
+        " too much; from 03:00 UTC for 1 min 20 s, fired 2 times"
     )
     assert lines((0, FAST), (0, replace(FAST, ended=True)))[-1].startswith("llama has ended; it burnt $100/h")
     assert lines((0, SUSTAINED), (0, ALL))[-1].startswith(

@@ -38,7 +38,7 @@ def test_what_it_costs_by_a_whole_hour_a_night_later() -> None:
     told = sentences(START, scaled(), job("run-1", "heartbeat", HALF + 12 * M))["burn_fast", "firing"]
     # 8 GPUs cost $14.40/h, 80 of them 12 min of 15: $118.08/h.
     # What goes on is $144/h, $129.60 of it too much, for the 7 h 18 min from 00:42 on.
-    assert told.startswith("run-1 burns $118/h, 8.2x the $14/h expected: 80 GPUs")
+    assert told.startswith("run-1 burns $144/h, $118/h over 15 min, 8.2x the $14/h expected: 80 GPUs")
     assert told.endswith(", else $946 more by 08:00 UTC")
 
 

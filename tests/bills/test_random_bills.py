@@ -56,9 +56,14 @@ class Fleet:
                 for use in self._uses(job, account, cloud, day):
                     on_node[use.node, day] += use.usd
         for node, (account, cluster, gpu_type) in NODES.items():
-            for day in {month + DAY * self.random.randrange(6) for _ in range(4)}:
+            there = {month + DAY * self.random.randrange(6) for _ in range(4)}
+            for day in there:
                 usd = max(Decimal(0), on_node[node, day] + self.usd(8) - 3)
                 self._node(node, day, usd, usd - on_node[node, day], account, cluster, gpu_type)
+            # Jobs that ran while no event said that the node was there pay for more than it has.
+            for name, day in list(on_node):
+                if name == node and day not in there:
+                    self.idle.append(Idle(day, node, "", "", "", "", Decimal(0), on_node[node, day]))
         names = [job for job, _, _ in jobs]
         if self.random.random() < 0.95:
             self.bills[month] = [self._line(month, names) for _ in range(self.random.randrange(1, 30))]

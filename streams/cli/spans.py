@@ -38,7 +38,7 @@ class Step(Enum):
     day = timedelta(days=1)
 
 
-class Span(NamedTuple):
+class ResolvedSpan(NamedTuple):
     """Begin (included) and end (excluded), as `--from` and `--to` take them; empty: not limited."""
 
     first: str
@@ -55,7 +55,7 @@ class AskedSpan:
     last_week: bool = False
     month: str = ""
 
-    def resolved(self, now_ms: int, step: Step = Step.hour) -> Span:
+    def resolved(self, now_ms: int, step: Step = Step.hour) -> ResolvedSpan:
         """Return the span, of whole hours or days of UTC; `--from` and `--to` as they are.
 
         Raises:
@@ -75,8 +75,10 @@ class AskedSpan:
             return _last(self.last, now, step)
         if self.last_week:
             monday = now.date() - timedelta(days=now.weekday())
-            return Span((monday - timedelta(days=7)).isoformat(), monday.isoformat())
-        return Span(*days_of_month(self.month)) if self.month else Span(self.first, self.until)
+            return ResolvedSpan((monday - timedelta(days=7)).isoformat(), monday.isoformat())
+        return (
+            ResolvedSpan(*days_of_month(self.month)) if self.month else ResolvedSpan(self.first, self.until)
+        )
 
 
 def days_of_month(text: str) -> tuple[str, str]:
@@ -96,7 +98,7 @@ def days_of_month(text: str) -> tuple[str, str]:
     return first.isoformat(), (first + timedelta(days=31)).replace(day=1).isoformat()
 
 
-def _last(text: str, now: datetime, step: Step) -> Span:
+def _last(text: str, now: datetime, step: Step) -> ResolvedSpan:
     """Return the last hours or days up to the end of the one that has begun."""
     found = _LAST.fullmatch(text)
     if found is None or (step is Step.day and found[2] == "h"):
@@ -106,5 +108,5 @@ def _last(text: str, now: datetime, step: Step) -> Span:
     end = now - (now - _EPOCH) % step.value + step.value
     begin = _EPOCH if end - _EPOCH < length else end - length
     if step is Step.day:
-        return Span(begin.date().isoformat(), end.date().isoformat())
-    return Span(begin.isoformat(), end.isoformat())
+        return ResolvedSpan(begin.date().isoformat(), end.date().isoformat())
+    return ResolvedSpan(begin.isoformat(), end.isoformat())

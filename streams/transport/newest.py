@@ -61,7 +61,7 @@ def newest_times(
                     elif error is None:
                         _take(found, kafka.topic_prefix, message, newest_allowed_ms)
         except KafkaException as fault:
-            logger.debug("the last records of the log cannot be read: %s", fault.args[0].str())
+            logger.debug("the last records of the log cannot be read", extra={"error": fault.args[0].str()})
     return found
 
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "streams/cli/receipts.py:show",
     "streams/cli/replay.py:replay",
     "streams/cli/serve.py:serve",
+    "streams/cli/setup.py:check",
 }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.spans import AskedSpan, Span, Step
+from streams.cli.spans import AskedSpan, ResolvedSpan, Step
 from streams.errors import WrongUseError
 from tests.cli.command import ROOT, trainfare
 
@@ -56,13 +56,13 @@ def _short(text: str) -> str:
 )
 def test_last_week_begins_on_a_monday_of_utc(now: str, first: str, until: str) -> None:
     now_ms = round(datetime.fromisoformat(now).replace(tzinfo=UTC).timestamp() * 1000)
-    assert AskedSpan(last_week=True).resolved(now_ms) == Span(first, until)
+    assert AskedSpan(last_week=True).resolved(now_ms) == ResolvedSpan(first, until)
 
 
 def test_months_end_where_the_next_begins_and_nothing_asked_has_no_limit() -> None:
-    assert AskedSpan(month="2026-12").resolved(NOW_MS) == Span("2026-12-01", "2027-01-01")
-    assert AskedSpan(month="2028-02").resolved(NOW_MS) == Span("2028-02-01", "2028-03-01")
-    assert AskedSpan().resolved(NOW_MS) == Span("", "")
+    assert AskedSpan(month="2026-12").resolved(NOW_MS) == ResolvedSpan("2026-12-01", "2027-01-01")
+    assert AskedSpan(month="2028-02").resolved(NOW_MS) == ResolvedSpan("2028-02-01", "2028-03-01")
+    assert AskedSpan().resolved(NOW_MS) == ResolvedSpan("", "")
     assert AskedSpan(last="999999w").resolved(NOW_MS, Step.day).first == "1970-01-01"
 
 

@@ -30,7 +30,6 @@ _GPU: Final = "gpu"
 _MILLI_MS_PER_HOUR: Final = 3_600_000_000
 #: Enough to see which jobs they are.
 _SHOWN: Final = 50
-_FIELDS_SHOWN: Final = 3
 
 #: What lacks one price: each usage, and since when in the window.
 _Lacking = dict[MissingPrice, list[tuple[UnpricedUsage, int]]]
@@ -179,13 +178,12 @@ def _gpus(
         sku = short(nearest.event.sku, at_most)
         if missing.fields == ("names",):
             return f"{what}: those for other names of it, as {sku}, differ"
-        if len(nearest.fields) == 1 and not nearest.is_later:
-            (name,) = nearest.fields
-            wants, has = nearest.event.match[name], values[name] or "none"
-            return f"{what}, nearest {sku} is for {name} {short(wants, at_most)} (not {short(has, at_most)})"
-        names = (*nearest.fields, *(["time"] if nearest.is_later else []))
-        more = ", ..." if len(names) > _FIELDS_SHOWN else ""
-        return f"{what}, nearest {sku} differs in {', '.join(names[:_FIELDS_SHOWN])}{more}"
+        wants = [
+            f"{name} {short(nearest.event.match[name], at_most)} (not {short(values[name] or 'none', at_most)})"
+            for name in nearest.fields
+        ]
+        wants += ["a later time"] if nearest.is_later else []
+        return f"{what}, nearest {sku} is for {', '.join(wants)}"
 
     return said
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from streams.backtest.fired import FiredAlert
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
-from streams.engine.alerts.rules import UNPRICED_RULE
-from streams.engine.ledger_rules.fleet_rules import MISSING_PRICE
 
 
 class AlertRecorder:
@@ -40,16 +38,12 @@ class AlertRecorder:
         for alert in sorted(self._changes.values(), key=lambda alert: alert.changed_ms):
             if alert.subject_kind != METER:
                 by_id.setdefault(alert.alert_id, []).append(alert)
-        is_said_across = any(alert.rule == MISSING_PRICE for alert in self._changes.values())
-        found = (_episode(changes, is_said_across=is_said_across) for changes in by_id.values())
-        return tuple(sorted(found, key=_order))
+        return tuple(sorted(map(_episode, by_id.values()), key=_order))
 
 
-def _episode(changes: list[Alert], *, is_said_across: bool) -> FiredAlert:
-    """Return an episode; `is_said_across`: alerts about one job that lack a price are sent once for all of them."""
+def _episode(changes: list[Alert]) -> FiredAlert:
     fired = [alert for alert in changes if alert.status == FIRING] or changes[:1]
-    withheld = is_said_across and fired[0].rule == UNPRICED_RULE
-    silenced = len(fired) if withheld else sum(alert.silenced for alert in fired)
+    silenced = sum(alert.silenced for alert in fired)
     first = fired[0]
     return FiredAlert(
         rule=first.rule,

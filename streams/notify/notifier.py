@@ -45,7 +45,6 @@ _REFRESHED_AT_ONCE: Final = 500
 _NO_SHARD: Final = -1
 _ROOM_LOOK_MS: Final = 1_000
 _DRAIN_LOOK_S: Final = 0.02
-_SAID_ACROSS: Final = "a rule across jobs sends it once for all of them"
 
 
 class Notifier:
@@ -72,7 +71,6 @@ class Notifier:
         self._withheld = WithheldAlerts(clock.monotonic_ms())
         self._notified: set[str] = set()  # ids of what fires and was sent by a former process
         self._is_silenced: Callable[[Alert], bool] = lambda _: True  # without controls no silence ends
-        self._is_said_across: Callable[[Alert], bool] = lambda _: False
         self._channels = Channels(options, clock, self._firing, sender, mailer)
         self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
         self._recent = RecentDeliveries(_RECENT)
@@ -128,10 +126,6 @@ class Notifier:
     def look_up_silenced(self, is_silenced: Callable[[Alert], bool]) -> None:
         """Ask this whether a silence still covers an alert that fires and was withheld."""
         self._is_silenced = is_silenced
-
-    def look_up_said_across(self, is_said_across: Callable[[Alert], bool]) -> None:
-        """Ask this whether an alert about one job only repeats one across jobs: it is withheld as if it were silenced."""
-        self._is_said_across = is_said_across
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
         """Deliver these status changes, whose rows are stored, in their order."""
@@ -238,10 +232,6 @@ class Notifier:
         if self._recent.overtaken(alert):
             return  # read from the tables after its next change was offered
         history.merge(self._recent.history(_message(alert)))
-        # Who was notified before is also notified that it is over.
-        is_said_across = not (alert.silenced or history.finals) and self._is_said_across(alert)
-        if is_said_across:
-            alert = msgspec.structs.replace(alert, silenced=True)
         alert = self._for_those_notified(alert, history)
         self._firing.note(alert, shard)
         self._withheld.note(alert, shard)
@@ -254,9 +244,7 @@ class Notifier:
         if history.settled(receivers):
             return
         if alert.silenced:
-            self._log.record(
-                alert, alert.owner, "silenced", _SAID_ACROSS if is_said_across else "a silence covers it"
-            )
+            self._log.record(alert, alert.owner, "silenced", "a silence covers it")
             return
         why = self._receivers.nobody(alert.owner, receivers)
         if why:

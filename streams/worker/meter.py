@@ -21,7 +21,6 @@ from sinks.port import Store
 from streams.config.settings import KafkaSettings
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
-from streams.engine.ledger_rules.missing_price import repeats_missing_price
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog, Standing
 from streams.engine.settings import ShardSettings
@@ -90,14 +89,7 @@ class NewestControls:
     def is_silenced(self, alert: Alert) -> bool:
         """Return whether a silence may cover the alert now: what its row does not say is taken to match."""
         self.refresh()
-        return self._controls.may_silence(alert, self._now_ms()) or repeats_missing_price(
-            alert, self._controls
-        )
-
-    def is_said_across(self, alert: Alert) -> bool:
-        """Return whether this alert about one job only repeats one across jobs."""
-        self.refresh()
-        return repeats_missing_price(alert, self._controls)
+        return self._controls.may_silence(alert, self._now_ms())
 
     def refresh(self) -> None:
         """Read the newest controls and log those that are invalid."""
@@ -176,7 +168,6 @@ class Meter:
         if self.notifier is not None:
             self.notifier.look_up_acknowledged(self._addresses.is_acknowledged)
             self.notifier.look_up_silenced(self._addresses.is_silenced)
-            self.notifier.look_up_said_across(self._addresses.is_said_across)
             self.shard_manager.checkpointer.alert_sink = self.notifier
         self.reader = ReferenceReader(
             librdkafka_config(kafka),

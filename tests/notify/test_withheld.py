@@ -6,8 +6,6 @@ from typing import Any
 
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls, Silence
-from streams.engine.ledger_rules.fleet_rules import FleetRuleRecord
-from streams.engine.ledger_rules.missing_price import repeats_missing_price
 from tests.notify.scripted_sender import NOW_MS, Office, an_alert, resolved, run
 
 UNTIL_MS = NOW_MS + 7_200_000
@@ -116,53 +114,5 @@ def test_that_holds_in_the_next_process_too() -> None:
         await there.work(60_000)
         await there.offer(over(there, owner="bob", silenced=True))
         assert told(there) == [("a", "resolved")]
-
-    run(scenario())
-
-
-def _said_across(there: Office, *, is_on: bool = True) -> None:
-    records = [FleetRuleRecord("missing_price", {}, "missing_price", is_on, None, {})]
-    controls = Controls({}, (), (), (), fleet_rules=records)
-    there.notifier.look_up_silenced(lambda alert: repeats_missing_price(alert, controls))
-    there.notifier.look_up_said_across(lambda alert: repeats_missing_price(alert, controls))
-
-
-def test_what_a_rule_across_jobs_tells_once_is_not_told_of_each_job() -> None:
-    async def scenario() -> None:
-        there = Office()
-        _said_across(there)
-        for number in range(20):
-            await there.offer(an_alert(f"u{number}", rule="unpriced"))
-        await there.offer(an_alert("once", rule="missing_price", subject_kind="gpu_type"))
-        await there.offer(an_alert("burn"))
-        await there.work(130_000)
-        assert told(there) == [("once", "firing"), ("burn", "firing")]
-        await there.offer(resolved("u3", 200_000, rule="unpriced"))
-        await there.work(600_000)
-        assert len(told(there)) == 2
-
-    run(scenario())
-
-
-def test_whoever_was_told_of_a_job_before_hears_that_it_is_over() -> None:
-    async def scenario() -> None:
-        there = Office()
-        await there.offer(an_alert("u", rule="unpriced"))
-        await there.work(1_000)
-        _said_across(there)
-        await there.offer(resolved("u", 10_000, rule="unpriced"))
-        await there.work(20_000)
-        assert told(there) == [("u", "firing"), ("u", "resolved")]
-
-    run(scenario())
-
-
-def test_without_the_rule_across_jobs_each_job_is_told() -> None:
-    async def scenario() -> None:
-        there = Office()
-        _said_across(there, is_on=False)
-        await there.offer(an_alert("u", rule="unpriced"))
-        await there.work(1_000)
-        assert told(there) == [("u", "firing")]
 
     run(scenario())

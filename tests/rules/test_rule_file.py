@@ -272,5 +272,4 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "unusual_length": "every job",
         "price_jump": "every sku",
         "unsampled_gpus": "every job",
-        "missing_price": "every missing price",
     }

@@ -26,13 +26,11 @@ OVERSIZED: Final = "oversized"
 UNUSUAL_LENGTH: Final = "unusual_length"
 PRICE_JUMP: Final = "price_jump"
 UNSAMPLED_GPUS: Final = "unsampled_gpus"
-MISSING_PRICE: Final = "missing_price"
 #: What each of them judges by itself; the others judge the fleet, `team_burn` also those whom a record matches.
 EACH_BY_ITSELF: Final[Mapping[str, str]] = {
     **dict.fromkeys((RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH, UNSAMPLED_GPUS), "job"),
     FORGOTTEN_NODE: "node",
     PRICE_JUMP: "sku",
-    MISSING_PRICE: "missing price",
 }
 
 #: By name; the figures are those of an hour.
@@ -124,12 +122,6 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
                     0.8, 0.01, 1, "sampled share of the GPU-time of the other jobs of its cluster"
                 ),
             },
-            HOUR_MS,
-        ),
-        JobRule(
-            MISSING_PRICE,
-            TICKET,
-            {"traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)},
             HOUR_MS,
         ),
     )

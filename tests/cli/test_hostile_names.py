@@ -68,7 +68,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "log.jsonl").write_text("\n".join(LINES) + "\n")
     env = {"TRAINFARE_LOG_FORMAT": "console"}
     done = trainfare("replay", root / "log.jsonl", "--data", root / "meter", "--partitions", "1", env=env)
-    assert done.code == 0, done.err
+    assert done.code == 2, done.err  # one control has no effect, by its hostile name
     assert harmless(done.out + done.err)
     assert SHOWN in done.err, "the control that has no effect"
     return root / "meter"

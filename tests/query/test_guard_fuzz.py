@@ -88,7 +88,7 @@ def test_a_guard_that_forgets_files_of_output_is_caught(
 def test_a_guard_that_forgets_settings_is_caught(
     parser: Parser, corpus: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "taken", lambda _: {})
+    monkeypatch.setattr(guard, "taken", lambda *_: {})
     monkeypatch.setitem(guard._CHECKS, "SetQuery", lambda *_: None)
     also_allowed(monkeypatch, "settings")
     with pytest.raises(fuzz.UnsafeError, match=r"Set in SelectQuery|SETTINGS custom_x"):

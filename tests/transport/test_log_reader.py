@@ -50,7 +50,7 @@ def test_one_that_moves_for_ever_is_given_up() -> None:
 
 
 def test_another_fault_is_said_at_once() -> None:
-    consumer = Moving(1, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    consumer = Moving(1, KafkaError.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(KafkaException):
         ends(consumer)
     assert consumer.asked == 1

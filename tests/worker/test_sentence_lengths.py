@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from schemas.tables import NODE_HOURS, PRICES
+from schemas.tables import NODE_HOURS
 from streams.engine.alerts.budgets import Budget, Limits
 from streams.engine.alerts.formatting import SENTENCE_AT_MOST
 from streams.engine.alerts.resolving import resolved
@@ -103,9 +102,7 @@ def test_rules_across_jobs(world: World) -> None:
         instance = {"cluster": CLUSTER, "instance_type": "a3-megagpu-8g-nolssd-reserved"}
         world.put(NODE_HOURS, node=f"n{number}", hour=at(T0), paid_ms=HOUR_MS, gpu_milli_ms=0, **instance)
     for minute, usd in enumerate((2, 6.5)):
-        world.put(
-            PRICES, sku=SKU, usd=Decimal(str(usd)), per="gpu_hour", effective=at(T0 + minute), time=at(T0)
-        )
+        world.price(SKU, usd, minute + 1)
     for number in range(20):
         begin(world, f"{JOB[:-4]}-{number}", number, 10, minutes=30, team="t")
         completed(world, f"{JOB[:-8]}-done-{number}", 61)

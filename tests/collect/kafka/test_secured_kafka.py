@@ -57,7 +57,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         lines.append(line)
     jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     lines += [
-        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,BEHIND:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
         f"sasl.enabled.mechanisms={_MECHANISM}",
         f"listener.name.sasl_ssl.{_MECHANISM.lower()}.sasl.jaas.config={jaas}",
         "ssl.keystore.type=PEM",

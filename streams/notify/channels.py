@@ -14,6 +14,7 @@ from yarl import URL
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import RESOLVED, Alert
+from streams.engine.alerts.outlook import as_of
 from streams.notify.alertmanager import API, alertmanager_body
 from streams.notify.body import webhook_body
 from streams.notify.delivery import Delivery, Refresh
@@ -72,7 +73,8 @@ class Channels:
             async with self._turns[parcel.receiver]:
                 return await self._post_alerts(url, [parcel.alert])
         if kind == "slack":
-            return await self._sender.post(url, slack_body(parcel.alerts, self._links, _note(parcel)), {})
+            alerts = self._current(parcel.alerts)
+            return await self._sender.post(url, slack_body(alerts, self._links, _note(parcel)), {})
         if kind == "email":
             return await self._mailed(parcel)
         return await self._signed(parcel)
@@ -83,7 +85,7 @@ class Channels:
         if refusal:
             return SendResult("refused", 0, refusal)
         message = mail_message(
-            parcel.alerts,
+            self._current(parcel.alerts),
             self._links,
             sender=self._mailer.sender,
             to=parcel.to.url,
@@ -109,11 +111,22 @@ class Channels:
         if not alerts:
             return SendResult("delivered", 0, "nothing fires any more")
         body = alertmanager_body(
-            alerts, self._links, self._clock.now_ms(), self._options.alertmanager_resend_ms
+            self._current(alerts),
+            self._links,
+            self._clock.now_ms(),
+            self._options.alertmanager_resend_ms,
         )
         token = self._options.alertmanager_token
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         return await self._peer_sender.post(f"{url}{API}", body, headers)
+
+    def _current(self, alerts: Sequence[Alert]) -> list[Alert]:
+        """Return the alerts as of now: repeated, late or resent ones say nothing of what was to come then.
+
+        A webhook's message is of the instant of its timestamp, in every attempt.
+        """
+        now_ms = self._clock.now_ms()
+        return [as_of(alert, now_ms) for alert in alerts]
 
 
 def _note(parcel: Delivery) -> str:

@@ -18,6 +18,7 @@ from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Address, Alert, webhook_id
+from streams.engine.alerts.outlook import sentence_of
 from streams.notify.channels import Channels
 from streams.notify.delivery import Delivery, Receiver, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
@@ -260,9 +261,9 @@ class Notifier:
             if history.finals:
                 self._notified.add(alert.alert_id)  # by a former process
             if alert.silenced and history.closed and not self._is_silenced(alert):
-                # It was withheld, and the silence is over.
+                # It was withheld, and the silence is over: what was to come when it fired may be past.
                 history.closed = False
-                return msgspec.structs.replace(alert, silenced=False)
+                return msgspec.structs.replace(alert, silenced=False, summary=sentence_of(alert).past())
             return alert
         notified = self._firing.get(alert.alert_id)
         if notified is not None and (

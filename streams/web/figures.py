@@ -12,9 +12,11 @@ from typing import Any, Final
 
 from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
+from streams.engine.alerts.alert import FIRING
 from streams.explain import acts
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
+from streams.web.outlook import BUDGET_RULES, budgets_by_alert, jobs_of, of_now
 from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]
@@ -202,10 +204,37 @@ class ApiFigures:
         for some in _chunks(row["alert_id"] for row in found):
             for row in await self._store_reader.rows(queries.DELIVERIES, alerts=some):
                 sent.setdefault(row.pop("alert_id"), []).append(row)
+        said = await self._sentences(found)
         return [
-            {**_alert(row, sent.get(row["alert_id"], [])), **acted}
+            {**_alert(row, sent.get(row["alert_id"], [])), "summary": said[row["alert_id"]], **acted}
             for row, acted in zip(found, done, strict=True)
         ]
+
+    async def _sentences(self, found: Sequence[Row]) -> dict[str, str]:
+        """Return what each alert says now, by its id."""
+        now_ms = max(await self.as_of_ms(), self._wall_ms())
+        budgets_of = await self._budgets_by_alert(found)
+        rates: dict[str, Row] = {}
+        for some in _chunks(jobs_of(found)):
+            since_ms = _before(now_ms, queries.LIVE_MS)
+            rows = await self._store_reader.rows(queries.RATES, jobs=some, since_ms=since_ms)
+            rates.update((row["job_id"], row) for row in rows)
+        return {
+            row["alert_id"]: of_now(
+                row, budgets_of.get(row["alert_id"]), rates.get(row["subject_name"]), now_ms
+            )
+            for row in found
+        }
+
+    async def _budgets_by_alert(self, found: Sequence[Row]) -> Mapping[str, Mapping[str, Any]]:
+        """Return what budgets have used by now, by the alerts about them."""
+
+        async def make() -> Mapping[str, Mapping[str, Any]]:
+            return budgets_by_alert(await self._store_reader.rows(USED))
+
+        if not any(row["rule"] in BUDGET_RULES and row["status"] == FIRING for row in found):
+            return {}
+        return await self._cache.get("budgets_by_alert", make)
 
     async def _acts(self, found: Sequence[Row]) -> list[Object]:
         """Return the controls that cover each alert now."""
@@ -271,8 +300,11 @@ def _job(row: Row, detail: Object, firing: list[Object]) -> Object:
     }
 
 
+_UNSHOWN: Final = ("subject_kind", "subject_name", "held_ms", "exhausted_in_s")
+
+
 def _alert(row: Row, deliveries: list[Object]) -> Object:
-    rest = {name: value for name, value in row.items() if name not in ("subject_kind", "subject_name")}
+    rest = {name: value for name, value in row.items() if name not in _UNSHOWN}
     subject = {"kind": row["subject_kind"], "name": row["subject_name"]}
     # 0 is stored for a rule without a ratio.
     return {**rest, "subject": subject, "ratio": row["ratio"] or None, "deliveries": deliveries}

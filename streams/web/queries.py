@@ -42,6 +42,12 @@ _RATES: Final = """
        b.rates.1 AS usd_per_hour_now, b.rates.2 AS usd_per_hour, b.rates.3 AS usd_per_hour_15m,
        b.rates.4 AS usd_per_hour_1h, b.rates.5 AS usd_per_hour_6h, b.rates.6 AS expected_usd_per_hour"""
 
+#: What some jobs pay now; one that pays nothing any more has no row.
+RATES: Final = f"""
+SELECT b.job_id AS job_id, {_RATES}
+FROM ({_LATEST.replace(USERS_JOBS, "job_id IN {jobs:Array(String)}")}) AS b
+{_SETTINGS}"""
+
 _JOB_COLUMNS: Final = """
        j.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, j.experiment AS experiment,
        j.state AS state, j.attempts AS attempts, toFloat64(j.gpu_count) AS gpu_count, j.cluster AS cluster,
@@ -189,7 +195,8 @@ WHERE minute > {{last:UInt64}} - 60 GROUP BY minute ORDER BY minute
 _ALERT_COLUMNS: Final = """
        alert_id, rule, severity, status, subject_kind, subject_name, owner, team, project,
        toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms, ratio,
-       usd_per_hour, expected_usd_per_hour, cost_usd, window_ms, summary, evidence_sql, silenced"""
+       usd_per_hour, expected_usd_per_hour, cost_usd, window_ms, summary, evidence_sql, silenced,
+       toUnixTimestamp64Milli(held) AS held_ms, exhausted_in_s"""
 
 ALERTS: Final = f"""
 SELECT {_ALERT_COLUMNS} FROM alerts FINAL

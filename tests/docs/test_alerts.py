@@ -12,6 +12,7 @@ from schemas.tables import ALERTS, SCHEMAS
 from streams.engine.alerts.alert import alert_id, webhook_id
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
+from streams.engine.alerts.outlook import CURRENT_MS
 from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES, SEVERITIES
 from streams.engine.kernels.judge import DRIFT_SILENT_MS, REOPENS_MS, SUSTAINED_SILENT_MS
 from tests.docs.sections import DOCS, published, rows, section, span
@@ -77,3 +78,9 @@ def test_the_spans_of_an_episode_are_those_of_the_judge() -> None:
     assert f"until {span(SUSTAINED_SILENT_MS)} after it cleared" in PAGE
     assert {rule.thresholds["extra_usd"].default for rule in JOB_RULES[: len(BURN_RULES)]} == {1}
     assert "at least $1,\n" in PAGE
+
+
+def test_how_long_a_sentence_is_current() -> None:
+    said = PAGE.partition("\n### What is to come\n")[2]
+    assert f"nothing from {span(CURRENT_MS)} after the instant on" in said
+    assert f"more than {span(CURRENT_MS)} after that instant" in said

@@ -1,15 +1,18 @@
-"""Every rule's sentence fits a phone, whatever realistic names it has."""
+"""Every rule's sentence fits a phone, whatever realistic names it has, and says nothing of what was to come when shown later."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from schemas.tables import NODE_HOURS
+from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.budgets import Budget, Limits
 from streams.engine.alerts.formatting import SENTENCE_AT_MOST
+from streams.engine.alerts.outlook import AlertSentence, sentence_of
 from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import NAMES
 from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
@@ -37,12 +40,29 @@ REGIONS = "northamerica-northeast1", "australia-southeast2"
 SKU = "gcp-a3-megagpu-8g-spot-us-central1-h100-80gb"
 CLUSTER = "prod-northamerica-northeast1-gpu-a"
 USD = 10**9
+#: How a sentence speaks of what is to come, in whatever rule.
+TO_COME = re.compile(r"\bmore by\b|\bused up at\b|\bwill\b|, else\b|\bat this rate\b|\bsoon\b")
+#: The rules that do.
+OF_JOBS = {"burn_fast", "burn_sustained", "burn_drift", "retry_loop", "idle_gpus", "runaway_length", "traffic", "price_basis"}  # fmt: skip
+ACROSS_JOBS = {"team_burn", "unallocated", "forgotten_node", "oversized", "unsampled_gpus"}
 
 
 def fits(summary: str) -> None:
     assert len(summary) <= SENTENCE_AT_MOST, summary
     assert "\n" not in summary
     assert not summary.endswith("\u2026"), summary
+
+
+def speaks(sentence: AlertSentence) -> bool:
+    """Whether it speaks of what is to come; shown later, it does not any more, and says the rest."""
+    later = sentence.past()
+    assert not TO_COME.search(later), later
+    if not TO_COME.search(sentence.text):
+        assert later == sentence.text
+        return False
+    said, says = ({*re.split(r"[\s,;:]+", each)} for each in (sentence.text, later.replace("was to", "will")))
+    assert says <= said, later
+    return True
 
 
 def histories() -> Iterator[list[Line]]:
@@ -83,13 +103,16 @@ def histories() -> Iterator[list[Line]]:
 
 
 def test_rules_about_one_job() -> None:
-    seen: set[str] = set()
+    seen: dict[str, bool] = {}
     for lines in histories():
         found = sentences(*lines)
-        for summary in found.values():
+        for (rule, status), summary in found.items():
             fits(summary)
-        seen |= {rule for rule, status in found if status == "firing"}
-    assert seen == set(NAMES)
+            if status == FIRING:
+                seen[rule] = speaks(AlertSentence(rule, summary, BEGIN_MS))
+            else:
+                assert not TO_COME.search(summary), summary
+    assert seen == {rule: rule in OF_JOBS for rule in NAMES}
 
 
 def test_rules_across_jobs(world: World) -> None:
@@ -112,10 +135,13 @@ def test_rules_across_jobs(world: World) -> None:
     held(world, f"{JOB}-not-sampled", 0.1234, gpus=16_384, cluster=CLUSTER)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
     changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit))
+    seen: dict[str, bool] = {}
     for alert in changes:
         fits(alert.summary)
         fits(resolved(alert, alert.changed_ms + HOUR_MS).summary)
-    assert {alert.rule for alert in changes} == set(FLEET_RULES)
+        if alert.status == FIRING:
+            seen[alert.rule] = speaks(sentence_of(alert))
+    assert seen == {rule: rule in ACROSS_JOBS for rule in FLEET_RULES}
 
 
 @pytest.mark.parametrize("rule", ["budget_used", "budget_forecast"])
@@ -143,3 +169,4 @@ def test_budgets(rule: str, percent: int, per: str) -> None:
     alert = budget_alert(None, found, TopJob(JOB, 3_159 * USD), silenced=False)
     fits(alert.summary)
     fits(resolved(alert, T0 + HOUR_MS).summary)
+    assert speaks(sentence_of(alert))

@@ -20,11 +20,12 @@ from streams.engine.alerts.formatting import (
     span,
     unheeded,
 )
+from streams.engine.alerts.outlook import WILL, sentence_of, used_up
 from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import TICKET
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import HOUR_MS
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, exhausted_in_ms
+from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
 from streams.engine.ledger_rules.budget_used import THRESHOLDS
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import named
@@ -34,8 +35,6 @@ from streams.engine.ledger_rules.usage import limits_of, used_ratio
 _GPU_HOUR: Final = HOUR_MS * 1_000
 #: How what to do begins.
 _ADVICE: Final = ("stop or shrink ", "raise it")
-_WILL: Final = "will use up "
-_WAS_TO: Final = "was to use up "
 
 
 class TopJob(NamedTuple):
@@ -81,18 +80,10 @@ def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silen
 
 def budget_over(last: Alert, at_ms: int) -> Alert:
     """Return the row that ends a budget's alert: what was forecast then does not come, and nothing is left to do."""
-    said = last.summary
-    if last.exhausted_in_ms is not None:
-        said = said.replace(exhausted_words(last.exhausted_in_ms, last.held_ms), "", 1)
+    said = sentence_of(last).past()
     for advice in _ADVICE:
         said = said.partition(f"; {advice}")[0]
-    said = said.replace(_WILL, _WAS_TO, 1) if last.rule == BUDGET_FORECAST else said
     return resolved(msgspec.structs.replace(last, summary=f"{said}; "), at_ms)
-
-
-def exhausted_words(left_ms: int, at_ms: int) -> str:
-    """Return when all is used up at the rate of an instant, to follow that rate."""
-    return f", used up at {short_instant(at_ms + left_ms, at_ms)} UTC"
 
 
 def _stored(nano: int) -> int:
@@ -127,11 +118,11 @@ def _summary(found: BudgetFinding, top: TopJob) -> str:
         which += f" for {named(budget.per, found.period)}"
         if found.percent == 0:
             early = span((found.ends_ms or 0) - found.at_ms - (left_ms or 0))
-            is_so = f"{_WILL}{which} at {when}, {early} early: {used} of {limit}, {rate}"
+            is_so = f"{WILL}{which} at {when}, {early} early: {used} of {limit}, {rate}"
         elif found.percent >= 100:
             is_so = f"has used up {which}: {used} of {limit}"
         else:
-            soon = "" if left_ms is None else exhausted_words(left_ms, found.at_ms)
+            soon = "" if left_ms is None else used_up(left_ms, found.at_ms)
             share = 100 * used_ratio(found.used, budget.limits)
             is_so = f"has used {share:.1f} % of {which}: {used} of {limit}, {rate}{soon}"
         goes_on = found.percent >= 100 and found.per_hour.usd_nano > 0

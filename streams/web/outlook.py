@@ -9,7 +9,7 @@ from typing import Any, Final
 from streams.costs.budgets import exhausted_ms
 from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.formatting import rounded_usd, short_instant, unheeded
-from streams.engine.alerts.outlook import AlertSentence, used_up
+from streams.engine.alerts.outlook import CURRENT_MS, AlertSentence, used_up
 from streams.engine.alerts.rules import IDLE_RULE, RETRY_RULE, RUNAWAY_RULE
 from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
@@ -82,23 +82,23 @@ def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> st
         alert["rule"], said, int(alert["held_ms"]), _nano(alert["usd_per_hour"]), left_ms
     )
     if budget is not None:
-        return f"{sentence.past()}; {_used(budget, sentence.held_ms)}"
+        return f"{sentence.past()}; {_used(budget, sentence.held_ms, now_ms)}"
     goes_on = _GOES_ON.get(sentence.rule)
     if goes_on is None:
         return sentence.at(now_ms)
     return sentence.at(now_ms, 0 if rates is None else _nano(goes_on(alert, rates)))
 
 
-def _used(budget: Row, held_ms: int) -> str:
+def _used(budget: Row, held_ms: int, now_ms: int) -> str:
     at_ms, rate_nano = int(budget["time_ms"]), _nano(budget["usd_per_hour"])
-    share = f"{100 * budget['used_ratio']:.1f} % at {short_instant(at_ms, held_ms)} UTC"
+    used = f"{100 * budget['used_ratio']:.1f} % at {short_instant(at_ms, held_ms)} UTC, {rounded_usd(rate_nano)}/h"
+    if now_ms - at_ms > CURRENT_MS:
+        return used  # budgets have not been judged since
     end_ms = exhausted_ms(budget)
     if end_ms is not None:
-        return f"{share}, {rounded_usd(rate_nano)}/h{used_up(end_ms - at_ms, at_ms)}"
+        return used + used_up(end_ms - at_ms, at_ms)
     goes_on = budget["used_ratio"] >= 1 and rate_nano > 0
-    return f"{share}, {rounded_usd(rate_nano)}/h" + (
-        f", else {unheeded(rate_nano, at_ms)}" if goes_on else ""
-    )
+    return f"{used}, else {unheeded(rate_nano, at_ms)}" if goes_on else used
 
 
 def _limits(row: Row) -> tuple[int | None, ...]:

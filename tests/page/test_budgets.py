@@ -71,6 +71,14 @@ def test_each_budget_says_its_share_its_money_and_its_end(board: Board, budgets:
     expect(page.get_by_role("progressbar", name="Used of budget vision-month: 86 %")).to_be_visible()
 
 
+def test_an_end_that_has_passed_is_not_to_come(board: Board, budgets: list[Any]) -> None:
+    """Budgets have not been judged for an hour."""
+    budgets.append(budget("late", 9_000, 10_000, exhausted_ms=NOW_MS - HOUR_MS))
+    item = board().page.locator(".budget", has_text="late")
+    expect(item).to_contain_text("was to be used up at 10:43 ($44.10/h)")
+    expect(item).not_to_contain_text("at this rate")
+
+
 def test_a_budget_is_set_with_the_token_and_who_did_it_is_said(
     board: Board, script: Script, budgets: list[Any]
 ) -> None:

@@ -143,6 +143,18 @@ def test_a_used_up_budget_has_what_it_costs_from_now_on(store: ClickHouseStore) 
     )
 
 
+def test_a_budget_that_was_not_judged_lately(store: ClickHouseStore) -> None:
+    put(store, of_budget("budget_used", 80))
+
+    async def work(client: Client) -> Any:
+        return await client.get("/api/v1/alerts", 200)
+
+    (alert,) = served(store, work, wall_ms=NOW_MS + 300_001)["alerts"]
+    assert alert["summary"] == (
+        f"{BEFORE}; stop or shrink a ($1.00/h), or raise it; 90.5 % at 10:05 UTC, $19/h"
+    )
+
+
 def test_a_budget_of_which_nothing_is_known_now_has_only_its_past(store: ClickHouseStore) -> None:
     gone = of_budget("budget_used", 80, limit_usd=1000)
     assert ", used up at " in gone.summary

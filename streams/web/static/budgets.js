@@ -91,7 +91,9 @@ export class Budgets {
     const rate = `${money(usd_per_hour)}/h`;
     if (exhausted_ms !== null) {
       const at = day(exhausted_ms) === this.today ? hour(exhausted_ms, false) : near(exhausted_ms, this.meter.timeMs);
-      return h("span", { title: `${stamp(exhausted_ms)} UTC` }, `used up at ${at} at this rate (${rate})`);
+      // Budgets may not have been judged for a while.
+      const said = exhausted_ms > this.meter.timeMs ? `used up at ${at} at this rate (${rate})` : `was to be used up at ${at} (${rate})`;
+      return h("span", { title: `${stamp(exhausted_ms)} UTC` }, said);
     }
     if (Number(usd_per_hour) === 0) return "nothing was spent in the last hour";
     return period_end_ms === null ? `spends ${rate}` : `lasts until the period ends at this rate (${rate})`;

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple, cast
 
 from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
-from streams.costs.answer import cost_rows
+from streams.costs.answer import cost_steps
+from streams.costs.day_parts import answered
 from streams.costs.parts import Parameters
 from streams.costs.request import Metric, request_of
-from streams.costs.sql import asked_sql, compared_sql
 from streams.explain.job import explained
 from streams.web import queries
 
@@ -71,14 +71,11 @@ def _costs(store: ClickHouseStore) -> Iterator[Question]:
 def _cost(store: ClickHouseStore, given: Mapping[str, Sequence[str]]) -> Callable[[], int]:
     request = request_of(given)
 
-    def of(statement: tuple[str, Parameters]) -> QueryResult:
-        sql, parameters = statement
+    def of(sql: str, parameters: Parameters) -> QueryResult:
         return store.ask(sql, cast("dict[str, object]", parameters))
 
     def ask() -> int:
-        before = list(of(compared_sql(request)).rows()) if request.compare else ()
-        answer = of(asked_sql(request))
-        return len(cost_rows(request, answer.names, answer.rows(), before).rows)
+        return len(answered(cost_steps(request), of).rows)
 
     return ask
 

@@ -13,7 +13,10 @@ from streams.costs import charge_sql
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
 from streams.costs.charge_sql import PAGE_ROWS, BillCost
 from streams.costs.charging import EXACT, NANO_PLACES, Month
+from streams.costs.day_parts import answered, in_parts
+from streams.costs.parts import HourSpan
 
+_DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
@@ -133,7 +136,16 @@ class MonthReader:
             yield Metered(job_id, day, node, resource, account, cloud, *amounts)
 
     def _idle(self, span: dict[str, str], days: list[int]) -> Iterator[IdleNode]:
-        for row in self._rows(charge_sql.IDLE, **span, days=days):
+        """Yield what nodes were idle for, day by day."""
+        whole = HourSpan(_ms(span["first"]), _ms(span["until"]))
+        steps = in_parts(
+            whole,
+            lambda part: (
+                charge_sql.IDLE,
+                {"first": _iso_of(part.begin_ms), "until": _iso_of(part.end_ms), "days": [*days]},
+            ),
+        )
+        for row in answered(steps, lambda sql, bound: self._store.ask(sql, **bound)).rows:
             yield IdleNode(*row)
 
     def _covered(self) -> dict[tuple[int, str], frozenset[str]]:
@@ -176,6 +188,14 @@ def _line(row: tuple[Any, ...], places: int) -> ChargedLine:
 
 def _day(iso: str) -> int:
     return date.fromisoformat(iso).toordinal() - _EPOCH
+
+
+def _ms(iso: str) -> int:
+    return _day(iso) * _DAY_MS
+
+
+def _iso_of(at_ms: int | None) -> str:
+    return _iso((at_ms or 0) // _DAY_MS)
 
 
 def _iso(day: int) -> str:

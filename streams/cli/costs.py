@@ -10,17 +10,17 @@ from typing import Annotated, Final
 
 import typer
 
-from sinks.answer import QueryResult
 from streams.cli.costs_shown import grid_of, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
-from streams.cli.reading import Reader, reader
+from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
 from streams.clock import SystemClock
-from streams.costs.answer import cost_rows
+from streams.costs.answer import cost_steps
+from streams.costs.day_parts import answered
 from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.idle import left_out_note, left_out_sql
-from streams.costs.parts import HourSpan, Parameters
+from streams.costs.parts import HourSpan
 from streams.costs.request import (
     HOUR_LEVELS,
     JOB_LEVELS,
@@ -31,7 +31,7 @@ from streams.costs.request import (
     Period,
     request_of,
 )
-from streams.costs.sql import asked_sql, compared_sql, extent_sql
+from streams.costs.sql import extent_sql
 from streams.errors import WrongUseError
 
 _BY_HELP: Final = (
@@ -115,9 +115,7 @@ def costs(
     if request.drivers and form is OutputFormat.csv:
         raise WrongUseError("--format csv holds one table: leave out --drivers, or use --format json")
     with reader(settings_for(data)) as store:
-        before = list(_asked(store, *compared_sql(request)).rows()) if request.compare else ()
-        answer = _asked(store, *asked_sql(request))
-        found = cost_rows(request, answer.names, answer.rows(), before)
+        found = answered(cost_steps(request), lambda sql, bound: store.ask(sql, **bound))
         known = {} if found.rows else store.records(extent_sql(request))[0]
         left_out = None
         if request.metric is Metric.m3:
@@ -125,7 +123,8 @@ def costs(
             (left_out,) = store.records(sql, **bound)
         causes = None
         if request.drivers:
-            answer = _asked(store, *driver_sql(request))
+            sql, bound = driver_sql(request)
+            answer = store.ask(sql, **bound)
             causes = driver_rows(request, answer.names, list(answer.rows()))
     if left_out is not None:
         sys.stderr.write(left_out_note(left_out))
@@ -149,7 +148,3 @@ def _said_of(known: dict[str, object]) -> str:
     if not known["hours"]:
         return "the store has no hours"
     return f"the store has hours from {known['first']} to {known['last']}"
-
-
-def _asked(store: Reader, sql: str, parameters: Parameters) -> QueryResult:
-    return store.ask(sql, **parameters)

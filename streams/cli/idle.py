@@ -1,11 +1,12 @@
 """`trainfare idle`: what the nodes cost, and what of it nobody used.
 
-It must not add up costs: ClickHouse sums decimals.
+ClickHouse sums decimals, in parts of few enough days for the memory of a query.
 """
 
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from typing import Annotated, Final
 
 import typer
@@ -15,8 +16,9 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
 from streams.cli.reading import reader
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption
 from streams.clock import SystemClock
+from streams.costs.day_parts import Row, Steps, added, answered, in_parts
 from streams.costs.idle import left_out_note, left_out_sql
-from streams.costs.parts import HourSpan
+from streams.costs.parts import HourSpan, Parameters
 from streams.costs.request import Period, instant_of
 from streams.errors import WrongUseError
 
@@ -35,28 +37,25 @@ _ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
 _SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
 _DAYS: Final = _SPAN.replace("hour", "toDateTime(day, 'UTC')")
 _NODES: Final = "SELECT count() AS hours FROM node_hours"
-_FINDINGS: Final = f"""
-SELECT * FROM
-(
-    SELECT 'forgotten_node' AS finding, toString(day) AS period, node AS name, team, node_cost_usd AS cost_usd,
-           concat('nothing ran on it; ', instance_type, ' ', gpu_type) AS detail
-    FROM forgotten_nodes WHERE {_DAYS}
-    UNION ALL
-    SELECT 'unattributed_use', toString(toDate(hour)) AS period, node, team, sum(unattributed_cost_usd),
-           concat(toString(round(sum(unattributed_gpu_ms) / 3600000, 3)), ' GPU-hours of work without a job')
-    FROM node_hour_balance WHERE {_SPAN}
-    GROUP BY period, node, team HAVING sum(unattributed_cost_usd) > 0
-    UNION ALL
-    SELECT 'provisioning_burst', toString(hour), instance_type, '', NULL,
-           concat(toString(nodes), ' new nodes in ', cluster, ', usual: ', toString(round(usual_nodes, 2)))
-    FROM provisioning_bursts WHERE {_SPAN}
-    UNION ALL
-    SELECT if(subject = 'job', 'job_under_half', 'node_type_half_full'), 'all', name, team, cost_usd,
-           concat(toString(round(100 * ratio, 1)), ' % of ', toString(round(gpu_h, 1)), ' GPU-hours')
-    FROM right_sizing
-)
-ORDER BY cost_usd DESC NULLS LAST, finding, period, name
-LIMIT {{limit:UInt64}}
+#: Findings of single days, and those of the whole span.
+_FINDINGS_OF_DAYS: Final = f"""
+SELECT 'forgotten_node' AS finding, toString(day) AS period, node AS name, team, node_cost_usd AS cost_usd,
+       concat('nothing ran on it; ', instance_type, ' ', gpu_type) AS detail
+FROM forgotten_nodes WHERE {_DAYS}
+UNION ALL
+SELECT 'unattributed_use', toString(toDate(hour)) AS period, node, team, sum(unattributed_cost_usd),
+       concat(toString(round(sum(unattributed_gpu_ms) / 3600000, 3)), ' GPU-hours of work without a job')
+FROM node_hour_balance WHERE {_SPAN}
+GROUP BY period, node, team HAVING sum(unattributed_cost_usd) > 0
+"""
+_FINDINGS_OF_SPAN: Final = f"""
+SELECT 'provisioning_burst' AS finding, toString(hour) AS period, instance_type AS name, '' AS team, NULL AS cost_usd,
+       concat(toString(nodes), ' new nodes in ', cluster, ', usual: ', toString(round(usual_nodes, 2))) AS detail
+FROM provisioning_bursts WHERE {_SPAN}
+UNION ALL
+SELECT if(subject = 'job', 'job_under_half', 'node_type_half_full'), 'all', name, team, cost_usd,
+       concat(toString(round(100 * ratio, 1)), ' % of ', toString(round(gpu_h, 1)), ' GPU-hours')
+FROM right_sizing
 """
 
 
@@ -85,10 +84,10 @@ def idle(
     span = _span(*asked.resolved(SystemClock().now_ms()))
     levels = levels_of(by, _LEVELS, "team")
     with reader(settings_for(data)) as store:
-        answer = store.ask(_FINDINGS if findings else _sql(levels, per), limit=limit, **span)
-        grid = Grid(answer.names, list(answer.rows()))
+        steps = _findings(span, limit) if findings else _cells(levels, per, span, limit)
+        grid = answered(steps, lambda sql, bound: store.ask(sql, **bound))
         (known,) = store.records(_NODES)
-        sql, bound = left_out_sql(HourSpan(span["from"], span["to"]))
+        sql, bound = left_out_sql(span)
         (left_out,) = store.records(sql, **bound)
     if not known["hours"]:
         sys.stderr.write(
@@ -98,16 +97,42 @@ def idle(
     write(_shown(grid) if form is OutputFormat.table else grid, form)
 
 
-def _span(first: str, until: str) -> dict[str, int]:
+def _span(first: str, until: str) -> HourSpan:
     """Return the time as ms.
 
     Raises:
         WrongUseError: A date is none, or the time is empty.
     """
-    span = {"from": instant_of("--from", first) or 0, "to": instant_of("--to", until) or _ALWAYS_MS}
-    if span["from"] >= span["to"]:
+    begin_ms, end_ms = instant_of("--from", first) or 0, instant_of("--to", until) or _ALWAYS_MS
+    if begin_ms >= end_ms:
         raise WrongUseError("--from: must be before --to")
-    return span
+    return HourSpan(begin_ms, end_ms)
+
+
+def _cells(levels: tuple[str, ...], per: Period, span: HourSpan, limit: int) -> Steps[Grid]:
+    sql = _sql(levels, per)
+    found = yield from in_parts(span, lambda part: (sql, _bounds(part)))
+    width = len(found.names) - len(_MONEY) - 1
+    first = width - len(levels)  # 1 with a period
+    idle_at = width + 1 + _MONEY.index("idle_cost_usd")
+    rows = added(found.rows, width)
+    rows.sort(key=lambda row: (row[:first], -row[idle_at], row[first:width]))
+    names = (*found.names[:width], "paid_node_h", *_MONEY, "idle_ratio")
+    return Grid(names, [_finished(row, width) for row in rows[:limit]])
+
+
+def _findings(span: HourSpan, limit: int) -> Steps[Grid]:
+    found = yield from in_parts(span, lambda part: (_FINDINGS_OF_DAYS, _bounds(part)))
+    rows = found.rows
+    for row in (yield _FINDINGS_OF_SPAN, _bounds(span)).rows():
+        rows.append(row)
+    # The greatest cost first; what has none comes last.
+    rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:3]))
+    return Grid(found.names, rows[:limit])
+
+
+def _bounds(span: HourSpan) -> Parameters:
+    return {"from": span.begin_ms or 0, "to": span.end_ms or _ALWAYS_MS}
 
 
 def _sql(levels: tuple[str, ...], per: Period) -> str:
@@ -116,13 +141,20 @@ def _sql(levels: tuple[str, ...], per: Period) -> str:
     names = ", ".join(levels)
     period, first = ("", "") if start is None else (f"{start} AS period_start, ", "period_start, ")
     return f"""
-SELECT {period}{names}, toDecimal64(sum(paid_ms) / 3600000, 3) AS paid_node_h,
-       {", ".join(f"sum({name}) AS {name}" for name in _MONEY)},
-       if(node_cost_usd = 0, NULL, round(toFloat64(idle_cost_usd) / toFloat64(node_cost_usd), 6)) AS idle_ratio
+SELECT {period}{names}, sum(paid_ms) AS paid_ms,
+       {", ".join(f"sum({name}) AS {name}" for name in _MONEY)}
 FROM node_hour_balance WHERE {_SPAN}
-GROUP BY {first}{names} ORDER BY {first}idle_cost_usd DESC, {names}
-LIMIT {{limit:UInt64}}
+GROUP BY {first}{names}
 """
+
+
+def _finished(row: Row, width: int) -> Row:
+    """Return a row with hours instead of ms, and the share of cost that was idle."""
+    paid_ms, *money = row[width:]
+    sums = dict(zip(_MONEY, money, strict=True))
+    cost, idle_cost = float(sums["node_cost_usd"]), float(sums["idle_cost_usd"])
+    ratio = round(idle_cost / cost, 6) if cost else None
+    return (*row[:width], Decimal(paid_ms // 3_600).scaleb(-3), *money, ratio)
 
 
 def _shown(grid: Grid) -> Grid:

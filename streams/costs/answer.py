@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from streams.costs.day_parts import Steps
 from streams.costs.periods import next_start
 from streams.costs.request import CostRequest, Period
-from streams.costs.sql import CELLS_MAX
+from streams.costs.sql import CELLS_MAX, asked_steps, compared_steps
 from streams.errors import WrongUseError
 
 Row = dict[str, Any]
@@ -30,6 +31,13 @@ class CostRows(NamedTuple):
     is_cut: bool  # there are more than the limit
 
 
+def cost_steps(request: CostRequest) -> Steps[CostRows]:
+    """Ask for what was asked, and first for the period before, where the request compares with it."""
+    before = (yield from compared_steps(request)).rows if request.compare else ()
+    found = yield from asked_steps(request)
+    return cost_rows(request, found.names, found.rows, before)
+
+
 def cost_rows(
     request: CostRequest,
     names: Sequence[str],
@@ -40,9 +48,9 @@ def cost_rows(
 
     Args:
         request: What was asked.
-        names: The columns of the result of `asked_sql`.
+        names: The columns of the rows of `asked_steps`.
         rows: That result.
-        before: The result of `compared_sql`, where the request compares.
+        before: The rows of `compared_steps`, where the request compares.
 
     Raises:
         WrongUseError: There are too many cells to compare.

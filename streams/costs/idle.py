@@ -1,6 +1,6 @@
-"""The SQL of M3: what nobody known used, of all that the nodes cost.
+"""M3: what nobody known used, of all that the nodes cost.
 
-Every text in it is fixed; what a client chooses is bound as a parameter.
+Every text in its SQL is fixed; what a client chooses is bound as a parameter.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from streams.costs.day_parts import Found, Row, Statement, Steps, added, in_parts
 from streams.costs.parts import HourSpan, Parameters, between, listed, names_in, parameters_of, period_of
-from streams.costs.request import CostRequest
+from streams.costs.request import CostRequest, Period
 
 #: GPU-time without a price is valued at what priced GPU-time cost on average that day, as in `m3_unallocated_ratio`.
 _SUMS: Final = """sum(h.node_cost_usd) AS node_cost,
@@ -20,8 +21,11 @@ _SUMS: Final = """sum(h.node_cost_usd) AS node_cost,
         if(priced_gpu = 0, 0, toFloat64(sumIf(h.node_cost_usd, h.gpu_milli_ms > 0))
             * toFloat64(sum(toInt128(h.unpriced_gpu_milli_ms))) / toFloat64(priced_gpu)) AS unpriced"""
 _COLUMNS: Final = """sum(node_cost) AS cost_usd, sum(idle_cost) AS idle_cost_usd,
-    sum(over_cost) AS overcommitted_cost_usd, sum(unattributed_cost) AS unattributed_cost_usd, sum(unpriced) AS unpriced_usd,
-    (toFloat64(idle_cost_usd) + unpriced_usd) / nullIf(toFloat64(cost_usd) + unpriced_usd, 0) AS ratio"""
+    sum(over_cost) AS overcommitted_cost_usd, sum(unattributed_cost) AS unattributed_cost_usd, sum(unpriced) AS unpriced_usd"""
+#: Periods that lie in one part.
+_SHORT: Final = (Period.hour, Period.day)
+#: What one answer may have: cells of longer periods are ordered once all parts are added.
+_PART_ROWS_MAX: Final = 1_000_000
 
 #: Hours of nodes of which nothing is known to be idle, for the minutes of their jobs were dropped.
 _LEFT_OUT: Final = """SELECT count() AS hours, toUInt32OrZero((SELECT max(value) FROM meta WHERE key = 'minutes_kept_from')) AS kept_from
@@ -46,12 +50,26 @@ def left_out_note(found: Mapping[str, object]) -> str:
     )
 
 
-def idle_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:
-    """Return the statement and its parameters; its columns begin as those of `cost_sql`, and `cost_usd` is of the nodes."""
-    parameters = parameters_of(request, span)
+def idle_steps(request: CostRequest, span: HourSpan) -> Steps[Found]:
+    """Ask for the cells of M3; their columns begin as those of `cost_sql`, and `cost_usd` is of the nodes."""
+    width = len(request.by) + 1
+    most = request.limit + 1
+    is_short = request.per in _SHORT
+    found = yield from in_parts(
+        span,
+        lambda part: _part_sql(request, span, part, most if is_short else _PART_ROWS_MAX),
+        lambda rows: is_short and rows >= most,
+    )
+    cells = [(*cell, _ratio(cell, width)) for cell in added(found.rows, width)]
+    cells.sort(key=lambda cell: (cell[width - 1], -cell[width], cell[: width - 1]))
+    return Found((*found.names, "ratio"), cells[:most])
+
+
+def _part_sql(request: CostRequest, span: HourSpan, part: HourSpan, most: int) -> Statement:
+    parameters = parameters_of(request, span) | {"most": most}
     levels = [f"toString(h.{level}) AS level_{place}" for place, level in enumerate(request.by)]
     names = [f"level_{place}" for place in range(len(levels))]
-    conditions = list(between(span, "hour", parameters))
+    conditions = list(between(part, "hour", parameters))
     for place, (level, name) in enumerate(request.where):
         conditions.append(f"{level} = {{name_{place}:String}}")
         parameters[f"name_{place}"] = name
@@ -69,3 +87,9 @@ GROUP BY {listed(*names, "period")}
 ORDER BY {listed("period", "cost_usd DESC", *names)}
 LIMIT {{most:UInt64}}"""
     return sql, parameters
+
+
+def _ratio(cell: Row, width: int) -> float | None:
+    """Return idle cost by cost, both with GPU-time that has no price."""
+    cost, idle, _over, _unattributed, unpriced = map(float, cell[width:])
+    return (idle + unpriced) / (cost + unpriced) if cost + unpriced else None

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
-from streams.costs.idle import idle_sql
+from streams.costs.day_parts import Found, Steps
+from streams.costs.idle import idle_steps
 from streams.costs.metrics import EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
     HourSpan,
@@ -32,7 +33,7 @@ CELLS_MAX: Final = 100_000
 
 
 def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> tuple[str, Parameters]:
-    """Return the statement and its parameters for the hours [begin_ms, end_ms); None: without bound.
+    """Return the statement and its parameters, of any metric but M3, for the hours [begin_ms, end_ms); None: without bound.
 
     Its columns are `level_0`, `level_1`, ... in the order of `request.by`, `period_start`, `cost_usd`, the metric's.
     One row more than the limit says that there are more.
@@ -40,8 +41,6 @@ def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> 
     span = HourSpan(begin_ms, end_ms)
     if request.metric in TRAFFIC_METRICS:
         return traffic_sql(request, span)
-    if request.metric is Metric.m3:
-        return idle_sql(request, span)
     parameters = parameters_of(request, span)
     metric = METRICS[request.metric]
     columns, more, sums = metric.columns, metric.apart, metric.sums
@@ -81,18 +80,26 @@ def extent_sql(request: CostRequest) -> str:
 FROM {table} WHERE {users}"""
 
 
-def compared_sql(request: CostRequest) -> tuple[str, Parameters]:
-    """Return the statement for the cells before those asked for, of the same columns.
+def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> Steps[Found]:
+    """Ask for the cells of the hours [begin_ms, end_ms), with the columns of `cost_sql`; None: without bound."""
+    if request.metric is Metric.m3:
+        return (yield from idle_steps(request, HourSpan(begin_ms, end_ms)))
+    answer = yield cost_sql(request, begin_ms, end_ms)
+    return Found(answer.names, list(answer.rows()))
+
+
+def compared_steps(request: CostRequest) -> Steps[Found]:
+    """Ask for the cells before those asked for, of the same columns.
 
     Of a period that `from` or `to` cuts it reads the part of the period before that is as far from its start.
     """
-    return cost_sql(replace(request, limit=CELLS_MAX), *previous_span(request))
+    return cell_steps(replace(request, limit=CELLS_MAX), *previous_span(request))
 
 
-def asked_sql(request: CostRequest) -> tuple[str, Parameters]:
-    """Return the statement for the cells asked for; with a comparison all of them: what a limit leaves out is not gone."""
+def asked_steps(request: CostRequest) -> Steps[Found]:
+    """Ask for the cells asked for; with a comparison all of them: what a limit leaves out is not gone."""
     all_cells = replace(request, limit=CELLS_MAX) if request.compare else request
-    return cost_sql(all_cells, request.from_ms, request.to_ms)
+    return cell_steps(all_cells, request.from_ms, request.to_ms)
 
 
 def previous_span(request: CostRequest) -> tuple[int | None, int | None]:

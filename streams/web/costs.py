@@ -6,21 +6,23 @@ It must not contain SQL, nor run it beside the live figures: a query of costs ha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import web
 
 from sinks.answer import QueryResult
 from sinks.query import arrow
-from streams.costs.answer import cost_rows
+from streams.costs.answer import cost_steps
+from streams.costs.day_parts import Done, Steps, advanced
 from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
-from streams.costs.sql import asked_sql, compared_sql
 from streams.errors import WrongUseError
 from streams.threads import Threads
 from streams.web.errors import ApiError
+from streams.web.places import Client
 from streams.web.query_service import QueryService
 
 Made = TypeVar("Made")
@@ -28,7 +30,7 @@ Made = TypeVar("Made")
 _THREADS = Threads("costs", 2)
 
 
-async def costs(request: web.Request, service: QueryService, client: str) -> dict[str, Any]:
+async def costs(request: web.Request, service: QueryService, client: Client) -> dict[str, Any]:
     """Return the rows asked for, and the drivers of the change if they are asked for.
 
     Raises:
@@ -36,15 +38,7 @@ async def costs(request: web.Request, service: QueryService, client: str) -> dic
     """
     try:
         asked = request_of({name: request.query.getall(name) for name in request.query})
-        before: list[Sequence[object]] = []
-        if asked.compare:
-            before = await _asked(service, client, compared_sql(asked), lambda answer: list(answer.rows()))
-        found = await _asked(
-            service,
-            client,
-            asked_sql(asked),
-            lambda answer: cost_rows(asked, answer.names, answer.rows(), before),
-        )
+        found = await _made(service, client, cost_steps(asked))
         body: dict[str, Any] = {**_echo(asked), "rows": found.rows, "is_cut": found.is_cut}
         if asked.drivers:
             drivers = await _asked(
@@ -63,9 +57,17 @@ def _echo(asked: CostRequest) -> dict[str, Any]:
     return {"metric": asked.metric, "by": asked.by, "per": asked.per}
 
 
+async def _made(service: QueryService, client: Client, steps: Steps[Made]) -> Made:
+    """Run all statements, one at a time; returns what is made of the results."""
+    asked = advanced(steps, None)
+    while not isinstance(asked, Done):
+        asked = await _asked(service, client, asked, partial(advanced, steps))
+    return asked.made
+
+
 async def _asked(
     service: QueryService,
-    client: str,
+    client: Client,
     statement: tuple[str, Parameters],
     rows_of: Callable[[QueryResult], Made],
 ) -> Made:

@@ -17,6 +17,7 @@ from sinks.query.limits import TEXT_MAX_BYTES
 from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
 from streams.web.errors import ApiError
+from streams.web.places import Client
 from streams.web.query_service import QueryService
 from streams.web.received_body import received_body
 
@@ -33,7 +34,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     parameters: dict[str, Parameter] = {}
 
 
-async def query(request: web.Request, service: QueryService, client: str) -> web.StreamResponse:
+async def query(request: web.Request, service: QueryService, client: Client) -> web.StreamResponse:
     """Answer one query; it is cancelled when the client leaves.
 
     Raises:
@@ -44,7 +45,7 @@ async def query(request: web.Request, service: QueryService, client: str) -> web
         raise ApiError(415, "send application/json")
     loop = asyncio.get_running_loop()
     async with received_body(
-        request, _BODY_MAX_BYTES, service.bodies, client, lambda: int(loop.time() * 1_000)
+        request, _BODY_MAX_BYTES, service.bodies, client.token, lambda: int(loop.time() * 1_000)
     ) as received:
         body = _parsed(received.data)
     as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")

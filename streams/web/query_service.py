@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueriesOff, SinkError
@@ -24,6 +25,7 @@ from sinks.target import Embedded, query_source
 from streams.config.settings import QuerySettings
 from streams.memory_budget import MemoryBudget
 from streams.web.errors import ApiError, of_store
+from streams.web.places import Client, Places
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +33,9 @@ logger = logging.getLogger(__name__)
 TURN_WITHIN_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
 WAITING_MAX: Final = 32
-WAITING_OF_ONE_MAX: Final = 16
+#: Of these, one token may hold so many, and one address.
+WAITING_OF_TOKEN_MAX: Final = 16
+WAITING_OF_ADDRESS_MAX: Final = 24
 _BODIES_MAX_BYTES: Final = 8 * 2**20
 #: Outcomes of queries, for the metrics.
 OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
@@ -54,8 +58,11 @@ class QueryService:
             time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes
         )
         self._turns = asyncio.Semaphore(settings.max_concurrent)
-        self._clients: Counter[str] = Counter()  # queries that wait or run
-        self._own_slots: dict[str, asyncio.Semaphore] = {}
+        #: Queries that wait or run.
+        self._places = Places(
+            WAITING_MAX + settings.max_concurrent, WAITING_OF_TOKEN_MAX, WAITING_OF_ADDRESS_MAX
+        )
+        self._own_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by token
         #: Bodies of requests, while they arrive.
         self.bodies = MemoryBudget(_BODIES_MAX_BYTES, _BODIES_MAX_BYTES // 4)
         self.running = 0
@@ -66,11 +73,11 @@ class QueryService:
 
     @asynccontextmanager
     async def answered(
-        self, sql: str, parameters: Mapping[str, Parameter], form: Form, client: str = ""
+        self, sql: str, parameters: Mapping[str, Parameter], form: Form, client: Client
     ) -> AsyncIterator[Answered]:
         """Yield the result; its slot is held until it was sent, so that few results exist at a time.
 
-        `client` identifies the client: if two or more queries may run, one client may use all slots but one.
+        If two or more queries may run, one token may use all slots but one.
         """
         async with self._admission(client):
             with self._counted():
@@ -104,27 +111,17 @@ class QueryService:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _admission(self, client: str) -> AsyncIterator[None]:
-        waiting = self._clients[client]
-        if (
-            self._clients.total() >= WAITING_MAX + self._settings.max_concurrent
-            or waiting >= WAITING_OF_ONE_MAX
-        ):
+    async def _admission(self, client: Client) -> AsyncIterator[None]:
+        if self._places.full(client):
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
-        self._clients[client] += 1
-        try:
-            async with self._slot(client):
+        with self._places.held(client):
+            async with self._slot(client.token):
                 yield
-        finally:
-            self._clients[client] -= 1
-            if not self._clients[client]:
-                del self._clients[client]
-                self._own_slots.pop(client, None)
 
     @asynccontextmanager
-    async def _slot(self, client: str) -> AsyncIterator[None]:
-        own = self._own_slots.setdefault(client, asyncio.Semaphore(max(1, self._settings.max_concurrent - 1)))
+    async def _slot(self, token: str) -> AsyncIterator[None]:
+        own = self._own_slots.setdefault(token, asyncio.Semaphore(max(1, self._settings.max_concurrent - 1)))
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_WITHIN_S):
@@ -166,9 +163,9 @@ class QueryService:
                 raise of_store(off) from off
         return self._pool
 
-    async def _run(self, pool: QueryPool, client: str, query: _Query) -> Answered:
+    async def _run(self, pool: QueryPool, client: Client, query: _Query) -> Answered:
         try:
-            run = pool.new_run(client)
+            run = pool.new_run(f"{client.token} {client.address}")
             future = self._threads.submit(run.answer, *query)
             try:
                 return await asyncio.wrap_future(future)

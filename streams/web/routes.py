@@ -29,6 +29,7 @@ from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.middleware import CALLER
 from streams.web.otlp.endpoint import OtlpEndpoint
+from streams.web.places import Client
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.scopes import Scope
@@ -200,7 +201,7 @@ class Routes:
 
     async def _costs(self, request: web.Request) -> web.Response:
         caller = request[CALLER]
-        return _json(await costs(request, self._parts.queries, f"{caller.token} {caller.address}"))
+        return _json(await costs(request, self._parts.queries, Client(caller.token, caller.address)))
 
     async def _budgets(self, request: web.Request) -> web.Response:
         _parameters(request, set())
@@ -231,7 +232,7 @@ class Routes:
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         caller = request[CALLER]
         broadcaster = self._parts.broadcaster
-        with broadcaster.seat((caller.token, caller.address)):
+        with broadcaster.seat(Client(caller.token, caller.address)):
             response = web.StreamResponse(
                 headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
             )
@@ -249,7 +250,7 @@ class Routes:
 
     async def _query(self, request: web.Request) -> web.StreamResponse:
         caller = request[CALLER]
-        return await query(request, self._parts.queries, f"{caller.token} {caller.address}")
+        return await query(request, self._parts.queries, Client(caller.token, caller.address))
 
     async def _events(self, request: web.Request) -> web.Response:
         topic = _parameters(request, {"topic"}).get("topic", "")

@@ -8,17 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
+from streams.web.places import Client, Holder, Places
 
 logger = logging.getLogger(__name__)
 
 LISTENERS_MAX: Final = 64
 PER_CLIENT_MAX: Final = 8
+#: Of all listeners, those of one token, from any addresses; and those of one address.
+_OF_ONE_PERCENT: Final = 75
 INTERVAL_S: Final = 1.0
 KEEP_ALIVE_S: Final = 15.0
 _FIRST: Final = b"retry: 2000\n\n"
@@ -44,7 +47,9 @@ class Broadcaster:
         self._keep_alive_s = keep_alive_s
         self._listeners_max = listeners_max
         self._per_client_max = per_client_max
-        self._seats: Counter[Hashable] = Counter()
+        of_one = max(1, listeners_max * _OF_ONE_PERCENT // 100)
+        self._places = Places(listeners_max, of_one, of_one)
+        self._seats: Counter[Client] = Counter()
         self._news: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
         self._newest = b""
@@ -57,7 +62,7 @@ class Broadcaster:
         return len(self._news)
 
     @contextmanager
-    def seat(self, client: Hashable) -> Iterator[None]:
+    def seat(self, client: Client) -> Iterator[None]:
         """Reserve a place for one listener.
 
         Raises:
@@ -65,15 +70,20 @@ class Broadcaster:
         """
         if self._closed:
             raise ApiError(503, "the worker is stopping")
-        if self._seats.total() >= self._listeners_max:
+        holder = self._places.full(client)
+        if holder is Holder.ALL:
             message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
             raise ApiError(503, message, "too_many_listeners")
         if self._seats[client] >= self._per_client_max:
             message = f"{self._per_client_max} listen already with this token and from this address; end one of them"
             raise ApiError(429, message, "too_many_listeners", retry_after_s=5)
+        if holder is not None:
+            message = f"too many listen already with this {holder}; ask /api/v1/jobs and /api/v1/burn instead"
+            raise ApiError(429, message, "too_many_listeners", retry_after_s=5)
         self._seats[client] += 1
         try:
-            yield
+            with self._places.held(client):
+                yield
         finally:
             self._seats[client] -= 1
             if not self._seats[client]:

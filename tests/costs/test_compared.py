@@ -11,9 +11,9 @@ from decimal import Decimal
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from streams.costs.answer import CostRows, cost_rows
+from streams.costs.answer import CostRows, cost_steps
+from streams.costs.day_parts import answered
 from streams.costs.request import request_of
-from streams.costs.sql import asked_sql, compared_sql
 from tests.new_store import begun
 from tests.sinks.rows import rows
 
@@ -59,9 +59,7 @@ def store(hours: Rows, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli
 
 def asked(store: ClickHouseStore, **words: str) -> CostRows:
     request = request_of({name.rstrip("_"): [word] for name, word in words.items()})
-    before = list(store.ask(*compared_sql(request)).rows()) if request.compare else ()
-    answer = store.ask(*asked_sql(request))
-    return cost_rows(request, answer.names, answer.rows(), before)
+    return answered(cost_steps(request), store.ask)
 
 
 def start_of(at: datetime, per: str) -> datetime:

@@ -12,9 +12,9 @@ import pytest
 
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOBS
 from sinks.clickhouse import ClickHouseStore
-from streams.costs.answer import cost_rows
+from streams.costs.answer import cost_steps
+from streams.costs.day_parts import answered
 from streams.costs.request import request_of
-from streams.costs.sql import asked_sql
 from tests.sinks.rows import dicts, instant, rows
 from tests.sinks.stores import embedded
 
@@ -97,8 +97,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]
 def test_the_command_and_the_view_agree(store: ClickHouseStore, metric: str, level: str) -> None:
     view, columns = VIEWS[metric]
     request = request_of({"metric": [metric], "by": [level]})
-    answer = store.ask(*asked_sql(request))
-    asked = {each[level]: each for each in cost_rows(request, answer.names, answer.rows()).rows}
+    asked = {each[level]: each for each in answered(cost_steps(request), store.ask).rows}
     found = {each["name"]: each for each in dicts(store, f"SELECT * FROM {view} WHERE level = '{level}'")}
     assert len(asked) > 1 or level in ("project", "region")
     for name, cell in asked.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,6 +106,31 @@ def test_one_client_leaves_a_turn_to_others(store: ClickHouseStore, monkeypatch:
     served(store, work, query_token=TOKEN)
 
 
+def test_one_token_from_40_addresses_leaves_places_and_a_turn_to_others(store: ClickHouseStore) -> None:
+    async def ask(session: aiohttp.ClientSession, url: str) -> int:
+        async with session.post(url, json=ENDLESS, headers=BEARER) as answer:
+            return answer.status
+
+    async def work(client: Client) -> None:
+        task, _ = await busy_of(client, processes())
+        async with AsyncExitStack() as held:
+            asked: list[asyncio.Task[int]] = []
+            for number in range(40):
+                connector = aiohttp.TCPConnector(local_addr=(f"127.0.1.{number + 1}", 0))
+                session = await held.enter_async_context(aiohttp.ClientSession(connector=connector))
+                asked.append(asyncio.create_task(ask(session, f"{client.server.url}/api/v1/query")))
+            # Somebody was refused: as many wait as may.
+            done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            assert {each.result() for each in done} == {503}
+            other = {"Authorization": f"Bearer {TOKEN}"}
+            assert (await client.ask(ONE, headers=other))["rows"] == [[1]], "with another token"
+            for each in (task, *asked):
+                each.cancel()
+            await asyncio.gather(task, *asked, return_exceptions=True)
+
+    served(store, work, query_token=TOKEN)
+
+
 def test_who_reads_too_slowly_loses_the_turn(store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "SEND_WITHIN_S", 0.2)
     large = {"sql": "SELECT repeat('x', 1000) FROM numbers(50000)"}
@@ -150,7 +175,9 @@ def test_who_waits_too_long_for_a_turn_is_told_to_come_back(
     served(store, work, query=QuerySettings(max_concurrent=1))
 
 
-@pytest.mark.parametrize(("limit", "value"), [("WAITING_MAX", -2), ("WAITING_OF_ONE_MAX", 0)])
+@pytest.mark.parametrize(
+    ("limit", "value"), [("WAITING_MAX", -2), ("WAITING_OF_TOKEN_MAX", 0), ("WAITING_OF_ADDRESS_MAX", 0)]
+)
 def test_only_so_many_wait(
     store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.web.errors import ApiError
+from streams.web.places import Client as Who
 from streams.web.stream import PIECE_BYTES, Broadcaster
 from tests.web.serving import BEARER, TOKEN, Client, run, served
 
@@ -96,18 +97,40 @@ class Listener:
         await asyncio.sleep(self.pause_s)
 
 
-def test_one_listener_too_many_is_refused() -> None:
-    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=3, per_client_max=2)
+def listener(name: str) -> Who:
+    return Who(name, f"address of {name}")
+
+
+@pytest.mark.parametrize("shared", ["token", "address"])
+def test_one_token_or_address_leaves_seats_to_others(shared: str) -> None:
+    """However many of the other it comes with."""
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_client_max=8)
     with ExitStack() as held:
-        for store_reader in ("ada", "grace", "ada"):
-            held.enter_context(broadcaster.seat(store_reader))
-        with pytest.raises(ApiError, match="3 listen already") as caught:
-            held.enter_context(broadcaster.seat("joan"))
+        for number in range(48):
+            pair = ("one", f"other-{number}")
+            held.enter_context(broadcaster.seat(Who(*(pair if shared == "token" else pair[::-1]))))
+        with (
+            pytest.raises(ApiError, match=f"with this {shared}") as caught,
+            broadcaster.seat(Who(*(("one", "new") if shared == "token" else ("new", "one")))),
+        ):
+            pass
+        assert caught.value.status == 429
+        for number in range(16):
+            held.enter_context(broadcaster.seat(listener(f"somebody-{number}")))
+
+
+def test_one_listener_too_many_is_refused() -> None:
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=4, per_client_max=2)
+    with ExitStack() as held:
+        for store_reader in ("ada", "grace", "ada", "grace"):
+            held.enter_context(broadcaster.seat(listener(store_reader)))
+        with pytest.raises(ApiError, match="4 listen already") as caught:
+            held.enter_context(broadcaster.seat(listener("joan")))
     assert (caught.value.status, caught.value.code) == (503, "too_many_listeners")
-    with broadcaster.seat("joan"):
+    with broadcaster.seat(listener("joan")):
         pass
     broadcaster.close()
-    with pytest.raises(ApiError, match="stopping"), broadcaster.seat("joan"):
+    with pytest.raises(ApiError, match="stopping"), broadcaster.seat(listener("joan")):
         pass
 
 
@@ -115,11 +138,11 @@ def test_one_client_cannot_take_every_place() -> None:
     broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_client_max=2)
     with ExitStack() as held:
         for store_reader in ("ada", "ada", "grace"):
-            held.enter_context(broadcaster.seat(store_reader))
+            held.enter_context(broadcaster.seat(listener(store_reader)))
         with pytest.raises(ApiError, match="2 listen already with this token") as caught:
-            held.enter_context(broadcaster.seat("ada"))
+            held.enter_context(broadcaster.seat(listener("ada")))
     assert (caught.value.status, caught.value.retry_after_s) == (429, 5)
-    with broadcaster.seat("ada"):
+    with broadcaster.seat(listener("ada")):
         pass
 
 

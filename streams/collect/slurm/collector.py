@@ -147,9 +147,7 @@ class SlurmCollector:
         """Return the events that were not published yet, in the order of time."""
         found: dict[str, NewEvent] = {}
         for part in parts:
-            if is_over(part.record, progress.since_s) and not progress.is_open(
-                part.record.raw_id, part.attempt
-            ):
+            if _is_past(part, progress):
                 continue
             try:
                 events = list(events_of(part, self._options, progress.since_s))
@@ -163,6 +161,19 @@ class SlurmCollector:
             for new in _ends_without_accounting(parts, progress, listed, self._options):
                 found.setdefault(new.keyed.event.value["id"], new)
         return sorted(found.values(), key=lambda new: (new.keyed.event.value["time_ms"], new.keyed.key))
+
+
+def _is_past(part: SeenAttempt, progress: Progress) -> bool:
+    """Return whether it was over before metering began, and nobody can have seen it run.
+
+    In the second of `since` a collector may have, published that, and been killed before it stored its position.
+    """
+    record = part.record
+    return (
+        is_over(record, progress.since_s)
+        and record.end_s < progress.since_s
+        and not progress.is_open(record.raw_id, part.attempt)
+    )
 
 
 def _settled(part: SeenAttempt, job: JobRecord) -> SeenAttempt:

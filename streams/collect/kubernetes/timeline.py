@@ -42,7 +42,7 @@ class AttemptWriter:
         if not pods or attempt.is_ended:
             return
         end_s = self._end_s()
-        if end_s and end_s <= self._since_s:
+        if end_s and end_s < self._since_s:  # in that second itself, it may have been seen to run
             attempt.is_ended = True
             return
         yield from self._queued(pods)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from streams.collect.allocations import JobHolder, read_allocations, stored_allocations
 from streams.topics import Topic
 from tests.collect.kubernetes.cluster import Cluster
-from tests.collect.kubernetes.objects import node, owner, pod
+from tests.collect.kubernetes.objects import T0_S, node, owner, pod
 
 
 @pytest.fixture
@@ -328,6 +329,24 @@ def test_what_ran_before_is_paid_from_since_on() -> None:
         (1, "queued", -51_200, None),
     ]
     cluster.server.close()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_job_that_ends_in_the_second_of_since_has_an_end(cluster: Cluster, is_killed: bool) -> None:
+    """It was seen to run in that second, by a collector that may not have stored its position."""
+    since = datetime.fromtimestamp(T0_S + 50, UTC)
+    cluster.options = cluster.options.model_copy(update={"since": since})
+    cluster.position = None
+    cluster.put("pods", pod("a", created=10, bound=13, started=20, **TRAIN))
+    cluster.poll(50)
+    if is_killed:
+        cluster.position = None
+    cluster.put("pods", pod("a", created=10, bound=13, started=20, ended=50, **TRAIN))
+    assert cluster.jobs(60) == [
+        (1, "allocated", 50, 8),
+        (1, "started", 50, None),
+        (1, "completed", 50, None),
+    ]
 
 
 def test_a_list_makes_the_events_that_a_watch_would_have_made(cluster: Cluster) -> None:

@@ -77,7 +77,8 @@ class WandbCollector:
             if known is None and JOB_ID not in run.tags:
                 run = run._replace(tags={ATTEMPT: str(newest.get(run.run_id, 0) + 1), **run.tags})
             try:
-                if not run.is_live and run.end_ms <= progress.since_ms:
+                is_open = known is not None and not known.ended_ms  # seen before its end was written
+                if not run.is_live and run.end_ms <= progress.since_ms and not is_open:
                     news = RunNews([], known or KnownRun(attempt_tag(run) or 1, run.end_ms))
                 else:
                     news = new_run_events(run, run.experiment_id, known, times, self._options)

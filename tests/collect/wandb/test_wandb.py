@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,34 @@ def test_each_folder_of_a_run_is_an_attempt_with_its_own_start_and_end(log: Log)
         "labels": {"wandb_run": "my-run-7", "wandb_run_name": "first"},
     }
     assert "hunter2" not in str(log.events)
+
+
+def test_a_run_whose_end_is_written_late_has_one(world: WandbWorld) -> None:
+    """W&B writes blocks: it ended before `since`, was seen as running after that, and then with its end."""
+    world.turn(world.states - 1)
+    path, *others = sorted(world.folder.glob("*/*my-run-7.wandb")) + list(
+        world.folder.glob("*/*killed*.wandb")
+    )
+    for other in others:
+        other.unlink()
+    data = path.read_bytes()
+    ended = read(data)
+    assert ended is not None
+    assert not ended.is_live
+    sizes = [size for size in range(7, len(data), 61) if (run := read(data[:size])) and run.is_live]
+    since = datetime.fromtimestamp(ended.end_ms // 1000 + 2, UTC)
+    since_ms = round(since.timestamp() * 1000)
+    collector, log, position = world.collector(since=since), Log(), None
+    for seconds, size in ((1, sizes[-1]), (2, len(data))):
+        path.write_bytes(data[:size])
+        for batch in collector.poll(position, since_ms + 1_000 * seconds):
+            log.publish(batch.events)
+            position = batch.position
+    life = [(each["type"], each["time_ms"]) for each in log.of("my-run-7") if each["type"] != "heartbeat"]
+    assert [each for each in life if each[0] in {"started", "failed", "completed"}] == [
+        ("started", since_ms),
+        ("failed", since_ms),
+    ]
 
 
 def test_metrics_are_quality_and_progress(log: Log) -> None:

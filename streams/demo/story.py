@@ -53,7 +53,8 @@ _RECLAIM_EVERY_MS: Final = 83 * MINUTE_MS
 _CRASH_MS: Final = 9 * MINUTE_MS
 _DECLARED_MS: Final = 33 * MINUTE_MS
 _BRING_UP_MS: Final = 11 * MINUTE_MS
-_LATE_PRICE_MS: Final = 29 * MINUTE_MS
+#: Late enough for `missing_price` to be sent before it at any speed: the rules across jobs are judged on what is stored.
+_LATE_PRICE_MS: Final = 118 * MINUTE_MS
 #: Longer than a job takes to start, so that one which waited for GPUs does not make all after it wait longer.
 _BETWEEN_JOBS_MS: Final = 4 * MINUTE_MS
 
@@ -83,10 +84,10 @@ def _once() -> Iterator[Scene]:
     yield Scene(_BRING_UP_MS, 1_000, Verb.add_node, pool="b200")
     new = job_specs.first_unpriced_job(_BRING_UP_MS)
     yield Scene(_BRING_UP_MS, 1_001, Verb.submit, new.job_id, spec=new)
-    yield Scene(_LATE_PRICE_MS, 1_000, Verb.late_price)
     yield Scene(
         _DECLARED_MS, 1_000, Verb.scale, job_specs.GROWING, factor=1.5, expected_usd_per_hour="336.05"
     )
+    yield Scene(_LATE_PRICE_MS, 1_000, Verb.late_price)
 
 
 def _runaways() -> Iterator[Scene]:

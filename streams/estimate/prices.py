@@ -15,8 +15,8 @@ from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.gpu_types import product
-from streams.engine.pricing.history import matching
 from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind, PriceRef
+from streams.engine.pricing.nearest import is_met, nearest
 from streams.errors import TrainfareError, WrongUseError
 
 STORED_PRICES: Final = """
@@ -102,7 +102,7 @@ def nearer(book: PriceBook, context: Context, sku: str, at_ms: int) -> str | Non
         if event.sku == sku and not wants:
             shared = len(event.match)
         elif wants and all(
-            name not in given or _is(name, value, given) for name, value in event.match.items()
+            name not in given or is_met(name, value, given) for name, value in event.match.items()
         ):
             found.append((len(wants) - len(event.match), len(wants), event.sku, ", ".join(wants)))
     if not found or -min(found)[0] <= shared:
@@ -123,7 +123,7 @@ def _unpriced(book: PriceBook, context: Context, at_ms: int) -> TrainfareError:
         for event in book.events
         if event.component is Component.gpu
         and event.effective_ms <= at_ms
-        and [name for name, value in event.match.items() if not _is(name, value, values)] == ["gpu_type"]
+        and [name for name, value in event.match.items() if not is_met(name, value, values)] == ["gpu_type"]
     }
     if types and values["gpu_type"] is None:
         return WrongUseError(
@@ -144,25 +144,15 @@ def _missing(book: PriceBook, context: Context, at_ms: int) -> str:
 
 def _nearest(book: PriceBook, context: Context, at_ms: int) -> str:
     """Name the SKU that lacks least, and what it asks for."""
-    values = dict(zip(MATCH_FIELDS, context, strict=True))
-    found: list[tuple[int, bool, int, str, str]] = []
-    for event in book.events:
-        if event.component is Component.gpu:
-            wants = [f"{name}={value}" for name, value in event.match.items() if not _is(name, value, values)]
-            is_later = event.effective_ms > at_ms
-            if is_later:
-                wants.append(f"a time from {_instant(event.effective_ms)} on")
-            found.append((len(wants), is_later, -len(event.match), event.sku, ", ".join(wants)))
-    if not found:
+    found = nearest(book, context, at_ms)
+    if found is None:
         return "the store has no price of GPU-time: publish one with `trainfare prices load`"
-    *_, sku, wanted = min(found)
-    return f"the nearest, {sku}, asks for {wanted}" if wanted else f"{sku} has been replaced since"
-
-
-def _is(name: str, value: str, values: Mapping[str, str | None]) -> bool:
-    """Return whether usage with these fields matches one match field of a price."""
-    at, has = MATCH_FIELDS.index(name), values[name]
-    return has is not None and matching(at, has) == matching(at, value)
+    wants = [f"{name}={found.event.match[name]}" for name in found.fields]
+    if found.is_later:
+        wants.append(f"a time from {_instant(found.event.effective_ms)} on")
+    if not wants:
+        return f"{found.event.sku} has been replaced since"
+    return f"the nearest, {found.event.sku}, asks for {', '.join(wants)}"
 
 
 def _instant(at_ms: int) -> str:

@@ -34,6 +34,7 @@ RUNBOOKS: Final = {
     "budget_forecast": "budgets.md#alerts",
     **dict.fromkeys(FLEET_RULES, "alerts.md#rules-across-jobs"),
     "unsampled_gpus": "operations.md#gpus-without-samples",
+    "missing_price": "operations.md#unpriced-gpu-time",
     "canary_wrong": "operations.md#canary",
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",

@@ -12,6 +12,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jump import PriceJumps
 from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
@@ -44,6 +45,7 @@ class LogJudge:
         self._memory = KnownAlerts(store)
         self._budgets, self._fleet = BudgetJudge(self._reader, self._memory), FleetJudge(store, self._memory)
         self._spans, self._prices = ControlSpans(view), PriceJumps(view.again())
+        self._known_prices = KnownPrices(view.again())
         self._writer = RuleRowWriter(store, lambda: True)
         self._issuer = ReceiptIssuer(store, self._writer, NoAlertSink(), links)
 
@@ -68,7 +70,8 @@ class LogJudge:
         from_ms = (span.since_ms // HOUR_MS - 1) * HOUR_MS
         changes = await self._threads.run(self._budgets.judge, controls, Minutes(*span), from_ms)
         jumps = self._prices.between(controls, *span)
-        changes.alerts.extend(await self._threads.run(self._fleet.judge, controls, *span, jumps))
+        books = self._known_prices.between(*span)
+        changes.alerts.extend(await self._threads.run(self._fleet.judge, controls, *span, jumps, books))
         await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
         self._memory.stored(changes.alerts)
         found, accrued = list(changes.alerts), Accrued(span.until_ms, span.until_ms)

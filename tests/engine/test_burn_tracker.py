@@ -22,6 +22,7 @@ from streams.engine.shard.sequencer import TICK_MS, Ticks
 from streams.engine.shard.shard import Shard
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.figures import WindowFigures
+from tests.engine.alerts.scene import UNPRICED_ON
 
 T0 = 1_790_000_000_000 // 60_000 * 60_000
 MINUTE_MS = 60_000
@@ -36,7 +37,7 @@ class Log:
 
     def __init__(self, shard: Shard | None = None) -> None:
         self.shard = shard or Shard(0, ShardSettings(), BOOK)
-        self.view = ReferenceLog(BOOK).view()
+        self.view = ReferenceLog(BOOK, {b"rule/z": UNPRICED_ON}).view()
         self.offsets: dict[str, int] = dict(self.shard.position.next)
         self.versions = self.shard.snapshots.version
 
@@ -206,7 +207,7 @@ def test_a_control_updates_jobs_only_if_their_curves_or_settings_depend_on_it(
     log.add("jobs", T0, type="started", gpu_count=8)
     log.judge(T0, T0)
     control = ControlEvent("s", "c", T0, kind, "c", value[kind])
-    log.view = ReferenceLog(BOOK, {b"c": control}).view()
+    log.view = ReferenceLog(BOOK, {b"rule/z": UNPRICED_ON, b"c": control}).view()
     updated: list[str] = []
     monkeypatch.setattr(JobCurve, "mark_read", lambda _curve, job, _controls: updated.append(job.id))
     log.judge(T0 + TICK_MS, T0 + TICK_MS)
@@ -298,7 +299,7 @@ def test_a_job_whose_alert_a_new_price_may_end_stays_until_a_tick_has_seen_the_p
 def test_a_job_whose_alert_fires_stays_while_the_windows_have_anything_of_it() -> None:
     empty = PriceBook.empty()
     log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), empty))
-    log.view = ReferenceLog(empty).view()
+    log.view = ReferenceLog(empty, {b"rule/z": UNPRICED_ON}).view()
     log.add("jobs", T0, type="started", gpu_count=1)
     log.judge(T0 + TICK_MS, T0 + TICK_MS)  # no price: an alert
     log.add("jobs", T0 + MINUTE_MS, type="completed")

@@ -48,7 +48,10 @@ def settings_of(
     records: Sequence[Mapping[str, Any]], wanted: Callable[[Mapping[str, Any]], int | None]
 ) -> Settings:
     """What the records make of the rules of a job; `wanted` says how many fields a record asks for, None: not this job."""
-    found = {name: Setting(True, None, dict(thresholds)) for name, thresholds in DEFAULTS.items()}
+    # "off by default": `missing_price` sends one alert for all jobs that lack the same price.
+    found = {
+        name: Setting(name != "unpriced", None, dict(thresholds)) for name, thresholds in DEFAULTS.items()
+    }
     ranked = [(count, record) for record in records if (count := wanted(record)) is not None]
     names = sorted({record["name"] for record in records}, reverse=True)
     # "the one with the most match fields wins, of those the one with the smallest name": it is applied last.

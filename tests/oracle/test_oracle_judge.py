@@ -189,13 +189,17 @@ def test_gpus_without_a_price() -> None:
         price("p", "2", effective_ms=T0 + 10 * M, time_ms=T0 + 30 * M),
         price("p", "2", effective_ms=T0, time_ms=T0 + 40 * M + 1),
     ]
-    [alert] = judged(*lines, until_ms=60 * M)
+    assert judged(*lines, until_ms=60 * M) == [], "it is off by default"
+    on = control("rule", "unpriced", enabled=True)
+    [alert] = judged(*lines, on, until_ms=60 * M)
     assert of([alert], "unpriced") == [(10 * S, 40 * M + 10 * S)]
     assert (alert.severity, alert.window_ms) == ("ticket", 0)
     assert alert.ratio == alert.cost_nano == 0
     # Known only after its end, a job may still open it.
     late = [job("k", "completed", T0), job("j", "started", T0 - 60 * S, gpu_count=1)]
-    told = [one._replace(log_ms=T0 + 5 * S) for one in in_log_time([*late, job("j", "completed", T0 - S)])]
+    told = [
+        one._replace(log_ms=T0 + 5 * S) for one in in_log_time([on, *late, job("j", "completed", T0 - S)])
+    ]
     assert of(judge(told, until_ms=T0 + M), "unpriced") == [(10 * S, None)]
 
 

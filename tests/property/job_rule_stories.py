@@ -19,6 +19,11 @@ PRICES = (
     price("on_demand", "4.1", match={"purchase": "on_demand"}),
     price("reserved", "1.8", match={"purchase": "reserved"}),
     price("out", "0.09", component="network", per="gb", match={"path": "internet"}),
+    # It is off by default.
+    Line(
+        "controls",
+        {"source": "r", "id": "on", "kind": "rule", "name": "unpriced", "time_ms": T0, "enabled": True},
+    ),
 )
 RULES = (
     {"rule": "retry_loop", "thresholds": {"failures": 2, "lost_usd": 1000}},

@@ -22,7 +22,7 @@ def test_the_shipped_file_is_what_the_code_judges_by() -> None:
     controls = Controls.from_events([record.event for record in records])
     assert [record.event.name for record in records] == [*NAMES, *FLEET_RULES]
     assert all(len(each.thresholds) == len(JOB_RULES[each.rule].thresholds) for each in controls.rules)
-    assert all(each.enabled is True and each.severity for each in controls.rules)
+    assert all(each.enabled is JOB_RULES[each.rule].enabled and each.severity for each in controls.rules)
     assert controls.profile_for(AlertDimensions("any")) == DEFAULT
     assert [changed_settings(record.event) for record in records] == [[] for _ in records]
     for each in controls.fleet_rules:
@@ -272,4 +272,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "unusual_length": "every job",
         "price_jump": "every sku",
         "unsampled_gpus": "every job",
+        "missing_price": "every missing price",
     }

@@ -144,7 +144,15 @@ def _rules(seed: int, partitions: int, span_ms: int, gap: tuple[int, int] | None
     """Settings of rules, and jobs that fall under them; drawn apart, so that what else a seed writes stays as it is."""
     rng = random.Random(seed)
     fleet = Fleet(rng, EPOCH_MS, span_ms, numbers(10**6))
-    events = [("controls", 0, fleet.rule()) for _ in range(rng.choice((0, 1, 3)))]
+    # `unpriced` is off by default.
+    on = {
+        "kind": "rule",
+        "name": "u",
+        "rule": "unpriced",
+        "enabled": True,
+        "time_ms": EPOCH_MS,
+    } | fleet.identity()
+    events = [("controls", 0, on), *(("controls", 0, fleet.rule()) for _ in range(rng.choice((0, 1, 3))))]
     for number in range(rng.choice((0, 1, 2))):
         job_id = f"r{number}"
         where = _partition(job_id, partitions)

@@ -152,7 +152,13 @@ def _noise(tell: Teller) -> None:
 def merged(traces: Iterable[Trace], prices_ms: int = BASE_MS) -> list[Line]:
     """Many traces in one log, by the instants at which their lines come, after the price list."""
     told = heapq.merge(*(trace.lines for trace in traces), key=lambda told: told[0])
-    return [*price_list(prices_ms), *(one for _, one in told)]
+    return [*price_list(prices_ms), unpriced_on(prices_ms), *(one for _, one in told)]
+
+
+def unpriced_on(time_ms: int) -> Line:
+    """`unpriced` is off by default; here it is judged, too."""
+    value = {"source": "t", "id": "unpriced-on", "time_ms": time_ms, "kind": "rule", "name": "unpriced"}
+    return Line("controls", {**value, "enabled": True})
 
 
 def traces(*, hours_at_most: float = 10, jobs_at_most: int = 5) -> st.SearchStrategy[Trace]:

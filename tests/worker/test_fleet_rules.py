@@ -16,6 +16,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
+from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jump import PriceJumps
 from streams.engine.reference_log import ReferenceLog
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
@@ -60,12 +61,21 @@ class World:
         money = {"gpu_cost_usd": Decimal(str(usd)), "lost_cost_usd": Decimal(str(lost))}
         self.put(JOB_HOURS, job_id=job_id, hour=at(T0 + hour * HOUR_MS), wall_clock_ms=HOUR_MS, **money)
 
-    def price(self, sku: str, usd: float, minute: int, said_minute: int | None = None) -> None:
+    def price(
+        self,
+        sku: str,
+        usd: float,
+        minute: int,
+        said_minute: int | None = None,
+        match: dict[str, str] | None = None,
+    ) -> None:
         """A revision that takes effect at a minute, and is said then or at another one."""
-        effective_ms, said_ms = (T0 + each * MINUTE_MS for each in (minute, said_minute or minute))
+        effective_ms, said_ms = (
+            T0 + each * MINUTE_MS for each in (minute, minute if said_minute is None else said_minute)
+        )
         event = PriceEvent(
             source="t", id=f"{sku}{usd}", time_ms=said_ms, sku=sku, component=Component.gpu,
-            usd_nano=round(usd * 10**9), per=Per.gpu_hour, gpus=1, effective_ms=effective_ms, match={},
+            usd_nano=round(usd * 10**9), per=Per.gpu_hour, gpus=1, effective_ms=effective_ms, match=match or {},
         )  # fmt: skip
         standing = self.prices.controls
         self.prices.extend([(said_ms, event)], [], self.prices.book.with_events([event]), standing)
@@ -95,7 +105,9 @@ class World:
         self.memory.read_firing()
         until_ms = self.since_ms + round(hours * HOUR_MS)
         jumps = PriceJumps(self.prices.view()).between(found, self.since_ms, until_ms)
-        changes = FleetJudge(self.store, self.memory).judge(found, self.since_ms, until_ms, jumps)
+        books = KnownPrices(self.prices.view()).between(self.since_ms, until_ms)
+        judge = FleetJudge(self.store, self.memory)
+        changes = judge.judge(found, self.since_ms, until_ms, jumps, books)
         self.memory.stored(changes)
         self.since_ms = until_ms
         return changes

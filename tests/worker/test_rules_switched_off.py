@@ -21,6 +21,7 @@ from streams.worker.shards.ports import LogConsumer
 from streams.worker.storing.checkpointer import Checkpointer
 from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover.rehydrate import Rehydrator
+from tests.engine.alerts.scene import UNPRICED_ON
 from tests.engine.test_shard import HOUR_MS, T0, event
 from tests.memory_store import MemoryStore
 
@@ -34,7 +35,7 @@ class Lab:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        self.reference = ReferenceLog()
+        self.reference = ReferenceLog(controls={b"rule/z": UNPRICED_ON})  # it is off by default
         self.shard = Shard(3, ShardSettings(), self.reference.book)
         self.owned = OwnedShard(3, self.shard, VersionClock(0, 0), Takeover(0, 1))
         self.owned.view = self.reference.view()
@@ -68,7 +69,7 @@ class Lab:
         value = {"enabled": False, **match}
         control = ControlEvent("ops", "1", OFF_MS, "rule", rule, value)
         known = [(OFF_MS, b"rule", control)]
-        self.reference.extend([], known, self.reference.book, {b"rule": control})
+        self.reference.extend([], known, self.reference.book, {**self.reference.controls, b"rule": control})
 
 
 def archived_and_firing() -> Lab:
@@ -110,3 +111,11 @@ def test_no_job_is_loaded_for_a_rule_by_which_none_fires() -> None:
     lab.store.archive.fetch = None  # type: ignore[method-assign,assignment]  # a look into the archive would fail
     lab.read(event("heartbeat", 61 * HOUR_MS, "k"))
     assert "j" not in lab.shard.jobs
+
+
+def test_an_alert_of_an_archived_job_that_a_former_release_opened_is_resolved() -> None:
+    """`unpriced` was on by default: without the record that switches it on, what fires is over."""
+    lab = archived_and_firing()
+    lab.reference.extend([], [(OFF_MS, b"rule/z", None)], lab.reference.book, {})
+    lab.read(event("heartbeat", 61 * HOUR_MS, "k"))
+    assert lab.checkpoint() == {"j": "resolved"}

@@ -27,6 +27,7 @@ from tests.oracle.cases import gpu, job, network
 from tests.oracle.model import Line
 from tests.worker.ledger_lab import HOUR_MS, T0, at
 from tests.worker.test_fleet_rules import World, broken, shared, world
+from tests.worker.test_missing_price import unpriced
 from tests.worker.test_oversized import begin
 from tests.worker.test_unsampled_gpus import held
 from tests.worker.test_unusual_length import completed, running
@@ -125,7 +126,7 @@ def test_rules_across_jobs(world: World) -> None:
         instance = {"cluster": CLUSTER, "instance_type": "a3-megagpu-8g-nolssd-reserved"}
         world.put(NODE_HOURS, node=f"n{number}", hour=at(T0), paid_ms=HOUR_MS, gpu_milli_ms=0, **instance)
     for minute, usd in enumerate((2, 6.5)):
-        world.price(SKU, usd, minute + 1)
+        world.price(SKU, usd, minute + 1, match={"gpu_type": CLUSTER, "region": REGIONS[1]})
     for number in range(20):
         begin(world, f"{JOB[:-4]}-{number}", number, 10, minutes=30, team="t")
         completed(world, f"{JOB[:-8]}-done-{number}", 61)
@@ -133,6 +134,9 @@ def test_rules_across_jobs(world: World) -> None:
     running(world, f"{JOB[:-8]}-done-99", 8, 12_345)
     held(world, f"{JOB}-sampled", 1, cluster=CLUSTER)
     held(world, f"{JOB}-not-sampled", 0.1234, gpus=16_384, cluster=CLUSTER)
+    for number in range(2):
+        names = {"gpu_type": f"NVIDIA {CLUSTER} {number}", "region": REGIONS[0], "cluster": CLUSTER}
+        unpriced(world, f"{JOB}-unpriced-{number}", 0, **names)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
     changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit))
     seen: dict[str, bool] = {}

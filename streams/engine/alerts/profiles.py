@@ -48,7 +48,7 @@ class Profile(NamedTuple):
 
 DEFAULT: Final = Profile(
     tuple(
-        RuleSettings(True, rule.severity, tuple(each.default for each in rule.thresholds.values()))
+        RuleSettings(rule.enabled, rule.severity, tuple(each.default for each in rule.thresholds.values()))
         for rule in JOB_RULES
     )
 )

@@ -61,6 +61,7 @@ class JobRule(NamedTuple):
     severity: str
     thresholds: Mapping[str, Threshold]
     window_ms: int  # of the figures; 0: it has none
+    enabled: bool = True
 
 
 def _burn(rule: BurnRule) -> JobRule:
@@ -87,6 +88,7 @@ JOB_RULES: Final = (
         TICKET,
         {"traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)},
         0,
+        enabled=False,  # `missing_price` sends one alert for all jobs that lack the same price
     ),
     JobRule(
         SILENT_RULE,

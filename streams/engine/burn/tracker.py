@@ -19,7 +19,7 @@ from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Memory
 from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.profiles import Profiles
-from streams.engine.alerts.rules import WINDOW_MS
+from streams.engine.alerts.rules import JOB_RULES, WINDOW_MS
 from streams.engine.alerts.unstored import UnstoredAlerts
 from streams.engine.burn.curve_extension import CurveExtension
 from streams.engine.burn.expiry_queue import ExpiryQueue
@@ -173,6 +173,9 @@ class BurnTracker:
             return []
         rules = Controls.from_events(each for each in standing.values() if each.kind == "rule").rules
         off = {each.rule for each in rules if each.enabled is False}
+        # An alert of a rule that is off by default may fire since before an upgrade, or since it was switched on.
+        on = {each.rule for each in rules if each.enabled and not each.match}
+        off |= {number for number, rule in enumerate(JOB_RULES) if not rule.enabled} - on
         return self._judge.firing_jobs(off) if off else []
 
     # -- ticks ---------------------------------------------------------------------------------------------

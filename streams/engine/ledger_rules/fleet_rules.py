@@ -26,11 +26,13 @@ OVERSIZED: Final = "oversized"
 UNUSUAL_LENGTH: Final = "unusual_length"
 PRICE_JUMP: Final = "price_jump"
 UNSAMPLED_GPUS: Final = "unsampled_gpus"
+MISSING_PRICE: Final = "missing_price"
 #: What each of them judges by itself; the others judge the fleet, `team_burn` also those whom a record matches.
 EACH_BY_ITSELF: Final[Mapping[str, str]] = {
     **dict.fromkeys((RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH, UNSAMPLED_GPUS), "job"),
     FORGOTTEN_NODE: "node",
     PRICE_JUMP: "sku",
+    MISSING_PRICE: "missing price",
 }
 
 #: By name; the figures are those of an hour.
@@ -124,6 +126,12 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             },
             HOUR_MS,
         ),
+        JobRule(
+            MISSING_PRICE,
+            TICKET,
+            {"traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)},
+            HOUR_MS,
+        ),
     )
 }
 
@@ -171,7 +179,7 @@ def fleet_rule_record_of(name: str, value: Mapping[str, object], match: Mapping[
 def settings_of(rule: str, records: Iterable[FleetRuleRecord]) -> FleetSettings:
     """Return the settings of a rule; of several records the one with the smallest name wins."""
     known = FLEET_RULES[rule]
-    enabled, severity = True, known.severity
+    enabled, severity = known.enabled, known.severity
     thresholds = {name: each.default for name, each in known.thresholds.items()}
     for record in sorted(records, key=lambda each: each.name, reverse=True):
         if record.rule == rule:

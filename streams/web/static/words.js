@@ -8,6 +8,7 @@ export const RULES = {
   budget_forecast: "Budget will run out",
   forgotten_node: "Node without jobs",
   idle_gpus: "Idle GPUs",
+  missing_price: "Price missing",
   oversized: "Larger than usual",
   owner_coverage: "Spend without an owner",
   price_basis: "Another purchase",

@@ -26,10 +26,12 @@ from streams.engine.ledger_rules.fleet_rules import (
     opened,
     settings_of,
 )
+from streams.engine.ledger_rules.known_prices import KnownBook
 from streams.engine.ledger_rules.oversized import EVERY_MS
 from streams.engine.ledger_rules.price_jump import PriceJump
 from streams.worker.ledger_rules import fleet_sql
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
+from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
@@ -44,11 +46,17 @@ class FleetJudge:
         self._store = store
         self._known_alerts = known_alerts
         self._oversized = OversizedJudge(store)
+        self._missing_price = MissingPriceJudge(store)
 
     def judge(
-        self, controls: Controls, since_ms: int, until_ms: int, jumps: Sequence[PriceJump] = ()
+        self,
+        controls: Controls,
+        since_ms: int,
+        until_ms: int,
+        jumps: Sequence[PriceJump],
+        books: Sequence[KnownBook],
     ) -> list[Alert]:
-        """Return the changes at the whole hours of (since_ms, until_ms], of `oversized` also between them.
+        """Return the changes at the whole hours of (since_ms, until_ms], of some rules also at five minutes between them.
 
         What is stored of them already is left out: a new owner may judge hours again.
 
@@ -57,13 +65,17 @@ class FleetJudge:
             since_ms: The last minute that was judged.
             until_ms: The last minute to judge.
             jumps: The prices that jump in these hours, as they were known then.
+            books: The prices that were known at the whole five minutes of the span.
         """
         self._known_alerts.read_firing()
         firing = [alert for alert in self._known_alerts.firing() if alert.rule in FLEET_RULES]
         of = settings_of(rules.OVERSIZED, controls.fleet_rules)
         oversized = [alert for alert in firing if alert.rule == rules.OVERSIZED]
         changes = self._oversized.judge(of, oversized, since_ms, until_ms)
-        others = [alert for alert in firing if alert.rule != rules.OVERSIZED]
+        of = settings_of(rules.MISSING_PRICE, controls.fleet_rules)
+        missing = [alert for alert in firing if alert.rule == rules.MISSING_PRICE]
+        changes += self._missing_price.judge(of, missing, since_ms, until_ms, books)
+        others = [alert for alert in firing if alert.rule not in (rules.OVERSIZED, rules.MISSING_PRICE)]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.
         if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:

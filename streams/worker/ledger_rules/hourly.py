@@ -9,6 +9,7 @@ from typing import Final
 
 from sinks.port import Store
 from streams.engine.kernels.burn import HOUR_MS
+from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jump import PriceJumps
 from streams.engine.reference_log import ReferenceView
 from streams.worker.ledger_rules.control_spans import ControlSpans
@@ -29,6 +30,7 @@ class HourlyJudge:
         self.judge = FleetJudge(store, known_alerts)
         self.spans = ControlSpans(view)
         self.prices = PriceJumps(view.again())
+        self.known_prices = KnownPrices(view.again())
         self.judged_ms: int | None = None
         self._meta = store.meta
         self._kept_ms: int | None = None

@@ -232,7 +232,8 @@ class LedgerRules:
         since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
         for controls, span in duty.hours.spans.spans(since_ms, complete_ms, BACK_MS):
             jumps = duty.hours.prices.between(controls, *span)
-            alerts = await self._threads.run(duty.hours.judge.judge, controls, *span, jumps)
+            books = duty.hours.known_prices.between(*span)
+            alerts = await self._threads.run(duty.hours.judge.judge, controls, *span, jumps, books)
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
             duty.hours.judged_ms = span.until_ms
         await self._threads.run(duty.hours.keep, self._writer, owner)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Alert, is_change
-from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
+from streams.engine.alerts.profiles import Profiles
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import SILENT as SILENT_FACT
@@ -74,10 +77,24 @@ def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
     return made
 
 
+#: `unpriced` is off by default.
+UNPRICED_ON = ControlEvent("t", "on", 0, "rule", "z", {"rule": "unpriced", "enabled": True})
+ALL_ON = Controls.from_events([UNPRICED_ON])
+PROFILES = Profiles()
+
+
+def judged(
+    judge: Judge, ticks: Sequence[int], jobs: Sequence[str], made: WindowFigures, of: Any, controls: Controls
+) -> list[Alert]:
+    """What a judge tells where the rules of every job are those of the controls."""
+    made.profile[:] = PROFILES.number(controls.profile_for(AlertDimensions("any")))
+    return judge.judge(ticks, jobs, made, of, controls, PROFILES)
+
+
 class Scene:
     """One judge and its clock; every call says what each job is for so many ticks."""
 
-    def __init__(self, controls: Controls = NO_CONTROLS, start_ms: int = START_MS) -> None:
+    def __init__(self, controls: Controls = ALL_ON, start_ms: int = START_MS) -> None:
         self.judge = Judge()
         self.now_ms = start_ms - TICK_MS  # the last tick that was judged
         self.controls = controls
@@ -88,7 +105,7 @@ class Scene:
         rows = [at for ms, at in stretches for _ in range(max(1, ms // TICK_MS))]
         ticks = [self.now_ms + TICK_MS * (k + 1) for k in range(len(rows))]
         self.now_ms = ticks[-1]
-        return self.judge.judge(ticks, (job,), figures([[at] for at in rows]), self.of, self.controls)
+        return judged(self.judge, ticks, (job,), figures([[at] for at in rows]), self.of, self.controls)
 
     def changes(self, *stretches: tuple[int, At], job: str = "j") -> list[tuple[str, str, int]]:
         """(rule, status, seconds since the start) of each change of status."""

@@ -17,7 +17,7 @@ from streams.engine.pricing.kinds import PriceRef
 from streams.engine.timeline.lines import Line
 from streams.engine.windows.curve import Curve, build_curve
 from streams.engine.windows.curves import CurveBook, Fact
-from tests.engine.alerts.scene import HOUR_MS, START_MS, TICK_MS, USD
+from tests.engine.alerts.scene import ALL_ON, HOUR_MS, START_MS, TICK_MS, USD, judged
 
 PRICE = PriceRef("gpu", "gpu_milli_ms", "h100", 0, 3 * USD, 3_600_000 * 1000)
 GPU_MILLI = 1000
@@ -64,7 +64,7 @@ def alerts(of: Curve, hours: int = 2) -> list[Alert]:
     unpriced = [Fact(UNPRICED, of.unpriced_from_ms + 1, NEVER_MS)] if of.unpriced_from_ms < NEVER_MS else []
     book.set_facts(of.job_id, unpriced, NEVER_MS, 0)
     ticks = np.arange(START_MS, START_MS + hours * HOUR_MS, TICK_MS)
-    found = Judge().judge(ticks.tolist(), book.job_ids, book.figures(ticks), AlertDimensions)
+    found = judged(Judge(), ticks.tolist(), book.job_ids, book.figures(ticks), AlertDimensions, ALL_ON)
     return [alert for alert in found if is_change(alert)]
 
 

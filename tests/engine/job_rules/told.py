@@ -14,6 +14,11 @@ PRICES = (
     price("spot", "1.8", match={"purchase": "spot"}),
     price("on_demand", "4.1", match={"purchase": "on_demand"}),
     price("cross", "0.09", component="network", per="gb", match={"path": "cross_region"}),
+    # It is off by default.
+    Line(
+        "controls",
+        {"source": "r", "id": "on", "kind": "rule", "name": "unpriced", "time_ms": T0, "enabled": True},
+    ),
 )
 
 

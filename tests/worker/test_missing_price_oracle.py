@@ -1,0 +1,103 @@
+"""Drawn usage without a price and drawn price lists: the alerts `missing_price` are those of the plain oracle, in any cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.events import PRICE_FIELDS
+from tests.oracle.gpu_types import product
+from tests.oracle.missing_price import FIVE_MINUTES_MS, Lack, Offer, missing
+from tests.property.profile import EXAMPLES, PROFILE
+from tests.sinks.stores import empty
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0
+from tests.worker.test_fleet_rules import World, shared
+from tests.worker.test_missing_price import unpriced
+
+__all__ = ["shared"]
+
+#: What an alert calls a product.
+NAMES = {
+    "H100": "h100/sxm/80gb",
+    "h100": "h100/sxm/80gb",
+    "NVIDIA B200": "b200/sxm/180gb",
+    "made up": "made up",
+    "": "(no gpu_type)",
+}
+FIELDS = {"region": ("us", "eu"), "purchase": ("spot", "on_demand"), "cluster": ("c1",)}
+LENGTH_MINUTES = 26 * 60
+
+minutes = st.integers(0, LENGTH_MINUTES - 10)
+fields = st.fixed_dictionaries(
+    {"gpu_type": st.sampled_from(sorted(NAMES))},
+    optional={name: st.sampled_from(of) for name, of in FIELDS.items()},
+)
+usages = st.lists(st.tuples(minutes, fields), min_size=1, max_size=5)
+matches = st.fixed_dictionaries(
+    {},
+    optional={"gpu_type": st.sampled_from(["H100", "B200"])}
+    | {name: st.sampled_from(of) for name, of in FIELDS.items()},
+)
+offers = st.lists(
+    st.tuples(st.integers(-60, LENGTH_MINUTES), st.integers(-60, LENGTH_MINUTES), matches), max_size=4
+)
+cuts = st.lists(st.integers(1, LENGTH_MINUTES - 1), max_size=2, unique=True)
+
+Told = list[tuple[int, str, str, str]]
+
+
+def expected(lacks: list[Lack], known: list[Offer]) -> Told:
+    found: Told = []
+    before: set[tuple[str, str]] = set()
+    names: dict[object, str] = {product(key) if key else None: name for key, name in NAMES.items()}
+    for at_ms in range(T0 + FIVE_MINUTES_MS, T0 + LENGTH_MINUTES * MINUTE_MS + 1, FIVE_MINUTES_MS):
+        now = {
+            (kind, " ".join([names[what], "+".join(differing)]).strip())
+            for kind, what, differing in missing(lacks, known, at_ms)
+            for what in [what]
+        }
+        found += [(at_ms, "firing", *each) for each in now - before]
+        found += [(at_ms, "resolved", *each) for each in before - now]
+        before = now
+    return sorted(found)
+
+
+@settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
+@given(usages, offers, cuts)
+def test_the_alerts_are_those_of_the_oracle(
+    shared: Any,
+    drawn: list[tuple[int, dict[str, str]]],
+    prices: list[tuple[int, int, dict[str, str]]],
+    at: list[int],
+) -> None:
+    empty(shared.target)
+    world = World(shared)
+    for number, (known, effective, match) in enumerate(sorted(prices, key=lambda each: each[0])):
+        world.price(f"p{number}", 1.5, effective, known, match)
+    for number, (minute, has) in enumerate(drawn):
+        unpriced(world, f"job-{number}", minute, **{"region": "", **has})
+    lacks = [
+        Lack(
+            "gpu",
+            "gpu_milli_ms",
+            tuple(sorted(({"region": ""} | has).items())),
+            T0 + (minute + more) * MINUTE_MS,
+        )
+        for minute, has in drawn
+        for more in (0, 1)
+    ]
+    known_offers = [
+        Offer(f"p{number}", T0 + known * MINUTE_MS, T0 + effective * MINUTE_MS, match)
+        for number, (known, effective, match) in enumerate(sorted(prices, key=lambda each: each[0]))
+    ]
+    seen: Told = []
+    for until in [*sorted(at), LENGTH_MINUTES]:
+        changes = world.look((T0 + until * MINUTE_MS - world.since_ms) / HOUR_MS)
+        seen += [
+            (a.changed_ms, a.status, a.subject_kind, a.subject_name)
+            for a in changes
+            if a.rule == "missing_price"
+        ]
+    assert sorted(seen) == expected(lacks, known_offers)

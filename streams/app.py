@@ -29,6 +29,7 @@ from streams.engine.shard.shard import Shard
 from streams.notify.from_settings import links_of, notifier_options
 from streams.notify.notifier import Notifier
 from streams.notify.options import DAY_MS
+from streams.notify.receiver_check import ReceiverCheck
 from streams.notify.webhooks.guard import ReceiverGuard
 from streams.notify.webhooks.sender import Sender
 from streams.selfcheck.alerts.self_watch import SelfWatch
@@ -182,6 +183,7 @@ class Worker:
         self._store: ClickHouseStore | None = None
         self._watch: StatusCollector | None = None
         self._audit: LiveAudit | None = None
+        self._receiver_check: ReceiverCheck | None = None
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> None:
@@ -217,6 +219,7 @@ class Worker:
             controls=self._writers.controls,
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
+            receivers=lambda: self._receiver_check,
         )
 
     def _verdict(self) -> Verdict | None:
@@ -252,6 +255,9 @@ class Worker:
         factory = await asyncio.to_thread(engine, shard)
         notifier = notifier_of(self._settings, store, MessageTime(self._clock))
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
+        self._receiver_check = ReceiverCheck(
+            worker.addresses.of, notifier_options(self._settings), MessageTime(self._clock)
+        )
         self._audit = LiveAudit(
             worker.shard_manager,
             asking(store),

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -20,16 +20,36 @@ from streams.cli.files import must_exist
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.clock import SystemClock
 from streams.config.load import load_settings
-from streams.errors import TrainfareError
+from streams.config.settings import Settings
+from streams.errors import TrainfareError, WrongUseError
 from streams.topics import Topic
+
+_FIELDS: Final = ("receiver", "kind", "outcome", "http_status", "detail")
 
 
 def send_test(
     owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose addresses are tried.")],
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="A worker's API, e.g. http://127.0.0.1:8787; found automatically by default.",
+        ),
+    ] = None,
+    here: Annotated[
+        bool,
+        typer.Option(
+            "--here",
+            help="Send from this shell with its settings, e.g. before workers are restarted with them.",
+        ),
+    ] = False,
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", metavar="FILE", help="Settings file, instead of TRAINFARE_CONFIG or trainfare.toml."
+            "--config",
+            metavar="FILE",
+            help="With --here or --controls: settings file, instead of TRAINFARE_CONFIG or trainfare.toml.",
         ),
     ] = None,
     controls: Annotated[
@@ -37,19 +57,69 @@ def send_test(
         typer.Option(
             "--controls",
             metavar="FILE",
-            help="Take the addresses from these files, as `publish` would send them, not from Kafka.",
+            help="Take the addresses from these files, as `publish` would send them, and send from this shell.",
         ),
     ] = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Send a test message to every receiver of an owner; exit 1 unless all are delivered."""
+    """Send a test message to every receiver of an owner; exit 1 unless all are delivered.
+
+    A running worker sends it, with its own settings and the addresses that it knows; without one, this shell does.
+    """
+    from_here = here or bool(controls)
+    if url is not None and (from_here or config is not None):
+        raise WrongUseError("--url asks a worker: leave out --here, --controls and --config")
     if config is not None:
         must_exist([config], "give a settings file")
-    settings = load_settings(os.environ, config)
+        from_here = True
     must_exist(controls or [])
+    settings = load_settings(os.environ, config)
+    asked = None if from_here else _asked_worker(settings, url, owner)
+    if asked is None:
+        of = f"the file {config} and this shell's environment" if config else "this shell"
+        tested, results = of, _sent_from_here(settings, owner, controls or [])
+    else:
+        tested, results = asked
+    if form is OutputFormat.table:
+        write(Grid(_FIELDS, [[each[name] for name in _FIELDS] for each in results]), form)
+        aside = "" if asked else "; no running worker was asked, and it may have others"
+        sys.stdout.write(visible(f"tested with the settings of {tested}{aside}") + "\n")
+    else:
+        rows = [[*(each[name] for name in _FIELDS), tested] for each in results]
+        write(Grid((*_FIELDS, "settings_of"), rows), form)
+    if any(each["outcome"] != "delivered" for each in results):
+        raise typer.Exit(FAILED)
+
+
+def _asked_worker(settings: Settings, url: str | None, owner: str) -> tuple[str, list[dict[str, Any]]] | None:
+    """Let a worker send the test; return where it runs and what happened. None: none runs where it was looked for."""
+    from streams.cli.remote import NoWorkerError, RemoteReader, token_of
+    from streams.cli.top.sources import announced, checked, configured
+
+    data_dir = settings.clickhouse.data_dir
+    if url is not None:
+        found: str | None = checked(url)
+    elif data_dir is None:
+        found = configured(settings.web) if settings.web.enabled else None
+    else:
+        found = announced(data_dir)
+    if found is None:
+        return None
+    token = settings.web.write_token or settings.web.token
+    if data_dir is not None and url is None:
+        token = token_of(data_dir, token)
+    try:
+        return f"the worker at {found}", RemoteReader(found, token).receivers_tested(owner)
+    except NoWorkerError:
+        if url is not None:
+            raise
+        return None
+
+
+def _sent_from_here(settings: Settings, owner: str, controls: list[Path]) -> list[dict[str, Any]]:
     from streams.engine.alerts.controls import Controls
     from streams.notify.from_settings import notifier_options
-    from streams.notify.receiver_check import ReceiverCheck, ReceiverCheckResult
+    from streams.notify.receiver_check import ReceiverCheck
 
     if controls:
         events = _from_files(controls, settings.kafka.topic_prefix)
@@ -61,18 +131,7 @@ def send_test(
     reason = sender.nobody(owner)
     if reason:
         raise TrainfareError(f"nothing is sent: {reason}")
-    results = asyncio.run(sender.send(owner))
-    write(Grid(ReceiverCheckResult._fields, results), form)
-    if form is OutputFormat.table:
-        tested = f"the file {config} and this shell's environment" if config else "this shell"
-        sys.stdout.write(
-            visible(
-                f"tested with the settings of {tested}; no running worker was asked, and it may have others"
-            )
-            + "\n"
-        )
-    if any(each.outcome != "delivered" for each in results):
-        raise typer.Exit(FAILED)
+    return [each._asdict() for each in asyncio.run(sender.send(owner))]
 
 
 def _from_files(files: list[Path], prefix: str) -> list[ControlEvent]:

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import urllib3
 from pydantic import SecretStr
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 
 from sinks.bounded_http import BoundedPool
 from sinks.clickhouse import QueryResult
@@ -30,6 +30,10 @@ _CONNECT_S = 3.0
 _READ_S = 60.0
 _ANSWER_S = 600.0
 _ANSWER_BYTES = 2**30
+
+
+class NoWorkerError(TrainfareError):
+    """Nothing listens at the address."""
 
 
 def api_of(data_dir: Path, in_use: StoreInUse) -> str:
@@ -123,6 +127,19 @@ class RemoteReader:
         found: dict[str, Any] = orjson.loads(data)
         return found
 
+    def receivers_tested(self, owner: str) -> list[dict[str, Any]]:
+        """Let the worker send a test message to each receiver of an owner; return what happened, of each.
+
+        Raises:
+            TrainfareError: The owner has no receiver there, the token may not, or the worker does not answer.
+        """
+        body, headers = orjson.dumps({"owner": owner}), {"Content-Type": "application/json"}
+        status, data = self._request("POST", "/api/v1/receivers/test", headers, body)
+        if status != 200:
+            raise _fault(self._url, status, data)
+        found: list[dict[str, Any]] = orjson.loads(data)["results"]
+        return found
+
     @property
     def store(self) -> None:
         """Return None: the worker has it open."""
@@ -141,8 +158,9 @@ class RemoteReader:
             ) as answer:
                 data = answer.read(_ANSWER_BYTES + 1)
         except HTTPError as fault:
-            raise TrainfareError(
-                f"the worker that has the directory open does not answer at {self._url} "
+            is_absent = isinstance(fault, ConnectTimeoutError | NewConnectionError)
+            raise (NoWorkerError if is_absent else TrainfareError)(
+                f"the worker does not answer at {self._url} "
                 f"({type(fault).__name__}); look at its log, or stop it and ask again"
             ) from fault
         if len(data) > _ANSWER_BYTES:

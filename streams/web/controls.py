@@ -22,6 +22,7 @@ from streams.web.control_record import FieldError, control_record
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.record_log import RecordLog
+from streams.web.request_body import read_body
 from streams.web.scopes import Caller
 
 logger = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class ControlEndpoint:
         if request.content_type != "application/json":
             # A page of another site could send the other types without a preflight request.
             raise ApiError(415, "send application/json")
-        asked = _parsed(await _body(request))
+        asked = _parsed(await read_body(request, BODY_MAX_BYTES))
         try:
             record = control_record(asked, caller.token, self._wall_ms())
         except FieldError as fault:
@@ -114,19 +115,6 @@ class ControlEndpoint:
             raise ApiError(429, f"more than {PER_S} a second; wait a little", retry_after_s=1)
         if not self._rate_of_token.allow(caller.token, now_ms):
             raise ApiError(429, "too many controls with this token; wait a little", retry_after_s=1)
-
-
-async def _body(request: web.Request) -> bytes:
-    """Return the body, of which no more than the limit is read."""
-    read = bytearray()
-    if (request.content_length or 0) <= BODY_MAX_BYTES:
-        async for piece in request.content.iter_any():
-            read += piece
-            if len(read) > BODY_MAX_BYTES:
-                break
-        else:
-            return bytes(read)
-    raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes")
 
 
 def _parsed(data: bytes) -> dict[str, Any]:

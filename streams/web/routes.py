@@ -32,6 +32,7 @@ from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.places import Client
 from streams.web.query import query
 from streams.web.query_service import QueryService
+from streams.web.receivers import ReceiverEndpoint
 from streams.web.scopes import Scope
 from streams.web.security import COOKIE, RequestGuard
 from streams.web.server_metrics import ServerFacts
@@ -70,6 +71,7 @@ class Parts:
     ingest: IngestEndpoint
     hooks: HookEndpoint
     otlp: OtlpEndpoint
+    receivers: ReceiverEndpoint
 
 
 class Route(NamedTuple):
@@ -107,6 +109,7 @@ class Routes:
             Route("POST", "/api/v1/session", Scope.READ, self._session),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
+            Route("POST", "/api/v1/receivers/test", Scope.WRITE, self._receivers),
             Route("POST", "/api/v1/events", Scope.WRITE, self._events),
             # Open to all: they check a secret of their own, which is no token.
             Route("POST", "/v1/traces", Scope.WRITE, self._traces),
@@ -272,6 +275,9 @@ class Routes:
         return await self._parts.controls.answer(request, request[CALLER])
 
     # -- the page ------------------------------------------------------------------------------------------
+
+    async def _receivers(self, request: web.Request) -> web.Response:
+        return await self._parts.receivers.answer(request, request[CALLER])
 
     async def _page(self, request: web.Request) -> web.Response:
         if "token" in request.query:

@@ -33,6 +33,7 @@ from streams.web.listener import Listener, ListenerOptions
 from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.query_service import QueryService
+from streams.web.receivers import ReceiverEndpoint, ReceiverTester
 from streams.web.record_log import RecordLog
 from streams.web.routes import Parts, Routes
 from streams.web.scopes import Scope
@@ -68,6 +69,7 @@ class WebServer:
         controls: RecordLog | None = None,
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
+        receivers: Callable[[], ReceiverTester | None] = lambda: None,
         patience: Timeouts = PATIENCE,
     ) -> None:
         check_bind(settings)
@@ -109,6 +111,7 @@ class WebServer:
                 ingest=ingest,
                 hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
                 otlp=OtlpEndpoint(ingest),
+                receivers=ReceiverEndpoint(receivers, now_ms),
                 version=_version(),
                 audit=audit,
                 speed=speed,

@@ -163,11 +163,11 @@ class Meter:
         self.shard_manager = ShardManager(
             store, factory, lambda: self.app.meter_consumer, options, dead_letters, watermarks, reference
         )
-        self._addresses = NewestControls(self.shard_manager.reference, options.log_time.now_ms)
-        self.notifier = None if notifier is None else notifier(self._addresses.of)
+        self.addresses = NewestControls(self.shard_manager.reference, options.log_time.now_ms)
+        self.notifier = None if notifier is None else notifier(self.addresses.of)
         if self.notifier is not None:
-            self.notifier.look_up_acknowledged(self._addresses.is_acknowledged)
-            self.notifier.look_up_silenced(self._addresses.is_silenced)
+            self.notifier.look_up_acknowledged(self.addresses.is_acknowledged)
+            self.notifier.look_up_silenced(self.addresses.is_silenced)
             self.shard_manager.checkpointer.alert_sink = self.notifier
         self.reader = ReferenceReader(
             librdkafka_config(kafka),
@@ -192,7 +192,7 @@ class Meter:
             taking = self.shard_manager.on_reference_changes(news)
             self._taking.add(taking)
             taking.add_done_callback(self._taken)
-            self._addresses.refresh()
+            self.addresses.refresh()
             if self._origin.watermarks is not None:
                 self._origin.watermarks.reference_next = news.positions
 

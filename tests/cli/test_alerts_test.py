@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from tests.cli.command import NOBODY, trainfare
+from tests.cli.command import NOBODY, Done, trainfare
+from tests.cli.test_through_worker import Worker, working
 from tests.kafka.broker import shared_broker
 from tests.notify.mail.servers import free_port, mail_server
 from tests.schemas.messages.test_json_schema import check
@@ -91,6 +93,7 @@ def test_every_receiver_gets_a_message_and_a_line(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     rows = {row["kind"]: row for row in json.loads(done.out)}
     assert set(rows) == {"webhook", "slack", "email", "alertmanager"}
+    assert {row["settings_of"] for row in rows.values()} == {"this shell"}
     assert {row["outcome"] for row in rows.values()} == {"delivered"}
     assert rows["email"]["http_status"] == 250
     webhooks = [(headers, body) for path, headers, body in server.got if path == f"/{HUNTER}"]
@@ -176,3 +179,57 @@ def test_addresses_come_from_the_topic(tmp_path: Path) -> None:
         )
     assert done.code == 0, done.err
     assert len(server.got) == 2
+
+
+@pytest.mark.kafka
+def test_a_running_worker_is_asked_with_its_own_settings(tmp_path: Path) -> None:
+    kafka = {
+        "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": shared_broker().bootstrap_servers,
+        "TRAINFARE_KAFKA_TOPIC_PREFIX": f"t{uuid.uuid4().hex[:8]}.",
+        "TRAINFARE_KAFKA_PARTITIONS": "1",
+    }
+    assert trainfare("topics", "create", env=kafka).code == 0
+    with receiving() as server:
+        file = controls(tmp_path, webhook=f"http://{server.host_port}/{HUNTER}")
+        assert trainfare("publish", file, env=kafka).code == 0
+        own = {"TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET, "TRAINFARE_ALERTS_ALLOW_HOSTS": server.host_port}
+        data = tmp_path / "meter"
+        asking = {**kafka, "TRAINFARE_CLICKHOUSE_DATA_DIR": str(data)}
+        with working(data, tmp_path / "worker.log", {**kafka, **own, "TRAINFARE_WEB_PORT": "0"}) as worker:
+            done = _once_it_meters(worker, "--format", "json", env=asking)
+            assert (done.code, done.err) == (0, "")
+            (row,) = json.loads(done.out)
+            assert (row["outcome"], row["settings_of"]) == ("delivered", f"the worker at {worker.url}")
+            shown = trainfare("alerts", "test", "ada", env=asking)
+            assert f"tested with the settings of the worker at {worker.url}" in shown.out
+            told = len(server.got)
+            assert told == 4
+            # The shell itself has no secret, and nobody else is asked.
+            here = trainfare("alerts", "test", "ada", "--here", env=asking)
+            assert "alerts.webhook_secret is not set" in here.one_line()
+            bob = trainfare("alerts", "test", "bob", env=asking)
+            assert (bob.code, "owner bob has no address" in bob.one_line()) == (1, True)
+            wrong = {**asking, "TRAINFARE_WEB_TOKEN": "not-the-token-of-this-worker"}
+            refused = trainfare("alerts", "test", "ada", env=wrong)
+            assert (refused.code, "token" in refused.one_line()) == (1, True)
+            assert len(server.got) == told
+        gone = trainfare("alerts", "test", "ada", "--url", worker.url, env=asking)
+        assert (gone.code, worker.url in gone.one_line()) == (1, True)
+        alone = trainfare("alerts", "test", "ada", env={**asking, **own})
+        assert "no running worker was asked" in alone.out
+        assert HUNTER not in "".join(each.out + each.err for each in (done, shown, here, bob, gone, alone))
+
+
+def _once_it_meters(worker: Worker, *options: str, env: dict[str, str]) -> Done:
+    deadline_s = time.monotonic() + 120
+    while time.monotonic() < deadline_s:
+        done = trainfare("alerts", "test", "ada", *options, env=env)
+        if done.code == 0 or ("sends no alerts" not in done.err and "has no address" not in done.err):
+            return done
+        time.sleep(0.2)
+    raise AssertionError(worker.said())
+
+
+def test_a_worker_is_asked_or_not() -> None:
+    done = trainfare("alerts", "test", "ada", "--url", "http://127.0.0.1:1", "--here")
+    assert (done.code, "--url asks a worker" in done.one_line()) == (2, True)

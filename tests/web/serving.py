@@ -14,6 +14,7 @@ from streams.clock import SystemClock
 from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
 from streams.web.connections import PATIENCE, Timeouts
+from streams.web.receivers import ReceiverTester
 from streams.web.record_log import RecordLog
 from streams.web.server import WebServer
 from streams.worker.health.worker_status import WorkerStatus
@@ -61,6 +62,7 @@ async def serving(
     controls: RecordLog | None = None,
     events: RecordLog | None = None,
     ci: CiSettings | None = None,
+    receivers: ReceiverTester | None = None,
     wall_ms: int = WALL_MS,
     **settings: Any,
 ) -> AsyncIterator[Client]:
@@ -77,6 +79,7 @@ async def serving(
         controls=controls,
         events=events,
         wall_ms=lambda: wall_ms,
+        receivers=lambda: receivers,
     )
     await server.start()
     try:

@@ -68,6 +68,7 @@ def test_every_path_declares_its_scope() -> None:
         "/api/v1/session": Scope.READ,
         "/api/v1/query": Scope.QUERY,
         "/api/v1/controls": Scope.WRITE,
+        "/api/v1/receivers/test": Scope.WRITE,
         "/api/v1/events": Scope.WRITE,
         "/v1/traces": Scope.WRITE,
         "/v1/metrics": Scope.WRITE,

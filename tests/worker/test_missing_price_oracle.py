@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.events import PRICE_FIELDS
 from tests.oracle.gpu_types import product
 from tests.oracle.missing_price import FIVE_MINUTES_MS, Lack, Offer, missing
 from tests.property.profile import EXAMPLES, PROFILE

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from streams.prices.cloud_rows import FAULTS, UtcInstant, document, instance_row, with_lines
+from schemas.escaping import visible
+from streams.prices.cloud_rows import FAULTS, UtcInstant, document, instance_rows, with_lines
 from streams.prices.source import PriceList, SourceRow
 
 _PLAIN: Final = {
@@ -20,6 +21,9 @@ _PLAIN: Final = {
     "capacitystatus": "Used",
     "preInstalledSw": "NA",
 }
+#: Older lists have no `marketoption`; then the operation tells capacity blocks, which are paid in advance, at $0.
+_ON_DEMAND: Final = ("", "OnDemand")
+_BLOCK: Final = ":CB"
 _ZONE: Final = re.compile(r"([a-z]{2}(?:-[a-z]+)+-\d)(?:-[a-z]+-\d)?[a-z]\Z")
 _LINUX: Final = "Linux/UNIX"
 
@@ -115,7 +119,7 @@ def of_aws_spot(given: PriceList) -> Iterator[SourceRow]:
         if not price.product.startswith(_LINUX):
             continue
         region = _ZONE.match(price.zone)
-        yield instance_row(
+        yield from instance_rows(
             given,
             line,
             cloud=given.cloud or "aws",
@@ -134,11 +138,17 @@ def _rows(given: PriceList, line: int, product: _Product, terms: Mapping[str, _T
     is_plain = all(attributes.get(name) == wanted for name, wanted in _PLAIN.items())
     if not (product.family.startswith("Compute Instance") and is_plain and instance_type and region):
         return
+    market = attributes.get("marketoption", "")
+    if market not in _ON_DEMAND or attributes.get("operation", "").endswith(_BLOCK):
+        given.leave_out(
+            f"price of {visible(market[:80]) or 'CapacityBlock'} for {visible(instance_type[:80])}"
+        )
+        return
     count = attributes.get("gpu", "0")
     for term in terms.values():
         for dimension in term.dimensions.values():
             if dimension.unit == "Hrs" and "USD" in dimension.usd:
-                yield instance_row(
+                yield from instance_rows(
                     given,
                     line,
                     cloud=given.cloud or "aws",

@@ -7,10 +7,18 @@ from typing import Final
 
 import msgspec
 
-from streams.prices.cloud_rows import FAULTS, UtcInstant, document, instance_row, with_lines
+from schemas.escaping import visible
+from streams.prices.cloud_rows import FAULTS, UtcInstant, document, instance_rows, with_lines
 from streams.prices.source import PriceList, SourceRow
 
 _SERVICE: Final = "Virtual Machines"
+#: What meters of the same service, type and unit, and of the same `armSkuName`, are for instead of a plain machine, as
+#: their product, SKU or meter says; small and without blanks.
+_OTHERS: Final = {
+    "cloudservices": "meter of Cloud Services",
+    "dedicatedhost": "meter of dedicated hosts",
+    "expired": "expired meter",
+}
 
 
 class _RetailPrice(msgspec.Struct):
@@ -24,6 +32,9 @@ class _RetailPrice(msgspec.Struct):
     service: str = msgspec.field(name="serviceName", default="")
     unit: str = msgspec.field(name="unitOfMeasure", default="")
     type: str = ""
+    meter: str = msgspec.field(name="meterName", default="")
+    is_primary: bool = msgspec.field(name="isPrimaryMeterRegion", default=True)
+    tier: float = msgspec.field(name="tierMinimumUnits", default=0.0)
 
 
 class _RetailPage(msgspec.Struct):
@@ -41,17 +52,22 @@ def of_azure(given: PriceList) -> Iterator[SourceRow]:
             price = msgspec.json.decode(text, type=_RetailPrice)
         except FAULTS as fault:
             raise given.fault(line, f"not a retail price: {fault}") from None
-        is_plain = "Windows" not in price.product and not price.sku.endswith("Low Priority")
+        names = f"{price.product}/{price.sku}/{price.meter}".replace(" ", "").lower()
         if not (
-            is_plain
+            "windows" not in names
+            and "lowpriority" not in names
             and (price.service, price.type, price.unit) == (_SERVICE, "Consumption", "1 Hour")
             and price.instance_type
             and price.region
         ):
             continue
+        other = _other(price, names)
+        if other:
+            given.leave_out(f"{other} for {visible(price.instance_type[:80])}")
+            continue
         if price.currency != "USD":
             raise given.fault(line, f"currencyCode {price.currency[:20]!r}, expected USD")
-        yield instance_row(
+        yield from instance_rows(
             given,
             line,
             cloud=given.cloud or "azure",
@@ -59,5 +75,14 @@ def of_azure(given: PriceList) -> Iterator[SourceRow]:
             region=price.region,
             usd=f"{price.usd:.9f}",
             at=price.at,
-            is_spot=price.sku.endswith("Spot"),
+            is_spot="Spot" in (price.sku.split(" ")[-1], price.meter.split(" ")[-1]),
         )
+
+
+def _other(price: _RetailPrice, names: str) -> str:
+    """Return what a meter is for if it is not what a machine is charged by; empty: it is."""
+    if not price.is_primary:
+        return "meter of a secondary region"
+    if price.tier:
+        return "price above a first amount"
+    return next((said for word, said in _OTHERS.items() if word in names), "")

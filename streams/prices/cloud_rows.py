@@ -11,6 +11,7 @@ from typing import Annotated, Final, TypeVar
 
 import msgspec
 
+from schemas.escaping import visible
 from streams.errors import WrongUseError
 from streams.prices.instance_gpus import gpus_of
 from streams.prices.opencost import exact_usd, plain_usd
@@ -44,7 +45,7 @@ def with_lines(given: PriceList, entries: Sequence[msgspec.Raw]) -> Iterator[tup
         position = found + len(text)
 
 
-def instance_row(
+def instance_rows(
     given: PriceList,
     line: int,
     *,
@@ -56,8 +57,10 @@ def instance_row(
     zone: str = "",
     is_spot: bool = False,
     gpus: int | None = None,
-) -> SourceRow:
-    """Return the price of an instance; of its GPUs, by their number, where it has any.
+) -> Iterator[SourceRow]:
+    """Yield the price of an instance; of its GPUs, by their number, where it has any.
+
+    $0 is no price: clouds list what is sold elsewhere so (capacity blocks, meters to come), and would make a job free.
 
     Raises:
         WrongUseError: The price is none, or it is not known how many GPUs the instance has.
@@ -73,6 +76,9 @@ def instance_row(
         price = plain_usd(exact_usd(usd))
     except ValueError as fault:
         raise given.fault(line, f"got {usd[:80]!r}, {fault}") from None
+    if float(price) == 0:
+        given.leave_out(f"price of $0 for {visible(instance_type[:80])}")
+        return
     spot = "spot" if is_spot else ""
     record: dict[str, object] = {
         "sku": ".".join(filter(None, (cloud, instance_type, zone or region, spot))),
@@ -86,4 +92,4 @@ def instance_row(
     if gpus:
         record["gpus"] = gpus
     optional = {"region": region, "zone": zone, "purchase": spot}
-    return SourceRow(line, record | {name: text for name, text in optional.items() if text})
+    yield SourceRow(line, record | {name: text for name, text in optional.items() if text})

@@ -116,6 +116,9 @@ def records_of(
             raise given.fault(
                 line, f"sku {event.sku!r} has another price from the same time on line {before.line}"
             )
+    if not found and given.left_out:
+        reasons = ", ".join(f"{count} x {reason}" for reason, count in given.left_out.most_common(5))
+        raise WrongUseError(f"{given.name}: no price of a plain instance; left out: {reasons}")
     if not found:
         raise WrongUseError(
             f"{given.name}: no price records; expected JSON lines, a JSON array, CSV with a header, "

@@ -5,6 +5,7 @@ It must not validate prices: `streams.prices.records` does, for all formats.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -29,12 +30,21 @@ class PriceFormat(StrEnum):
 
 
 class PriceList(NamedTuple):
-    """A file's content. `cloud` and `from_ms` are for formats that name neither a cloud nor a date."""
+    """A file's content. `cloud` and `from_ms` are for formats that name neither a cloud nor a date.
+
+    `left_out` counts entries that look like a price of a plain instance and are none, by reason; None: nobody asks.
+    """
 
     name: str
     content: bytes
     cloud: str | None = None
     from_ms: int = 0
+    left_out: Counter[str] | None = None
+
+    def leave_out(self, reason: str) -> None:
+        """Count an entry that is not read as a price."""
+        if self.left_out is not None:
+            self.left_out[reason] += 1
 
     def fault(self, line: int, what: str) -> WrongUseError:
         """Return the refusal of a line."""

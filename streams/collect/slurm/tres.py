@@ -126,11 +126,21 @@ def _numbers(text: str) -> Iterator[int]:
 
 def gpu_milli(tres: Mapping[str, int], shards_per_gpu: int, mps_per_gpu: int) -> int:
     """Return thousandths of GPUs: whole ones, shards and MPS shares."""
-    shards = tres.get("gres/shard", 0) * 1000 // shards_per_gpu
-    return tres.get("gres/gpu", 0) * 1000 + shards + tres.get("gres/mps", 0) * 1000 // mps_per_gpu
+    shards = _number(tres, "gres/shard") * 1000 // shards_per_gpu
+    return _number(tres, "gres/gpu") * 1000 + shards + _number(tres, "gres/mps") * 1000 // mps_per_gpu
+
+
+def _number(tres: Mapping[str, int], name: str) -> int:
+    """Return how many there are: a site may track them by type (`gres/gpu:a100`), without one, or the same ones twice."""
+    typed = sum(number for each, number in tres.items() if each.startswith(f"{name}:"))
+    return max(tres.get(name, 0), typed)
 
 
 def gpu_type(tres: Mapping[str, int]) -> str:
     """Return the type of all GPUs; nothing where there are several or none is named."""
-    types = {name.split(":", 1)[1] for name in tres if name.startswith(("gres/gpu:", "gres/shard:"))}
+    types = {
+        name.split(":", 1)[1]
+        for name, number in tres.items()
+        if number and name.startswith(("gres/gpu:", "gres/shard:", "gres/mps:"))
+    }
     return types.pop() if len(types) == 1 else ""

@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.cli.command import trainfare
 from tests.collect.kafka.world import MAPS, options
 from tests.harness import meter
 from tests.oracle.model import Line
+from tests.source_cases import source_case
 
 
 def sample_events(name: str) -> list[CollectedEvent]:
@@ -75,6 +77,36 @@ def test_jobcomp_names_states_as_the_meter_does() -> None:
         ("104_0", "failed", "out_of_memory"),
         ("107", "preempted", "unknown"),
     ]
+
+
+def started_gpus(tmp_path: Path, tres: str) -> tuple[object, object]:
+    record = json.loads((MAPS / "jobcomp.sample.jsonl").read_bytes().splitlines()[0])
+    sample = tmp_path / "sample.jsonl"
+    sample.write_text(json.dumps(record | {"tres_alloc": tres}))
+    events = [value for _, value in check_sample(options("jobcomp"), sample) if value["type"] == "started"]
+    return events[0]["gpu_count"], events[0].get("gpu_type")
+
+
+@pytest.mark.parametrize(
+    ("tres", "gpus", "type_"),
+    [
+        ("cpu=16,gres/gpu:h100=2", 2, "H100"),
+        ("cpu=16, gres/gpu=2, gres/gpu:h100=2", 2, "H100"),
+        ("gres/gpu:a100=1,gres/gpu:h100=2", 3, None),
+        ("gres/gpu=4", 4, None),
+    ],
+)
+def test_jobcomp_counts_gpus_of_sites_that_track_them_by_type(
+    tmp_path: Path, tres: str, gpus: int, type_: str | None
+) -> None:
+    assert started_gpus(tmp_path, tres) == (gpus, type_)
+
+
+def test_jobcomp_of_a_real_site_that_tracks_gpus_by_type() -> None:
+    sample = source_case("23-jobcomp-typed") / "sample.jsonl"
+    events = {value["type"]: value for _, value in check_sample(options("jobcomp"), sample)}
+    assert events["started"]["gpu_count"] == 2
+    assert events["completed"]["time_ms"] - events["started"]["time_ms"] == 3_600_000
 
 
 def test_custom_json_with_units_lists_and_conditions() -> None:

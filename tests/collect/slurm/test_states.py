@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from streams.collect.slurm.attempts import by_job, parts_of
 from streams.collect.slurm.events import SeenAttempt, events_of, job_id_of
 from streams.collect.slurm.options import Options
-from streams.collect.slurm.records import JobRecord, queued_jobs
+from streams.collect.slurm.records import JobRecord, accounted_jobs, queued_jobs
 from streams.collect.slurm.tres import GpusOfNode
 from tests.collect.slurm.test_hostile import text
 from tests.collect.slurm.world import recorded
+from tests.source_cases import source_case
 
 OPTIONS: Final = Options()
 
@@ -33,6 +35,37 @@ def told(record: JobRecord, *, is_live: bool = True, options: Options = OPTIONS)
         event.value["type"] + (".nodes" if "nodes" in event.value else ""): dict(event.value)
         for _, event in events
     }
+
+
+def test_gpus_of_a_site_that_tracks_them_by_type_are_metered_from_squeue_and_sacct() -> None:
+    answer = (source_case("09-slurm-typed-tres") / "squeue.json").read_bytes()
+    listed = {str(job.raw_id): job for job in queued_jobs(answer).jobs}
+    for is_live in (True, False):
+        found = {
+            name: (event["gpu_count"], event.get("gpu_type", ""))
+            for name, job in listed.items()
+            for event in [told(job._replace(nodes=job.nodes if is_live else {}), is_live=is_live)["started"]]
+        }
+        assert found == {"101": (1, "nvidia_geforce_rtx_2080_ti"), "102": (2, "a100"), "103": (3, "")}
+
+
+def test_gpus_tracked_by_type_alone_are_metered_from_sacct() -> None:
+    answer = text(recorded("24.11")[-1]["sacct"])
+    plain = [job for job in accounted_jobs(answer).jobs if job.allocated.get("gres/gpu")]
+    document = json.loads(answer)
+    for job in document["jobs"]:
+        held = [each for each in job["tres"]["allocated"] if not each["name"].startswith("gpu:")]
+        names = {"gpu": "gpu:h100"}
+        job["tres"]["allocated"] = [each | {"name": names.get(each["name"], each["name"])} for each in held]
+    typed = [
+        job for job in accounted_jobs(json.dumps(document).encode()).jobs if "gres/gpu:h100" in job.allocated
+    ]
+    assert [gpus_told(job) for job in typed] == [gpus_told(job) for job in plain]
+    assert len(typed) > 3
+
+
+def gpus_told(job: JobRecord) -> list[Any]:
+    return [each.get("gpu_count") for each in told(job, is_live=False).values()]
 
 
 def states(*names: str) -> frozenset[str]:

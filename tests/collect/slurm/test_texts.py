@@ -93,6 +93,22 @@ def test_shares_of_gpus_are_thousandths() -> None:
     assert gpu_milli({"cpu": 4}, 1, 100) == 0
 
 
+@pytest.mark.parametrize(
+    ("tres", "gpus"),
+    [
+        ({"gres/gpu:a100": 2}, 2000),
+        ({"gres/gpu": 2, "gres/gpu:a100": 2}, 2000),
+        ({"gres/gpu:a100": 1, "gres/gpu:h100": 2}, 3000),
+        ({"gres/gpu": 3, "gres/gpu:a100": 1}, 3000),  # only that type is tracked
+        ({"gres/shard:a100": 2}, 250),
+        ({"gres/mps:a100": 50}, 500),
+        ({"gres/gpumem": 4096, "gres/gpuutil": 80}, 0),
+    ],
+)
+def test_gpus_tracked_by_type_without_one_or_twice_count_once(tres: dict[str, int], gpus: int) -> None:
+    assert gpu_milli(tres, 8, 100) == gpus
+
+
 def test_a_type_is_one_that_all_gpus_have() -> None:
     assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 2}) == "h100"
     assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 1, "gres/gpu:a100": 1}) == ""

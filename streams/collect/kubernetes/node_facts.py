@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from streams.collect.kubernetes import hami
 from streams.collect.kubernetes.objects import Node, seconds, text
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.quantities import milli
@@ -61,6 +62,7 @@ class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
     shared_milli: int = 1000
     slices: int = 7
     draining_s: int | None = None  # since when no pods are bound to it; 0: not known since when
+    gpu_memory_mib: int = 0  # of one GPU, where HAMi says it
 
 
 def unknown_node(options: Options) -> NodeFacts:
@@ -77,7 +79,10 @@ def is_gpu(resource: str, options: Options) -> bool:
 
 def gpu_milli(devices: Mapping[str, int], node: NodeFacts, options: Options) -> int:
     """Return the thousandths of GPUs that some devices are on a node."""
-    return sum(count * _milli_of_one(name, node, options) for name, count in devices.items())
+    whole = sum(
+        count * _milli_of_one(name, node, options) for name, count in devices.items() if name not in hami.HELD
+    )
+    return whole + hami.held_milli(devices, node.gpu_memory_mib)
 
 
 def node_facts(node: Node, options: Options) -> NodeFacts:
@@ -100,6 +105,7 @@ def node_facts(node: Node, options: Options) -> NodeFacts:
         shared_milli=max(1000 // replicas, 1),
         slices=slices,
         draining_s=_draining_s(node),
+        gpu_memory_mib=hami.split_of(node.metadata.annotations or {})[1],
     )
     return msgspec.structs.replace(found, gpu_milli=_capacity_milli(node, labels, found, options))
 
@@ -125,6 +131,9 @@ def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, opt
     counted = _number(labels.get("nvidia.com/gpu.count", ""), 0, 1_024)
     if counted and any(devices.values()) and "-MIG-" not in labels.get("nvidia.com/gpu.product", ""):
         return counted * 1000
+    split = hami.split_of(node.metadata.annotations or {})[0]
+    if split and hami.GPU in devices:
+        return devices.pop(hami.GPU) * 1000 // split + gpu_milli(devices, facts, options)
     return gpu_milli(devices, facts, options)
 
 

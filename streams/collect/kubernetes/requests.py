@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from streams.collect.kubernetes import hami
 from streams.collect.kubernetes.objects import Container, PodSpec, Quantity
 from streams.collect.kubernetes.quantities import mebibytes, milli
 
@@ -17,7 +18,7 @@ _COUNT_AT_MOST: Final = 10**9
 
 
 class PodRequests(NamedTuple):
-    """Devices by resource (whole ones), thousandths of CPUs, MiB."""
+    """Devices by resource (whole ones), shares of them by `hami.HELD`, thousandths of CPUs, MiB."""
 
     devices: Mapping[str, int]
     cpu_milli: int
@@ -32,12 +33,14 @@ def requests_of(spec: PodSpec, is_device: Callable[[str], bool]) -> PodRequests:
     """
     names = sorted({name for each in _containers(spec) for name in _limits(each) if is_device(name)})
     devices = {name: _held(spec, partial(_devices, name=name)) for name in names}
+    shares = {name: _held(spec, partial(_share, what=name)) for name in hami.HELD}
     found = PodRequests(
-        {name: count for name, count in devices.items() if count},
+        {name: count for name, count in (devices | shares).items() if count},
         _held(spec, lambda each: milli(_requested(each, "cpu"))),
         _held(spec, lambda each: mebibytes(_requested(each, "memory"))),
     )
-    if sum(devices.values()) > _DEVICES_AT_MOST or max(found.cpu_milli, found.memory_mib) > _COUNT_AT_MOST:
+    amounts = (found.cpu_milli, found.memory_mib, *shares.values())
+    if sum(devices.values()) > _DEVICES_AT_MOST or max(amounts) > _COUNT_AT_MOST:
         raise ValueError("more devices, CPUs or memory than a node can have")
     return found
 
@@ -62,7 +65,14 @@ def _limits(container: Container) -> Mapping[str, Quantity]:
 
 
 def _devices(container: Container, name: str) -> int:
-    return milli(_limits(container).get(name, 0)) // 1000
+    limits = _limits(container)
+    if (name == hami.GPU or name in hami.SHARES) and hami.is_split(limits):
+        return 0  # a share of it is held
+    return milli(limits.get(name, 0)) // 1000
+
+
+def _share(container: Container, what: str) -> int:
+    return hami.held(_limits(container), what)
 
 
 def _requested(container: Container, name: str) -> Quantity:

@@ -1,0 +1,70 @@
+"""GPUs that HAMi splits: a node offers each GPU many times, and a pod holds a share of one. Pure functions.
+
+A container of HAMi names `nvidia.com/gpu` and, of each of them, cores or memory in percent, or memory in MiB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from streams.collect.kubernetes.objects import Quantity
+from streams.collect.kubernetes.quantities import milli
+
+GPU: Final = "nvidia.com/gpu"
+_PERCENTS: Final = ("nvidia.com/gpucores", "nvidia.com/gpumem-percentage")
+_MEMORY: Final = "nvidia.com/gpumem"
+SHARES: Final = frozenset({*_PERCENTS, _MEMORY})
+#: What a pod holds, as devices: hundredths of GPUs; MiB of GPUs' memory, and of how many GPUs.
+PERCENT: Final = "hami.percent"
+MIB: Final = "hami.mib"
+MIB_GPUS: Final = "hami.mib_gpus"
+HELD: Final = (PERCENT, MIB, MIB_GPUS)
+
+_REGISTERS: Final = ("hami.io/node-nvidia-register", "4pd.io/node-nvidia-register")
+#: The first GPU: "GPU-1,10,46068,100,..." or `[{"id":"GPU-1","count":10,"devmem":46068,...}]`.
+_SPLIT: Final = re.compile(r'[^,:{}\[\]"]{1,128},(\d{1,4}),(\d{1,8}),')
+_SPLIT_JSON: Final = re.compile(r'"(count|devmem)"\s*:\s*(\d{1,8})')
+
+
+def split_of(annotations: Mapping[str, str]) -> tuple[int, int]:
+    """Return how often a node offers each of its GPUs, and the MiB of one; zeros where HAMi is not on it."""
+    text = next((annotations[name] for name in _REGISTERS if annotations.get(name)), "")[:4096]
+    if text.lstrip().startswith("["):
+        found: dict[str, int] = {}
+        for name, number in _SPLIT_JSON.findall(text):
+            found.setdefault(name, int(number))
+        return found.get("count", 0), found.get("devmem", 0)
+    first = _SPLIT.match(text)
+    return (int(first[1]), int(first[2])) if first else (0, 0)
+
+
+def is_split(limits: Mapping[str, Quantity]) -> bool:
+    """Return whether a container holds shares of GPUs."""
+    return GPU in limits and bool(SHARES & limits.keys())
+
+
+def held(limits: Mapping[str, Quantity], what: str) -> int:
+    """Return how much a container holds of one of `HELD`.
+
+    Cores and memory are both taken from a GPU, so that the larger of them is what nobody else can have.
+
+    Raises:
+        ValueError: A quantity is none.
+    """
+    if not is_split(limits):
+        return 0
+    gpus = milli(limits[GPU]) // 1000
+    percents = [min(milli(limits[name]) // 1000, 100) for name in _PERCENTS if name in limits]
+    mib = milli(limits.get(_MEMORY, 0)) // 1000
+    amounts = {PERCENT: max(percents, default=0), MIB: mib, MIB_GPUS: int(mib > 0 and not any(percents))}
+    if not any(percents) and not mib:
+        amounts[PERCENT] = 100  # HAMi reads 0 as no limit
+    return gpus * amounts[what]
+
+
+def held_milli(devices: Mapping[str, int], memory_mib: int) -> int:
+    """Return the thousandths of GPUs that a pod holds; memory is a whole GPU where its size is not known."""
+    by_memory = devices.get(MIB, 0) * 1000 // memory_mib if memory_mib else devices.get(MIB_GPUS, 0) * 1000
+    return max(devices.get(PERCENT, 0) * 10, by_memory)

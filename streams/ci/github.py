@@ -53,7 +53,8 @@ def job_of(job: WorkflowJob, repository: str, owner: str, action: str) -> CiJob:
         steps.append((kind, job.completed_at))
     return CiJob(
         source="github",
-        job_id=f"github/{repository}/{job.run_id}/{job.name}",
+        # Several jobs of a run may show one name: those of a matrix whose `name` leaves a dimension out.
+        job_id=f"github/{repository}/{job.run_id}/{job.name}/{job.id}",
         attempt=job.run_attempt,
         build=job.id,
         names=[*job.labels, job.name],
@@ -65,5 +66,10 @@ def job_of(job: WorkflowJob, repository: str, owner: str, action: str) -> CiJob:
             "project": repository,
             "experiment": job.workflow_name or "",
         },
-        labels={"repository": repository, "branch": job.head_branch or "", "ci_job": job.name},
+        labels={
+            "repository": repository,
+            "branch": job.head_branch or "",
+            "ci_job": job.name,
+            "ci_run": str(job.run_id),
+        },
     )

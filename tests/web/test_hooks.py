@@ -21,6 +21,7 @@ from streams.web.ingest import BODY_MAX_BYTES
 from streams.web.token_guesses import FREE
 from tests.harness import meter
 from tests.oracle.model import Line
+from tests.source_cases import source_case
 from tests.web.serving import WALL_MS, Client, served
 from tests.web.test_ingest import Log
 
@@ -126,7 +127,7 @@ def test_a_job_of_github_from_queue_to_end() -> None:
     started, ended = found[-2:]
     assert started == found[2]  # the message of the end says the start again
     assert {name: started[name] for name in ("job_id", "attempt", "gpu_count", "gpu_type")} == {
-        "job_id": "github/acme/vision/9876543210/train (fold 1)",
+        "job_id": f"github/acme/vision/9876543210/train (fold 1)/{GITHUB[0]['workflow_job']['id']}",
         "attempt": 1,
         "gpu_count": 8,
         "gpu_type": "H100",
@@ -137,8 +138,56 @@ def test_a_job_of_github_from_queue_to_end() -> None:
         "acme/vision",
         "train",
     ]
-    assert started["labels"] == {"repository": "acme/vision", "branch": "main", "ci_job": "train (fold 1)"}
+    assert started["labels"] == {
+        "repository": "acme/vision",
+        "branch": "main",
+        "ci_job": "train (fold 1)",
+        "ci_run": "9876543210",
+    }
     assert ended["reason"] == "unknown"
+
+
+def gpu_ms(log: Log) -> int:
+    tables = meter([Line("jobs", value) for value in values(log)], as_of_ms=WALL_MS + 86_400_000)
+    return sum(row.quantity for row in tables.ledger.values()) // 1_000
+
+
+def test_two_jobs_of_a_run_that_show_one_name_are_both_paid() -> None:
+    """As a matrix has them whose `name` leaves a dimension out: 8 GPUs for half an hour, and for a whole one."""
+    ends = {1: "2026-06-01T10:30:00Z", 2: "2026-06-01T11:00:00Z"}
+    messages = [of_github("in_progress", id=number) for number in ends]
+    messages += [
+        of_github("completed", id=number, conclusion="success", completed_at=end)
+        for number, end in ends.items()
+    ]
+    bodies = [json.dumps(each).encode() for each in messages]
+    _, log = posted("github", *((body, signed(body)) for body in bodies))
+    assert gpu_ms(log) == 8 * (1_800_000 + 3_600_000)
+
+
+def test_jobs_of_one_name_in_a_matrix_of_a_public_report() -> None:
+    folder = source_case("12-github-samename")
+    bodies = [(folder / f"{number}.json").read_bytes() for number in range(4)]
+    events = [
+        event
+        for body in bodies
+        for job in [github.job_of({"X-GitHub-Event": "workflow_job"}, body)]
+        if job is not None
+        for event in events_of(job, {"gpu": CiGpus(8, "H100")})
+    ]
+    last_ms = max(event["time_ms"] for event in events)
+    tables = meter([Line("jobs", event) for event in events], as_of_ms=last_ms + 3_600_000)
+    assert sum(row.quantity for row in tables.ledger.values()) == 24_000 * 3_600_000
+
+
+def test_a_job_hook_of_an_old_gitlab_is_no_error() -> None:
+    hook = of_gitlab("canceled")
+    del hook["pipeline_id"]
+    headers = {"X-Gitlab-Event": "Job Hook", "X-Gitlab-Token": TOKEN}
+    bodies = [json.dumps(hook).encode()]
+    answers, _ = posted("gitlab", *((body, headers) for body in bodies))
+    assert [status for status, _ in answers] == [202]
+    assert gitlab.job_of(headers, (source_case("11-gitlab-old-hook") / "hook.json").read_bytes())
 
 
 def test_a_job_of_gitlab_from_queue_to_end() -> None:

@@ -32,7 +32,7 @@ class _Hook(msgspec.Struct):
     build_id: int
     build_name: str
     build_status: str
-    pipeline_id: int
+    pipeline_id: int = 0  # before GitLab 12
     ref: str = ""
     build_stage: str = ""
     build_failure_reason: str | None = None

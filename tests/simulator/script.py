@@ -144,21 +144,17 @@ def _rules(seed: int, partitions: int, span_ms: int, gap: tuple[int, int] | None
     """Settings of rules, and jobs that fall under them; drawn apart, so that what else a seed writes stays as it is."""
     rng = random.Random(seed)
     fleet = Fleet(rng, EPOCH_MS, span_ms, numbers(10**6))
-    # `unpriced` is off by default.
-    on = {
-        "kind": "rule",
-        "name": "u",
-        "rule": "unpriced",
-        "enabled": True,
-        "time_ms": EPOCH_MS,
-    } | fleet.identity()
-    events = [("controls", 0, on), *(("controls", 0, fleet.rule()) for _ in range(rng.choice((0, 1, 3))))]
+    events = [("controls", 0, fleet.rule()) for _ in range(rng.choice((0, 1, 3)))]
     for number in range(rng.choice((0, 1, 2))):
         job_id = f"r{number}"
         where = _partition(job_id, partitions)
         events += [("jobs", where, event) for event in fleet.retries(job_id)]
         events += [(topic, where, event) for topic, event in (fleet.traffic(job_id, 1) for _ in range(2))]
-    return [_written(rng, topic, partition, event, span_ms, gap) for topic, partition, event in events]
+    written = [_written(rng, topic, partition, event, span_ms, gap) for topic, partition, event in events]
+    # `unpriced` is off by default; of equal records the one with the smallest name wins.
+    on = {"kind": "rule", "name": "zz", "rule": "unpriced", "enabled": True, "time_ms": EPOCH_MS}
+    on |= fleet.identity()
+    return [replace(_written(rng, "controls", 0, on, span_ms, None), append_ms=EPOCH_MS), *written]
 
 
 def _left_off(rules: list[Written]) -> Iterator[Written]:

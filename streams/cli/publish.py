@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
 import typer
@@ -24,6 +24,9 @@ from streams.config.settings import Settings
 from streams.errors import FileFaultsError, WrongUseError
 from streams.keys import key_of
 from streams.topics import Topic, short_name
+
+if TYPE_CHECKING:
+    from streams.cli.lateness import Lateness
 
 _ANSWER_S: Final = 10.0
 _FAULTS_SHOWN: Final = 20
@@ -67,14 +70,18 @@ def publish(
     prefix = settings.kafka.topic_prefix
     # Two passes: nothing is sent if any line is invalid.
     total = _checked(files, prefix)
+    from streams.cli.lateness import warning  # loads the engine
     from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
     with LogProducer(settings.kafka) as producer, progress("publishing", total) as advance:
-        _warn_of_late_events(files, settings, total)
+        lateness = _lateness(settings)
         for file in files:
-            for event in outgoing(file, prefix):
+            for number, event in _numbered(file, prefix):
+                lateness.add(f"{file} line {number}", *event)
                 producer.send(*event)
                 advance(1)
+    if said := warning(lateness, total):
+        sys.stderr.write(f"trainfare: {visible(said)}\n")
     sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
 
 
@@ -101,22 +108,15 @@ def _checked(files: Sequence[Path], prefix: str) -> int:
     return total
 
 
-def _warn_of_late_events(files: Sequence[Path], settings: Settings, total: int) -> None:
-    """Say on stderr which events the meter will refuse as `too_late`, by what the log has and the files' own order."""
-    from streams.cli.lateness import Lateness, warning  # loads the engine
+def _lateness(settings: Settings) -> Lateness:
+    """Return what says which events the meter will refuse as `too_late`, by what the log has and the files' own order."""
+    from streams.cli.lateness import Lateness
     from streams.engine.settings import FUTURE_MS
     from streams.transport.newest import newest_times
 
-    kafka = settings.kafka
-    now_ms = SystemClock().now_ms()
-    lateness = Lateness(
-        settings.meter, kafka.partitions, newest_times(kafka, now_ms + FUTURE_MS, _ANSWER_S), now_ms
-    )
-    for file in files:
-        for number, event in _numbered(file, kafka.topic_prefix):
-            lateness.add(f"{file} line {number}", *event)
-    if said := warning(lateness, total):
-        sys.stderr.write(f"trainfare: {visible(said)}\n")
+    kafka, now_ms = settings.kafka, SystemClock().now_ms()
+    newest_ms = newest_times(kafka, now_ms + FUTURE_MS, _ANSWER_S)
+    return Lateness(settings.meter, kafka.partitions, newest_ms, now_ms)
 
 
 def _move(data: Path, settings: Settings) -> None:

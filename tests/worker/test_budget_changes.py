@@ -134,3 +134,25 @@ def test_a_budget_that_ended_and_begins_again_is_judged_while_it_is_there(store:
         assert found(store) == [("ticket", 25, 30), ("ticket", 45, 50), ("page", 50, None)]
 
     run(scenario())
+
+
+@pytest.mark.parametrize("again_at", [70, 71])
+def test_a_restart_judges_no_minute_before_the_budget_was_there(store: ClickHouseStore, again_at: int) -> None:
+    """Also at the very minute at which the former owner stopped: the hours before are not judged by the budget of now."""
+
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0)
+        first = Life(store, clock)
+        first.say(of(10), log_ms=T0 + 60 * MINUTE_MS)
+        for each in (58, 59, 61, 70):
+            await look(first, ledger, each)
+        assert found(store) == [("page", 60, None)]
+        second = Life(store, clock, generation=2)
+        second.say(of(10), log_ms=T0 + 60 * MINUTE_MS)
+        if again_at == 70:
+            assert await second.step() is None
+        await look(second, ledger, 71)
+        assert found(store) == [("page", 60, None)]
+
+    run(scenario())

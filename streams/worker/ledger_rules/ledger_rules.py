@@ -208,8 +208,10 @@ class LedgerRules:
             if accrued.until_ms < duty.known_alerts.newest_ms():
                 return None  # a former owner judged further: shards read again what was known then
             judged_ms = await self._threads.run(duty.reader.judged_ms)
-            if judged_ms is not None and judged_ms < accrued.until_ms:
-                duty.judged_ms = max(judged_ms, accrued.until_ms - BACK_MS)  # a former owner stopped there
+            if judged_ms is not None:  # a former owner stopped there
+                duty.judged_ms = min(max(judged_ms, accrued.until_ms - BACK_MS), accrued.until_ms)
+                if duty.judged_ms == accrued.until_ms:
+                    return None  # without a beginning the hours before would be judged by the budgets of now
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         changes, found = LedgerChanges(accrued.until_ms), list[Alert]()

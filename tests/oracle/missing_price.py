@@ -42,7 +42,8 @@ def missing(
         if at_ms - DAY_MS <= begin_ms < at_ms:
             key = lack[:3]
             first[key] = min(begin_ms, first.get(key, begin_ms))
-    known = [offer for offer in offers if offer.known_ms < at_ms]
+    # What was read since and was in force then is known, too.
+    known = [offer for offer in offers if offer.known_ms < at_ms or offer.effective_ms <= at_ms]
     found: set[tuple[str, object, tuple[str, ...]]] = set()
     for (component, unit, fields), begin_ms in first.items():
         if component == "gpu":

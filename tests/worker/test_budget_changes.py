@@ -137,7 +137,9 @@ def test_a_budget_that_ended_and_begins_again_is_judged_while_it_is_there(store:
 
 
 @pytest.mark.parametrize("again_at", [70, 71])
-def test_a_restart_judges_no_minute_before_the_budget_was_there(store: ClickHouseStore, again_at: int) -> None:
+def test_a_restart_judges_no_minute_before_the_budget_was_there(
+    store: ClickHouseStore, again_at: int
+) -> None:
     """Also at the very minute at which the former owner stopped: the hours before are not judged by the budget of now."""
 
     async def scenario() -> None:

@@ -132,18 +132,17 @@ def _restate(world: World, job_id: str) -> None:
 
 
 def test_any_cut_and_a_new_owner_tell_the_same_once(world: World) -> None:
-    priced(world, "h100-eu", 3.2, gpu_type="H100", region="eu")
-    said_minute, nearer = 100, {"gpu_type": "H100", "purchase": "spot", "region": "us"}
-    world.price("spot", 4, -60, said_minute, nearer)
+    priced(world, "h100-eu", 3.2, gpu_type="H100", region="eu", purchase="spot")
+    priced(world, "h100-us", 4, 100, gpu_type="H100", region="us")
     unpriced(world, "a", 3)
     unpriced(world, "b", 58)
-    unpriced(world, "c", 131)
+    unpriced(world, "c", 90)
     whole = told(world.look(30))
     assert [each[1:] for each in whole] == [
-        ("h100/sxm/80gb region", "firing", 5),
-        ("h100/sxm/80gb region", "resolved", 105),
-        ("h100/sxm/80gb purchase", "firing", 105),
-        ("h100/sxm/80gb purchase", "resolved", 1575),
+        ("h100/sxm/80gb purchase+region", "firing", 5),
+        ("h100/sxm/80gb purchase+region", "resolved", 105),
+        ("h100/sxm/80gb effective", "firing", 105),
+        ("h100/sxm/80gb effective", "resolved", 1535),
     ]
     for minutes in (57, 333):
         world.memory, world.since_ms = KnownAlerts(world.store), T0
@@ -156,6 +155,13 @@ def test_any_cut_and_a_new_owner_tell_the_same_once(world: World) -> None:
     world.store.insert(ALERTS, alerts_table(first, 0, 1), "stored")
     world.memory, world.since_ms = KnownAlerts(world.store), T0  # another owner judges the hour again
     assert told(world.look(0.5)) == []
+
+
+def test_usage_that_is_older_than_its_price_list_is_compared_with_it(world: World) -> None:
+    """A fleet's first hours are published after its prices, which were in force then."""
+    world.price("h100-eu", 3.2, -60, 600, {"gpu_type": "H100", "region": "eu"})
+    unpriced(world, "a", 0)
+    assert told(world.look(1)) == [("gpu_type", "h100/sxm/80gb region", "firing", 5)]
 
 
 def test_what_a_job_is_later_in_the_hour_is_not_known_before(world: World) -> None:

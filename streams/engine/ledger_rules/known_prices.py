@@ -1,4 +1,6 @@
-"""The price books that were known at whole five minutes, by log time.
+"""The price books that were known at whole five minutes, by log time, with what was read since and was in force then.
+
+Events may be older than the prices before them in the log: a fleet's first day is published after its price list.
 
 It must not read a table: a later correction replaces a price there, and what was known before it is gone.
 """
@@ -7,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from schemas.events import PriceEvent
+from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.ledger_rules.missing_price import EVERY_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceView
@@ -30,11 +34,20 @@ class KnownPrices:
 
         It reads what the event loop writes, so it belongs there.
         """
+        first_ms = since_ms // EVERY_MS * EVERY_MS + EVERY_MS
+        if first_ms - 1 < self._view.at_ms:
+            self._view = self._view.again()
+        in_force_before = [
+            (log_ms, event)
+            for log_ms, event in self._view.price_news(NEVER_MS)
+            if event.effective_ms < log_ms
+        ]
         found: list[KnownBook] = []
-        for at_ms in range(since_ms // EVERY_MS * EVERY_MS + EVERY_MS, until_ms + 1, EVERY_MS):
-            if at_ms - 1 < self._view.at_ms:
-                self._view = self._view.again()
+        last: tuple[PriceBook, list[PriceEvent]] | None = None
+        for at_ms in range(first_ms, until_ms + 1, EVERY_MS):
             book = self._view.at(at_ms - 1).book
-            if not found or found[-1].book is not book:
-                found.append(KnownBook(at_ms, book))
+            more = [event for log_ms, event in in_force_before if event.effective_ms <= at_ms <= log_ms]
+            if last is None or last[0] is not book or last[1] != more:
+                last = book, more
+                found.append(KnownBook(at_ms, book.with_events(more) if more else book))
         return found

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import math
 import secrets
+import shlex
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,7 +79,7 @@ class LocalBroker:
             self._reception = Reception(self._handler.of, self._passwords, clock.monotonic_ms)
             self._server = self._loop.run_until_complete(self._listening())
             self._port = self._server.sockets[0].getsockname()[1]
-            write_private(self.log.path / ACCESS_FILE, _env(self.settings()))
+            write_private(self.log.path / ACCESS_FILE, _env(self.settings(), data))
         except BaseException:
             self.log.close()
             self._loop.close()
@@ -180,8 +181,8 @@ def _partitions(kafka: KafkaSettings) -> Mapping[str, int]:
     return {**found, DEAD_LETTER_TOPIC: 1}
 
 
-def _env(kafka: KafkaSettings) -> bytes:
-    """Return the settings of commands that read or write the log, as lines for a shell."""
+def _env(kafka: KafkaSettings, data: Path) -> bytes:
+    """Return the settings of commands that read or write the log, or ask the store beside it, as lines for a shell."""
     password = "" if kafka.sasl_password is None else kafka.sasl_password.get_secret_value()
     values = {
         "BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
@@ -192,4 +193,6 @@ def _env(kafka: KafkaSettings) -> bytes:
         "PARTITIONS": kafka.partitions,
         "TOPIC_PREFIX": kafka.topic_prefix,
     }
-    return "".join(f"export TRAINFARE_KAFKA_{name}='{value}'\n" for name, value in values.items()).encode()
+    lines = [f"export TRAINFARE_KAFKA_{name}='{value}'\n" for name, value in values.items()]
+    lines.append(f"export TRAINFARE_CLICKHOUSE_DATA_DIR={shlex.quote(str(data.absolute()))}\n")
+    return "".join(lines).encode()

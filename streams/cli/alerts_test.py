@@ -76,13 +76,14 @@ def send_test(
     settings = load_settings(os.environ, config)
     asked = None if from_here else _asked_worker(settings, url, owner)
     if asked is None:
-        of = f"the file {config} and this shell's environment" if config else "this shell"
-        tested, results = of, _sent_from_here(settings, owner, controls or [])
+        tested = f"the file {config} and this shell's environment" if config else "this shell"
+        results = _sent_from_here(settings, owner, controls or [], tested)
     else:
         tested, results = asked
     if form is OutputFormat.table:
         write(Grid(_FIELDS, [[each[name] for name in _FIELDS] for each in results]), form)
-        aside = "" if asked else "; no running worker was asked, and it may have others"
+        looked = "" if from_here else f" (none answers {_where(settings)}; --url names another one)"
+        aside = "" if asked else f"; no running worker was asked{looked}, and it may have others"
         sys.stdout.write(visible(f"tested with the settings of {tested}{aside}") + "\n")
     else:
         rows = [[*(each[name] for name in _FIELDS), tested] for each in results]
@@ -116,7 +117,17 @@ def _asked_worker(settings: Settings, url: str | None, owner: str) -> tuple[str,
         return None
 
 
-def _sent_from_here(settings: Settings, owner: str, controls: list[Path]) -> list[dict[str, Any]]:
+def _where(settings: Settings) -> str:
+    """Return where a worker was looked for."""
+    from streams.cli.top.sources import configured
+
+    data_dir = settings.clickhouse.data_dir
+    return f"at {configured(settings.web)}" if data_dir is None else f"for {data_dir}"
+
+
+def _sent_from_here(
+    settings: Settings, owner: str, controls: list[Path], tested: str
+) -> list[dict[str, Any]]:
     from streams.engine.alerts.controls import Controls
     from streams.notify.from_settings import notifier_options
     from streams.notify.receiver_check import ReceiverCheck
@@ -130,7 +141,7 @@ def _sent_from_here(settings: Settings, owner: str, controls: list[Path]) -> lis
     sender = ReceiverCheck(Controls.from_events(events).address_of, notifier_options(settings), SystemClock())
     reason = sender.nobody(owner)
     if reason:
-        raise TrainfareError(f"nothing is sent: {reason}")
+        raise TrainfareError(f"nothing is sent: {reason} (by the settings of {tested})")
     return [each._asdict() for each in asyncio.run(sender.send(owner))]
 
 

@@ -34,6 +34,7 @@ from streams.segmented_log.disk import Disk
 from streams.segmented_log.errors import LogError, LogInUseError
 from streams.segmented_log.log import LogOptions
 from streams.topics import Topic
+from streams.transport.check import check_kafka
 from streams.transport.cluster import find_log
 from streams.transport.partitions import partition_of
 from streams.transport.security import librdkafka_config
@@ -132,7 +133,14 @@ def test_the_file_of_access_is_for_this_user_and_gone_at_the_end(tmp_path: Path)
         assert (
             f"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS='{broker.settings().bootstrap_servers}'" in path.read_text()
         )
+        assert f"TRAINFARE_CLICKHOUSE_DATA_DIR={tmp_path}" in path.read_text(), "commands find the store, too"
     assert not path.exists()
+
+
+def test_config_check_finds_no_fault_with_it(tmp_path: Path) -> None:
+    with local(tmp_path) as broker:
+        found = list(check_kafka(broker.settings(), 5, writes_events=True))
+    assert [(each.subject, each.mend) for each in found] == [("answer", ""), ("topics", ""), ("rights", "")]
 
 
 # -- records -------------------------------------------------------------------------------------------------

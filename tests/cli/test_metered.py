@@ -221,6 +221,14 @@ def test_a_job_without_a_price_is_marked_and_never_a_zero(data: Path) -> None:
     assert {job_id for job_id, hours in unpriced.items() if hours} == {"d"}
 
 
+def test_top_marks_a_job_without_a_price_too(data: Path) -> None:
+    shown = answer("top", "--once", "--data", data).splitlines()
+    (row,) = [line for line in shown if line.startswith("d ")]
+    assert "unpriced" in row
+    records = csv.DictReader(io.StringIO(answer("top", "--data", data, "--format", "csv")))
+    assert {record["job_id"] for record in records if Decimal(record["unpriced_gpu_h"])} == {"d"}
+
+
 @pytest.mark.parametrize("verb", ["job", "explain"])
 def test_unknown_job(verb: str, data: Path) -> None:
     done = trainfare(verb, "nobody's", "--data", data)

@@ -14,7 +14,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
-from streams.cli.top.figures import MeterView
+from streams.cli.top.figures import Job, MeterView
 from streams.cli.top.lines import instant, percent
 from streams.cli.top.rows import Order, count, ordered
 
@@ -34,7 +34,7 @@ _TITLES = (
 )
 _FIELDS = (
     "job_id", "owner", "team", "state", "gpu_count", "usd_per_hour_now", "usd_per_hour_15m", "usd_per_hour_1h",
-    "expected_usd_per_hour", "ratio", "cost_usd",
+    "expected_usd_per_hour", "ratio", "cost_usd", "unpriced_gpu_h",
 )  # fmt: skip
 
 
@@ -84,7 +84,21 @@ def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
         f"{count(burn.gpus_held)} GPUs, {burn.alerts_firing} alerts firing; from {visible(snapshot.origin)}\n\n"
     )
     shown = [
-        [*names, count(gpus), *map(usd, rates), "" if ratio is None else f"{ratio:.2f}", usd(cost), said]
-        for (*names, gpus), rates, (ratio, cost, said) in ((row[:5], row[5:9], row[9:]) for row in rows)
+        [
+            *row[:4],
+            count(row[4]),
+            *map(usd, row[5:9]),
+            "" if job.ratio is None else f"{job.ratio:.2f}",
+            _cost(job),
+            row[-1],
+        ]
+        for job, row in zip(jobs, rows, strict=True)
     ]
     write(Grid(_TITLES, shown), form)
+
+
+def _cost(job: Job) -> str:
+    """Return what a job has cost; GPU-time without a price is no zero."""
+    if not job.unpriced_gpu_h:
+        return usd(job.cost_usd)
+    return f">= {usd(job.cost_usd)}" if job.cost_usd else "unpriced"

@@ -60,6 +60,10 @@ def why(
             write(grid, form)
         else:
             sys.stdout.write(f"{nothing}\n")
+    for command in found["mend"]:
+        sys.stdout.write(
+            f"\nWhat mends it (writes price.csv here; check the price first)\n{visible(command)}\n"
+        )
     if found["rule_records"]:
         sys.stdout.write(
             "\nRules have settings of their own (`trainfare rules show`); the thresholds above are the defaults.\n"
@@ -110,7 +114,17 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
         "rule_records": store.records(sql.RULE_RECORDS, at_ms=at_ms)[0]["records"],
         "budgets": store.records(sql.BUDGETS, kind=kind, name=name),
         "messages": [each._asdict() for each in messages],
+        "mend": [] if alert is None else _mends(store, str(alert["alert_id"])),
     }
+
+
+def _mends(store: Reader, alert_id: str) -> list[str]:
+    """Return the commands that the evidence of an alert about a missing price has."""
+    from streams.explain.why.sql import MISSING_PRICE_EVIDENCE
+
+    found = store.records(MISSING_PRICE_EVIDENCE, alert=alert_id)
+    rows = store.records(str(found[0]["evidence_sql"])) if found else []
+    return sorted({str(row["mend"]) for row in rows if row.get("mend")})
 
 
 def _newest(store: Reader, job_id: str) -> int:
@@ -146,10 +160,13 @@ def _facts(store: Reader, job: dict[str, Any], at_ms: int) -> Any:
 
 
 def _grids(found: dict[str, Any]) -> tuple[Grid, Grid]:
+    from streams.engine.alerts.rules import JOB_RULES
+
+    off = {rule.name for rule in JOB_RULES if not rule.enabled}
     rules = [
         (
             each["rule"],
-            each["what"],
+            each["what"] + (", off by default" if each["rule"] in off else ""),
             "unknown" if each["value"] is None else f"{each['value']:.4g}",
             f"{each['threshold']:g}",
             "" if each["share"] is None else f"{min(each['share'], 999):.2f}",

@@ -179,3 +179,35 @@ def test_before_the_job_began_nothing_is_known(data: Path) -> None:
     found = why(data, "hot", "--at", "2026-02-01T00:00:00")
     assert rule(found, "burn_fast")["value"] is None
     assert found["messages"] == []
+
+
+def test_what_mends_a_missing_price_is_a_command(tmp_path: Path) -> None:
+    lines = [
+        event(
+            "prices",
+            0,
+            sku="eu",
+            component="gpu",
+            usd="3",
+            per="gpu_hour",
+            effective_ms=0,
+            gpu_type="H100",
+            region="eu",
+        ),
+        event("jobs", 0, job_id="run", type="started", gpu_count=8, gpu_type="H100", region="us"),
+        event("jobs", 30, job_id="other", type="queued"),
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(lines))
+    data = tmp_path / "meter"
+    assert trainfare("replay", tmp_path / "log.jsonl", "--data", data).code == 0
+    of_job = trainfare("alerts", "why", "run", "--data", data)
+    assert "GPU-hours without a price, off by default" in of_job.out
+    asked = "SELECT alert_id FROM alerts FINAL WHERE rule = 'missing_price'"
+    (row,) = json.loads(trainfare("sql", asked, "--data", data, "--format", "json").out)
+    done = trainfare("alerts", "why", row["alert_id"], "--data", data)
+    assert (done.code, done.err) == (0, "")
+    command = done.out.splitlines()[-1]
+    assert (
+        command
+        == "printf 'sku,gpu_type,usd,per,from\\nh100,H100,3,gpu_hour,\\n' > price.csv && trainfare prices load price.csv"
+    )

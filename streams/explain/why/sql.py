@@ -10,6 +10,9 @@ _ALERT_COLUMNS: Final = """
        expected_usd_per_hour, toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms,
        toUnixTimestamp64Milli(held) AS held_ms, toUnixTimestamp64Milli(changed) AS changed_ms, firings, silenced"""
 ONE_ALERT: Final = f"SELECT {_ALERT_COLUMNS} FROM alerts FINAL WHERE alert_id = {{alert:String}}"
+MISSING_PRICE_EVIDENCE: Final = (
+    "SELECT evidence_sql FROM alerts FINAL WHERE alert_id = {alert:String} AND rule = 'missing_price'"
+)
 #: Those that fired in the day before the instant.
 ALERTS: Final = f"""
 SELECT {_ALERT_COLUMNS} FROM alerts FINAL

@@ -161,7 +161,7 @@ def measure(nodes: int, *, seed: int = 1) -> dict[str, float]:
     options = Options(targets=["http://gpu/metrics"])
     begin_s = time.thread_time()
     events = sum(
-        len(samples_of(reader.read(text), "gpu", 0, options, "dcgm", allocations))
+        len(samples_of(reader.read(text), "gpu", 0, options, "dcgm", allocations, []))
         for text in _again(texts, nodes)
     )
     return {

@@ -19,6 +19,7 @@ _GRAPHICS_UTIL = 1  # of nvmlGpmMetricId_t
 _GPM_VERSION = 1
 _MEMORY_VERSION = 2
 _SAMPLES_MAX = 4_096
+_PERCENT_MAX = 102  # rounded upwards
 _PROCESSES_MAX = 1_024
 
 
@@ -160,7 +161,8 @@ class Nvml:
         """
         new = [each for each in self._readings(device, since_us) if each.time_us > since_us]
         newest_us = max((each.time_us for each in new), default=since_us)
-        return [min(each.percent, 100) / 100 for each in new], newest_us
+        ratios = [_ratio(each.percent) for each in new]
+        return [each for each in ratios if each is not None], newest_us
 
     def _readings(self, device: int, since_us: int) -> list[_Sample]:
         kind = c_uint()
@@ -184,7 +186,7 @@ class Nvml:
         """Return the use as the driver read it last."""
         found = _Utilization()
         is_found = self._call("nvmlDeviceGetUtilizationRates", c_void_p(device), byref(found))
-        return min(found.gpu, 100) / 100 if is_found else None
+        return _ratio(found.gpu) if is_found else None
 
     def used_mib(self, device: int) -> float | None:
         """Return the memory in use, without what the driver reserves where it tells that apart, as nvidia-smi does."""
@@ -225,8 +227,7 @@ class Nvml:
         asked.metrics[0].metric = _GRAPHICS_UTIL
         if not self._call("nvmlGpmMetricsGet", byref(asked)) or asked.metrics[0].returned != _SUCCESS:
             return None
-        value = float(asked.metrics[0].value)
-        return min(max(value, 0.0), 100.0) / 100 if value == value else None
+        return _ratio(float(asked.metrics[0].value))
 
     def _handle(self, name: str, *arguments: Any) -> int | None:
         handle = c_void_p()
@@ -239,6 +240,11 @@ class Nvml:
         """Return what a function returns, -1 if this driver's library does not have it."""
         function = getattr(self._library, name, None)
         return int(function(*arguments)) if function is not None else -1
+
+
+def _ratio(percent: float) -> float | None:
+    """Return a share of time; None of garbage, which drivers report of idle GPUs at times and is no busy GPU."""
+    return min(percent, 100) / 100 if 0 <= percent <= _PERCENT_MAX else None
 
 
 def indexes(nvml: Nvml) -> Iterator[tuple[int, int]]:

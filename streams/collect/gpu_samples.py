@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import Field
 
+from schemas.escaping import visible
 from streams.collect.allocations import Allocations, JobHolder, read_allocations
 from streams.collect.collector import CollectedEvent
 from streams.collect.options import CollectorOptions
@@ -18,7 +19,16 @@ from streams.topics import Topic
 
 _NOBODY: Final = JobHolder("", 1)
 _MEASURES: Final = ("sm_ratio", "tensor_ratio", "memory_used_mib", "power_w")
+#: What no GPU has, with room for those to come. Drivers report garbage: blanks of DCGM (2147483632), NVIDIA/DCGM#199.
+_MOST: Final = {
+    "util_ratio": 1.02,  # rounded upwards; what is above 1 is 1
+    "sm_ratio": 1.02,
+    "tensor_ratio": 1.02,
+    "memory_used_mib": 2.0**20,
+    "power_w": 10_000.0,
+}
 _RATIOS: Final = frozenset({"sm_ratio", "tensor_ratio"})
+OUT_OF_RANGE: Final = "out_of_range"
 
 
 class SampleOptions(CollectorOptions):
@@ -64,10 +74,15 @@ def samples_of(
     options: SampleOptions,
     source: str,
     allocations: Allocations,
+    left_out: list[str],
 ) -> list[CollectedEvent]:
-    """Return the events of one look, of the time `at_ms`; `host` names the node where a reading does not."""
+    """Return the events of one look, of the time `at_ms`; `host` names the node where a reading does not.
+
+    Values that no GPU has are added to `left_out`, by `OUT_OF_RANGE`; a GPU without a utilization is not sampled.
+    """
     of_holder: dict[tuple[str, JobHolder], list[GpuReading]] = {}
-    for reading in readings:
+    for given in readings:
+        reading = _plausible(given, host, left_out)
         if reading.util_ratio is None:
             continue  # nothing is known about its use
         node = reading.node or host
@@ -75,6 +90,25 @@ def samples_of(
     return [
         _event(node, holder, found, at_ms, options, source) for (node, holder), found in of_holder.items()
     ]
+
+
+def _plausible(reading: GpuReading, host: str, left_out: list[str]) -> GpuReading:
+    """Return a reading without the values that no GPU has."""
+    odd = {
+        name: value
+        for name, most in _MOST.items()
+        for value in [getattr(reading, name)]
+        if value is not None and value > most
+    }
+    if not odd:
+        return reading
+    node = visible((reading.node or host)[:100])
+    left_out += [
+        f"{node}: GPU {visible(_gpu_id(reading)[:100])}: {name} {value:g} is more than any GPU has"
+        for name, value in odd.items()
+    ]
+    nothing: dict[str, Any] = dict.fromkeys(odd)
+    return reading._replace(**nothing)
 
 
 def _holder(reading: GpuReading, node: str, allocations: Allocations) -> JobHolder:

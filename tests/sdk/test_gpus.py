@@ -129,6 +129,15 @@ def test_where_the_driver_keeps_no_readings_the_last_one_counts(
     }
 
 
+def test_readings_that_no_gpu_has_are_none(library: str, drive: Callable[..., None]) -> None:
+    driver = Nvml(library)
+    device = next(device for index, device in nvml.indexes(driver) if index == 0)
+    drive(busy=40)
+    assert set(driver.readings_since(device, 0)[0]) == {0.3, 0.5}
+    drive(busy=184_320)
+    assert driver.readings_since(device, 0)[0] == []
+
+
 @pytest.mark.parametrize(
     ("visible", "names"),
     [

@@ -17,7 +17,7 @@ from streams.collect.collector import CollectedEvent, EventBatch, Position, Sour
 from streams.collect.dcgm.fetch import Fetch, fetch_with
 from streams.collect.dcgm.options import Options
 from streams.collect.dcgm.text import TextReader
-from streams.collect.gpu_samples import GpuReading, samples_of
+from streams.collect.gpu_samples import OUT_OF_RANGE, GpuReading, samples_of
 
 _EVENTS_PER_BATCH: Final = 1_000
 #: An exporter that took all its time is left out of up to so many polls, less one.
@@ -91,13 +91,14 @@ class DcgmCollector:
         due = [each for each in self._scrapes if each.is_due(self._polls)]
         awaited = {each.target for each in due if not each.fault}
         events: list[CollectedEvent] = []
+        odd: list[str] = []
         answered = 0
         for scrape, readings in self._scraped(due):
             awaited.discard(scrape.target)
             if readings is not None:
                 answered += 1
                 events += samples_of(
-                    readings, scrape.host, at_ms, self._options, self._options.source, allocations
+                    readings, scrape.host, at_ms, self._options, self._options.source, allocations, odd
                 )
             # Those that were silent before are not waited for.
             if len(events) >= _EVENTS_PER_BATCH or (events and not awaited):
@@ -106,7 +107,9 @@ class DcgmCollector:
         silent = [f"{each.target}: {each.fault}" for each in self._scrapes if each.fault]
         if not answered:
             raise SourceUnavailableError(f"no exporter of {len(self._scrapes)} answers; {silent[-1]}")
-        yield EventBatch(events, {"at_ms": at_ms}, silent, {"no_answer": len(silent)} if silent else {})
+        reasons = {"no_answer": len(silent), OUT_OF_RANGE: len(odd)}
+        reasons = {reason: count for reason, count in reasons.items() if count}
+        yield EventBatch(events, {"at_ms": at_ms}, [*silent, *odd], reasons)
 
     def _scraped(self, due: list[_Scrape]) -> Iterator[tuple[_Scrape, list[GpuReading] | None]]:
         """Yield exporters with their GPUs as they answer; those that were silent before are asked last."""

@@ -64,6 +64,7 @@ class PodSpec(msgspec.Struct, rename="camel"):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     priority_class_name: str | None = None
+    resource_claims: list[dict[str, object]] | None = None
 
 
 class Terminated(msgspec.Struct, rename="camel"):

@@ -16,6 +16,7 @@ from streams.collect.collector import CollectedEvent, EventBatch, SourceUnavaila
 from streams.collect.kubernetes.api import ExpiredError, ListPage
 from streams.collect.kubernetes.node_facts import NodeFacts, node_facts, unknown_node
 from streams.collect.kubernetes.nodes import remove_node, take_node
+from streams.collect.kubernetes.not_read import NotRead
 from streams.collect.kubernetes.objects import Bookmark, ErrorStatus, Node, Pod, WatchEvent, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.pods import Touched, is_of_interest, take, vanish
@@ -55,6 +56,7 @@ class Poll:
         self._events: list[CollectedEvent] = []
         self._absent: set[str] = set()  # nodes that were asked for in vain
         self.faults: list[str] = []
+        self.not_read = NotRead(options)
 
     def nodes(self) -> Iterator[EventBatch]:
         """Yield the events of nodes.
@@ -220,6 +222,7 @@ class Poll:
         except (ValueError, RecursionError) as fault:
             self._skip("pod", fault)
             return None
+        self.not_read.look(pod)
         return pod
 
     def _take(self, pod: Pod, *, is_gone: bool) -> Touched | None:

@@ -11,7 +11,8 @@ from typing import Final
 
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
 from streams.collect.command import answer_of
-from streams.collect.gpu_samples import samples_of
+from streams.collect.gpu_samples import OUT_OF_RANGE, samples_of
+from streams.collect.metrics import UNREADABLE
 from streams.collect.nvidia_smi.answers import (
     GPU_QUERY,
     PROCESS_QUERY,
@@ -66,8 +67,12 @@ class NvidiaSmiCollector:
         if self._options.slurm_processes:
             pids = read_processes(self._ask(PROCESS_QUERY), faults)
             readings = [each._replace(job=job_of(pids.get(each.uuid, ()), self._group)) for each in readings]
-        events = samples_of(readings, self._node, at_ms, self._options, self._options.source, allocations)
-        yield EventBatch(events, {"at_ms": at_ms}, faults)
+        odd: list[str] = []
+        events = samples_of(
+            readings, self._node, at_ms, self._options, self._options.source, allocations, odd
+        )
+        reasons = {UNREADABLE: len(faults), OUT_OF_RANGE: len(odd)} if odd else {}
+        yield EventBatch(events, {"at_ms": at_ms}, [*faults, *odd], reasons)
 
     def _means(self, faults: list[str]) -> list[float | None]:
         """Return the mean utilization of each GPU; none if nvidia-smi refuses, which is added to `faults`."""

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 _BEGIN: Final = re.compile(r"\S+ (\S+) \[([^\]]{1,40})\] ")
 _CELL: Final = re.compile(r'"([^"]*)"|(\S+)')
+#: What ends the request: its URI may hold raw quotes, but no blanks.
+_REQUEST_END: Final = re.compile(r'" (?=(?:\d{3}|-) )')
 _TIME: Final = re.compile(r"(\d\d)/([A-Z][a-z]{2})/(\d{4}):(\d\d):(\d\d):(\d\d) \+0000\Z")
 _MONTHS: Final = {
     name: at
@@ -50,7 +52,7 @@ def request_of(line: str) -> S3Request:
     begin = _BEGIN.match(line)
     if begin is None or len(line) > _LINE_CHARS:
         raise ValueError("it does not begin as a line of an access log does, or is too long")
-    cells = ["".join(found) for found in _CELL.findall(line, begin.end())]
+    cells = _cells(line[begin.end() :].rstrip())
     if len(cells) < _NEEDED:
         raise ValueError(f"{len(cells)} fields after the time, expected {_NEEDED} or more of an access log")
     address, requester, _, operation, key, _, status, _, sent, size = cells[:10]
@@ -68,6 +70,30 @@ def request_of(line: str) -> S3Request:
         _number(sent if op == "read" else size) if op in {"read", "write"} else 0,
         _number(status),
     )
+
+
+def _cells(text: str) -> list[str]:
+    """Return the fields behind the time; fewer than are needed where the line has another form.
+
+    What a requester writes stands in quotes, with raw quotes in it: the request, the referer and the user agent.
+    """
+    cells = text.split(" ", 5)
+    end = _REQUEST_END.search(cells[-1], 1)
+    if len(cells) < 6 or end is None:
+        return _quoted(text)
+    request = cells.pop()
+    numbers = request[end.end() :].split(" ", 6)
+    if len(numbers) < 7:
+        return [*cells, *numbers]
+    said, quote, tail = numbers.pop().rpartition('"')
+    referer, is_both, user_agent = said[1:].partition('" "')
+    if not (quote and is_both and said.startswith('"')):
+        return [*cells, request[1 : end.start()], *numbers, *_quoted(said + quote + tail)]
+    return [*cells, request[1 : end.start()], *numbers, referer, user_agent, *tail.split()]
+
+
+def _quoted(text: str) -> list[str]:
+    return ["".join(found) for found in _CELL.findall(text)]
 
 
 def _op(operation: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -47,6 +48,10 @@ class TrainingJob(NamedTuple):
     dimensions: Mapping[str, str]
     labels: Mapping[str, str]
     final_labels: Mapping[str, str] = {}
+    kept_ms: tuple[int, int] | None = (
+        None  # from when to when its instances were kept, and paid, after its end
+    )
+    kept_open_s: int = 0  # for how long they have been kept so far
 
 
 def paid_ms(job: TrainingJob) -> int:
@@ -86,8 +91,22 @@ def events_of(job: TrainingJob, options: TrainingJobOptions, source: str) -> Ite
         if step.reason:
             event["reason"] = step.reason
         yield CollectedEvent(Topic.JOBS, event)
+    if job.kept_ms is not None:
+        with suppress(UnknownInstanceError):  # which is raised for the job
+            yield from events_of(_kept(job, *job.kept_ms), options, source)
     if unknown:
         raise UnknownInstanceError(unknown)
+
+
+def _kept(job: TrainingJob, from_ms: int, to_ms: int) -> TrainingJob:
+    """Return what its instances are between its end and theirs: a job of its own, of the same owner."""
+    return job._replace(
+        job_id=f"{job.job_id}/warm-pool",
+        steps=[JobStep(1, "allocated", from_ms), JobStep(1, "completed", to_ms)],
+        labels={**job.labels, "warm_pool_of": job.job_id},
+        final_labels={},
+        kept_ms=None,
+    )
 
 
 class UnknownInstanceError(Exception):

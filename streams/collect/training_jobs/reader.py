@@ -61,6 +61,14 @@ class TrainingJobReader(WithoutHeader):
             except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as fault:
                 found.fault(part, index, "malformed", str(fault))
                 continue
+            if job.kept_open_s:
+                found.fault(
+                    part,
+                    index,
+                    "warm_pool",
+                    f"{job.job_id}: its instances have been kept for {job.kept_open_s} s, which is not metered before they "
+                    "are gone or used again; read the job again then",
+                )
             billed = job.final_labels.get("billable_s", "")
             paid_s = paid_ms(job) // 1000
             if billed and abs(paid_s - int(billed)) > _BILLED_WITHIN_S:

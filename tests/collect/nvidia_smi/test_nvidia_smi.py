@@ -98,6 +98,14 @@ def test_a_refused_report_leaves_the_last_readings() -> None:
     assert "the last reading of each GPU's utilization is taken: nvidia-smi: exit status 2" in batch.skipped
 
 
+def test_values_that_no_gpu_has_are_counted_beside_what_cannot_be_read() -> None:
+    answers = {GPU_QUERY[0]: gpus(4).replace(", 100, 1004,", ", 4294967, 1004,")}
+    batch = polled(answers)
+    assert batch.events[0].value["gpus"] == ["0", "2"]
+    assert batch.reasons == {"out_of_range": 1, "unreadable": 1}
+    assert len(batch.skipped) == 2
+
+
 def test_a_gpu_that_no_allocation_names_is_of_the_slurm_job_that_computes_on_it() -> None:
     processes = "".join(
         f"GPU-7a000000-0000-0000-0000-00000000000{gpu}, {pid}\n" for gpu, pid in ((0, 17), (1, 20), (2, 18))

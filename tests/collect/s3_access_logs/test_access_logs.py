@@ -18,6 +18,7 @@ from streams.collect.s3_access_logs.options import RequestRule
 from streams.collect.s3_access_logs.patterns import pattern_of
 from tests.collect.flow_logs.polling import Polled, polled
 from tests.collect.s3_access_logs.world import ACCESS_LOG, options
+from tests.source_cases import source_case
 
 LINE = ACCESS_LOG.read_text().splitlines()[0]
 
@@ -134,6 +135,37 @@ def test_what_is_no_line_is_said(old: str, new: str, said: str, tmp_path: Path) 
     found = read(tmp_path, LINE.replace(old, new))
     assert (found.events, found.reasons) == ([], {"malformed": 1})
     assert said in found.skipped[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"GET /shards/0001.tar', '"GET /shards/"01".tar'),
+        ('"GET /shards/0001.tar', '"GET /"'),
+        ('"GET /shards/0001.tar', '"GET /"200"-"'),
+        ('"-" "Boto3', '"a "quoted" page" "Boto3'),
+        ("app/run-7", 'app/"run"-7'),
+        ('"GET /shards/0001.tar HTTP/1.1"', '"-"'),
+    ],
+)
+def test_raw_quotes_of_a_requester_lose_no_line(old: str, new: str, tmp_path: Path) -> None:
+    assert old in LINE
+    found, plain = (read(tmp_path, text) for text in (LINE.replace(old, new), LINE))
+    assert found.reasons == {}
+    same = ("job_id", "op", "requests", "bytes", "region", "time_ms")
+    assert [[e[name] for name in same] for e in found.events] == [
+        [e[name] for name in same] for e in plain.events
+    ]
+
+
+def test_a_public_report_of_raw_quotes_in_uris(tmp_path: Path) -> None:
+    text = (source_case("03-s3-quote-in-uri") / "access.log").read_bytes()
+    rules = [{"requester": "arn:aws:sts::*:assumed-role/train/{job_id}"}]
+    found = read(tmp_path, text, rules=rules)
+    (event,) = found.events
+    assert found.reasons == {}
+    assert (event["job_id"], event["op"], event["requests"]) == ("run-7", "read", 3)
+    assert (event["bytes"], event["region"]) == (1_073_743_067, "us-east-1")
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ from tests.collect.flow_logs.polling import Polled, polled
 from tests.collect.training_jobs.world import CLUSTER_GPUS, HERE, sagemaker_documents
 from tests.harness import meter
 from tests.oracle.model import Line
+from tests.source_cases import source_case
 
 T0_MS = 1_780_308_000_000
 OPEN: dict[str, tuple[Any, Any]] = {
@@ -139,6 +140,46 @@ def test_ends_of_sagemaker(changes: dict[str, str], kind: str, reason: str, tmp_
         kind,
         reason,
     )
+
+
+def pool(status: str, seconds: int) -> dict[str, Any]:
+    return {"WarmPoolStatus": {"Status": status, "ResourceRetainedBillableTimeInSeconds": seconds}}
+
+
+@pytest.mark.parametrize("status", ["Terminated", "Reused"])
+def test_a_warm_pool_is_paid_after_the_job_by_its_owner(status: str, tmp_path: Path) -> None:
+    plain = read("sagemaker", tmp_path, document())
+    found = read("sagemaker", tmp_path, document(**pool(status, 1800)))
+    kept = [event for event in found.events if event["job_id"].endswith("/warm-pool")]
+    assert [event for event in found.events if event not in kept] == plain.events
+    begun, ended = kept
+    job = plain.events[-1]
+    assert (begun["type"], ended["type"], ended["time_ms"] - begun["time_ms"]) == (
+        "allocated",
+        "completed",
+        1_800_000,
+    )
+    assert begun["time_ms"] == job["time_ms"]
+    assert begun["labels"]["warm_pool_of"] == job["job_id"]
+    started = next(event for event in plain.events if event["type"] == "allocated")
+    assert all(begun.get(name) == started.get(name) for name in ("owner", "team", "gpu_count", "purchase"))
+
+
+def test_a_warm_pool_that_is_still_kept_is_said_with_its_seconds(tmp_path: Path) -> None:
+    found = read("sagemaker", tmp_path, document(**pool("Available", 600)))
+    assert found.events == read("sagemaker", tmp_path, document()).events
+    assert found.reasons == {"warm_pool": 1}
+    assert "kept for 600 s" in found.skipped[0]
+    assert read("sagemaker", tmp_path, document(**pool("InUse", 0))).reasons == {}
+    assert read("sagemaker", tmp_path, document(**pool("Terminated", 10**12))).reasons == {"malformed": 1}
+
+
+def test_a_public_report_of_warm_pools_and_training_plans(tmp_path: Path) -> None:
+    found = read("sagemaker", tmp_path, (source_case("14-sagemaker-warmpool") / "jobs.json").read_bytes())
+    assert gpu_seconds(found, "warm") == 8 * 3600
+    assert gpu_seconds(found, "warm/warm-pool") == 8 * 1800
+    bought = {event["job_id"]: event["purchase"] for event in found.events if "purchase" in event}
+    assert (bought["plan"], bought["warm"], bought["spot"]) == ("reserved", "on_demand", "spot")
 
 
 def test_without_transitions_it_is_paid_all_the_same(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Reads DescribeTrainingJob of SageMaker: attempts by its secondary states, as interruptions of spot capacity end one.
 
-Paid is from the start of the download on instances to their end: SageMaker does not bill their launch.
+Paid is from the start of the download on instances to their end: SageMaker does not bill their launch. A warm pool that
+keeps them after the job is paid, too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from streams.collect.training_jobs.options import TrainingJobOptions
 
 LISTS: Final = ("TrainingJobs",)
 _HOLD: Final = frozenset({"Downloading", "DownloadingTrainingImage", "Training", "Uploading"})
+#: States of a warm pool whose time grows no more.
+_POOL_ENDED: Final = frozenset({"Terminated", "Reused"})
+#: More than any pool may be kept: 28 days.
+_KEPT_S_MAX: Final = 28 * 86_400
 _TIMEOUTS: Final = frozenset({"MaxRuntimeExceeded", "MaxWaitTimeExceeded"})
 _REASONS: Final = {
     "AlgorithmError": "user_error",
@@ -34,6 +39,12 @@ class _ResourceGroup(msgspec.Struct):
 
 class _Resources(_ResourceGroup):
     groups: list[_ResourceGroup] = msgspec.field(name="InstanceGroups", default_factory=list)
+    plan: str | None = msgspec.field(name="TrainingPlanArn", default=None)
+
+
+class _WarmPool(msgspec.Struct):
+    status: str = msgspec.field(name="Status", default="")
+    billable_s: int | None = msgspec.field(name="ResourceRetainedBillableTimeInSeconds", default=None)
 
 
 class _ResourceTag(msgspec.Struct):
@@ -58,6 +69,7 @@ class _Description(msgspec.Struct):
     billable_s: int | None = msgspec.field(name="BillableTimeInSeconds", default=None)
     transitions: list[_Transition] = msgspec.field(name="SecondaryStatusTransitions", default_factory=list)
     experiment: _ExperimentConfig | None = msgspec.field(name="ExperimentConfig", default=None)
+    warm_pool: _WarmPool | None = msgspec.field(name="WarmPoolStatus", default=None)
     tags: list[_ResourceTag] = msgspec.field(name="Tags", default_factory=list)
 
 
@@ -76,6 +88,8 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
     if found.experiment is not None and found.experiment.name:
         dimensions["experiment"] = dimensions.get("experiment") or found.experiment.name
     groups = found.resources.groups or [found.resources]
+    bought = "reserved" if found.resources.plan else "on_demand"
+    kept_ms, kept_open_s = _kept(found)
     return TrainingJob(
         job_id=found.name,
         steps=_steps(found),
@@ -84,12 +98,31 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
             "cloud": "aws",
             "region": arn[3] if len(arn) > 5 else "",
             "account": arn[4] if len(arn) > 5 else "",
-            "purchase": "spot" if found.is_spot else "on_demand",
+            "purchase": "spot" if found.is_spot else bought,
         },
         dimensions=dimensions,
         labels={"sagemaker": found.name},
         final_labels={} if found.billable_s is None else {"billable_s": str(found.billable_s)},
+        kept_ms=kept_ms,
+        kept_open_s=kept_open_s,
     )
+
+
+def _kept(found: _Description) -> tuple[tuple[int, int] | None, int]:
+    """Return from when to when a warm pool kept the instances; seconds instead where that is not over, or has no begin.
+
+    Raises:
+        ValueError: It is longer than a pool can be.
+    """
+    seconds = (found.warm_pool.billable_s if found.warm_pool else None) or 0
+    if found.warm_pool is None or not seconds:
+        return None, 0
+    if not 0 < seconds <= _KEPT_S_MAX:
+        raise ValueError(f"a warm pool that was kept for {seconds} s")
+    ended_ms = time_ms(found.ended)
+    if found.warm_pool.status not in _POOL_ENDED or ended_ms is None:
+        return None, seconds
+    return (ended_ms, ended_ms + seconds * 1000), 0
 
 
 def _steps(found: _Description) -> list[JobStep]:

@@ -1,0 +1,61 @@
+"""Readings of GPUs that no GPU can have: left out and said, not clamped to a busy GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.collect.allocations import Allocations
+from streams.collect.dcgm.collector import DcgmCollector
+from streams.collect.dcgm.options import Options
+from streams.collect.gpu_samples import GpuReading, SampleOptions, samples_of
+from tests.collect.dcgm_world import T0_MS
+from tests.source_cases import source_case
+
+
+class _SampleOptions(SampleOptions):
+    interval_s: float = 10.0
+
+
+def sampled(*readings: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the samples, and what is left out, of GPUs of one job; a working one by default."""
+    plain = GpuReading("0", "u", "", "n1", "", "H100", "7", 0.5, 0.4, 0.1, 4096.0, 300.0)
+    given = [plain._replace(gpu=str(at), **each) for at, each in enumerate(readings)]
+    left_out: list[str] = []
+    events = samples_of(given, "h", 0, _SampleOptions(), "dcgm", Allocations(()), left_out)
+    return [dict(event.value) for event in events], left_out
+
+
+@pytest.mark.parametrize("garbage", [10.0, 2000.0, 42_949_672.95, 1.03])
+def test_a_utilization_that_no_gpu_has_is_no_sample(garbage: float) -> None:
+    (event,), left_out = sampled({"util_ratio": garbage}, {})
+    assert (event["gpus"], event["util_ratio"]) == (["1"], [0.5])
+    assert left_out == [f"n1: GPU 0: util_ratio {garbage:g} is more than any GPU has"]
+
+
+def test_what_is_rounded_upwards_is_one() -> None:
+    (event,), left_out = sampled({"util_ratio": 1.02, "sm_ratio": 1.01})
+    assert (event["util_ratio"], event["sm_ratio"], left_out) == ([1.0], [1.0], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "garbage"),
+    [("memory_used_mib", 2_147_483_632.0), ("power_w", 1.4e14), ("sm_ratio", 20.0), ("tensor_ratio", 1.5)],
+)
+def test_another_value_that_no_gpu_has_is_left_out_and_the_gpu_sampled(name: str, garbage: float) -> None:
+    (event,), left_out = sampled({name: garbage})
+    assert name not in event
+    assert event["util_ratio"] == [0.5]
+    assert len(left_out) == 1
+
+
+def test_a_public_report_of_corrupt_utilization() -> None:
+    metrics = (source_case("02-dcgm-corrupt-util") / "metrics.txt").read_bytes()
+    collector = DcgmCollector(Options(targets=["http://n1/"]), lambda _: metrics)
+    batches = list(collector.poll(None, T0_MS))
+    (event,) = [dict(each.value) for batch in batches for each in batch.events]
+    assert (event["gpus"], event["util_ratio"]) == (["2"], [0.0])
+    assert (event["memory_used_mib"], event["power_w"]) == ([4.0], [70.1])
+    assert batches[-1].reasons == {"out_of_range": 5}
+    assert len(batches[-1].skipped) == 5

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from schemas.escaping import visible
 from streams.prices.cloud_rows import FAULTS, UtcInstant, document, with_lines
 from streams.prices.opencost import exact_usd, plain_usd
 from streams.prices.source import PriceList, SourceRow
@@ -76,6 +77,9 @@ def of_gcp(given: PriceList) -> Iterator[SourceRow]:
             rates = pricing.expression.rates
             if pricing.expression.unit == "h" and rates:
                 usd = _usd(given, line, rates[-1].price)
+                if float(usd) == 0:
+                    given.leave_out(f"price of $0 for {visible(gpu_type[:80])}")
+                    continue
                 at_ms = given.from_ms or round(pricing.at.timestamp() * 1000)
                 for region in sku.regions:
                     yield _row(given, line, (gpu_type, region, _USAGE[sku.category.usage]), usd, at_ms)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
 
+from schemas.escaping import visible
 from streams.errors import WrongUseError
 from streams.prices.csv_rows import table
 from streams.prices.opencost import exact_usd, plain_usd
@@ -98,7 +99,8 @@ def _offer(given: PriceList, line: int, row: dict[str, str]) -> _Offer | None:
                 line, f"column `AcceleratorCount`: got {count[:80]!r}, expected a number of GPUs"
             )
         if given_gpus % 1:
-            return None  # a share of a GPU: `gpus` cannot say it
+            given.leave_out(f"share of a GPU: {visible(row['instancetype'][:80])}")  # `gpus` cannot say it
+            return None
         gpus = int(given_gpus)
     if not row["region"] or not (row["instancetype"] or gpu_type):
         raise given.fault(line, "a row names a Region, and an InstanceType or an AcceleratorName")

@@ -71,6 +71,25 @@ def test_a_price_of_0_of_a_cloud_is_none() -> None:
     assert left_out == {"price of $0 for p5.48xlarge": 1}
 
 
+def test_a_price_of_0_of_google_is_none() -> None:
+    page = json.loads((HERE / "gcp.json").read_bytes())
+    before, _ = dollars(json.dumps(page).encode())
+    for pricing in page["skus"][0]["pricingInfo"]:
+        pricing["pricingExpression"]["tieredRates"][-1]["unitPrice"] |= {"units": "0", "nanos": 0}
+    found, left_out = dollars(json.dumps(page).encode())
+    assert found == {sku: usd for sku, usd in before.items() if ".H100." not in sku}
+    assert left_out == {"price of $0 for H100": 1}
+
+
+def test_instances_of_skypilot_with_a_share_of_a_gpu_are_counted() -> None:
+    header = "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,SpotPrice,Region"
+    rows = f"{header}\ng6f.large,L4,0.125,2,8,0.2,,r1\ng6.xlarge,L4,1,4,16,0.8,,r1"
+    given = PriceList("vms.csv", rows.encode(), "aws", left_out=Counter())
+    records = records_of(given, format_of(given), NOW_MS)
+    assert [each.event.sku for each in records] == ["aws.g6.xlarge.r1"]
+    assert given.left_out == {"share of a GPU: g6f.large": 1}
+
+
 def test_a_list_of_which_all_is_left_out_says_what_and_why() -> None:
     content = aws().replace(b'"0.01"', b'"0"').replace(b"55.0400000000", b"0")
     with pytest.raises(WrongUseError, match=r"left out: 2 x price of \$0 for p5.48xlarge"):

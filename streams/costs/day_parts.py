@@ -35,7 +35,7 @@ class Done(Generic[Made]):
 
 
 @dataclass(frozen=True)
-class Found:
+class CostRows:
     """Rows under the names of their columns."""
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ def in_parts(
     span: HourSpan,
     statement: Callable[[HourSpan], Statement],
     enough: Callable[[int], bool] = lambda _rows: False,
-) -> Steps[Found]:
+) -> Steps[CostRows]:
     """Ask for each part of a span, until there are enough rows; returns the rows of all parts, in order of time."""
     parameters: Parameters = {}
     where = " AND ".join(["1", *between(span, "hour", parameters)])
@@ -75,7 +75,7 @@ def in_parts(
         rows.extend(answer.rows())
         if enough(len(rows)):
             break
-    return Found(names, rows)
+    return CostRows(names, rows)
 
 
 def added(rows: Iterable[Row], width: int) -> list[Row]:

@@ -19,7 +19,7 @@ class Client(NamedTuple):
     address: str = ""
 
 
-class Holder(StrEnum):
+class PlaceHolder(StrEnum):
     """Who has as many places as it may."""
 
     ALL = "all"
@@ -41,13 +41,13 @@ class Places:
         self._tokens: Counter[str] = Counter()
         self._addresses: Counter[str] = Counter()
 
-    def full(self, client: Client) -> Holder | None:
+    def full(self, client: Client) -> PlaceHolder | None:
         """Return whose share leaves no place for the client; None: there is one."""
         if self._tokens.total() >= self._of_all:
-            return Holder.ALL
+            return PlaceHolder.ALL
         if self._tokens[client.token] >= self._of_token:
-            return Holder.TOKEN
-        return Holder.ADDRESS if self._addresses[client.address] >= self._of_address else None
+            return PlaceHolder.TOKEN
+        return PlaceHolder.ADDRESS if self._addresses[client.address] >= self._of_address else None
 
     @contextmanager
     def held(self, client: Client) -> Iterator[None]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
-from streams.web.places import Client, Holder, Places
+from streams.web.places import Client, PlaceHolder, Places
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Broadcaster:
         if self._closed:
             raise ApiError(503, "the worker is stopping")
         holder = self._places.full(client)
-        if holder is Holder.ALL:
+        if holder is PlaceHolder.ALL:
             message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
             raise ApiError(503, message, "too_many_listeners")
         if self._seats[client] >= self._per_client_max:

@@ -35,7 +35,7 @@ class Done(Generic[Made]):
 
 
 @dataclass(frozen=True)
-class CostRows:
+class MetricRows:
     """Rows under the names of their columns."""
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ def in_parts(
     span: HourSpan,
     statement: Callable[[HourSpan], Statement],
     enough: Callable[[int], bool] = lambda _rows: False,
-) -> Steps[CostRows]:
+) -> Steps[MetricRows]:
     """Ask for each part of a span, until there are enough rows; returns the rows of all parts, in order of time."""
     parameters: Parameters = {}
     where = " AND ".join(["1", *between(span, "hour", parameters)])
@@ -75,7 +75,7 @@ def in_parts(
         rows.extend(answer.rows())
         if enough(len(rows)):
             break
-    return CostRows(names, rows)
+    return MetricRows(names, rows)
 
 
 def added(rows: Iterable[Row], width: int) -> list[Row]:

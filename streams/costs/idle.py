@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streams.costs.day_parts import CostRows, Row, Statement, Steps, added, in_parts
+from streams.costs.day_parts import MetricRows, Row, Statement, Steps, added, in_parts
 from streams.costs.parts import HourSpan, Parameters, between, listed, names_in, parameters_of, period_of
 from streams.costs.request import CostRequest, Period
 
@@ -50,7 +50,7 @@ def left_out_note(found: Mapping[str, object]) -> str:
     )
 
 
-def idle_steps(request: CostRequest, span: HourSpan) -> Steps[CostRows]:
+def idle_steps(request: CostRequest, span: HourSpan) -> Steps[MetricRows]:
     """Ask for the cells of M3; their columns begin as those of `cost_sql`, and `cost_usd` is of the nodes."""
     width = len(request.by) + 1
     most = request.limit + 1
@@ -62,7 +62,7 @@ def idle_steps(request: CostRequest, span: HourSpan) -> Steps[CostRows]:
     )
     cells = [(*cell, _ratio(cell, width)) for cell in added(found.rows, width)]
     cells.sort(key=lambda cell: (cell[width - 1], -cell[width], cell[: width - 1]))
-    return CostRows((*found.names, "ratio"), cells[:most])
+    return MetricRows((*found.names, "ratio"), cells[:most])
 
 
 def _part_sql(request: CostRequest, span: HourSpan, part: HourSpan, most: int) -> Statement:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
-from streams.costs.day_parts import CostRows, Steps
+from streams.costs.day_parts import MetricRows, Steps
 from streams.costs.idle import idle_steps
 from streams.costs.metrics import EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
@@ -80,15 +80,15 @@ def extent_sql(request: CostRequest) -> str:
 FROM {table} WHERE {users}"""
 
 
-def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> Steps[CostRows]:
+def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> Steps[MetricRows]:
     """Ask for the cells of the hours [begin_ms, end_ms), with the columns of `cost_sql`; None: without bound."""
     if request.metric is Metric.m3:
         return (yield from idle_steps(request, HourSpan(begin_ms, end_ms)))
     answer = yield cost_sql(request, begin_ms, end_ms)
-    return CostRows(answer.names, list(answer.rows()))
+    return MetricRows(answer.names, list(answer.rows()))
 
 
-def compared_steps(request: CostRequest) -> Steps[CostRows]:
+def compared_steps(request: CostRequest) -> Steps[MetricRows]:
     """Ask for the cells before those asked for, of the same columns.
 
     Of a period that `from` or `to` cuts it reads the part of the period before that is as far from its start.
@@ -96,7 +96,7 @@ def compared_steps(request: CostRequest) -> Steps[CostRows]:
     return cell_steps(replace(request, limit=CELLS_MAX), *previous_span(request))
 
 
-def asked_steps(request: CostRequest) -> Steps[CostRows]:
+def asked_steps(request: CostRequest) -> Steps[MetricRows]:
     """Ask for the cells asked for; with a comparison all of them: what a limit leaves out is not gone."""
     all_cells = replace(request, limit=CELLS_MAX) if request.compare else request
     return cell_steps(all_cells, request.from_ms, request.to_ms)

@@ -161,9 +161,10 @@ def read_back(kafka: KafkaSettings) -> Mapping[Place, list[Line]]:
     }
     consumer.assign(places)
     left = sum(ends.values())
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while left and time.monotonic() < deadline_s:
+    came_s = time.monotonic()
+    while left and time.monotonic() - came_s < _PATIENCE_S:
         for message in consumer.consume(10_000, timeout=1):
+            came_s = time.monotonic()
             assert message.error() is None, message.error()
             topic = str(message.topic()).removeprefix(kafka.topic_prefix)
             place = (topic, int(message.partition() or 0))

@@ -11,6 +11,7 @@ from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.shard import Shard
+from tests.engine.alerts.scene import UNPRICED_ON
 from tests.engine.test_burn_tracker import BOOK, MINUTE_MS, T0, Log
 
 AHEAD_MS = T0 + 120 * MINUTE_MS
@@ -20,7 +21,7 @@ NOW_MS = T0 + 2 * MINUTE_MS
 def ahead() -> Log:
     """A job without a price runs, and a wrong clock had two hours judged."""
     log = Log(Shard(0, ShardSettings(), PriceBook.empty()))
-    log.view = ReferenceLog().view()
+    log.view = ReferenceLog(controls={b"rule/z": UNPRICED_ON}).view()
     log.add("jobs", T0, type="started", gpu_count=1)
     log.judge(T0, AHEAD_MS)
     stored(log)
@@ -55,7 +56,7 @@ def test_alerts_come_at_ticks_of_now_again() -> None:
 
 def test_what_fires_goes_on_and_ends_when_it_is_over() -> None:
     log = ahead()
-    priced = ReferenceLog()
+    priced = ReferenceLog(controls={b"rule/z": UNPRICED_ON})
     priced.extend([(NOW_MS, BOOK.events[0])], [], BOOK, {})
     log.view = priced.view()
     log.shard.rewind(NOW_MS)

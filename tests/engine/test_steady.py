@@ -19,6 +19,7 @@ from streams.engine.settings import ShardSettings
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.shard import Shard
 from streams.engine.windows.curves import CurveBook
+from tests.engine.alerts.scene import UNPRICED_ON
 from tests.engine.test_burn_tracker import HOUR_MS, MINUTE_MS, T0, Log
 from tests.property.profile import EXAMPLES
 
@@ -48,7 +49,7 @@ def told(story: Story, last_ms: int, *, skips: bool) -> tuple[list[dict[str, Any
         if not skips:
             patch.setattr(CurveBook, "is_steady", lambda *_: False)
         log = Log(Shard(0, ShardSettings(), PRICES))
-        log.view = ReferenceLog(PRICES).view()
+        log.view = ReferenceLog(PRICES, controls={b"rule/z": UNPRICED_ON}).view()
         tick_ms, rows = T0, []
         for after_ms, job_id, event in [*sorted(story, key=lambda told: told[0]), (last_ms + 1, "", {})]:
             until_ms = (T0 + after_ms - 1) // TICK_MS * TICK_MS  # a tick sees what is not later than it

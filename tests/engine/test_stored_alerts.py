@@ -12,6 +12,7 @@ from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.shard import Shard
+from tests.engine.alerts.scene import UNPRICED_ON
 from tests.engine.test_burn_tracker import BOOK, MINUTE_MS, T0, Log
 
 EMPTY = PriceBook.empty()
@@ -22,7 +23,7 @@ def owner(snapshot: bytes | None = None) -> Log:
     """A shard in which a job runs without a price, until one is loaded after a minute."""
     shard = Shard(0, ShardSettings(), EMPTY)
     log = Log(shard if snapshot is None else Shard.restore(0, ShardSettings(), EMPTY, [snapshot]))
-    reference = ReferenceLog(EMPTY)
+    reference = ReferenceLog(EMPTY, controls={b"rule/z": UNPRICED_ON})
     reference.extend([(RESOLVED_MS, BOOK.events[0])], [], BOOK, {})
     log.view = reference.view()
     return log

@@ -10,6 +10,7 @@ from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.shard import Shard
+from tests.engine.alerts.scene import UNPRICED_ON
 from tests.engine.test_burn_tracker import BOOK, HOUR_MS, MINUTE_MS, T0, Log
 
 A_ONLY = PriceBook.empty().with_events(
@@ -24,7 +25,7 @@ SAMPLE = {"node": "n", "interval_ms": 10_000, "gpus": ["0"], "util_ratio": [0.5]
 def metered() -> Log:
     """A job whose second sample has no price, judged until its curve is gone; one is known from PRICED_MS on."""
     log = Log(Shard(0, ShardSettings(), A_ONLY))
-    reference = ReferenceLog(A_ONLY)
+    reference = ReferenceLog(A_ONLY, controls={b"rule/z": UNPRICED_ON})
     reference.extend([(PRICED_MS, BOOK.events[0])], [], ALL, {})
     log.view = reference.view()
     log.add("gpu", T0 + 30_000, gpu_type="A100", **SAMPLE)

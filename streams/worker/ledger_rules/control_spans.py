@@ -21,7 +21,7 @@ class JudgedSpan(NamedTuple):
 
 
 class ControlSpans:
-    """The controls of successive minutes, by log time; it only moves forward."""
+    """The controls of successive minutes, by log time. Ask for spans in order."""
 
     def __init__(self, view: ReferenceView) -> None:
         self._view = view
@@ -29,7 +29,9 @@ class ControlSpans:
         self._controls = Controls.from_events(())
 
     def at(self, at_ms: int) -> Controls:
-        """Return the controls in force at an instant, which is no earlier than that of any call before."""
+        """Return the controls in force at an instant; one before that of the last call costs a new beginning."""
+        if at_ms < self._view.at_ms:
+            self._view = self._view.again()
         standing = self._view.at(at_ms).controls
         if standing is not self._standing:
             self._standing, self._controls = standing, Controls.from_events(standing.values())

@@ -19,6 +19,7 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceLog, ReferenceView
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
@@ -209,9 +210,10 @@ class LedgerRules:
                 return None  # a former owner judged further: shards read again what was known then
             judged_ms = await self._threads.run(duty.reader.judged_ms)
             if judged_ms is not None:  # a former owner stopped there
-                duty.judged_ms = min(max(judged_ms, accrued.until_ms - BACK_MS), accrued.until_ms)
-                if duty.judged_ms == accrued.until_ms:
-                    return None  # without a beginning the hours before would be judged by the budgets of now
+                # The last minute is judged again at least, for what actions are asked for; without a beginning the hours
+                # before would be judged by the budgets of now.
+                judged_ms = max(judged_ms, accrued.until_ms - BACK_MS)
+                duty.judged_ms = min(judged_ms, accrued.until_ms - MINUTE_MS)
         self._say_late(accrued)
         duty.reader.leave_out(accrued)
         changes, found = LedgerChanges(accrued.until_ms), list[Alert]()

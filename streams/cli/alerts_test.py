@@ -17,6 +17,7 @@ from schemas.escaping import visible
 from schemas.events import ControlEvent
 from streams.cli.faults import FAILED
 from streams.cli.files import must_exist
+from streams.cli.options import UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.clock import SystemClock
 from streams.config.load import load_settings
@@ -29,14 +30,7 @@ _FIELDS: Final = ("receiver", "kind", "outcome", "http_status", "detail")
 
 def send_test(
     owner: Annotated[str, typer.Argument(metavar="OWNER", help="Whose addresses are tried.")],
-    url: Annotated[
-        str | None,
-        typer.Option(
-            "--url",
-            metavar="URL",
-            help="A worker's API, e.g. http://127.0.0.1:8787; found automatically by default.",
-        ),
-    ] = None,
+    url: UrlOption = None,
     here: Annotated[
         bool,
         typer.Option(

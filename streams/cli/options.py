@@ -25,6 +25,14 @@ DataOption = Annotated[
         help="Directory of the embedded ClickHouse; without it, the configured server.",
     ),
 ]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="A worker's API, e.g. http://127.0.0.1:8787; found automatically by default.",
+    ),
+]
 
 
 def levels_of(given: Sequence[str] | None, allowed: Sequence[str], otherwise: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
 from schemas.escaping import visible
@@ -22,7 +21,7 @@ from streams.web.control_record import FieldError, control_record
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.record_log import RecordLog
-from streams.web.request_body import read_body
+from streams.web.request_body import json_body
 from streams.web.scopes import Caller
 
 logger = logging.getLogger(__name__)
@@ -71,10 +70,7 @@ class ControlEndpoint:
         if self._log is None:
             raise ApiError(403, "this process writes no controls; a worker does", "acting_off")
         self._check_rate(caller)
-        if request.content_type != "application/json":
-            # A page of another site could send the other types without a preflight request.
-            raise ApiError(415, "send application/json")
-        asked = _parsed(await read_body(request, BODY_MAX_BYTES))
+        asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"kind": "ack", ...}')
         try:
             record = control_record(asked, caller.token, self._wall_ms())
         except FieldError as fault:
@@ -115,11 +111,3 @@ class ControlEndpoint:
             raise ApiError(429, f"more than {PER_S} a second; wait a little", retry_after_s=1)
         if not self._rate_of_token.allow(caller.token, now_ms):
             raise ApiError(429, "too many controls with this token; wait a little", retry_after_s=1)
-
-
-def _parsed(data: bytes) -> dict[str, Any]:
-    try:
-        data.decode()  # the decoder does not check all strings
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
-        raise ApiError(400, f'expected one JSON object like {{"kind": "ack", ...}}: {fault}') from fault

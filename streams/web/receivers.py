@@ -18,7 +18,7 @@ from streams.notify.receiver_check import ReceiverCheckResult
 from streams.web.connection_rate import ArrivalRate
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
-from streams.web.request_body import read_body
+from streams.web.request_body import json_body
 from streams.web.scopes import Caller
 
 logger = logging.getLogger(__name__)
@@ -66,10 +66,7 @@ class ReceiverEndpoint:
         """
         if not self._rate.allow(caller.token, self._now_ms()):
             raise ApiError(429, f"more than {PER_S} test a second with this token", retry_after_s=1)
-        if request.content_type != "application/json":
-            # A page of another site could send the other types without a preflight request.
-            raise ApiError(415, "send application/json")
-        owner = _owner(await read_body(request, BODY_MAX_BYTES))
+        owner = (await json_body(request, BODY_MAX_BYTES, _Asked, '{"owner": "ada"}')).owner
         tester = self._tester()
         if tester is None:
             raise ApiError(503, "this process sends no alerts (yet): a worker that meters does", "not_ready")
@@ -87,11 +84,3 @@ class ReceiverEndpoint:
             ) from None
         results: list[dict[str, Any]] = [each._asdict() for each in found]
         return web.Response(body=to_json({"results": results}), content_type="application/json")
-
-
-def _owner(data: bytes) -> str:
-    try:
-        data.decode()  # the decoder does not check all strings
-        return msgspec.json.decode(data, type=_Asked).owner
-    except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
-        raise ApiError(400, f'expected one JSON object like {{"owner": "ada"}}: {fault}') from fault

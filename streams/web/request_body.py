@@ -1,18 +1,36 @@
-"""Reads the body of a small request."""
+"""Reads the body of a small request: one JSON object."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import msgspec
 from aiohttp import web
 
 from streams.web.errors import ApiError
 
+Made = TypeVar("Made")
 
-async def read_body(request: web.Request, limit_bytes: int) -> bytes:
-    """Return the body, of which no more than the limit is read.
+
+async def json_body(request: web.Request, limit_bytes: int, form: type[Made], example: str) -> Made:
+    """Return the body as `form`; `example`: one that would be taken.
 
     Raises:
-        ApiError: It is larger.
+        ApiError: It is not sent as JSON, is larger than the limit, or is none.
     """
+    if request.content_type != "application/json":
+        # A page of another site could send the other types without a preflight request.
+        raise ApiError(415, "send application/json")
+    data = await _read(request, limit_bytes)
+    try:
+        data.decode()  # the decoder does not check all strings
+        return msgspec.json.decode(data, type=form)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+        raise ApiError(400, f"expected one JSON object like {example}: {fault}") from fault
+
+
+async def _read(request: web.Request, limit_bytes: int) -> bytes:
+    """Return the body, of which no more than the limit is read."""
     read = bytearray()
     if (request.content_length or 0) <= limit_bytes:
         async for piece in request.content.iter_any():

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from schemas.escaping import visible
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.top.figures import Job, MeterView
 from streams.cli.top.lines import instant, percent
@@ -40,14 +40,7 @@ _FIELDS = (
 
 def top(
     data: DataOption = None,
-    url: Annotated[
-        str | None,
-        typer.Option(
-            "--url",
-            metavar="URL",
-            help="A worker's API, e.g. http://127.0.0.1:8787; found automatically by default.",
-        ),
-    ] = None,
+    url: UrlOption = None,
     once: Annotated[bool, typer.Option("--once", help="Write one table and exit, as in a pipe.")] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:

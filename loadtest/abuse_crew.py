@@ -1,6 +1,6 @@
 """Clients in a process of their own: `python -m loadtest.abuse_crew` takes a plan on its stdin, and goes on until that ends.
 
-It must not outlive whoever started it; what it saw is its last words, as JSON on stdout.
+It must not outlive whoever started it; on stdout it says when it begins, and at its end what it saw, as JSON.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from loadtest.latency_world import ROOT, WorldError
 
 _NICE: Final = 19
 _END_WITHIN_S: Final = 90.0
+_BEGUN: Final = b"begun\n"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Crew:
         """Of its process."""
         return self._process.pid
 
+    def wait_begun(self) -> None:
+        """Wait until its clients begin, or it has ended: how long a process takes to start is no figure of the worker."""
+        assert self._process.stdout is not None
+        self._process.stdout.readline()
+
     def end(self) -> dict[str, Any]:
         """Return what it saw; raises WorldError if it ended by itself."""
         try:
@@ -90,7 +96,7 @@ class Crew:
             raise WorldError(f"the clients `{self.name}` did not end") from None
         if self._process.returncode != 0:
             raise WorldError(f"the clients `{self.name}` ended with {self._process.returncode}")
-        found: dict[str, Any] = json.loads(said)
+        found: dict[str, Any] = json.loads(said.removeprefix(_BEGUN))
         return found
 
     def kill(self) -> None:
@@ -106,6 +112,8 @@ async def _until_told(plan: Plan) -> dict[str, Any]:
     tasks = [asyncio.ensure_future(each) for each in plan.tasks(met)]
     if plan.honest or plan.senders:
         tasks.append(asyncio.ensure_future(honest.go()))
+    sys.stdout.buffer.write(_BEGUN)
+    sys.stdout.buffer.flush()
     told = asyncio.ensure_future(asyncio.to_thread(sys.stdin.buffer.read))
     done, _ = await asyncio.wait((told, *tasks), return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -75,42 +75,64 @@ class Probe(NamedTuple):
     ms: float | None
 
 
-class Live(threading.Thread):
-    """Sends some jobs a second and looks for their rows, from `start` to `end`."""
+class Live:
+    """Sends some jobs a second on a schedule, and looks for their rows, from `start` to `end`."""
 
     def __init__(self, kafka: KafkaSettings, data_dir: Path) -> None:
-        super().__init__(name="live", daemon=True)
         self._kafka = kafka
         self._data_dir = data_dir
         self._ending = threading.Event()
+        #: Both go on; what is measured before is their own start.
+        self._opened = threading.Barrier(3)
+        # One that waits for an answer of the store must not keep the other from sending.
+        self._threads = [
+            threading.Thread(
+                target=self._until_ended, args=(each,), name=f"live-{each.__name__}", daemon=True
+            )
+            for each in (self._send, self._look)
+        ]
         self._sent_ms: dict[str, float] = {}
         self._found_ms: dict[str, float] = {}
         self.faults: list[str] = []
 
-    def run(self) -> None:
-        """Until `end`; a fault is kept in `faults`."""
-        store, probes, began_s = Store(self._data_dir), Probes(), time.monotonic()
+    def start(self) -> None:
+        """Return when producer and store are open, or one of them could not be, which is in `faults`."""
+        for thread in self._threads:
+            thread.start()
+        with suppress(threading.BrokenBarrierError):
+            self._opened.wait()
+
+    def _until_ended(self, work: Callable[[], None]) -> None:
         try:
-            with LogProducer(self._kafka) as producer:
-                while not self._ending.wait(_POLL_S):
-                    while len(self._sent_ms) < (time.monotonic() - began_s) * PER_S:
-                        self._send(producer, probes)
-                    self._look(store)
+            work()
         except Exception as fault:  # noqa: BLE001 - told by whoever waits for the thread
             self.faults.append(f"{type(fault).__name__}: {fault}")
+            self._opened.abort()
+
+    def _send(self) -> None:
+        probes = Probes()
+        with LogProducer(self._kafka) as producer:
+            self._opened.wait()
+            began_s = time.monotonic()
+            while not self._ending.wait(_POLL_S):
+                while len(self._sent_ms) < (time.monotonic() - began_s) * PER_S:
+                    name, at_ms = f"probe-{len(self._sent_ms)}", now_ms()
+                    self._sent_ms[name] = at_ms
+                    for each in probes.probe(name, int(at_ms)):
+                        producer.send(each.topic, each.key, each.value)
+
+    def _look(self) -> None:
+        store = Store(self._data_dir)
+        try:
+            self._opened.wait()
+            while not self._ending.wait(_POLL_S):
+                waiting = [name for name in list(self._sent_ms) if name not in self._found_ms]
+                if waiting:
+                    self._find(store, waiting)
         finally:
             store.close()
 
-    def _send(self, producer: LogProducer, probes: Probes) -> None:
-        name, at_ms = f"probe-{len(self._sent_ms)}", now_ms()
-        self._sent_ms[name] = at_ms
-        for each in probes.probe(name, int(at_ms)):
-            producer.send(each.topic, each.key, each.value)
-
-    def _look(self, store: Store) -> None:
-        waiting = [name for name in self._sent_ms if name not in self._found_ms]
-        if not waiting:
-            return
+    def _find(self, store: Store, waiting: list[str]) -> None:
         try:
             found = store.names(_READABLE, waiting)
         except SinkError as fault:
@@ -123,7 +145,8 @@ class Live(threading.Thread):
     def end(self) -> None:
         """Send and look no more."""
         self._ending.set()
-        self.join()
+        for thread in self._threads:
+            thread.join()
 
     def between(self, begin_s: float, end_s: float) -> list[Probe]:
         """Return the jobs that were sent in a phase."""

@@ -120,6 +120,7 @@ class Attack:
         try:
             watch.start()
             live.start()
+            honest.wait_begun()
             time.sleep(options.settle / 3)  # their first questions are of their own start
             say(f"quiet for {options.quiet:g} s")
             loads = [os.getloadavg()[0]]

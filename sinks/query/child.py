@@ -26,6 +26,7 @@ _MEMORY: Final = (
     "CANNOT_ALLOCATE_MEMORY",
     "std::bad_alloc",
     "can't start new thread",
+    "CANNOT_SCHEDULE_TASK",
     "Could not allocate",  # an object of the answer, in the engine's binding
 )
 

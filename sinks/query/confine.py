@@ -17,9 +17,10 @@ from typing import Final
 
 from sinks.query.limits import MIB_BYTES, QueryLimits
 
-#: Memory beyond the query's own: the engine, Python and the encoding of the result. The kernel counts what allocators
-#: retain, too: 250 MiB at rest, and 625 MiB with a result of 50 MB, of which 370 MiB are neither the query's nor its result's.
-_OWN_DATA_BYTES: Final = 640 * MIB_BYTES
+#: Memory beyond the query's own: the engine, Python and the encoding of the result, with what allocators retain.
+_OWN_DATA_BYTES: Final = 512 * MIB_BYTES
+#: The kernel counts each stack whole, whatever is used of it. The engine has 35 to 44 threads, and gives each 8 MiB itself.
+_STACKS_BYTES: Final = 48 * 8 * MIB_BYTES
 _ANSWER_FILE_BYTES: Final = 8 * MIB_BYTES
 _GRACE_MS: Final = 2_000
 _NICE: Final = 19
@@ -77,7 +78,7 @@ def bound_files(limits: QueryLimits) -> None:
 
 def bound_memory(limits: QueryLimits) -> None:
     """Limit the private memory of the process, independent of the engine's own accounting."""
-    most = limits.memory_bytes + limits.result_bytes * 2 + _OWN_DATA_BYTES
+    most = limits.memory_bytes + limits.result_bytes * 2 + _OWN_DATA_BYTES + _STACKS_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 

@@ -27,6 +27,8 @@ _TEXT_LIMITS: Final = {
     "max_parser_depth": "300",
     "max_parser_backtracks": "100000",
 }
+#: Addresses within the engine, which some of its messages have twice.
+_STACK: Final = re.compile(r",? Stack trace \(when copying[^)]*\):(?:\s*\d+\. [^\n]*? @ 0x[0-9a-f]+)*")
 _VERSION: Final = re.compile(r"\s*\(version [0-9.]+[^)]*\)")
 
 Blocks = Iterator[Sequence[Sequence[object]]]
@@ -212,6 +214,6 @@ def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> ColumnTyp
 
 
 def _in_words(message: str) -> str:
-    text = _VERSION.sub("", message)
+    text = _VERSION.sub("", _STACK.sub("", message))
     # The engine's messages contain paths of its files, which users must not see.
     return re.sub(r"(?<![\w.])/(?:[\w.@+-]+/)+[\w.@+-]*", "(a file of the store)", text).strip()

@@ -13,6 +13,15 @@ from sinks.query.session import failing
 LIMITS = QueryLimits(memory_bytes=64 * 2**20)
 
 
+NO_THREAD = (
+    "Code: 439. DB::Exception: Cannot schedule a task: std::exception. Code: 1001, e.what() = thread constructor failed, "
+    "Stack trace (when copying this message, always include the lines below):\n\n"
+    "0. arrow::acero::TableSinkNodeConsumer::Finish() (.cold) @ 0x0000000000030434\n1. ? @ 0x000000002061bfc7 "
+    "(threads=40, jobs=11). (CANNOT_SCHEDULE_TASK), Stack trace (when copying this message, always include the lines "
+    "below):\n\n0. ? @ 0x000000001d967133: While executing MergeTreeSelect(pool: ReadPoolInOrder)."
+)
+
+
 class Failing:
     """A query that ends in the fault."""
 
@@ -29,6 +38,7 @@ class Failing:
     [
         RuntimeError("Code: 241. DB::Exception: (total) memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)"),
         RuntimeError("can't start new thread"),
+        RuntimeError(f"{NO_THREAD} (CANNOT_SCHEDULE_TASK)"),
         RuntimeError("std::bad_alloc"),
         RuntimeError("Could not allocate bytes object!"),
         MemoryError(),
@@ -47,3 +57,13 @@ def test_any_other_fault_within_a_stream_is_the_querys(monkeypatch: pytest.Monke
     reply = child._reply(Failing(fault), wire.Request("SELECT 1", {}, "json"), io.BytesIO(), LIMITS)
     assert reply.outcome == "failed"
     assert "CANNOT_PARSE_TEXT" in reply.message
+
+
+def test_addresses_within_the_engine_are_no_part_of_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confine, "end_after", lambda _ms: None)
+    fault = RuntimeError(NO_THREAD.replace("CANNOT_SCHEDULE_TASK", "CANNOT_PARSE_TEXT"))
+    reply = child._reply(Failing(fault), wire.Request("SELECT 1", {}, "json"), io.BytesIO(), LIMITS)
+    assert reply.message == (
+        "Code: 439. DB::Exception: Cannot schedule a task: std::exception. Code: 1001, e.what() = thread constructor failed "
+        "(threads=40, jobs=11). (CANNOT_PARSE_TEXT): While executing MergeTreeSelect(pool: ReadPoolInOrder)."
+    )

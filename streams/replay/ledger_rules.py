@@ -5,20 +5,23 @@ It must not judge by itself: it steps the worker's judge through the log's minut
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
+from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.burn import HOUR_MS
-from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.ledger_rules.budget_used import BUDGET_USED, Minutes
 from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jump import PriceJumps
 from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
-from streams.worker.ledger_rules.budget_judge import BudgetJudge
+from streams.worker.ledger_rules.budget_judge import BudgetJudge, LedgerChanges
 from streams.worker.ledger_rules.control_spans import ControlSpans, JudgedSpan
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
@@ -30,8 +33,10 @@ from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import NoAlertSink
 
 JUDGED_KEY: Final = "ledger_rules_judged_ms"
-#: Minutes of so much of the log are read at once.
+#: Minutes of so much of the log are read at once, for budgets.
 _STEP_MS: Final = 7 * 24 * HOUR_MS
+#: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
+_ROWS_AT_ONCE: Final = 200_000
 
 
 class LogJudge:
@@ -60,28 +65,79 @@ class LogJudge:
         if since_ms > end_ms:
             return []
         found: list[Alert] = []
-        for controls, span in self._spans.spans(since_ms, end_ms, _STEP_MS):
-            found += await self._judge_span(owner, controls, span)
+        days = await self._threads.run(self._reader.rows_by_day, since_ms // DAY_MS * DAY_MS, end_ms)
+        for controls, span in self._spans.spans(since_ms, end_ms, NEVER_MS):
+            for part in parts_of(span, days):
+                found += await self._judge_part(owner, controls, part)
         await self._threads.run(self._store.meta.put, JUDGED_KEY, str(end_ms))
         return found
 
-    async def _judge_span(self, owner: OwnedShard, controls: Controls, span: JudgedSpan) -> list[Alert]:
-        # An hour before them: rates are those of the last hour.
-        from_ms = (span.since_ms // HOUR_MS - 1) * HOUR_MS
-        changes = await self._threads.run(self._budgets.judge, controls, Minutes(*span), from_ms)
-        jumps = self._prices.between(controls, *span)
-        books = self._known_prices.between(*span)
-        changes.alerts.extend(await self._threads.run(self._fleet.judge, controls, *span, jumps, books))
+    async def _judge_part(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
+        found = await self._judge_budgets(owner, controls, part)
+        jumps = self._prices.between(controls, *part)
+        has_usage = await self._threads.run(self._fleet.lacks_prices, controls, *part)
+        books = self._known_prices.between(*part) if has_usage else []
+        alerts = await self._threads.run(self._fleet.judge, controls, *part, jumps, books)
+        await self._store_changes(owner, LedgerChanges(part.until_ms, alerts))
+        found += alerts
+        for span in _weeks(part) if controls.receipts else ():
+            found += await self._issue_receipts(owner, controls, span)
+        return found
+
+    async def _judge_budgets(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
+        found: list[Alert] = []
+        if not controls.budgets and not await self._threads.run(self._has_budgets, _read_from_ms(part)):
+            return found
+        for span in _weeks(part):
+            changes = await self._threads.run(
+                self._budgets.judge, controls, Minutes(*span), _read_from_ms(span)
+            )
+            await self._store_changes(owner, changes)
+            found += changes.alerts
+        return found
+
+    def _has_budgets(self, from_ms: int) -> bool:
+        """Return whether any job has a budget of its own from then on, or one was judged before."""
+        self._memory.read_firing()
+        fires = any(alert.rule in (BUDGET_USED, BUDGET_FORECAST) for alert in self._memory.firing())
+        return fires or self._reader.has_budgets() or bool(self._reader.runs(from_ms, is_any=False))
+
+    async def _store_changes(self, owner: OwnedShard, changes: LedgerChanges) -> None:
         await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
         self._memory.stored(changes.alerts)
-        found, accrued = list(changes.alerts), Accrued(span.until_ms, span.until_ms)
-        while controls.receipts and (
-            issued := await self._issuer.issue(
-                owner, controls.receipts, accrued, max(span.since_ms - DAY_MS, 0)
-            )
-        ):
+
+    async def _issue_receipts(self, owner: OwnedShard, controls: Controls, span: JudgedSpan) -> list[Alert]:
+        found, accrued = list[Alert](), Accrued(span.until_ms, span.until_ms)
+        from_ms = max(span.since_ms - DAY_MS, 0)
+        while issued := await self._issuer.issue(owner, controls.receipts, accrued, from_ms):
             found += issued
         return found
+
+
+def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[JudgedSpan]:
+    """Yield the span in parts of whole days that have about as many rows as may be read at once, so that memory is bounded.
+
+    `days`: those that have any, and how many; days without rows cost nothing.
+    """
+    begin_ms, rows = span.since_ms, 0
+    for day_ms, count in days:
+        if not begin_ms < day_ms + DAY_MS or day_ms >= span.until_ms:
+            continue
+        if rows and rows + count > _ROWS_AT_ONCE and begin_ms < day_ms:
+            yield JudgedSpan(begin_ms, day_ms)
+            begin_ms, rows = day_ms, 0
+        rows += count
+    yield JudgedSpan(begin_ms, span.until_ms)
+
+
+def _weeks(part: JudgedSpan) -> Iterator[JudgedSpan]:
+    for since_ms in range(part.since_ms, part.until_ms, _STEP_MS):
+        yield JudgedSpan(since_ms, min(since_ms + _STEP_MS, part.until_ms))
+
+
+def _read_from_ms(span: JudgedSpan) -> int:
+    """Return the first hour to read, an hour before the span: rates are those of the last hour."""
+    return (span.since_ms // HOUR_MS - 1) * HOUR_MS
 
 
 async def judge_log(

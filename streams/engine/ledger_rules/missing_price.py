@@ -75,6 +75,11 @@ class UnpricedTimes:
     def __init__(self, five_minutes: Mapping[UnpricedUsage, Sequence[int]]) -> None:
         self._found = {usage: sorted(begins) for usage, begins in five_minutes.items()}
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether everything had a price."""
+        return not self._found
+
     def at(self, at_ms: int) -> list[tuple[UnpricedUsage, int]]:
         """Return what had no price in the window before an instant, and the first such five minutes of each."""
         found: list[tuple[UnpricedUsage, int]] = []

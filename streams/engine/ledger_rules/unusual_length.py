@@ -43,7 +43,7 @@ class Lengths:
         self._hours = hours
         self._jobs_least = jobs_least
         self._of: dict[Similarity, list[tuple[int, str, int]]] = {}
-        self._known: dict[tuple[Similarity, int], tuple[int, int]] = {}
+        self._known: dict[tuple[Similarity, int, int], tuple[int, int]] = {}
         self._least: dict[Similarity, int] = {}
         for job in completed:
             for similarity in similarities_of(job.job_id, job.team, job.experiment):
@@ -77,12 +77,13 @@ class Lengths:
 
     def _p99(self, similarity: Similarity, at_ms: int) -> tuple[int, int]:
         """Return how many jobs count, and the p99 of their run times."""
-        known = self._known.get((similarity, at_ms))
+        similar = self._of.get(similarity, [])
+        end = bisect_left(similar, (at_ms, "", 0))
+        begin = max(bisect_left(similar, (at_ms - HISTORY_MS, "", 0)), end - HISTORY_JOBS)
+        # Not by the instant: the same jobs count for many hours.
+        known = self._known.get((similarity, begin, end))
         if known is None:
-            similar = self._of.get(similarity, [])
-            begin = bisect_left(similar, (at_ms - HISTORY_MS, "", 0))
-            end = bisect_left(similar, (at_ms, "", 0))
-            lengths = sorted(wall_ms for *_, wall_ms in similar[max(begin, end - HISTORY_JOBS) : end])
+            lengths = sorted(wall_ms for *_, wall_ms in similar[begin:end])
             known = len(lengths), lengths[-(-99 * len(lengths) // 100) - 1] if lengths else 0
-            self._known[similarity, at_ms] = known
+            self._known[similarity, begin, end] = known
         return known

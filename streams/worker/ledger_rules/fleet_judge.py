@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
@@ -65,7 +66,7 @@ class FleetJudge:
             since_ms: The last minute that was judged.
             until_ms: The last minute to judge.
             jumps: The prices that jump in these hours, as they were known then.
-            books: The prices that were known at the whole five minutes of the span.
+            books: The prices that were known at the whole five minutes of the span; not needed unless it `lacks_prices`.
         """
         self._known_alerts.read_firing()
         firing = [alert for alert in self._known_alerts.firing() if alert.rule in FLEET_RULES]
@@ -82,12 +83,17 @@ class FleetJudge:
             forgotten = self._forgotten_before(controls, others, begin_ms)
             changes, others = changes + forgotten, others + forgotten
         if begin_ms < end_ms:
-            found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
+            found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms})
             severity = settings_of(rules.PRICE_JUMP, controls.fleet_rules).severity
             found += [_jumped(severity, jump) for jump in jumps]
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
         return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
+
+    def lacks_prices(self, controls: Controls, since_ms: int, until_ms: int) -> bool:
+        """Return whether there may be usage without a price in the span, so that prices known then have to be handed in."""
+        of = settings_of(rules.MISSING_PRICE, controls.fleet_rules)
+        return self._missing_price.may_find(of, since_ms, until_ms)
 
     def _forgotten_before(self, controls: Controls, firing: Iterable[Alert], at_ms: int) -> list[Alert]:
         """Return the nodes that were forgotten at a whole hour that was judged before they were known.
@@ -98,31 +104,54 @@ class FleetJudge:
         if not settings.enabled:
             return []
         known = {alert.subject_name for alert in firing if alert.rule == rules.FORGOTTEN_NODE}
-        found = self._forgotten_node(settings, {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms})
+        bound = {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
+        found = self._forgotten_node(settings, bound) if self._is_there(bound)["nodes"] else ()
         return [opened(each) for each in found if each.subject_name not in known]
 
     def _is_stored(self, alert: Alert) -> bool:
         row = self._known_alerts.last(alert.alert_id)
         return row is not None and (row.status == alert.status or row.changed_ms >= alert.changed_ms)
 
-    def _found(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        yield from self._team_burn(controls, bound)
-        for rule, read in (
-            (rules.RETRY_OVERHEAD, self._retry_overhead),
-            (rules.UNALLOCATED, self._unallocated),
-            (rules.OWNER_COVERAGE, self._owner_coverage),
-            (rules.FORGOTTEN_NODE, self._forgotten_node),
-            (rules.PROVISIONING_BURST, self._provisioning_burst),
-            (rules.UNUSUAL_LENGTH, self._unusual_length),
-            (rules.UNSAMPLED_GPUS, self._unsampled_gpus),
+    def _found(self, controls: Controls, bound: Mapping[str, object]) -> list[HourFinding]:
+        """Return where the rules hold in the hours; a rule is not asked about if the span has nothing that it looks at."""
+        there = self._is_there(bound)
+        found = list(self._team_burn(controls, bound)) if there["jobs"] else []
+        for rule, of_what, read in (
+            (rules.RETRY_OVERHEAD, "jobs", self._retry_overhead),
+            (rules.UNALLOCATED, "nodes", self._unallocated),
+            (rules.OWNER_COVERAGE, "jobs", self._owner_coverage),
+            (rules.FORGOTTEN_NODE, "nodes", self._forgotten_node),
+            (rules.PROVISIONING_BURST, "nodes", self._provisioning_burst),
+            (rules.UNUSUAL_LENGTH, "jobs", self._unusual_length),
+            (rules.UNSAMPLED_GPUS, "samples", self._unsampled_gpus),
         ):
             settings = settings_of(rule, controls.fleet_rules)
-            if settings.enabled:
-                yield from read(settings, bound)
+            if settings.enabled and there[of_what]:
+                found += read(settings, bound)
+        return found
+
+    def _is_there(self, bound: Mapping[str, object]) -> Mapping[str, Any]:
+        (row,) = self._rows(fleet_sql.IS_THERE, bound)
+        return row
 
     def _rows(self, sql: str, bound: Mapping[str, object], **more: object) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self._store.query(sql, {**bound, **more}).to_pylist()
         return rows
+
+    def _holding(
+        self, sql: str, bound: Mapping[str, object], column: str, **more: object
+    ) -> Iterator[tuple[str, int, dict[str, Any] | None]]:
+        """Yield where a rule holds: subject, end of the hour, and the row, if an alert may open there.
+
+        None may open where it held in the hour before. Of a long episode only that hour is read as a row: it costs most.
+        """
+        rows = self._store.query(sql, {**bound, **more})
+        subjects = zip(rows[column].to_pylist(), rows["at_ms"].to_pylist(), strict=True)
+        places = {subject: place for place, subject in enumerate(subjects)}
+        opening = [place for (name, at_ms), place in places.items() if (name, at_ms - HOUR_MS) not in places]
+        first = iter(rows.take(pa.array(opening, pa.int64())).to_pylist())
+        for name, at_ms in places:
+            yield name, at_ms, None if (name, at_ms - HOUR_MS) in places else next(first)
 
     def _team_burn(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[HourFinding]:
         for record in controls.fleet_rules:
@@ -151,8 +180,11 @@ class FleetJudge:
 
     def _retry_overhead(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
         more = {**of.thresholds, "attempts": int(of.thresholds["attempts"])}
-        for row in self._rows(fleet_sql.RETRY_OVERHEAD, bound, **more):
-            job, spent, lost = row["job_id"], float(row["usd"]), float(row["lost_usd"])
+        for job, at_ms, row in self._holding(fleet_sql.RETRY_OVERHEAD, bound, "job_id", **more):
+            if row is None:
+                yield HourFinding(rules.RETRY_OVERHEAD, of.severity, "job", job, at_ms, "", "")
+                continue
+            spent, lost = float(row["usd"]), float(row["lost_usd"])
             yield HourFinding(
                 rules.RETRY_OVERHEAD, of.severity, "job", job, row["at_ms"],
                 _named("", job, f" has lost {usd(_nano(lost))} of {usd(_nano(spent))} ({100 * lost / spent:.0f} %) to {row['broken']} attempts"
@@ -187,8 +219,11 @@ class FleetJudge:
         hours = int(of.thresholds["hours"])
         since_ms = int(str(bound["from_ms"])) - (hours - 1) * HOUR_MS
         more = {"since_ms": since_ms, "before_s": (hours - 1) * 3600, "hours": hours}
-        for row in self._rows(fleet_sql.FORGOTTEN_NODE, bound, **more):
-            node, spent = row["node"], float(row["usd"])
+        for node, at_ms, row in self._holding(fleet_sql.FORGOTTEN_NODE, bound, "node", **more):
+            if row is None:
+                yield HourFinding(rules.FORGOTTEN_NODE, of.severity, "node", node, at_ms, "", "")
+                continue
+            spent = float(row["usd"])
             yield HourFinding(
                 rules.FORGOTTEN_NODE, of.severity, "node", node, row["at_ms"],
                 _named("node ", node, f" has been paid for {hours} h and had no job, {usd(_nano(spent))}/h; terminate it"
@@ -211,8 +246,11 @@ class FleetJudge:
         return unusual_lengths(self._store, of, begin_ms, end_ms)
 
     def _unsampled_gpus(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        for row in self._rows(fleet_sql.UNSAMPLED_GPUS, bound, **of.thresholds):
-            yield _unsampled(of.severity, row)
+        for job, at_ms, row in self._holding(fleet_sql.UNSAMPLED_GPUS, bound, "job_id", **of.thresholds):
+            if row is None:
+                yield HourFinding(rules.UNSAMPLED_GPUS, of.severity, "job", job, at_ms, "", "")
+            else:
+                yield _unsampled(of.severity, row)
 
 
 def _jumped(severity: str, jump: PriceJump) -> HourFinding:

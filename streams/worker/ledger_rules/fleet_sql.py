@@ -28,7 +28,15 @@ FROM (SELECT hour, job_id, {_COST} AS cost FROM job_hours FINAL WHERE {_IN} AND 
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = h.job_id GROUP BY hour"""
 
 
-#: What attempts cost and lost in each hour, of jobs that were paid in the span.
+#: What there is at all in the span, or the hour before it: of rows that were written again since, former versions count, so it is cheap.
+IS_THERE: Final = f"""
+SELECT (SELECT count() FROM job_hours WHERE {_IN}) > 0 AS jobs, (SELECT max(sampled_gpu_ms) FROM job_hours WHERE {_IN}) > 0 AS samples,
+    (SELECT count() FROM node_hours WHERE hour >= {_FROM} - INTERVAL 1 HOUR AND hour < {_TO}) > 0 AS nodes"""
+
+#: An attempt in one of these states has lost what it did since its last checkpoint.
+_BROKEN: Final = "('failed', 'preempted', 'superseded')"
+
+#: What attempts cost and lost in each hour, of jobs that were paid in the span and of which any attempt broke off.
 _TRIED: Final = f"""
 SELECT h.job_id AS job_id, h.attempt AS attempt, h.hour AS hour, h.cost AS cost, h.lost AS all_lost,
     if(a.is_retry, h.starting_lost, toDecimal128(0, 9)) AS start_lost, a.state AS state, a.ended AS ended
@@ -38,6 +46,7 @@ FROM
         sum(toDecimal128(starting_lost_cost_usd, 9)) AS starting_lost
     FROM job_hours FINAL
     WHERE {USERS_JOBS} AND job_id IN (SELECT job_id FROM job_hours WHERE {_IN}) AND hour < {_TO}
+        AND job_id IN (SELECT job_id FROM attempts WHERE state IN {_BROKEN})
     GROUP BY job_id, attempt, hour
 ) AS h
 LEFT ANY JOIN
@@ -74,7 +83,7 @@ FROM
             SELECT job_id, toStartOfHour(toDateTime(assumeNotNull(ended), 'UTC')) AS hour, toDecimal128(0, 9) AS cost,
                 sum(all_lost) - sum(start_lost) AS lost, 1 AS broke
             FROM (SELECT job_id, attempt, all_lost, start_lost, state, ended FROM ({_TRIED}))
-            WHERE state IN ('failed', 'preempted', 'superseded') AND ended IS NOT NULL
+            WHERE state IN {_BROKEN} AND ended IS NOT NULL
             GROUP BY job_id, attempt, ended HAVING sum(all_lost) > 0
         ) AS t
         GROUP BY job_id, hour

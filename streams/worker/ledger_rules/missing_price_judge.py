@@ -60,13 +60,21 @@ class MissingPriceJudge:
         books: Sequence[KnownBook],
     ) -> list[Alert]:
         """Return the changes at the whole five minutes in (since_ms, until_ms], by the prices known then."""
-        since_ms, until_ms = (at_ms // EVERY_MS * EVERY_MS for at_ms in (since_ms, until_ms))
-        if until_ms <= since_ms:
+        instants = _instants(since_ms, until_ms)
+        if not instants:
             return []
-        instants = range(since_ms + EVERY_MS, until_ms + 1, EVERY_MS)
         known = {(alert.subject_kind, alert.subject_name) for alert in firing}
         found = list(self._found(of, known, instants, books)) if of.enabled else []
         return hourly_changes(firing, found, instants)
+
+    def may_find(self, of: FleetSettings, since_ms: int, until_ms: int) -> bool:
+        """Return whether `judge` may find anything in the span, so that it needs its books."""
+        instants = _instants(since_ms, until_ms)
+        return bool(instants) and of.enabled and self._is_there(instants[0] - WINDOW_MS, instants[-1])
+
+    def _is_there(self, from_ms: int, to_ms: int) -> bool:
+        bound = {"from_ms": from_ms, "to_ms": to_ms}
+        return bool(self._store.query(missing_price_sql.IS_THERE, bound).num_rows)
 
     def _found(
         self,
@@ -76,6 +84,8 @@ class MissingPriceJudge:
         books: Sequence[KnownBook],
     ) -> Iterator[HourFinding]:
         unpriced = self._unpriced(of, instants[0] - WINDOW_MS, instants[-1])
+        if unpriced.is_empty:
+            return
         known_before, said = set(known), dict[tuple[str, str], HourFinding]()
         for at_ms in instants:
             finder = self._finder_at(at_ms, books)
@@ -103,9 +113,9 @@ class MissingPriceJudge:
         return self._finder
 
     def _unpriced(self, of: FleetSettings, from_ms: int, to_ms: int) -> UnpricedTimes:
-        bound = {"from_ms": from_ms, "to_ms": to_ms}
-        if not self._store.query(missing_price_sql.IS_THERE, bound).to_pylist():
+        if not self._is_there(from_ms, to_ms):
             return UnpricedTimes({})
+        bound = {"from_ms": from_ms, "to_ms": to_ms}
         rows = self._store.query(missing_price_sql.FIVE_MINUTES, bound)
         has_traffic = bool(of.thresholds["traffic"])
         found: dict[UnpricedUsage, list[int]] = {}
@@ -118,6 +128,11 @@ class MissingPriceJudge:
         bound = {"from_ms": at_ms - WINDOW_MS, "to_ms": at_ms}
         rows = self._store.query(missing_price_sql.JOBS, bound).to_pylist()
         return [_UnpricedJob(int(row["amount"]), row["job_id"], _usage(row)) for row in rows]
+
+
+def _instants(since_ms: int, until_ms: int) -> range:
+    """Return the whole five minutes of (since_ms, until_ms]."""
+    return range(since_ms // EVERY_MS * EVERY_MS + EVERY_MS, until_ms + 1, EVERY_MS)
 
 
 def _usage(row: Mapping[str, Any]) -> UnpricedUsage:

@@ -111,6 +111,11 @@ class LedgerReader:
         (row,) = self._store.query(usage_sql.FIRST_HOUR).to_pylist()
         return int(row["first_ms"]) if row["hours"] else None
 
+    def rows_by_day(self, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+        """Return the days of [from_ms, to_ms) that have rows by the hour, by their beginnings (ms), and how many, about."""
+        found = self._store.query(usage_sql.ROWS_BY_DAY, {"from_ms": from_ms, "to_ms": to_ms})
+        return [(row["day_ms"], row["rows"]) for row in found.to_pylist()]
+
     def runs(self, from_ms: int, *, is_any: bool) -> list[tuple[Run, Mapping[str, str]]]:
         """Return the jobs that had not ended at `from_ms` with their own budgets; without `is_any` only those that have one."""
         found = self._store.query(usage_sql.RUNS, {"from_ms": from_ms, "is_any": is_any})

@@ -24,6 +24,8 @@ def unusual_lengths(store: SqlStore, of: FleetSettings, begin_ms: int, end_ms: i
     """Yield where the rule holds at the whole hours in (begin_ms, end_ms]."""
     bound = {"from_ms": begin_ms, "to_ms": end_ms}
     completed = [RunTime(**row) for row in store.query(unusual_length_sql.COMPLETED, bound).to_pylist()]
+    if not completed:
+        return
     hours = range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS)
     lengths, factor = Lengths(completed, hours, int(of.thresholds["jobs"])), of.thresholds["factor"]
     found: dict[str, tuple[RunTime, str, str]] = {}

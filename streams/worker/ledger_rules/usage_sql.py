@@ -44,6 +44,13 @@ SELECT count() AS budgets, toUnixTimestamp64Milli(max(time)) AS judged_ms FROM b
 FIRST_HOUR: Final = f"""
 SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM job_hours WHERE {USERS_JOBS}"""
 
+#: How many rows the rules by the hour look at, by day; of rows that were written again since, former versions count.
+ROWS_BY_DAY: Final = f"""
+SELECT intDiv(toInt64(toUnixTimestamp(hour)), 86400) * 86400000 AS day_ms, count() AS rows
+FROM (SELECT hour FROM job_hours UNION ALL SELECT hour FROM node_hours)
+WHERE hour >= {FROM_HOUR} AND hour < {_TO}
+GROUP BY day_ms ORDER BY day_ms"""
+
 RUNS: Final = f"""
 SELECT job_id, owner, team, project, experiment, state, budget,
     toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(ended) AS ended_ms,

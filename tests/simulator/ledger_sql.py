@@ -31,10 +31,29 @@ from tests.simulator.store import Shelf
 _OPEN = ("starting", "running", "suspended")
 
 
+class Column(NamedTuple):
+    """The values of one column."""
+
+    values: list[Any]
+
+    def to_pylist(self) -> list[Any]:
+        return self.values
+
+
 class Rows(NamedTuple):
     """As much of an answer as is asked for."""
 
     rows: list[Row]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> Column:
+        return Column([row[name] for row in self.rows])
+
+    def take(self, places: Column) -> Rows:
+        return Rows([self.rows[place] for place in places.to_pylist()])
 
     def to_pylist(self) -> list[Row]:
         return self.rows
@@ -217,6 +236,15 @@ def costs_of(shelf: Shelf) -> Costs:
     return Costs(_jobs(shelf), hours, nodes, [JobUse(*key, cost) for key, cost in uses.items()])
 
 
+def _is_there(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    from_s, to_s = bound["from_ms"] // 1000, bound["to_ms"] // 1000
+    sampled = [
+        ms for hour_s, ms in read(shelf, JOB_HOURS, "hour", "sampled_gpu_ms") if from_s <= hour_s < to_s
+    ]
+    nodes = [hour_s for (hour_s,) in read(shelf, NODE_HOURS, "hour") if from_s - 3600 <= hour_s < to_s]
+    yield {"jobs": bool(sampled), "samples": any(sampled), "nodes": bool(nodes)}
+
+
 _HOURLY = {
     fleet_sql.UNALLOCATED: "unallocated", fleet_sql.OWNER_COVERAGE: "owner_coverage",
     fleet_sql.FORGOTTEN_NODE: "forgotten_node", fleet_sql.PROVISIONING_BURST: "provisioning_burst",
@@ -284,6 +312,7 @@ def _statements() -> dict[str, Answerer]:
         usage_sql.NEXT_OFFSETS: _next_offsets,
         usage_sql.RUNS: _runs,
     }
+    found[fleet_sql.IS_THERE] = _is_there
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
     found |= {
         fleet_sql.RETRY_OVERHEAD: job_answers.retry_overhead,

@@ -146,7 +146,7 @@ class FleetJudge:
         None may open where it held in the hour before. Of a long episode only that hour is read as a row: it costs most.
         """
         rows = self._store.query(sql, {**bound, **more})
-        subjects = zip(rows[column].to_pylist(), rows["at_ms"].to_pylist(), strict=True)
+        subjects = zip(rows.column(column).to_pylist(), rows.column("at_ms").to_pylist(), strict=True)
         places = {subject: place for place, subject in enumerate(subjects)}
         opening = [place for (name, at_ms), place in places.items() if (name, at_ms - HOUR_MS) not in places]
         first = iter(rows.take(pa.array(opening, pa.int64())).to_pylist())

@@ -1,7 +1,7 @@
 """Which job holds which GPUs of a node, written by a scheduler's collector and read by collectors of GPUs and traffic.
 
-A file of JSON, replaced as a whole. `Allocations` are those of now, as exporters report the present; `PastAllocations`
-say whose a node was, as logs of traffic come later.
+A file of JSON, replaced as a whole. `Allocations` say whose a GPU was when it was sampled; `PastAllocations` whose a node
+was in the time of a flow.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from streams.errors import TrainfareError
 
 #: How long allocations that are over are kept: so late is hardly any log.
 _KEPT_MS: Final = 86_400_000
+#: How far a scheduler's clock may be ahead of that of a node.
+_CLOCKS_DIFFER_MS: Final = 60_000
 
 
 class JobHolder(NamedTuple):
@@ -54,35 +56,44 @@ class _File(msgspec.Struct):
 
 
 class Allocations:
-    """The present holders of GPUs."""
+    """The holders of GPUs, now and a while ago."""
 
     def __init__(self, allocations: Sequence[Allocation]) -> None:
-        self._of_gpu: dict[tuple[str, str], JobHolder] = {}
-        self._of_node: dict[str, list[JobHolder]] = {}
-        self._of_pod: dict[str, JobHolder] = {}
+        self._of_gpu: dict[tuple[str, str], list[Allocation]] = {}
+        self._of_node: dict[str, list[Allocation]] = {}
+        self._of_pod: dict[str, list[Allocation]] = {}
         for each in allocations:
-            if each.until_ms is not None:
-                continue
-            holder = JobHolder(each.job_id, each.attempt)
             if each.pod:
-                self._of_pod[each.pod] = holder
+                self._of_pod.setdefault(each.pod, []).append(each)
             for gpu in each.gpus:
-                self._of_gpu[each.node, gpu] = holder
+                self._of_gpu.setdefault((each.node, gpu), []).append(each)
             if not each.gpus and not each.pod:
-                self._of_node.setdefault(each.node, []).append(holder)
+                self._of_node.setdefault(each.node, []).append(each)
 
-    def of_pod(self, pod: str) -> JobHolder | None:
-        """Return the job of a pod ("namespace/name")."""
-        return self._of_pod.get(pod)
+    def of_pod(self, pod: str, from_ms: int, until_ms: int) -> JobHolder | None:
+        """Return whose a pod ("namespace/name") was at the end of an interval, as `of_gpu` does."""
+        return _holder_at_end(self._of_pod.get(pod, ()), from_ms, until_ms)
 
-    def of_gpu(self, node: str, names: Sequence[str]) -> JobHolder | None:
-        """Return who holds a GPU with one of these names; None if nobody does, or if it is ambiguous."""
+    def of_gpu(self, node: str, names: Sequence[str], from_ms: int, until_ms: int) -> JobHolder | None:
+        """Return who held a GPU with one of these names at the end of an interval; None if nobody, or if it is ambiguous.
+
+        Where nobody did then, it is who held it at any time of the interval, else who got it within a minute after: clocks differ.
+        """
         for name in names:
-            holder = self._of_gpu.get((node, name))
+            holder = _holder_at_end(self._of_gpu.get((node, name), ()), from_ms, until_ms)
             if holder is not None:
                 return holder
-        whole = self._of_node.get(node, ())
-        return whole[0] if len(whole) == 1 else None
+        return _holder_at_end(self._of_node.get(node, ()), from_ms, until_ms)
+
+
+def _holder_at_end(found: Sequence[Allocation], from_ms: int, until_ms: int) -> JobHolder | None:
+    """Return the holder in the last ms of an interval, else in all of it or soon after: one of several is not guessed."""
+    holders = (
+        _holders(found, until_ms - 1, until_ms)
+        or _holders(found, from_ms, until_ms)
+        or _holders(found, until_ms, until_ms + _CLOCKS_DIFFER_MS)
+    )
+    return next(iter(holders)) if len(holders) == 1 else None
 
 
 class PastAllocations:
@@ -132,7 +143,7 @@ def _holders(allocations: Iterable[Allocation], from_ms: int, until_ms: int) -> 
 
 
 def read_allocations(path: Path) -> Allocations:
-    """Return the present allocations of a file.
+    """Return the allocations of a file.
 
     Raises:
         SourceUnavailableError: It is missing or no such file.

@@ -41,8 +41,8 @@ class SampleOptions(CollectorOptions):
         default={}, description="Price fields of all samples, e.g. cluster, region."
     )
 
-    def present_allocations(self) -> Allocations:
-        """Return who holds which GPUs now; nobody does without a file.
+    def gpu_allocations(self) -> Allocations:
+        """Return who holds which GPUs, now and a while ago; nobody does without a file.
 
         Raises:
             SourceUnavailableError: The file cannot be read.
@@ -86,7 +86,8 @@ def samples_of(
         if reading.util_ratio is None:
             continue  # nothing is known about its use
         node = reading.node or host
-        of_holder.setdefault((node, _holder(reading, node, allocations)), []).append(reading)
+        holder = _holder(reading, node, allocations, (at_ms - options.interval_ms, at_ms))
+        of_holder.setdefault((node, holder), []).append(reading)
     return [
         _event(node, holder, found, at_ms, options, source) for (node, holder), found in of_holder.items()
     ]
@@ -111,10 +112,12 @@ def _plausible(reading: GpuReading, host: str, left_out: list[str]) -> GpuReadin
     return reading._replace(**nothing)
 
 
-def _holder(reading: GpuReading, node: str, allocations: Allocations) -> JobHolder:
-    """Return whose GPU it is: what the scheduler says counts more than labels, which come and go."""
-    found = (allocations.of_pod(reading.pod) if reading.pod else None) or allocations.of_gpu(
-        node, [name for name in (_gpu_id(reading), reading.uuid, reading.gpu) if name]
+def _holder(
+    reading: GpuReading, node: str, allocations: Allocations, interval_ms: tuple[int, int]
+) -> JobHolder:
+    """Return whose GPU it was: what the scheduler says counts more than labels, which come and go."""
+    found = (allocations.of_pod(reading.pod, *interval_ms) if reading.pod else None) or allocations.of_gpu(
+        node, [name for name in (_gpu_id(reading), reading.uuid, reading.gpu) if name], *interval_ms
     )
     if found is not None:
         return found

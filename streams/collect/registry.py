@@ -44,6 +44,9 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     "gcp-flow-logs": Known("the same of Google Cloud", "flow_logs.gcp", reads_files=True),
     "github": Known("jobs of GitHub Actions, where webhooks were lost", "github"),
     "gitlab": Known("jobs of GitLab CI, where webhooks were lost", "gitlab"),
+    "json-files": Known(
+        "JSON lines of another form in files, by a map", "json_files", has_check=True, reads_files=True
+    ),
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
     "kubernetes": Known("jobs and nodes of Kubernetes, from its API server", "kubernetes"),
     "mlflow": Known("runs of an MLflow server, with costs written back", "mlflow"),

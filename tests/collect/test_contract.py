@@ -19,6 +19,7 @@ from tests.collect.amd_world import AmdWorld
 from tests.collect.ci.world import CiWorld
 from tests.collect.dcgm_world import DcgmWorld
 from tests.collect.flow_logs.world import aws_world, azure_world, gcp_world
+from tests.collect.json_files.world import edge_world
 from tests.collect.kafka.world import RelayWorld
 from tests.collect.kubernetes.world import KubernetesWorld
 from tests.collect.mlflow.world import MlflowWorld
@@ -41,6 +42,7 @@ WORLDS: dict[str, Callable[[Path], World]] = {
     "gcp-flow-logs": gcp_world,
     "github": CiWorld,
     "gitlab": partial(CiWorld, system="gitlab"),
+    "json-files": edge_world,
     "kafka": RelayWorld,
     "mlflow": MlflowWorld,
     "ray": RayWorld,

@@ -86,7 +86,7 @@ class DcgmCollector:
         at_ms = now_ms // self.interval_ms * self.interval_ms
         if position is not None and at_ms <= int(position["at_ms"]):
             return
-        allocations = self._options.present_allocations()
+        allocations = self._options.gpu_allocations()
         self._polls += 1
         due = [each for each in self._scrapes if each.is_due(self._polls)]
         awaited = {each.target for each in due if not each.fault}

@@ -11,24 +11,24 @@ import orjson
 from schemas.escaping import visible
 from streams.collect.collector import CollectedEvent
 from streams.collect.kafka.mapping import RecordMap
-from streams.collect.kafka.options import Options
+from streams.collect.kafka.options import MapOptions
 from streams.errors import TrainfareError, WrongUseError
 
 _SAMPLE_BYTES: Final = 16 * 2**20
 
 
-def check_sample(options: Options, sample: Path) -> list[CollectedEvent]:
+def check_sample(options: MapOptions, sample: Path) -> list[CollectedEvent]:
     """Return the events of all records of a sample.
 
     Raises:
         WrongUseError: The file cannot be read, or does not say of which topic its records are.
         TrainfareError: A record does not make the events that the rules say, or no record makes any.
     """
-    rules = RecordMap(options)
+    rules, held = RecordMap(options), options.gpu_allocations()
     events: list[CollectedEvent] = []
     for where, record in _records(sample):
         topic, value = _with_topic(options, record, where)
-        made, faults = rules.of_record(topic, value)
+        made, faults = rules.of_record(topic, value, held)
         if faults:
             raise TrainfareError(f"{where}: {faults[0]}")
         events += made
@@ -66,7 +66,7 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _with_topic(options: Options, record: bytes, where: str) -> tuple[str, bytes]:
+def _with_topic(options: MapOptions, record: bytes, where: str) -> tuple[str, bytes]:
     """Return the topic and the value: those of `{"topic": ..., "value": ...}`, else the only topic and the record."""
     found: Any = None
     if _is_json(record):

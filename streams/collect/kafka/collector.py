@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streams.collect.allocations import Allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.kafka.faults import MappingError
 from streams.collect.kafka.mapping import RecordMap
@@ -37,6 +38,7 @@ class KafkaRelay:
         self._log = log
         self._map = RecordMap(options)
         self._events_per_batch = events_per_batch
+        self._held: Allocations | None = None
         self._said: dict[tuple[str, str, str], str] = {}
 
     @property
@@ -48,9 +50,11 @@ class KafkaRelay:
         """Yield what stands in the topics after a position, each partition in its order.
 
         Raises:
-            SourceUnavailableError: Kafka is away, or a partition ends before the position.
+            SourceUnavailableError: Kafka is away, or a partition ends before the position; or the allocations cannot be
+                read.
         """
         del now_ms
+        self._held = self._options.gpu_allocations()
         offsets = _offsets(position)
         batch = _RelayBatch()
         parts = self._parts(offsets, batch)
@@ -89,7 +93,7 @@ class KafkaRelay:
         return found
 
     def _add(self, record: SourceRecord, batch: _RelayBatch) -> None:
-        events, faults = self._map.of_record(record.topic, record.value)
+        events, faults = self._map.of_record(record.topic, record.value, self._held)
         batch.events += events
         for fault in faults:
             batch.skip(fault.reason, self._line(record, fault))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 import jmespath
@@ -22,6 +23,7 @@ _VALUES_AT_MOST: Final = 40_000
 _CHARS_AT_MOST: Final = 2**20
 _ITEMS_PER_STEP: Final = 8
 _PAIRS_AT_MOST: Final = 1_000
+_QUOTIENT_DECIMALS: Final = 3  # as many as a count of an event has
 
 
 class Expression(NamedTuple):
@@ -61,7 +63,7 @@ def compiled(text: str) -> Expression:
             raise ValueError(f"{text[:80]!r} is nested more than {_LEVELS} levels deep")
         if node["type"] == "function_expression" and node["value"] not in _Functions.FUNCTION_TABLE:
             raise ValueError(
-                f"{text[:80]!r} calls {node['value'][:40]}(), which is no function of JMESPath, split or pairs"
+                f"{text[:80]!r} calls {node['value'][:40]}(), which is no function of JMESPath, split, pairs or quotient"
             )
         pending += [(child, level + 1) for child in node.get("children", ()) if isinstance(child, dict)]
     return Expression(text, tree)
@@ -121,7 +123,7 @@ def _check_size(value: Any) -> None:
 
 
 class _Functions(Functions):  # type: ignore[misc]  # jmespath has no types
-    """Those of JMESPath, and two for texts that hold more than one value."""
+    """Those of JMESPath, two for texts that hold more than one value, and the quotient, which JMESPath lacks."""
 
     @signature({"types": ["string"]}, {"types": ["string"]})  # type: ignore[untyped-decorator]  # jmespath has no types
     def _func_split(self, text: str, separator: str) -> list[str]:
@@ -131,6 +133,12 @@ class _Functions(Functions):  # type: ignore[misc]  # jmespath has no types
     def _func_pairs(self, text: str) -> dict[str, str]:
         parts = (part.partition("=") for part in text.split(",", _PAIRS_AT_MOST))
         return {name.strip(): value.strip() for name, _, value in parts}
+
+    @signature({"types": ["number"]}, {"types": ["number"]})  # type: ignore[untyped-decorator]  # jmespath has no types
+    def _func_quotient(self, dividend: float, divisor: float) -> float:
+        """Return it to three decimals, half to even, of the numbers as they are written: J / s are W to the mW."""
+        found = round(Fraction(repr(dividend)) / Fraction(repr(divisor)), _QUOTIENT_DECIMALS)
+        return found.numerator if found.denominator == 1 else float(found)
 
     @signature({"types": []})  # type: ignore[untyped-decorator]  # jmespath has no types
     def _func_to_string(self, value: Any) -> str:

@@ -13,6 +13,7 @@ import orjson
 
 from schemas.decode import decode
 from schemas.invalid import Invalid
+from streams.collect.allocations import Allocations
 from streams.collect.collector import CollectedEvent
 from streams.collect.kafka.expressions import (
     Evaluation,
@@ -22,7 +23,8 @@ from streams.collect.kafka.expressions import (
     compiled,
 )
 from streams.collect.kafka.faults import MappingError, got
-from streams.collect.kafka.options import FieldMap, MapRule, Options
+from streams.collect.kafka.options import FieldMap, MapOptions, MapRule
+from streams.collect.kafka.owned_samples import owned
 from streams.collect.kafka.units import Conversion, conversion
 from streams.topics import Topic
 
@@ -43,15 +45,18 @@ class Mapped(NamedTuple):
 class RecordMap:
     """The rules of a map, compiled once."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: MapOptions) -> None:
         self._record_bytes = options.max_record_kib * 1024
         self._max_depth = options.max_depth
         self._rules: dict[str, list[_CompiledRule]] = {}
         for rule in options.rules:
             self._rules.setdefault(rule.topic, []).append(_CompiledRule(rule, options.source))
 
-    def of_record(self, topic: str, value: bytes | None) -> Mapped:
-        """Return the events of a record of a topic; none for a tombstone."""
+    def of_record(self, topic: str, value: bytes | None, held: Allocations | None = None) -> Mapped:
+        """Return the events of a record of a topic; none for a tombstone.
+
+        `held`: samples that name no job get the one that held their GPUs.
+        """
         if value is None:
             return Mapped([], [])
         try:
@@ -70,7 +75,7 @@ class RecordMap:
                         events.append(made)
             except MappingError as fault:
                 faults.append(fault)
-        return Mapped(events, faults)
+        return Mapped(events if held is None else list(owned(events, held)), faults)
 
     def _parsed(self, value: bytes) -> Any:
         if len(value) > self._record_bytes:

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from schemas.decode import WIRES
+from streams.collect.allocations import Allocations, read_allocations
 from streams.collect.kafka.expressions import EXPRESSION_CHARS, compiled
 from streams.collect.kafka.units import conversion
 from streams.collect.options import CollectorOptions
@@ -166,18 +167,15 @@ class SourceConnection(BaseModel):
         )
 
 
-class Options(CollectorOptions):
-    """The table `[kafka]`."""
+class MapOptions(CollectorOptions):
+    """A map, wherever its records come from."""
 
-    interval_s: float = Field(default=2.0, ge=1, le=3600, description="Seconds between two polls.")
-    source: str = Field(default="kafka", min_length=1, max_length=256, description="The events' `source`.")
-    initial_offset: Literal["earliest", "latest"] = Field(
-        default="earliest", description="Where a topic is read from without a position."
-    )
+    source: str = Field(min_length=1, max_length=256, description="The events' `source`.")
     max_record_kib: int = Field(default=256, ge=1, le=1024, description="Larger records are left out, KiB.")
     max_depth: int = Field(default=32, ge=1, le=200, description="Records nested more deeply are left out.")
-    connection: SourceConnection | None = Field(
-        default=None, description="Another Kafka than the meter's own."
+    allocations_file: Path | None = Field(
+        default=None,
+        description="File of allocations: samples that name no job get the one that held the GPU then.",
     )
     rules: list[MapRule] = Field(min_length=1, max_length=100, description="What is made of which topic.")
 
@@ -194,3 +192,24 @@ class Options(CollectorOptions):
     def topics(self) -> list[str]:
         """Return the topics that are read, each once."""
         return list(dict.fromkeys(rule.topic for rule in self.rules))
+
+    def gpu_allocations(self) -> Allocations | None:
+        """Return who held which GPUs; None where no file is named.
+
+        Raises:
+            SourceUnavailableError: The file cannot be read.
+        """
+        return None if self.allocations_file is None else read_allocations(self.allocations_file)
+
+
+class Options(MapOptions):
+    """The table `[kafka]`."""
+
+    interval_s: float = Field(default=2.0, ge=1, le=3600, description="Seconds between two polls.")
+    source: str = Field(default="kafka", min_length=1, max_length=256, description="The events' `source`.")
+    initial_offset: Literal["earliest", "latest"] = Field(
+        default="earliest", description="Where a topic is read from without a position."
+    )
+    connection: SourceConnection | None = Field(
+        default=None, description="Another Kafka than the meter's own."
+    )

@@ -58,7 +58,7 @@ class NvidiaSmiCollector:
         at_ms = now_ms // self.interval_ms * self.interval_ms
         if position is not None and at_ms <= int(position["at_ms"]):
             return
-        allocations = self._options.present_allocations()
+        allocations = self._options.gpu_allocations()
         faults: list[str] = []
         answer = self._ask(GPU_QUERY)
         readings = read_gpus(answer, self._means(faults), faults)

@@ -209,3 +209,26 @@ def test_no_record_stops_the_map(record: dict[str, Any]) -> None:
     for each in (record, {**record, "tres_alloc": "gres/gpu=1"}):
         events, faults = rules.of_record(TOPIC, json.dumps(each).encode("utf-8", "surrogatepass"))
     assert len(events) + len(faults) in (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("dividend", "divisor", "wanted"),
+    [
+        (465, 38.75, 12),
+        (81.7, 22.34, 3.657),
+        (1, 3, 0.333),
+        (2.5, 1000, 0.002),
+        (3.5, 1000, 0.004),
+        (0, 7, None),
+    ],
+)
+def test_a_quotient_has_three_decimals_half_to_even(
+    dividend: float, divisor: float, wanted: float | None
+) -> None:
+    found = made({"j": dividend, "s": divisor}, "quotient(v.j, v.s)")
+    assert found == (wanted or 0)
+
+
+@pytest.mark.parametrize("value", [{"j": 1, "s": 0}, {"s": 1}, {"j": "5", "s": 1}, {"j": True, "s": 1}])
+def test_a_quotient_of_what_is_none_is_a_fault(value: dict[str, Any]) -> None:
+    assert "'quotient(v.j, v.s)' cannot be put to it" in fault(value, "quotient(v.j, v.s)")

@@ -20,6 +20,8 @@ from tests.oracle.model import Line, Tables
 
 TRAIN, SWEEP, BERT = "research/11111111/train", "research/22222222/sweep", "research/33333333/bert"
 RAY, SET = "research/44444444/ray", "research/9b2f7c1e/pretrain"
+#: A ms after all that is recorded.
+LATER_MS = (4_102_444_800_000, 4_102_444_800_001)
 PENDING = "pending"
 
 
@@ -149,10 +151,10 @@ def test_nothing_of_a_pods_environment_is_in_events_or_position(world: Kubernete
 def test_allocations_name_the_pods_that_run(world: KubernetesWorld) -> None:
     collect(world, range(12))
     held = read_allocations(world.allocations)
-    assert held.of_pod("research/pretrain-0-b") == JobHolder(SET, 2)
-    assert held.of_pod("research/train-b") == JobHolder(TRAIN, 2)
-    assert held.of_pod("research/train-a") is None
-    assert held.of_pod("research/sweep-1") is None
+    assert held.of_pod("research/pretrain-0-b", *LATER_MS) == JobHolder(SET, 2)
+    assert held.of_pod("research/train-b", *LATER_MS) == JobHolder(TRAIN, 2)
+    assert held.of_pod("research/train-a", *LATER_MS) is None
+    assert held.of_pod("research/sweep-1", *LATER_MS) is None
 
 
 def test_where_history_is_gone_at_any_step_pods_that_still_exist_cost_the_same(

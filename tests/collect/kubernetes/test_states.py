@@ -24,6 +24,8 @@ def cluster() -> Iterator[Cluster]:
     found.server.close()
 
 
+#: A ms after all that happens here.
+LATER_MS = (4_102_444_800_000, 4_102_444_800_001)
 TRAIN: dict[str, Any] = {"owners": owner("Job", "train")}
 
 
@@ -410,13 +412,17 @@ def test_allocations_name_the_job_of_a_pod(tmp_path: Path) -> None:
     cluster.put("pods", runs, shares, pod("z", created=10, **TRAIN))
     cluster.poll(20)
     held = read_allocations(path)
-    assert held.of_pod("research/a") == held.of_pod("research/b") == JobHolder("research/uid-trai/train", 1)
-    assert held.of_pod("research/z") is None
+    assert (
+        held.of_pod("research/a", *LATER_MS)
+        == held.of_pod("research/b", *LATER_MS)
+        == JobHolder("research/uid-trai/train", 1)
+    )
+    assert held.of_pod("research/z", *LATER_MS) is None
     ended = pod("a", created=10, bound=13, ended=30, **TRAIN)
     cluster.put("pods", ended)
     for seconds in (40, 3_000):
         cluster.poll(seconds)
-        assert read_allocations(path).of_pod("research/a") is None
+        assert read_allocations(path).of_pod("research/a", *LATER_MS) is None
         past = {each.pod: each for each in stored_allocations(path)}
         assert set(past) == {"research/a", "research/b"}
         assert list(past["research/a"].addresses) == ["10.0.3.77", "fd00::7"]

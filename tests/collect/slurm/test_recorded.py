@@ -22,6 +22,8 @@ from tests.collect.world import Log, watched
 from tests.harness import meter
 from tests.oracle.model import Line, Tables
 
+#: A ms after all that is recorded.
+LATER_MS: Final = (4_102_444_800_000, 4_102_444_800_001)
 NANO_PER_GPU_S: Final = 1_000_000  # $3.60 an hour
 PRICE: Final = Line(
     "prices",
@@ -196,7 +198,7 @@ def test_allocations_say_who_has_which_gpu(version: str, tmp_path: Path) -> None
     )
     collect(world, [state])
     held = read_allocations(world.allocations)
-    assert [held.of_gpu("n2", [gpu]) for gpu in "0123"] == [JobHolder(ids["low"], 2)] * 4
+    assert [held.of_gpu("n2", [gpu], *LATER_MS) for gpu in "0123"] == [JobHolder(ids["low"], 2)] * 4
 
 
 def test_allocations_that_are_over_have_the_times_of_slurm(tmp_path: Path) -> None:

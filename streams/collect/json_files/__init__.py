@@ -1,0 +1,1 @@
+"""JSON lines of another form in files, by a map."""

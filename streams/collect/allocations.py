@@ -22,6 +22,10 @@ _KEPT_MS: Final = 86_400_000
 _CLOCKS_DIFFER_MS: Final = 60_000
 
 
+#: In place of a GPU's name: all of its node, where the scheduler knows that and not their names.
+ALL_GPUS: Final = "*"
+
+
 class JobHolder(NamedTuple):
     """An attempt of a job."""
 
@@ -30,7 +34,7 @@ class JobHolder(NamedTuple):
 
 
 class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """GPUs of one node that an attempt holds: indices or UUIDs; without any it holds all of them.
+    """GPUs of one node that an attempt holds: indices or UUIDs, or `ALL_GPUS`; without any it holds all of them.
 
     `pod` ("namespace/name") names the holder where an exporter says which pod has a GPU, `addresses` are those of the
     pod where it has its own. It is held from `from_ms` until `until_ms`, in ms since 1970; without them it always was,
@@ -79,7 +83,7 @@ class Allocations:
 
         Where nobody did then, it is who held it at any time of the interval, else who got it within a minute after: clocks differ.
         """
-        for name in names:
+        for name in (*names, ALL_GPUS):
             holder = _holder_at_end(self._of_gpu.get((node, name), ()), from_ms, until_ms)
             if holder is not None:
                 return holder

@@ -11,12 +11,12 @@ from typing import Final
 from urllib.parse import quote
 
 from streams.clock import SystemClock
-from streams.collect.allocations import Allocation, with_past, write_allocations
+from streams.collect.allocations import ALL_GPUS, Allocation, with_past, write_allocations
 from streams.collect.collector import EventBatch, Position
 from streams.collect.kubernetes.api import ApiServer, login_of
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.poll import Api, Poll
-from streams.collect.kubernetes.state import ClusterState
+from streams.collect.kubernetes.state import ClusterState, PodState
 from streams.collect.metrics import UNREADABLE
 
 _DAY_S: Final = 86_400
@@ -71,6 +71,7 @@ def _allocations(state: ClusterState, after_s: int) -> list[Allocation]:
             pod.node,
             job_id,
             number,
+            (ALL_GPUS,) if _has_whole_node(pod, state) else (),
             pod=f"{job.namespace}/{pod.name}",
             addresses=pod.addresses,
             from_ms=pod.bound_s * 1000,
@@ -81,6 +82,12 @@ def _allocations(state: ClusterState, after_s: int) -> list[Allocation]:
         for pod in attempt.pods.values()
         if pod.bound_s and pod.devices and (not pod.end_s or pod.end_s > after_s)
     ]
+
+
+def _has_whole_node(pod: PodState, state: ClusterState) -> bool:
+    """Return whether a pod holds all GPUs of its node, as far as nodes are read: samples that name no pod are its."""
+    node = state.nodes.get(pod.node)
+    return node is not None and 0 < node.facts.gpu_milli == pod.gpu_milli
 
 
 def open_collector(options: Options) -> KubernetesCollector:

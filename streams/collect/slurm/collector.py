@@ -6,12 +6,12 @@ seeing every state: a job that came and went between two polls is made of what s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from streams.collect.allocations import Allocation, JobHolder, with_past, write_allocations
+from streams.collect.allocations import ALL_GPUS, Allocation, JobHolder, with_past, write_allocations
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask
 from streams.collect.slurm.command import asking
@@ -21,6 +21,7 @@ from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
 from streams.collect.slurm.records import JobRecord, queued_jobs
+from streams.collect.slurm.tres import GpusOfNode, gpu_milli
 
 _DAY_S: Final = 86_400
 #: slurmctld tells slurmdbd seconds later; after a start, more is asked for again.
@@ -43,6 +44,7 @@ class SlurmCollector:
         self._ask = ask
         self._accounting = Accounting(options.sacct_command, ask) if options.use_sacct else None
         self._asked_again_s = _ASKED_AGAIN_AT_START_S
+        self._gpu_milli_of_node: dict[str, int] = {}
         self._without_end: set[int] = set()  # gone from squeue at the last poll, and no end in sacct either
 
     @property
@@ -117,7 +119,7 @@ class SlurmCollector:
             for part in (*parts, *ended)
             if part.record.end_s and not is_running(part.record)
         }
-        present = _allocations(parts, self._options)
+        present = _allocations(parts, self._options, self._gpu_milli_of_node)
         write_allocations(path, with_past(path, present, ends_ms, now_ms))
 
     def _node_batch(self, progress: Progress, now_s: int, faults: list[str]) -> EventBatch:
@@ -129,6 +131,10 @@ class SlurmCollector:
             progress.since_s, now_s // _DAY_S * _DAY_S
         )  # what is older than a day would be too late
         fields_of = FieldsOfNodes(self._options, partial(self._default_partition, faults))
+        self._gpu_milli_of_node = {
+            node.name: gpu_milli(node.tres, self._options.shards_per_gpu, self._options.mps_per_gpu)
+            for node in listing.nodes
+        }
         found = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options, fields_of)
         progress.nodes = found.known
         reasons = {_DISAGREE: len(found.faults)} if found.faults else {}
@@ -199,8 +205,10 @@ def _ends_without_accounting(
         yield NewEvent(lost.raw_id, ended)
 
 
-def _allocations(parts: Collection[SeenAttempt], options: Options) -> list[Allocation]:
-    """Return which GPUs are held now, where Slurm tells them apart."""
+def _allocations(
+    parts: Collection[SeenAttempt], options: Options, gpu_milli_of_node: Mapping[str, int]
+) -> list[Allocation]:
+    """Return which GPUs are held now, where Slurm tells them apart, or where a job has all of a node."""
     return [
         Allocation(
             node,
@@ -213,7 +221,13 @@ def _allocations(parts: Collection[SeenAttempt], options: Options) -> list[Alloc
         if is_running(part.record)
         for node, gpus in part.record.nodes.items()
         if (indices := [index for each in gpus for index in each.indices])
+        or (indices := _whole_node(gpus, gpu_milli_of_node.get(node, 0)))
     ]
+
+
+def _whole_node(gpus: Sequence[GpusOfNode], gpu_milli_of_node: int) -> list[str]:
+    held_milli = sum(each.number for each in gpus) * 1000
+    return [ALL_GPUS] if 0 < held_milli == gpu_milli_of_node else []
 
 
 def open_collector(options: Options) -> SlurmCollector:

@@ -435,3 +435,18 @@ def test_allocations_name_the_job_of_a_pod(tmp_path: Path) -> None:
     cluster.poll(100_000)
     assert [each.pod for each in stored_allocations(path)] == ["research/b"]
     cluster.server.close()
+
+
+@pytest.mark.parametrize(("gpus", "is_its"), [("8", True), ("4", False)])
+def test_a_pod_with_all_gpus_of_its_node_has_samples_that_name_no_pod(
+    gpus: str, is_its: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "allocations.json"
+    cluster = Cluster(allocations_output_file=path, include_nodes=True)
+    cluster.put("nodes", node("n1"))
+    cluster.put("pods", pod("a", created=10, bound=13, gpus=gpus, **TRAIN))
+    cluster.poll(20)
+    held = read_allocations(path)
+    (entry,) = stored_allocations(path)
+    found = held.of_gpu(entry.node, ["0"], *LATER_MS)
+    assert found == (JobHolder("research/uid-trai/train", 1) if is_its else None)

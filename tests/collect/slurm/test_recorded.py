@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -199,6 +200,40 @@ def test_allocations_say_who_has_which_gpu(version: str, tmp_path: Path) -> None
     collect(world, [state])
     held = read_allocations(world.allocations)
     assert [held.of_gpu("n2", [gpu], *LATER_MS) for gpu in "0123"] == [JobHolder(ids["low"], 2)] * 4
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11"])
+def test_a_job_with_all_gpus_of_a_node_has_each_of_them_where_slurm_names_none(
+    version: str, tmp_path: Path
+) -> None:
+    world = SlurmWorld(tmp_path, version, every=1)
+    ids = ids_by_name(version)
+    state = next(
+        at
+        for at, look in enumerate(recorded(version))
+        for job in look["squeue"]["jobs"]
+        if (str(job["job_id"]), job["restart_cnt"]) == (ids["low"], 1) and job["gres_detail"]
+    )
+
+    def without_indices(look: dict[str, Any]) -> None:
+        for job in look["squeue"]["jobs"]:
+            job["gres_detail"] = [re.sub(r"IDX:[\d,-]+", "IDX:N/A", each) for each in job["gres_detail"]]
+
+    world.changes(state, without_indices)
+    collect(world, [state])
+    held = read_allocations(world.allocations)
+    assert [held.of_gpu("n2", [gpu], *LATER_MS) for gpu in "0123"] == [JobHolder(ids["low"], 2)] * 4
+
+    def some(look: dict[str, Any]) -> None:
+        for job in look["squeue"]["jobs"]:
+            job["gres_detail"] = [each.replace(":4(", ":3(") for each in job["gres_detail"]]
+
+    world.allocations.unlink()
+    world.changes(state, some)
+    collect(world, [state])
+    assert (
+        read_allocations(world.allocations).of_gpu("n2", ["0"], *LATER_MS) is None
+    )  # which three is not known
 
 
 def test_allocations_that_are_over_have_the_times_of_slurm(tmp_path: Path) -> None:

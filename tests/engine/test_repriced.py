@@ -75,7 +75,7 @@ class World:
             patch.setattr(JobCurve, "build_whole_tail", taken)
             if not keeps:
                 patch.setattr(PriceChanges, "asking", lambda _, priced: set(priced.names))
-                patch.setattr(PriceChanges, "touches", lambda *_: True)
+                patch.setattr(PriceChanges, "touched", lambda _, job, *__: list(job.timelines()))
             self._run()
 
     def _run(self) -> None:

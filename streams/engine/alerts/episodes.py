@@ -67,6 +67,11 @@ class Episodes:
     def __len__(self) -> int:
         return len(self._place)
 
+    @property
+    def any_open(self) -> bool:
+        """Return whether any alert is firing."""
+        return bool(self._place) and bool(self.lines["open"].any())
+
     def is_open(self, job_id: str) -> bool:
         """Return whether an alert of the job is firing."""
         place = self._place.get(job_id)

@@ -92,6 +92,11 @@ class Judge:
         """Return whether no alert fires, and none was resolved recently enough to matter."""
         return not len(self._episodes)
 
+    @property
+    def any_fires(self) -> bool:
+        """Return whether any alert fires."""
+        return self._episodes.any_open
+
     def is_quiet(self, job_id: str) -> bool:
         """Return whether no alert of the job fires, so that it may be left out of later ticks."""
         return not self._episodes.is_open(job_id)

@@ -5,7 +5,7 @@ It reads the job and caches what it read, so that a change costs only its own pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +31,7 @@ from streams.engine.state.job_facts import (
 )
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.growing import are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines, attempt_lines
 from streams.engine.windows.curve import METERED_HOLDS_MS, Curve, MeteredRun, build_curve
@@ -47,12 +48,14 @@ class JobCurve:
 
     timelines: dict[int, Timeline] = field(default_factory=dict)
     lines: dict[int, Lines] = field(default_factory=dict)  # of the billed attempts
-    paid: list[Span] = field(default_factory=list)
+    paid_by_attempt: dict[int, list[Span]] = field(default_factory=dict)
     cut: tuple[Stretch, ...] | None = None  # lines by stretch, once a cause was asked for
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
     book: PriceBook | None = None  # book of the last build
     repriced: bool = True  # whether a price has changed since then
+    # The attempts whose billed time has another price since then.
+    touched: set[int] = field(default_factory=set)
     payer: tuple[str | None, str | None] = (None, None)  # team and project
     # (attempt, metered minute) without a price -> its first unpriced instant; also of minutes whose detail was dropped.
     unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -91,7 +94,17 @@ class JobCurve:
         )
 
     def _is_moved(self, job: JobState) -> bool:
-        return self.repriced or payer_of(job) != self.payer or job.timelines() != self.timelines
+        return self.repriced or payer_of(job) != self.payer or not are_alike(job.timelines(), self.timelines)
+
+    @property
+    def paid(self) -> Iterator[Span]:
+        """Yield the billed time of all attempts."""
+        return (span for of_attempt in self.paid_by_attempt.values() for span in of_attempt)
+
+    def reprice(self, attempts: Iterable[int]) -> None:
+        """Record that prices have changed, and those of the billed time of these attempts."""
+        self.repriced = True
+        self.touched.update(attempts)
 
     def build(
         self, job: JobState, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int
@@ -100,6 +113,8 @@ class JobCurve:
         since_ms, payer = now_ms - DETAIL_MS, payer_of(job)
         repriced = self.repriced or payer != self.payer
         moved = self._is_moved(job)
+        if self.book is None or payer != self.payer:
+            self.timelines = {}  # all prices may be others
         timelines, declared = job.timelines(), job.declared()
         self.book, self.payer, self.repriced = book, payer, False
         self.declared, self.planned = declared, planned
@@ -136,7 +151,8 @@ class JobCurve:
         self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
         self.repriced = False
         self.declared, self.planned = job.declared(), planned
-        self.lines, self.paid, self.cut, self.runs, self.lumps, self.unpriced = {}, [], None, {}, {}, {}
+        self.lines, self.paid_by_attempt, self.cut, self.touched = {}, {}, None, set()
+        self.runs, self.lumps, self.unpriced = {}, {}, {}
         self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
         self.tail, self.behind = tail, True
         return True
@@ -176,19 +192,26 @@ class JobCurve:
             usual=winners[newest],
             payer=self.payer,
             expected=Expected(self.declared, self.planned, found.quoted_nano_per_hour),
-            holds_ms=0 if self.paid else METERED_HOLDS_MS,
+            holds_ms=0 if any(self.paid_by_attempt.values()) else METERED_HOLDS_MS,
         )
 
     def _add_timelines(self, job: JobState, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
+        if not self.timelines:
+            self.lines, self.paid_by_attempt = {}, {}
+        changed, self.touched = {*changed_since(timelines, self.timelines), *self.touched}, set()
         self.timelines, self.cut = timelines, None
-        self.lines, self.paid = {}, []
-        for number, timeline in timelines.items():
-            if not job.attempts[number].has_start:
+        is_new = False
+        for number in sorted(changed):
+            timeline = timelines.get(number)
+            if timeline is None or not job.attempts[number].has_start:
                 continue
             segments = timeline.paid(OPEN_MS)
+            is_new |= number not in self.lines
             self.lines[number] = attempt_lines(segments, (), self.book, *self.payer)
-            self.paid.extend((segment.start_ms, segment.end_ms) for segment in segments)
+            self.paid_by_attempt[number] = [(segment.start_ms, segment.end_ms) for segment in segments]
+        if is_new and next(reversed(self.lines)) != max(self.lines):
+            self.lines = dict(sorted(self.lines.items()))
 
     def _add_samples(
         self, job_id: str, attempt: AttemptState, coverage: Coverage, since_ms: int, *, again: bool

@@ -90,6 +90,8 @@ class BurnTracker:
         self._amounts: set[str] = set()
         self._built: set[str] = set()  # jobs whose curves were built since the last tick
         self._prepared_ms = 0  # the tick that was last prepared
+        # The last instant whose rows are chosen, while the curves are still those of then; NEVER_MS: there is none.
+        self._chosen_ms = NEVER_MS
         self._expiry_queue = ExpiryQueue()
         self._book: PriceBook | None = None
         self._rates: GpuRates | None = None  # of that book
@@ -226,6 +228,7 @@ class BurnTracker:
             self._amounts = set()
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
+            self._chosen_ms = NEVER_MS
 
     def _move_silences(self, tracked: TrackedJobs, first_ms: int, last_ms: int) -> None:
         """Move the silences that seem to hold at these ticks, or begin before the next turn of their jobs."""
@@ -234,12 +237,15 @@ class BurnTracker:
 
     def _judge_ticks(self, tracked: TrackedJobs, times_ms: I64) -> None:
         idle = self._idle.find(self._curves, tracked.jobs, tracked.coverage, times_ms, self._profiles)
+        if not idle and self._goes_on(times_ms):
+            return
         if len(times_ms) > 2 and self._judge.is_all_quiet and not idle:
             # What begins or ends at the first tick has a row there and at the next one.
             for first in range(2):
                 longest_ms = self._profiles.limits.longest_ms
                 if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1]), longest_ms):
                     self._write(times_ms[ticks_with_rows(times_ms, first)])
+                    self._chosen_ms = int(times_ms[-1])
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
         mark_idle(figures.facts, times_ms, self._curves.turns, idle)
@@ -248,6 +254,22 @@ class BurnTracker:
         known = self._dimensions.__getitem__, self._controls, self._profiles, causes
         for alert in self._judge.judge(times_ms, ids, figures, *known):
             self.alerts.add(alert)
+
+    def _goes_on(self, times_ms: I64) -> bool:
+        """Write the rows of these ticks if nothing changed since the tick before, or changes at any; return whether that is so.
+
+        Rows are due at whole minutes only, no alert can open, and none fires that could clear.
+        """
+        before_ms, last_ms = int(times_ms[0]) - TICK_MS, int(times_ms[-1])
+        if self._chosen_ms != before_ms or self._judge.any_fires:
+            return False
+        if not self._curves.is_steady(before_ms, last_ms, self._profiles.limits.longest_ms):
+            return False
+        whole = times_ms[times_ms % MINUTE_MS == 0]
+        if len(whole):
+            self._write(whole)
+        self._chosen_ms = last_ms
+        return True
 
     def _cause(self, tracked: TrackedJobs, job_id: str, rule: int, at_ms: int) -> str:
         """Return why a rule about a job holds at a tick, in a few words."""
@@ -277,6 +299,7 @@ class BurnTracker:
         job_ids = self._curves.job_ids
         figures = self._curves.figures(times_ms)
         self._rows.add(times_ms, job_ids, figures, self._policy.choose(times_ms, job_ids, figures))
+        self._chosen_ms = int(times_ms[-1])
         return figures
 
     def _mark_reference_changes(self, tracked: TrackedJobs, known: KnownReference) -> None:
@@ -309,8 +332,11 @@ class BurnTracker:
         news = PriceChanges(book if previous is None else previous, book)
         for job_id in news.asking(tracked.price_index):
             known = self._jobs.get(job_id)
-            if known is not None and news.touches(tracked.jobs[job_id], *known.payer):
-                known.repriced = True
+            if known is None:
+                continue
+            touched = news.touched(tracked.jobs[job_id], *known.payer)
+            if touched is not None:
+                known.reprice(touched)
                 self._changed.add(job_id)
 
     def _refresh(self, tracked: TrackedJobs, now_ms: int, job_ids: Iterable[str]) -> bool:
@@ -322,6 +348,7 @@ class BurnTracker:
             job = tracked.jobs.get(job_id)
             if job is not None and self._set_curve(job, tracked, tails):
                 moved = True
+                self._chosen_ms = NEVER_MS
         tails.store(self._curves)
         return moved
 
@@ -413,6 +440,7 @@ class BurnTracker:
         The snapshot does not record which burn rates are written, so a row or two of each job is written again.
         """
         self._judge = Judge.load(blob.judge)
+        self._chosen_ms = NEVER_MS
         self._policy = RowPolicy()
         self.alerts = UnstoredAlerts()
         self.alerts.mark_stored(blob.stored_ms)

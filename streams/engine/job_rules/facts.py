@@ -19,7 +19,7 @@ from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.episode import PRICE_BASIS, RETRY_LOOP, SILENT, UNPRICED
 from streams.engine.state.job import JobState
-from streams.engine.state.job_facts import deadline_ms, done_ms
+from streams.engine.state.job_facts import done_ms
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
@@ -85,7 +85,7 @@ def facts_of(
         )
         risen = [Fact(PRICE_BASIS, *span, change.extra_ratio) for change in basis for span in change.spans]
         rows += risen[-_SPANS_AT_MOST:]
-    return JobFacts(tuple(rows), deadline_ms(job), broken, lost, basis, unpriced_gpu_ms, unpriced_traffic_ms)
+    return JobFacts(tuple(rows), job.deadline_ms(), broken, lost, basis, unpriced_gpu_ms, unpriced_traffic_ms)
 
 
 def silent_rows(job: JobState, timelines: Mapping[int, Timeline], profile: Profile) -> tuple[Fact, ...]:

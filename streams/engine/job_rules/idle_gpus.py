@@ -30,6 +30,8 @@ WINDOW_MINUTES: Final = 30
 LAG_MINUTES: Final = 2
 #: Samples cover at least this share of the GPU-time that its events say it held.
 _COVERED_RATIO: Final = 0.5
+_NOTHING: Final = np.zeros(0, np.int64)
+_NO_USAGE: Final = RecentUsage(_NOTHING, _NOTHING, _NOTHING)
 
 
 class IdleShare(NamedTuple):
@@ -75,10 +77,15 @@ class IdleGpus:
         ids = curves.job_ids
         # Over many ticks most checks would find no sample at all: a log may have none, and a replay has millions of ticks.
         turns = set(range(TURNS)) if len(times_ms) <= TURNS else set(map(turn_of, coverage.sampled(ids)))
-        for tick, at_ms in enumerate(map(int, times_ms)):
-            if turn_at(at_ms) not in turns:
-                continue
+        if not turns:
+            return found
+        ticks = np.asarray(times_ms, np.int64)
+        checked = np.isin(ticks // TICK_MS % TURNS, sorted(turns))
+        for tick in np.flatnonzero(checked).tolist():
+            at_ms = int(ticks[tick])
             slots, usage = self.note_productive(curves, coverage, at_ms, profiles)
+            if not len(slots):
+                continue
             lo_ms, hi_ms = (minute * MINUTE_MS for minute in _window(at_ms))
             limits = profiles.limits.idle_ratio[curves.profiles(slots)]
             is_less = usage.productive_ms < limits * usage.sampled_ms
@@ -102,6 +109,8 @@ class IdleGpus:
         curves.forget_noted(coverage.drain_with_new_gpus())
         lo, hi = _window(at_ms)
         slots = curves.in_turn(turn_at(at_ms), at_ms, WINDOW_MINUTES * MINUTE_MS)
+        if not len(slots):
+            return slots, _NO_USAGE
         slots = slots[~curves.are_noted(slots, lo, profiles.limits.idle_ratio[curves.profiles(slots)])]
         limits = profiles.limits.idle_ratio[curves.profiles(slots)]
         ids = curves.job_ids

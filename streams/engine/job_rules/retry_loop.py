@@ -5,8 +5,10 @@ A pure function of the attempts; what each of them lost is handed in.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from streams.engine.kernels.burn import HOUR_MS
@@ -52,7 +54,8 @@ def retry_spans(
     """
     spans = []
     for place, last in enumerate(broken):
-        alike = within_an_hour(broken[: place + 1], last)
+        first = bisect_right(broken, last.ended_ms - HOUR_MS, 0, place, key=attrgetter("ended_ms"))
+        alike = within_an_hour(broken[first : place + 1], last)
         most = limits.failures if last.failed else limits.preemptions
         holds = len(alike) >= most
         if not holds and last.failed and len(alike) > 1:

@@ -15,6 +15,7 @@ from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.traffic import MINUTE_MS
+from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.intervals import Span, union
 
 
@@ -29,16 +30,15 @@ class PriceChanges:
         for sku, spans, forms in new.differing(old):
             self._changed[sku] = spans
             self._forms |= forms
+        spans = [span for of_sku in self._changed.values() for span in of_sku]
+        #: [from, until) that contains every time at which a price may differ; None: nothing changed.
+        self.span: Span | None = (
+            (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+        )
         self._priced = {(component, kind) for component, kind, _ in self._forms}
         # By price fields, team and project, which jobs share.
         self._of_time: dict[tuple[tuple[str | None, ...], str | None, str | None], tuple[Span, ...]] = {}
         self._of: dict[tuple[Context, str, Kind], tuple[Span, ...]] = {}
-
-    @property
-    def span(self) -> Span | None:
-        """Return [from, until) that contains every time at which a price may differ; None: nothing changed."""
-        spans = [span for of_sku in self._changed.values() for span in of_sku]
-        return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
     @property
     def events_span(self) -> Span | None:
@@ -58,17 +58,39 @@ class PriceChanges:
         """Return whether any known usage of the job has a changed price, for this payer."""
         if not self._changed:
             return False
-        for number, timeline in job.timelines().items():
-            attempt = job.attempts[number]
-            for segment in timeline.segments:
-                spans = self._time_spans(segment.values.fields, team, project)
-                if spans and _overlap(spans, segment.start_ms, segment.end_ms):
-                    return True
-            if attempt.winners and self._touches_samples(attempt, team, project):
-                return True
-            if len(attempt.traffic) and self._touches_amounts(attempt, team, project):
+        return any(
+            self._touches_time(timeline, team, project)
+            or self._touches_rows(job.attempts[number], team, project)
+            for number, timeline in job.timelines().items()
+        )
+
+    def touched(self, job: JobState, team: str | None, project: str | None) -> list[int] | None:
+        """Return the attempts whose billed time has a changed price, for this payer; None: no usage of the job has one."""
+        if not self._changed:
+            return None
+        lines, attempts = job.timelines(), job.attempts
+        found = [number for number, line in lines.items() if self._touches_time(line, team, project)]
+        if found or any(self._touches_rows(attempts[number], team, project) for number in lines):
+            return found
+        return None
+
+    def _touches_time(self, timeline: Timeline, team: str | None, project: str | None) -> bool:
+        """Return whether any price of an attempt's billed time has changed."""
+        segments = timeline.segments
+        span = self.span
+        if not segments or span is None or segments[-1].end_ms <= span[0] or span[1] <= segments[0].start_ms:
+            return False
+        for segment in segments:
+            spans = self._time_spans(segment.values.fields, team, project)
+            if spans and _overlap(spans, segment.start_ms, segment.end_ms):
                 return True
         return False
+
+    def _touches_rows(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
+        """Return whether any price of an attempt's samples or amounts has changed."""
+        if attempt.winners and self._touches_samples(attempt, team, project):
+            return True
+        return bool(len(attempt.traffic)) and self._touches_amounts(attempt, team, project)
 
     def touches_node(self, node: NodeState) -> bool:
         """Return whether any price of the node's time has changed."""

@@ -16,9 +16,11 @@ from streams.engine.state.hours import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
 from streams.engine.state.measures import Measures, Shown
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
+from streams.engine.timeline.growing import GrowingTimelines
 
 #: Below this count of events, obsolete checkpoints are not removed.
 _MANY_EVENTS: Final = 64
+_DIMENSIONS: Final = ("owner", "team", "project", "experiment", "labels")
 _SAYS_LITTLE: Final = (JobType.heartbeat, JobType.updated)
 
 
@@ -65,8 +67,11 @@ class JobState:
 
     __slots__ = (
         "_asks",
+        "_changed",
+        "_deadline",
         "_declared",
         "_dimensions",
+        "_growing",
         "_limits",
         "_shown",
         "_timelines",
@@ -99,8 +104,12 @@ class JobState:
         # What the hour rows contain; None: what follows from the events and the accrual instant of a snapshot.
         self.booked_time: BookedTime | None = NOTHING_BOOKED
         self._timelines: dict[int, Timeline] | None = None
+        # Of a job of several attempts: their timelines as last built, and the attempts with events since then.
+        self._growing: GrowingTimelines | None = None
+        self._changed: set[int] = set()
         self._dimensions: JobDimensions | None = None
         self._limits: JobLimits | None = None
+        self._deadline: int | None = None
         self._declared: list[tuple[int, int]] | None = None
         self.is_redone = (
             False  # whether all of it will be derived again, so that no price change matters before
@@ -117,6 +126,7 @@ class JobState:
         if known is None:
             known = self.attempts[number] = AttemptState(number)
             self._timelines = None
+            self._changed.add(number)
         return known
 
     def touch(self, time_ms: int) -> None:
@@ -151,7 +161,12 @@ class JobState:
             return
         self.booked_time = self.booked_time_before()
         attempt.add_event(event)
-        self._timelines = self._dimensions = self._limits = None
+        self._timelines = None
+        self._changed.add(event.attempt)
+        if any(getattr(event, name) is not None for name in _DIMENSIONS):
+            self._dimensions = None
+        if event.budget is not None or event.deadline_ms is not None:
+            self._limits = self._deadline = None
         if event.expected_nano_per_hour is not None:
             self._declared = None
 
@@ -190,7 +205,8 @@ class JobState:
 
     def forget_derived(self) -> None:
         """Drop cached derivations: events were added in another way than by `add_event`."""
-        self._timelines = self._dimensions = self._limits = self._declared = None
+        self._timelines = self._dimensions = self._limits = self._declared = self._deadline = None
+        self._growing, self._changed = None, set()
 
     def mark_saved(self) -> None:
         """Record that a snapshot includes all of it."""
@@ -202,8 +218,17 @@ class JobState:
     def timelines(self) -> dict[int, Timeline]:
         """Timelines of the attempts that have lifecycle events (computed once per change)."""
         if self._timelines is None:
-            self._timelines = timelines({n: a.events for n, a in self.attempts.items()})
+            if len(self.attempts) > 1 and self._growing is None:
+                self._growing, self._changed = GrowingTimelines(self._events_of), set(self.attempts)
+            if self._growing is None:
+                self._timelines = timelines({n: a.events for n, a in self.attempts.items()})
+            else:
+                self._timelines = self._growing.update(self._changed)
+            self._changed = set()
         return self._timelines
+
+    def _events_of(self, number: int) -> list[JobEvent]:
+        return self.attempts[number].events
 
     def dimensions(self) -> JobDimensions:
         """Return owner, team, project, experiment and labels as of the latest events."""
@@ -211,12 +236,10 @@ class JobState:
             found: dict[str, object] = {}
             for number in sorted(self.attempts):
                 for event in sorted(self.attempts[number].events, key=event_order):
-                    for name in ("owner", "team", "project", "experiment"):
+                    for name in _DIMENSIONS:
                         value = getattr(event, name)
                         if value is not None:
-                            found[name] = value
-                    if event.labels is not None:
-                        found["labels"] = tuple(sorted(event.labels.items()))
+                            found[name] = tuple(sorted(value.items())) if name == "labels" else value
             self._dimensions = JobDimensions(**found)  # type: ignore[arg-type]  # keys are field names, values have their types
         return self._dimensions
 
@@ -231,6 +254,18 @@ class JobState:
                     deadline_ms = deadline_ms if event.deadline_ms is None else event.deadline_ms
             self._limits = JobLimits(tuple((name, str(value)) for name, value in budget.items()), deadline_ms)
         return self._limits
+
+    def deadline_ms(self) -> int:
+        """Return the deadline that the latest event with one names; NEVER_MS: none does."""
+        if self._deadline is None:
+            naming = [
+                (event.time_ms, number, event_order(event), event.deadline_ms)
+                for number, attempt in self.attempts.items()
+                for event in attempt.events
+                if event.deadline_ms is not None
+            ]
+            self._deadline = max(naming)[-1] if naming else NEVER_MS
+        return self._deadline
 
     def declared(self) -> list[tuple[int, int]]:
         """Return (time_ms, nano-dollars per hour) of the events that declare an expected rate, in order."""

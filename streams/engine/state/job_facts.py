@@ -17,7 +17,7 @@ from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
 from streams.engine.state.open_accruals import Payer
 from streams.engine.state.traffic import MINUTE_MS
-from streams.engine.timeline.attempts import OPEN_MS, Timeline, event_order
+from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import price_pieces
 
@@ -92,17 +92,6 @@ def done_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
     if last is None or last.ended_ms is None or last.state not in ("completed", "cancelled"):
         return OPEN_MS
     return last.ended_ms
-
-
-def deadline_ms(job: JobState) -> int:
-    """Return the deadline that the latest event with one names; NEVER_MS: none does."""
-    named = [
-        (event.time_ms, number, event_order(event), event.deadline_ms)
-        for number, attempt in job.attempts.items()
-        for event in attempt.events
-        if event.deadline_ms is not None
-    ]
-    return max(named)[-1] if named else NEVER_MS
 
 
 def dimensions_of(job: JobState) -> AlertDimensions:

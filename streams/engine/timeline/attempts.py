@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from schemas.events import JobEvent, JobType
 from streams.engine.kernels.arrays import BEGINNING_MS
-from streams.engine.timeline.intervals import Interval, Span, exclusive_ms, uncovered, union
+from streams.engine.timeline.intervals import Covered, Interval, Span, exclusive_ms, union
 from streams.engine.timeline.states import ENDINGS, STARTS, held_after, state_after
 from streams.engine.timeline.values import Values, values_after
 
@@ -87,7 +87,7 @@ def event_order(event: JobEvent) -> tuple[int, int, str, str]:
     return (event.time_ms, int(event.type), event.source, event.id)
 
 
-class _Draft(NamedTuple):
+class Draft(NamedTuple):
     """An attempt before later attempts are taken into account."""
 
     events: list[JobEvent]
@@ -98,18 +98,19 @@ class _Draft(NamedTuple):
 
 def timelines(events_by_attempt: Mapping[int, Iterable[JobEvent]]) -> dict[int, Timeline]:
     """Return the timeline of every attempt that has events, by attempt number ascending."""
-    drafts = {number: _draft(events_by_attempt[number]) for number in sorted(events_by_attempt)}
+    drafts = {number: draft_of(events_by_attempt[number]) for number in sorted(events_by_attempt)}
     superseded_ms = _supersessions(drafts)
     result: dict[int, Timeline] = {}
     carried = Values()
     for number, draft in drafts.items():
-        timeline = _timeline(number, draft, superseded_ms[number], carried, is_retry=bool(result))
+        timeline = timeline_of(number, draft, superseded_ms[number], carried, is_retry=bool(result))
         result[number] = timeline
         carried = timeline.values
     return result
 
 
-def _draft(events: Iterable[JobEvent]) -> _Draft:
+def draft_of(events: Iterable[JobEvent]) -> Draft:
+    """Return what an attempt's own events say."""
     ordered = sorted(events, key=event_order)
     own_end: int | None = None
     first_start_ms: int | None = None  # events are in order of time; after the end none counts
@@ -121,10 +122,10 @@ def _draft(events: Iterable[JobEvent]) -> _Draft:
                 first_start_ms = event.time_ms
         elif own_end is None and event.type in ENDINGS:
             own_end = position
-    return _Draft(ordered, own_end, first_start_ms, metered)
+    return Draft(ordered, own_end, first_start_ms, metered)
 
 
-def _supersessions(drafts: Mapping[int, _Draft]) -> dict[int, int | None]:
+def _supersessions(drafts: Mapping[int, Draft]) -> dict[int, int | None]:
     """Return when a later attempt's first start ends each attempt without an end of its own."""
     earliest_ms: int | None = None
     found: dict[int, int | None] = {}
@@ -138,9 +139,10 @@ def _supersessions(drafts: Mapping[int, _Draft]) -> dict[int, int | None]:
     return found
 
 
-def _timeline(
-    number: int, draft: _Draft, superseded_ms: int | None, values: Values, *, is_retry: bool
+def timeline_of(
+    number: int, draft: Draft, superseded_ms: int | None, values: Values, *, is_retry: bool
 ) -> Timeline:
+    """Return the timeline of an attempt that a later one ends at `superseded_ms`, and that begins with `values`."""
     events = draft.events
     if draft.own_end is not None:
         effective = events[: draft.own_end + 1]
@@ -260,13 +262,13 @@ def billed_pieces(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, lis
             for number, line in lines.items()
         }
     pieces: dict[int, list[Interval]] = {}
-    covered: tuple[Span, ...] = ()
+    covered = Covered()
     for number, line in lines.items():
         paid = line.paid(as_of_ms)
         pieces[number] = [
             (start_ms, end_ms, 1, int(segment.phase == "starting"))
             for segment in paid
-            for start_ms, end_ms in uncovered((segment.start_ms, segment.end_ms), covered)
+            for start_ms, end_ms in covered.rest_of((segment.start_ms, segment.end_ms))
         ]
-        covered = union((*covered, *((segment.start_ms, segment.end_ms) for segment in paid)))
+        covered.add((segment.start_ms, segment.end_ms) for segment in paid)
     return pieces

@@ -5,7 +5,9 @@ Plain integers; knows nothing of jobs.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 Span = tuple[int, int]
 #: (start_ms, end_ms, rate per ms, 1 if lost): disjoint, ascending.
@@ -30,13 +32,46 @@ def length_ms(spans: Iterable[Span]) -> int:
 
 def exclusive_ms(spans_by_number: Mapping[int, Iterable[Span]]) -> dict[int, int]:
     """Return for each number the length of its spans that no smaller number covers."""
-    covered: tuple[Span, ...] = ()
+    covered = Covered()
     found: dict[int, int] = {}
     for number in sorted(spans_by_number):
-        both = union((*covered, *spans_by_number[number]))
-        found[number] = length_ms(both) - length_ms(covered)
-        covered = both
+        spans = union(spans_by_number[number])
+        found[number] = sum(length_ms(covered.rest_of(span)) for span in spans)
+        covered.add(spans)
     return found
+
+
+class Covered:
+    """Time that is covered so far; spans that come in order of time cost nothing but themselves."""
+
+    __slots__ = ("_ends_ms", "_spans")
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []  # disjoint, ascending
+        self._ends_ms: list[int] = []
+
+    def rest_of(self, span: Span) -> list[Span]:
+        """Return the parts of a span that are not covered."""
+        first = bisect_right(self._ends_ms, span[0])
+        if first == len(self._spans):
+            return [span] if span[0] < span[1] else []
+        last = bisect_left(self._spans, span[1], first, key=itemgetter(0))
+        return uncovered(span, tuple(self._spans[first:last]))
+
+    def add(self, spans: Iterable[Span]) -> None:
+        """Cover these spans, too."""
+        for span in spans:
+            if span[0] >= span[1]:
+                continue
+            if self._spans and self._spans[-1][0] <= span[0] <= self._ends_ms[-1]:
+                self._ends_ms[-1] = max(self._ends_ms[-1], span[1])
+                self._spans[-1] = (self._spans[-1][0], self._ends_ms[-1])
+            elif self._spans and span[0] < self._spans[-1][0]:
+                self._spans = list(union((*self._spans, span)))
+                self._ends_ms = [end_ms for _, end_ms in self._spans]
+            else:
+                self._spans.append(span)
+                self._ends_ms.append(span[1])
 
 
 def split_at(span: Span, flagged: tuple[Span, ...]) -> list[tuple[int, int, int]]:

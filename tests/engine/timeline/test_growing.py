@@ -1,0 +1,75 @@
+"""Timelines that grow event by event: the same as those built of all events at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.events import JobEvent, JobType
+from streams.engine.state.job import JobState
+from streams.engine.timeline import growing
+from streams.engine.timeline.attempts import timelines
+from streams.engine.timeline.growing import are_alike, changed_since
+
+_TYPES = (
+    JobType.queued, JobType.allocated, JobType.started, JobType.checkpointed, JobType.suspended,
+    JobType.resumed, JobType.preempted, JobType.failed, JobType.completed, JobType.updated,
+)  # fmt: skip
+
+
+def _event(number: int, attempt: int, kind: JobType, time_ms: int, **more: Any) -> JobEvent:
+    return JobEvent(
+        source="s", id=f"e{number}", time_ms=time_ms, job_id="j", attempt=attempt, type=kind, **more
+    )
+
+
+_EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 6), st.sampled_from(_TYPES), st.integers(0, 30), st.sampled_from([None, 1000, 4000])
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@given(_EVENTS, st.lists(st.booleans(), min_size=25, max_size=25))
+@settings(max_examples=300, deadline=None)
+def test_events_in_any_order_give_the_timelines_of_all_at_once(
+    said: list[tuple[int, JobType, int, int | None]], asked: list[bool]
+) -> None:
+    job = JobState("j")
+    known = job.timelines()
+    for number, (attempt, kind, minute, gpus) in enumerate(said):
+        job.add_event(_event(number, attempt, kind, minute * 60_000, gpu_milli=gpus))
+        if not asked[number]:
+            continue
+        now = job.timelines()
+        expected = timelines({n: each.events for n, each in job.attempts.items()})
+        assert list(now.items()) == list(expected.items())
+        assert are_alike(now, known) == (dict(now) == dict(known))
+        changed = changed_since(now, known)
+        assert all(now.get(n) is known.get(n) for n in now.keys() | known.keys() if n not in changed)
+        known = now
+
+
+def test_an_event_of_the_last_attempt_builds_its_timeline_alone(monkeypatch: Any) -> None:
+    job = JobState("j")
+    for attempt in range(1, 101):
+        job.add_event(_event(2 * attempt, attempt, JobType.started, attempt * 60_000, gpu_milli=1000))
+        job.add_event(_event(2 * attempt + 1, attempt, JobType.preempted, attempt * 60_000 + 30_000))
+    before = job.timelines()
+    built = []
+
+    def counted(number: int, *args: Any, **more: Any) -> Any:
+        built.append(number)
+        return original(number, *args, **more)
+
+    original = growing.timeline_of
+    monkeypatch.setattr(growing, "timeline_of", counted)
+    job.add_event(_event(0, 101, JobType.started, 101 * 60_000))
+    after = job.timelines()
+    assert built == [101]
+    assert list(changed_since(after, before)) == [101]
+    assert all(after[number] is before[number] for number in before)

@@ -85,6 +85,22 @@ def test_of_a_job_that_costs_what_is_expected_whole_minutes_are_looked_at() -> N
     assert looked == 4 * 60 + 2  # and the first tick after each event
 
 
+def test_of_a_job_that_is_heard_at_each_tick_whole_minutes_are_looked_at() -> None:
+    """As in a busy log, in which records lie between all ticks."""
+    beats: Story = [(6_000 + n * TICK_MS, "a", {"type": "heartbeat"}) for n in range(1, 360)]
+    looked, of_all = both([(1_000, "a", start()), *beats], HOUR_MS)
+    assert of_all == 360
+    assert looked <= 60 + 3
+
+
+def test_of_a_job_that_is_heard_at_each_tick_all_are_looked_at_while_an_alert_can_open() -> None:
+    beats: Story = [(6_000 + n * TICK_MS, "a", {"type": "heartbeat"}) for n in range(1, 360)]
+    story: Story = [(0, "a", start()), *beats, (HOUR_MS + 3_000, "a", {"type": "scaled", "gpu_count": 64})]
+    both(story, 3 * HOUR_MS)
+    rows, _ = told(story, 3 * HOUR_MS, skips=True)
+    assert any(row["table"] == ALERTS for row in rows)
+
+
 def test_of_a_job_that_costs_less_than_expected_too() -> None:
     looked, of_all = both([(1_000, "a", start(expected_usd_per_hour=100))], 4 * HOUR_MS)
     assert (looked, of_all) == (4 * 60 + 1, 4 * 360)

@@ -34,7 +34,14 @@ from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines, attempt_lines
-from streams.engine.windows.curve import METERED_HOLDS_MS, Curve, MeteredRun, build_curve
+from streams.engine.windows.curve import (
+    METERED_HOLDS_MS,
+    Curve,
+    MeteredRun,
+    Settled,
+    build_curve,
+    unpriced_from_ms,
+)
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.expected import Expected
 
@@ -49,6 +56,9 @@ class JobCurve:
     timelines: dict[int, Timeline] = field(default_factory=dict)
     lines: dict[int, Lines] = field(default_factory=dict)  # of the billed attempts
     paid_by_attempt: dict[int, list[Span]] = field(default_factory=dict)
+    # Of attempts that ended before all detail; `recent` are the others, all if there are none of these.
+    settled: Settled | None = None
+    recent: set[int] = field(default_factory=set)
     cut: tuple[Stretch, ...] | None = None  # lines by stretch, once a cause was asked for
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
@@ -122,12 +132,20 @@ class JobCurve:
             self._add_timelines(job, timelines)
         behind, self.behind = self.behind, False
         for attempt in job.attempts.values():
+            if attempt.has_start and not (
+                self.runs or self.unpriced or self.lumps or attempt.fresh_minutes or len(attempt.traffic)
+            ):
+                continue  # it is billed by its events alone
             self._add_samples(job.id, attempt, coverage, since_ms, again=repriced or behind)
             self._add_amounts(attempt, since_ms, repriced=repriced)
+        if self.runs or (self.settled is not None and since_ms < self.settled.until_ms):
+            self.settled = None
+        if self.settled is None:
+            self.recent = set(self.lines)
         found = build_curve(
             job.id,
-            lines=self.lines.values(),
-            paid=self.paid,
+            lines=[self.lines[number] for number in sorted(self.recent)],
+            paid=[span for number in sorted(self.recent) for span in self.paid_by_attempt[number]],
             seconds=[run for runs in self.runs.values() for run in runs],
             lumps=self._lumps(),
             declared=declared,
@@ -136,7 +154,10 @@ class JobCurve:
             ended_ms=ended_ms(job, timelines),
             since_ms=since_ms,
             undecided_until_ms=undecided_until_ms(job, timelines),
+            settled=self.settled,
         )
+        if not self.runs:
+            self._settle(found, since_ms)
         self.tail = self._tail(job, found, now_ms)
         self.unpriced_gpu_ms = min(found.unpriced_from_ms, *self.unpriced.values(), NEVER_MS)
         return found
@@ -152,10 +173,42 @@ class JobCurve:
         self.repriced = False
         self.declared, self.planned = job.declared(), planned
         self.lines, self.paid_by_attempt, self.cut, self.touched = {}, {}, None, set()
+        self.settled, self.recent = None, set()
         self.runs, self.lumps, self.unpriced = {}, {}, {}
         self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
         self.tail, self.behind = tail, True
         return True
+
+    def _settle(self, found: Curve, since_ms: int) -> None:
+        """Leave the attempts that ended before all detail out of later builds."""
+        over = [n for n in self.recent if all(end_ms <= since_ms for _, end_ms in self.paid_by_attempt[n])]
+        past = Settled() if self.settled is None else self.settled
+        first_ms = [past.first_paid_ms] if past.first_paid_ms >= 0 else []
+        until_ms, unpriced_ms = past.until_ms, past.unpriced_from_ms
+        for number in over:
+            for span in self.paid_by_attempt[number]:
+                first_ms.append(span[0])
+                until_ms = max(until_ms, span[1])
+            unpriced_ms = min(unpriced_ms, unpriced_from_ms(self.lines[number]))
+        self.recent.difference_update(over)
+        quoted = (found.quoted_ms, found.quoted_nano_per_hour)
+        self.settled = Settled(until_ms, min(first_ms, default=-1), unpriced_ms, *quoted)
+
+    def _unsettle(self, number: int, spans: Sequence[Span]) -> None:
+        """Build of all attempts again if one changes that was left out, or time before the quoted rate."""
+        if self.settled is None:
+            return
+        known = self.paid_by_attempt.get(number)
+        starts_ms = [span[0] for span in (*spans[:1], *(known or [])[:1])]
+        quoted_ms = -1 if self.settled.quoted_ms is None else self.settled.quoted_ms
+        is_left_out = known is not None and number not in self.recent
+        if is_left_out or any(at_ms < self.settled.until_ms or at_ms <= quoted_ms for at_ms in starts_ms):
+            self.settled = None
+
+    def rest(self) -> None:
+        """Keep only what the billed time of the attempts costs: the job has left all windows."""
+        self.repriced, self.read, self.tail, self.cut, self.facts = True, (), None, None, JobFacts()
+        self.runs, self.lumps, self.unpriced, self.unpriced_traffic = {}, {}, {}, {}
 
     def stretches(self) -> Sequence[Stretch]:
         """Return the paid time cut into stretches in which nothing changes; the same object until something does."""
@@ -198,7 +251,7 @@ class JobCurve:
     def _add_timelines(self, job: JobState, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
         if not self.timelines:
-            self.lines, self.paid_by_attempt = {}, {}
+            self.lines, self.paid_by_attempt, self.settled = {}, {}, None
         changed, self.touched = {*changed_since(timelines, self.timelines), *self.touched}, set()
         self.timelines, self.cut = timelines, None
         is_new = False
@@ -208,8 +261,11 @@ class JobCurve:
                 continue
             segments = timeline.paid(OPEN_MS)
             is_new |= number not in self.lines
+            spans = [(segment.start_ms, segment.end_ms) for segment in segments]
+            self._unsettle(number, spans)
             self.lines[number] = attempt_lines(segments, (), self.book, *self.payer)
-            self.paid_by_attempt[number] = [(segment.start_ms, segment.end_ms) for segment in segments]
+            self.paid_by_attempt[number] = spans
+            self.recent.add(number)
         if is_new and next(reversed(self.lines)) != max(self.lines):
             self.lines = dict(sorted(self.lines.items()))
 

@@ -84,6 +84,8 @@ class BurnTracker:
         self._idle = IdleGpus()
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
+        # Of jobs that left all windows after several attempts: kept for the next one.
+        self._dormant: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
         # Those of them with a lifecycle event, and those with new amounts.
         self._lifecycle: set[str] = set()
@@ -331,13 +333,14 @@ class BurnTracker:
         self._changed.update(job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs)
         news = PriceChanges(book if previous is None else previous, book)
         for job_id in news.asking(tracked.price_index):
-            known = self._jobs.get(job_id)
+            known = self._jobs.get(job_id) or self._dormant.get(job_id)
             if known is None:
                 continue
             touched = news.touched(tracked.jobs[job_id], *known.payer)
             if touched is not None:
                 known.reprice(touched)
-                self._changed.add(job_id)
+                if job_id in self._jobs:
+                    self._changed.add(job_id)
 
     def _refresh(self, tracked: TrackedJobs, now_ms: int, job_ids: Iterable[str]) -> bool:
         """Build the curves of changed jobs; return whether there were any."""
@@ -357,7 +360,7 @@ class BurnTracker:
         index_job(tracked.price_index, job)
         curve = self._jobs.get(job.id)
         if curve is None:
-            curve = self._jobs[job.id] = JobCurve(turn=turn_of(job.id))
+            curve = self._jobs[job.id] = self._dormant.pop(job.id, None) or JobCurve(turn=turn_of(job.id))
         elif self._liveness.is_heard_first(job):
             self._set_facts(job)
         if curve.is_read(job, controls):
@@ -411,10 +414,15 @@ class BurnTracker:
             self._policy.drop(job_id)
             self._liveness.drop(job_id)
             self._idle.drop(job_id)
-            del self._jobs[job_id], self._dimensions[job_id]
+            curve = self._jobs.pop(job_id)
+            if len(curve.lines) > 1:
+                curve.rest()
+                self._dormant[job_id] = curve
+            del self._dimensions[job_id]
 
     def leave(self, job_id: str) -> None:
         """The job leaves memory: keep its curve until it expires, drop what it was built from (events, prices)."""
+        self._dormant.pop(job_id, None)
         if job_id in self._jobs:
             self._jobs[job_id] = JobCurve(turn=turn_of(job_id))
 

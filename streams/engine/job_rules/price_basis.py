@@ -52,15 +52,19 @@ def basis_changes(
     its own. `rate_at(attempt, at_ms)` is what the attempt pays, in nano-dollars per ms. Time in which `expected`, what was
     declared or planned (0 where nothing was), is as high as that does not count: somebody knows.
     """
-    latest: dict[str, Basis] = {}  # by purchase, the last one last
+    latest: dict[
+        str, tuple[int, Segment]
+    ] = {}  # by purchase, the last attempt and what it held last; the last one last
     found = []
     for number, line in timelines.items():
         paid = line.paid(OPEN_MS)
         purchase = paid[0].values.fields[_PURCHASE] if paid else None
         if not purchase:
             continue
-        before = next((each for each in reversed(latest.values()) if each.purchase != purchase), None)
-        if before is not None:
+        other = next((name for name in reversed(latest) if name != purchase), None)
+        if other is not None:
+            earlier, held = latest[other]
+            before = Basis(other, _per_gpu(held, rate_at(earlier, held.start_ms)))
             after = Basis(purchase, _per_gpu(paid[0], rate_at(number, paid[0].start_ms)))
             if before.rate > 0 and after.rate > rise_ratio * before.rate:
                 spans = union(
@@ -69,12 +73,9 @@ def basis_changes(
                     for piece in _undeclared(segment, partial(rate_at, number), expected)
                 )
                 found.append(BasisChange(number, before, after, spans))
-        last = Basis(
-            paid[-1].values.fields[_PURCHASE] or purchase,
-            _per_gpu(paid[-1], rate_at(number, paid[-1].start_ms)),
-        )
-        latest.pop(last.purchase, None)
-        latest[last.purchase] = last
+        last = paid[-1].values.fields[_PURCHASE] or purchase
+        latest.pop(last, None)
+        latest[last] = number, paid[-1]
     return found
 
 

@@ -49,6 +49,18 @@ class Curve:
     lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
     #: Until then a next attempt may follow one that failed or was preempted; 0: there was none.
     undecided_until_ms: int = 0
+    quoted_ms: int | None = None  # the first instant of that rate
+
+
+class Settled(NamedTuple):
+    """What a curve needs of attempts that are over before all its detail: nothing of them changes."""
+
+    until_ms: int = BEGINNING_MS  # the last end
+    first_paid_ms: int = -1
+    unpriced_from_ms: int = NEVER_MS
+    # The first paid and priced instant of the job, and its rate; None: there is none yet.
+    quoted_ms: int | None = None
+    quoted_nano_per_hour: float | None = None
 
 
 class _Step(NamedTuple):
@@ -77,32 +89,42 @@ def build_curve(
     ended_ms: int,
     since_ms: int,
     undecided_until_ms: int = 0,
+    settled: Settled | None = None,
 ) -> Curve:
     """Build the curve of a job from the lines and billed time of its attempts, open ones up to the cap of 400 days.
 
     `declared` (time_ms, nano-dollars per hour) is in the order of its events; `planned` (from_ms, until_ms,
     nano-dollars per hour) is disjoint. Detail before `since_ms` is left out: only windows after it may be queried.
+    `settled`: attempts before it that are not among the lines.
     """
+    past = Settled() if settled is None else settled
     paid = list(paid)
     lines = list(lines)
     alone = None if seconds else _one_span(lines, paid)
     steps = _sweep(_edges(lines, paid, seconds)) if alone is None else alone
-    quoted = quoted_nano_per_hour
+    quoted_ms = past.quoted_ms
+    quoted = quoted_nano_per_hour if quoted_ms is None else past.quoted_nano_per_hour
     if quoted is None:
-        quoted = next((_per_hour(s.rate) for s in steps if s.paid and s.priced and not s.unpriced), None)
+        priced = (s for s in steps if s.paid and s.priced and not s.unpriced and s.from_ms >= past.until_ms)
+        first = next(priced, None)
+        if first is not None:
+            quoted_ms, quoted = first.from_ms, _per_hour(first.rate)
     expected = Expected(declared, planned, quoted or 0.0)
-    rows = _since(_with_expected(steps, expected), since_ms)
+    rows = _since(_with_expected(steps, expected), since_ms, had_any=past.first_paid_ms >= 0)
+    starts_ms = [past.first_paid_ms, next((step.from_ms for step in steps if step.paid), -1)]
+    unpriced_from_ms = next((step.from_ms for step in steps if step.unpriced), NEVER_MS)
     kept = sorted((m, cost) for m, cost in lumps.items() if cost and (m + 1) * MINUTE_MS > since_ms)
     return Curve(
         job_id=job_id,
-        first_paid_ms=next((step.from_ms for step in steps if step.paid), -1),
+        first_paid_ms=min((at_ms for at_ms in starts_ms if at_ms >= 0), default=-1),
         ended_ms=ended_ms,
-        unpriced_from_ms=next((step.from_ms for step in steps if step.unpriced), NEVER_MS),
+        unpriced_from_ms=min(past.unpriced_from_ms, unpriced_from_ms),
         quoted_nano_per_hour=quoted,
         steps=rows,
         holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
         lumps=kept,
         undecided_until_ms=undecided_until_ms,
+        quoted_ms=quoted_ms,
     )
 
 
@@ -186,12 +208,26 @@ def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[CurveStep
     return rows
 
 
-def _since(rows: list[CurveStep], since_ms: int) -> list[CurveStep]:
-    """Return the rows from `since_ms` on, after the initial empty step."""
+def unpriced_from_ms(lines: Lines) -> int:
+    """Return the first instant of GPU-time without a price in these lines; NEVER_MS: there is none."""
+    return min(
+        (
+            start_ms
+            for line, intervals in lines.items()
+            if line.price.sku == "" and line.price.component == "gpu"
+            for start_ms, end_ms, quantity, _ in intervals
+            if start_ms < end_ms and quantity > 0
+        ),
+        default=NEVER_MS,
+    )
+
+
+def _since(rows: list[CurveStep], since_ms: int, *, had_any: bool) -> list[CurveStep]:
+    """Return the rows from `since_ms` on, after the initial empty step; `had_any`: there were others before these."""
     first = 0
     while first + 1 < len(rows) and rows[first + 1][0] <= since_ms:
         first += 1
-    if first == 0:
+    if first == 0 and not had_any:
         return rows
     return [rows[0], (since_ms, *rows[first][1:]), *rows[first + 1 :]]
 

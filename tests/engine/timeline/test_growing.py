@@ -12,6 +12,7 @@ from streams.engine.state.job import JobState
 from streams.engine.timeline import growing
 from streams.engine.timeline.attempts import timelines
 from streams.engine.timeline.growing import are_alike, changed_since
+from streams.engine.timeline.intervals import Covered, uncovered, union
 
 _TYPES = (
     JobType.queued, JobType.allocated, JobType.started, JobType.checkpointed, JobType.suspended,
@@ -73,3 +74,17 @@ def test_an_event_of_the_last_attempt_builds_its_timeline_alone(monkeypatch: Any
     assert built == [101]
     assert list(changed_since(after, before)) == [101]
     assert all(after[number] is before[number] for number in before)
+
+
+_SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), max_size=3)
+
+
+@given(st.lists(_SPANS, max_size=8))
+def test_time_is_covered_the_same_piece_by_piece_and_at_once(said: list[list[tuple[int, int]]]) -> None:
+    covered, all_of_it = Covered(), ()
+    for some in said:
+        spans = [(begin, begin + length) for begin, length in some]
+        for span in spans:
+            assert covered.rest_of(span) == uncovered(span, all_of_it)
+        all_of_it = union((*all_of_it, *spans))
+        covered.add(spans)

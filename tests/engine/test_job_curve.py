@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.events import Component, JobEvent, JobType, Per, PriceEvent
+from schemas.events import Component, JobEvent, JobType, PriceEvent
+from schemas.units import Per
 from streams.engine.burn import job_curve
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.pricing.book import PriceBook
 from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.state.job import JobState
+from streams.engine.timeline.lines import attempt_lines
+from streams.engine.windows.curve import build_curve
 
 T0: Final = 1_700_000_040_000
 MINUTE_MS: Final = 60_000
@@ -116,7 +119,7 @@ def test_an_event_prices_only_the_attempt_that_it_changes(monkeypatch: pytest.Mo
         built.append(len(list(lines)))
         return build(job_id, lines=lines, **more)
 
-    original, build = job_curve.attempt_lines, job_curve.build_curve
+    original, build = attempt_lines, build_curve
     monkeypatch.setattr(job_curve, "attempt_lines", counted)
     monkeypatch.setattr(job_curve, "build_curve", looked)
     for attempt in range(1, 101):

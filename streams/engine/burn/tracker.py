@@ -360,7 +360,8 @@ class BurnTracker:
         index_job(tracked.price_index, job)
         curve = self._jobs.get(job.id)
         if curve is None:
-            curve = self._jobs[job.id] = self._dormant.pop(job.id, None) or JobCurve(turn=turn_of(job.id))
+            kept = self._dormant.pop(job.id, None)
+            curve = self._jobs[job.id] = JobCurve(turn=turn_of(job.id)) if kept is None else kept
         elif self._liveness.is_heard_first(job):
             self._set_facts(job)
         if curve.is_read(job, controls):

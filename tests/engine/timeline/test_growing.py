@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from schemas.events import JobEvent, JobType
 from streams.engine.state.job import JobState
 from streams.engine.timeline import growing
-from streams.engine.timeline.attempts import timelines
+from streams.engine.timeline.attempts import timeline_of, timelines
 from streams.engine.timeline.growing import are_alike, changed_since
-from streams.engine.timeline.intervals import Covered, uncovered, union
+from streams.engine.timeline.intervals import Covered, Span, uncovered, union
 
 _TYPES = (
     JobType.queued, JobType.allocated, JobType.started, JobType.checkpointed, JobType.suspended,
@@ -67,7 +67,7 @@ def test_an_event_of_the_last_attempt_builds_its_timeline_alone(monkeypatch: Any
         built.append(number)
         return original(number, *args, **more)
 
-    original = growing.timeline_of
+    original = timeline_of
     monkeypatch.setattr(growing, "timeline_of", counted)
     job.add_event(_event(0, 101, JobType.started, 101 * 60_000))
     after = job.timelines()
@@ -81,7 +81,8 @@ _SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), max_size=3)
 
 @given(st.lists(_SPANS, max_size=8))
 def test_time_is_covered_the_same_piece_by_piece_and_at_once(said: list[list[tuple[int, int]]]) -> None:
-    covered, all_of_it = Covered(), ()
+    covered = Covered()
+    all_of_it: tuple[Span, ...] = ()
     for some in said:
         spans = [(begin, begin + length) for begin, length in some]
         for span in spans:

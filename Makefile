@@ -21,7 +21,7 @@ TEST_WORKERS ?= 4
 # Each begins with a run of whole files, so that what the tests of a file share is made once, and takes over from the others.
 SHARED := -n $(TEST_WORKERS) --dist worksteal
 # Once for all processes, which each would compile kernels that have changed: 20 s of a core, and a second where none has.
-COMPILED = $(BIN)/python -c 'from streams.engine.kernels.warm import compile_all; compile_all()'
+COMPILED = $(BIN)/python -m streams.cli.kernels
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries many more.
 export TRAINFARE_EXAMPLES ?= 10
 LONG_EXAMPLES ?= 500
@@ -58,7 +58,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "== installing trainfare itself from this checkout"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 \
 		| { grep -iE 'error|cannot' || true; }
-	@echo "== compiling the kernels (some seconds, once)"
+	@echo "== compiling the kernels (half a minute to a minute of one core, once)"
 	@$(COMPILED)
 	@touch $(STAMP)
 

@@ -6,6 +6,7 @@ It must not contain logic: `streams.engine` meters a record, `streams.worker` st
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import sys
 from collections.abc import Callable, Iterable
@@ -23,6 +24,7 @@ from sinks.meta import Meta
 from sinks.port import Store
 from streams.clock import Clock, SystemClock
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
+from streams.engine.kernels._jit import are_compiled
 from streams.engine.kernels.warm import compile_all
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
@@ -66,6 +68,8 @@ from streams.worker.startup import Startup, stopped_by_signals
 from streams.worker.storing.retention import keep_dropping
 from streams.worker.supervise import beside
 
+_log = logging.getLogger(__name__)
+
 _REACH_S: Final = 3.0
 _LOOK_EVERY_S: Final = 1.0
 _GIVE_BACK_EVERY_S: Final = 30.0
@@ -73,6 +77,8 @@ _GIVE_BACK_EVERY_S: Final = 30.0
 
 def engine(settings: ShardSettings) -> ShardFactory:
     """Return the factory of engine shards, with compiled kernels: compiling later would delay heartbeats."""
+    if not are_compiled():
+        _log.info("compiling the kernels, once for each version: this takes about a minute of a core")
     compile_all()
     return lambda number, book, blobs: Shard.restore(number, settings, book, blobs, secrets.token_bytes(16))
 

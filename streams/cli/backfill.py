@@ -18,6 +18,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
+from streams.cli.kernels import compile_kernels
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Grid, OutputFormat, write, write_summary
 from streams.cli.progress import progress
@@ -135,6 +136,7 @@ def _metered(
     from streams.backfill.backfill import run_backfill
 
     collect_rarely()
+    compile_kernels()
     if not full_speed:
         os.nice(_NICER)
     clock = SystemClock()

@@ -14,6 +14,7 @@ import typer
 
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist, read_bounded
+from streams.cli.kernels import compile_kernels
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
 from streams.cli.replay import quieter
@@ -83,6 +84,7 @@ def backtest(
     from streams.cli.backtest_shown import as_json, as_tables
 
     collect_rarely()
+    compile_kernels()
     reports = []
     with progress("judging", None) as advance:
         for known_rules in rule_files or [None]:

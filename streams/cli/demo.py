@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.cycles import collect_rarely
+from streams.cli.kernels import compile_kernels
 from streams.cli.options import settings_for
 from streams.clock import SystemClock
 from streams.config.settings import LogSettings
@@ -66,7 +67,8 @@ def demo(
         web = settings.web.model_copy(update=dict.fromkeys(settings.web.tokens()))
         settings = settings.model_copy(update={"web": web})
         configure_logging(_quieter(settings.log))
-        _say("starting broker, store and meter (the first start compiles, which takes some seconds more)")
+        compile_kernels()
+        _say("starting broker, store and meter")
         from streams.cli.demo_lines import summary  # loads Kafka, ClickHouse, the kernels, the terminal
         from streams.demo.run import DemoOptions, run_demo
 

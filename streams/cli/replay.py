@@ -14,6 +14,7 @@ import typer
 
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
+from streams.cli.kernels import compile_kernels
 from streams.cli.options import settings_for
 from streams.cli.output import OutputFormat, write_summary
 from streams.cli.progress import progress
@@ -66,6 +67,7 @@ def replay(
     from streams.replay.replay import run_replay  # loads Kafka, ClickHouse and the kernels
 
     collect_rarely()
+    compile_kernels()
     with progress("metering", None) as advance:
         result = run_replay(files, data, as_of, append, settings, advance, deliver=deliver)
     _show(result, form or (OutputFormat.table if sys.stdout.isatty() else OutputFormat.json))

@@ -79,13 +79,26 @@ def _use_own_cache() -> bool:
 _CACHED: Final = _use_own_cache()
 
 
+def _cache_dir() -> Path:
+    config: Any = numba.config
+    return Path(config.CACHE_DIR)
+
+
+def are_compiled() -> bool:
+    """Return whether an earlier process has kept kernels of these sources, so that none takes seconds to load."""
+    return _CACHED and any(_cache_dir().rglob("*.nbi"))
+
+
 def kernel(function: F) -> F:
     """Compile on first use; without a place for the cache (read-only installation, no home) compile anyway."""
     return _compiled(function, OPTIONS)
 
 
 def helper(function: F) -> F:
-    """Mark a function that kernels call; it is inlined."""
+    """Mark a function that kernels call; it is inlined.
+
+    It is compiled once more for each type of its arguments, and a constant has one of its own: see `arrays.as_int64`.
+    """
     return _compiled(function, _INLINED)
 
 

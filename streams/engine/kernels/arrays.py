@@ -5,7 +5,8 @@ It must not convert with loss: a float or an unsigned array where int64 is expec
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,11 @@ U16 = NDArray[np.uint16]
 U8 = NDArray[np.uint8]
 F64 = NDArray[np.float64]
 Records = NDArray[np.void]
+
+#: A constant as an argument of a helper has a type of its own, for which Numba compiles the helper once more, and an int32
+#: of an array has, too; these have the one type that every other caller's has.
+as_int64 = cast("Callable[[int], int]", np.int64)
+as_flag = cast("Callable[[bool], bool]", np.bool_)
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)

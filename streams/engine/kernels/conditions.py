@@ -6,7 +6,7 @@ It must not know episodes: whether an alert is open is handed in where it matter
 from __future__ import annotations
 
 from streams.engine.kernels._jit import helper
-from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.arrays import I64, as_int64
 from streams.engine.kernels.burn import TRAFFIC_WINDOW
 from streams.engine.kernels.episode import (
     FAST,
@@ -123,11 +123,12 @@ def _makes_page(
 @helper
 def _moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Return whether traffic overtakes the rest, or alone makes a burn rule page: that is the page about traffic."""
-    return (
-        overtakes(tick, job, limits, figures)
-        or _makes_page(tick, job, FAST, is_open, limits, figures)
-        or _makes_page(tick, job, SUSTAINED, is_open, limits, figures)
-    )
+    if overtakes(tick, job, limits, figures):
+        return True
+    for rule in (as_int64(FAST), as_int64(SUSTAINED)):
+        if _makes_page(tick, job, rule, is_open, limits, figures):
+            return True
+    return False
 
 
 @helper

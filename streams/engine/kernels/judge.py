@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streams.engine.kernels._jit import helper, kernel
-from streams.engine.kernels.arrays import I32, I64, Records, equal_lengths, exact
+from streams.engine.kernels.arrays import I32, I64, Records, as_flag, as_int64, equal_lengths, exact
 from streams.engine.kernels.burn import HOUR_MS, TRAFFIC_WINDOW, WINDOWS_MS
 from streams.engine.kernels.conditions import (
     LEAST_EXPECTED_NANO,
@@ -239,7 +239,7 @@ def _explains(
         return True
     if times_ms[tick] < episodes[cause]["cleared_ms"] + WINDOWS_MS[limits.short_window[rule]]:
         return True
-    return enabled >> cause & 1 != 0 and holds_at(cause, tick, job, False, times_ms, limits, figures)
+    return enabled >> cause & 1 != 0 and holds_at(cause, tick, job, as_flag(False), times_ms, limits, figures)
 
 
 @helper
@@ -253,8 +253,8 @@ def _is_explained(
     episodes: Records,
 ) -> bool:
     """Return whether rules about causes explain so much of the burn that the rest neither opens nor keeps an alert."""
-    traffic = _explains(TRAFFIC, rule, times_ms, tick, job, limits, figures, episodes)
-    basis = _explains(PRICE_BASIS, rule, times_ms, tick, job, limits, figures, episodes)
+    traffic = _explains(as_int64(TRAFFIC), rule, times_ms, tick, job, limits, figures, episodes)
+    basis = _explains(as_int64(PRICE_BASIS), rule, times_ms, tick, job, limits, figures, episodes)
     if not (traffic or basis):
         return False
     if episodes[rule]["open"] == 0:
@@ -305,7 +305,9 @@ def _judge_job(
                 count = _add_change(rule, kind, at_ms, job, episodes, out, shown, count)
     for rule in range(BURN_RULES):
         if episodes[rule]["open"] != 0 and episodes[rule]["held_ms"] > episodes[rule]["reported_ms"]:
-            count = _add_change(rule, HELD, episodes[rule]["held_ms"], job, episodes, out, shown, count)
+            count = _add_change(
+                rule, as_int64(HELD), episodes[rule]["held_ms"], job, episodes, out, shown, count
+            )
     return count
 
 
@@ -322,10 +324,10 @@ def _step(
     shown: Records,
 ) -> tuple[int, int]:
     """Judge found[first:] while there is room for a job's changes; return the next to judge, and the changes."""
-    count = 0
+    count = as_int64(0)
     while first < found.size and out.size - count >= RULES * (times_ms.size + 1):
         line = episodes[place[first]]
-        count = _judge_job(found[first], times_ms, limits, figures, line, out, shown, count)
+        count = _judge_job(as_int64(found[first]), times_ms, limits, figures, line, out, shown, count)
         first += 1
     return first, count
 

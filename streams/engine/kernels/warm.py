@@ -5,6 +5,9 @@ It must not omit a kernel: a test compares what is compiled here with the calls 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 import numpy as np
 
 from streams.engine.kernels.bill import bill_rows, cost_nano, cost_of
@@ -55,15 +58,11 @@ from streams.engine.kernels.store import (
 from streams.engine.kernels.usage_sums import COLUMNS, sum_recent, sum_usage
 
 
-def compile_all() -> None:
-    """Call each kernel once, on next to nothing."""
-    _warm_money()
-    _warm_ids()
-    _warm_gpu_json()
-    _warm_coverage()
-    _warm_spans()
-    _warm_ticks()
-    _warm_framing()
+def compile_all(advance: Callable[[int], None] = lambda _by: None) -> None:
+    """Call each kernel once, on next to nothing; `advance` is called with 1 after each of the `GROUPS`."""
+    for warm in GROUPS:
+        warm()
+        advance(1)
 
 
 def _warm_money() -> None:
@@ -95,8 +94,8 @@ def _warm_ids() -> None:
 
 
 def _warm_ticks() -> None:
-    """Windows, rows and alerts of one job at one tick."""
-    tick, job = np.zeros(1, np.int64), np.zeros(1, np.int32)
+    """Windows and rows of one job at one tick."""
+    tick = np.zeros(1, np.int64)
     flat, deep = np.zeros((1, 1)), np.ones((1, 1, len(WINDOWS_MS)))
     no, longs = flat > 0, deep.astype(np.int64)
     curve = np.zeros(1, CURVE)
@@ -115,6 +114,13 @@ def _warm_ticks() -> None:
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
+
+
+def _warm_rules() -> None:
+    """Alerts of one job at one tick."""
+    tick, job = np.zeros(1, np.int64), np.zeros(1, np.int32)
+    flat, deep = np.zeros((1, 1)), np.ones((1, 1, len(WINDOWS_MS)))
+    no, whole, longs = flat > 0, flat.astype(np.int64), deep.astype(np.int64)
     given = EpisodeArrays(
         flat, flat, deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, tick, tick
     )
@@ -218,3 +224,8 @@ def _warm_coverage() -> None:
     sum_recent(second, second, 0, 1, values, store, sums, second)
     find_reaching(0, 1, 1, store, samples, second.copy(), second.copy(), second.copy())
     drop_rows(second, store)
+
+
+GROUPS: Final[tuple[Callable[[], None], ...]] = (
+    _warm_money, _warm_ids, _warm_gpu_json, _warm_coverage, _warm_spans, _warm_ticks, _warm_rules, _warm_framing,
+)  # fmt: skip

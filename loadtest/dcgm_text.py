@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from streams.collect.account import Account
 from streams.collect.allocations import Allocation, Allocations
 from streams.collect.dcgm.options import Options
 from streams.collect.dcgm.text import TextReader
@@ -161,7 +162,7 @@ def measure(nodes: int, *, seed: int = 1) -> dict[str, float]:
     options = Options(targets=["http://gpu/metrics"])
     begin_s = time.thread_time()
     events = sum(
-        len(samples_of(reader.read(text), "gpu", 0, options, "dcgm", allocations, []))
+        len(samples_of(reader.read(text), "gpu", 0, options, "dcgm", allocations, Account()))
         for text in _again(texts, nodes)
     )
     return {

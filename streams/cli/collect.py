@@ -9,7 +9,6 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -93,7 +92,7 @@ def collect(
             collector, PrintingPublisher(), None, clock, counts, jitter_ratio=random.random
         )
         trial.run_once()
-        _say(trial.left_out, trial.first_skipped)
+        sys.stderr.write(f"{trial.account}\n")
         return
     settings = settings_for()
     configure_logging(settings.log)
@@ -108,7 +107,7 @@ def collect(
         if once:
             published = runner.run_once()
             sys.stdout.write(f"{published} events acknowledged by {to or settings.kafka.bootstrap_servers}\n")
-            _say(runner.left_out, runner.first_skipped)
+            sys.stderr.write(f"{runner.account}\n")
             return
         if metrics:
             host, _, port = metrics.rpartition(":")
@@ -119,11 +118,3 @@ def collect(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: stop.set())
         runner.run(lambda wait_ms: stop.wait(wait_ms / 1000))
-
-
-def _say(left_out: Mapping[str, int], first_skipped: str) -> None:
-    """Say on stderr what the source reported and no event has: for a person who tries a collector."""
-    if left_out:
-        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
-        first = f"; first: {first_skipped}" if first_skipped else ""
-        sys.stderr.write(f"left out: {counts}{first}\n")

@@ -6,7 +6,7 @@ They make the very events of the webhooks, by `streams.ci`: whatever comes by bo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,8 @@ from pydantic import Field, field_validator
 from schemas.escaping import visible
 from streams.ci.jobs import CiGpus, CiJob, events_of, gpus_of
 from streams.clock import Clock
+from streams.collect.accelerators import is_accelerator
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, Position, SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideAnswer, OutsideApi, checked_address
 from streams.collect.options import SinceOptions
@@ -155,23 +157,28 @@ class CiApi:
 
 
 class JobEvents:
-    """The events of jobs, and how many jobs have none."""
+    """The events of jobs, and the account of all jobs that were listed."""
 
     def __init__(self, gpus: dict[str, CiGpus]) -> None:
         self._gpus = gpus
         self.events: list[CollectedEvent] = []
-        self.reasons: dict[str, int] = {}
+        self.account = Account()
 
     def add(self, job: CiJob) -> None:
         """Take a job: its events, if its runner has GPUs."""
         if gpus_of(job, self._gpus) is None:
-            self.leave_out("without_gpus")
+            self.leave_out(job.job_id, job.names)
             return
+        self.account.metered()
         self.events += (CollectedEvent(Topic.JOBS, event) for event in events_of(job, self._gpus))
 
-    def leave_out(self, reason: str) -> None:
-        """Count a job that has no events."""
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+    def leave_out(self, job: str, names: Sequence[str]) -> None:
+        """Account for a job none of whose names stands for GPUs; one that is named as if it did is not understood."""
+        odd = next((name for name in names if is_accelerator(name)), "")
+        if odd:
+            self.account.not_understood("unlisted_label", f"{job} ran on {odd[:100]}")
+        else:
+            self.account.free("without_gpus")
 
     def oldest_first(self) -> list[CollectedEvent]:
         """Return the events in the order of time."""

@@ -5,10 +5,11 @@ It must not publish, wait, or remember anything between two polls but its positi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+from streams.collect.account import Account
 from streams.errors import TrainfareError
 from streams.topics import Topic
 
@@ -26,16 +27,14 @@ class CollectedEvent(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """Some events, and the position after them; `skipped` says what is left out, and why.
+    """Some events, and the position after them; `account` is of entries that no batch of the poll had before.
 
-    `reasons` counts all of it by reason: a few short names, for metrics. Without any it could not be read.
-    `unattributed_bytes` are amounts that belong to no job, likewise.
+    `unattributed_bytes` are amounts that belong to no job, by reason.
     """
 
     events: list[CollectedEvent]
     position: Position
-    skipped: Sequence[str] = ()
-    reasons: Mapping[str, int] = MappingProxyType({})
+    account: Account = Account()  # of nobody: a batch that has entries brings its own
     unattributed_bytes: Mapping[str, int] = MappingProxyType({})
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import Field
 
-from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.allocations import Allocations, JobHolder, read_allocations
 from streams.collect.collector import CollectedEvent
 from streams.collect.options import CollectorOptions
@@ -74,18 +74,25 @@ def samples_of(
     options: SampleOptions,
     source: str,
     allocations: Allocations,
-    left_out: list[str],
+    account: Account,
 ) -> list[CollectedEvent]:
     """Return the events of one look, of the time `at_ms`; `host` names the node where a reading does not.
 
-    Values that no GPU has are added to `left_out`, by `OUT_OF_RANGE`; a GPU without a utilization is not sampled.
+    Values that no GPU has are left out; a GPU without a utilization is not sampled. Both are said in `account`.
     """
     of_holder: dict[tuple[str, JobHolder], list[GpuReading]] = {}
     for given in readings:
-        reading = _plausible(given, host, left_out)
+        reading, odd = _plausible(given)
+        node = reading.node or host
+        named = f"{node[:100]}: GPU {_gpu_id(reading)[:100]}"
+        if odd:
+            account.not_understood(OUT_OF_RANGE, f"{named}: {odd}")
+        elif reading.util_ratio is None:
+            account.not_understood("no_utilization", f"{named} ({reading.model[:100]}) reports none")
+        else:
+            account.metered()
         if reading.util_ratio is None:
             continue  # nothing is known about its use
-        node = reading.node or host
         holder = _holder(reading, node, allocations, (at_ms - options.interval_ms, at_ms))
         of_holder.setdefault((node, holder), []).append(reading)
     return [
@@ -93,8 +100,8 @@ def samples_of(
     ]
 
 
-def _plausible(reading: GpuReading, host: str, left_out: list[str]) -> GpuReading:
-    """Return a reading without the values that no GPU has."""
+def _plausible(reading: GpuReading) -> tuple[GpuReading, str]:
+    """Return a reading without the values that no GPU has, and what these are."""
     odd = {
         name: value
         for name, most in _MOST.items()
@@ -102,14 +109,10 @@ def _plausible(reading: GpuReading, host: str, left_out: list[str]) -> GpuReadin
         if value is not None and value > most
     }
     if not odd:
-        return reading
-    node = visible((reading.node or host)[:100])
-    left_out += [
-        f"{node}: GPU {visible(_gpu_id(reading)[:100])}: {name} {value:g} is more than any GPU has"
-        for name, value in odd.items()
-    ]
+        return reading, ""
+    said = ", ".join(f"{name} {value:g}" for name, value in odd.items())
     nothing: dict[str, Any] = dict.fromkeys(odd)
-    return reading._replace(**nothing)
+    return reading._replace(**nothing), f"{said} is more than any GPU has"
 
 
 def _holder(

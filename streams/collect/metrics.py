@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter as Counts
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from streams.collect.account import Account, EntryClass
 from streams.collect.collector import CollectedEvent
-
-#: The reason where a collector tells none.
-UNREADABLE: Final = "unreadable"
 
 
 class CollectorMetrics:
@@ -31,13 +28,14 @@ class CollectorMetrics:
             ("collector", "part"),
             registry=registry,
         )
-        self._skipped = Counter(
-            "trainfare_collector_skipped",
-            "What a source reported that was left out, by the reason, at each poll again.",
-            ("collector", "reason"),
+        self._read = Counter(
+            "trainfare_collector_read",
+            "Entries that a source listed, by what became of each and by the rule or reason, at each poll again.",
+            ("collector", "class", "reason"),
             registry=registry,
         )
-        self._skipped.labels(name, UNREADABLE)
+        for entry_class in EntryClass:
+            self._read.labels(name, entry_class, "")
         self._unattributed = Counter(
             "trainfare_collector_unattributed_bytes",
             "Bytes that a source reported and that belong to no job, by reason.",
@@ -62,10 +60,10 @@ class CollectorMetrics:
         """Count a poll that ended early."""
         self._failures.labels(self._name, part).inc()
 
-    def skipped(self, count: int, reasons: Mapping[str, int]) -> None:
-        """Count what was left out, by reason; all of it is unreadable where the collector tells no reasons."""
-        for reason, of_it in (reasons or {UNREADABLE: count}).items():
-            self._skipped.labels(self._name, reason).inc(of_it)
+    def read(self, account: Account) -> None:
+        """Count what became of all that a poll read."""
+        for (entry_class, reason), count in account.counts.items():
+            self._read.labels(self._name, entry_class, reason).inc(count)
 
     def unattributed(self, bytes_by_reason: Mapping[str, int]) -> None:
         """Count bytes that belong to no job."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from schemas.escaping import visible
 from schemas.reasons import Reason
@@ -14,28 +13,36 @@ from streams.collect.collector import CollectedEvent, EventBatch
 _SHOWN_CHARS: Final = 80
 
 
-def with_allowed_names(batch: EventBatch) -> EventBatch:
-    """Return the batch without events that have a reserved name or a NUL byte in one; these are reported as skipped."""
+class RefusedName(NamedTuple):
+    """Why a name is refused, and which one: a job has many events, so that it is a name that stands for an entry."""
+
+    reason: str
+    said: str
+
+
+def with_allowed_names(batch: EventBatch, refused: dict[RefusedName, None]) -> EventBatch:
+    """Return the batch without events that have a reserved name or a NUL byte in one; these names are added to `refused`."""
     faults = [_fault_of(event) for event in batch.events]
-    refused = Counter(reason for reason, _ in filter(None, faults))
-    if not refused:
+    found = [fault for fault in faults if fault is not None]
+    if not found:
         return batch
-    events = [event for event, fault in zip(batch.events, faults, strict=True) if fault is None]
-    examples = dict.fromkeys(text for _, text in filter(None, faults))
-    # Events are counted, names are listed: a job has many events.
-    known: Mapping[str, int] = batch.reasons or ({"unreadable": len(batch.skipped)} if batch.skipped else {})
+    refused.update(dict.fromkeys(found))
     return batch._replace(
-        events=events, skipped=[*batch.skipped, *examples], reasons=dict(Counter(known) + refused)
+        events=[event for event, fault in zip(batch.events, faults, strict=True) if fault is None]
     )
 
 
-def _fault_of(event: CollectedEvent) -> tuple[str, str] | None:
+def _fault_of(event: CollectedEvent) -> RefusedName | None:
     found = reserved_in(event.value)
     if found is not None:
         name = visible(found.value[:_SHOWN_CHARS])
-        return Reason.reserved_name, f"field `{found.field}`: got {name}, expected {found.expected}"
+        return RefusedName(
+            Reason.reserved_name, f"field `{found.field}`: got {name}, expected {found.expected}"
+        )
     field = next((field for field, value in event.value.items() if _has_nul(value)), None)
-    return None if field is None else (Reason.nul_byte, f"field `{visible(field)}`: a NUL byte in it")
+    return (
+        None if field is None else RefusedName(Reason.nul_byte, f"field `{visible(field)}`: a NUL byte in it")
+    )
 
 
 def _has_nul(value: Any) -> bool:

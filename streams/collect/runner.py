@@ -6,14 +6,15 @@ It must not know a source. Time, waiting and chance are handed in.
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from streams.clock import Clock
-from streams.collect.collector import Collector, EventBatch, Position, SourceUnavailableError
+from streams.collect.account import Account, EntryClass
+from streams.collect.causes import REMEDIES
+from streams.collect.collector import Collector, Position, SourceUnavailableError
 from streams.collect.metrics import CollectorMetrics
-from streams.collect.naming import with_allowed_names
+from streams.collect.naming import RefusedName, with_allowed_names
 from streams.collect.position_file import PositionFile
 from streams.collect.publisher import Publisher
 from streams.errors import TrainfareError
@@ -22,8 +23,6 @@ logger = logging.getLogger(__name__)
 
 _FIRST_WAIT_MS: Final = 1_000
 _LONGEST_WAIT_MS: Final = 60_000
-#: Of more lines about what is left out, those of the last poll may be logged again.
-_REMEMBERED_AT_MOST: Final = 10_000
 
 
 def backoff_ms(failures: int, jitter_ratio: float) -> int:
@@ -58,9 +57,7 @@ class CollectorRunner:
         self._jitter_ratio = jitter_ratio
         self._position: Position | None = None if positions is None else positions.load()
         self._failures = 0
-        self._skipped: frozenset[str] = frozenset()  # at the last poll
-        self.left_out: Counter[str] = Counter()  #: what was not made into events since the start, by reason
-        self.first_skipped = ""
+        self.account = Account()  #: of the last poll that ended
 
     def run_once(self) -> int:
         """Poll once and publish what is found; return how many events that were.
@@ -69,40 +66,43 @@ class CollectorRunner:
             TrainfareError: The source or the destination is unreachable; what was acknowledged before stays so.
         """
         published = 0
-        skipped: set[str] = set()
-        for batch in map(with_allowed_names, self._collector.poll(self._position, self._clock.now_ms())):
+        account, refused = Account(), dict[RefusedName, None]()
+        for given in self._collector.poll(self._position, self._clock.now_ms()):
+            batch = with_allowed_names(given, refused)
             if batch.events:
                 self._publisher.publish(batch.events)
                 published += len(batch.events)
                 self._metrics.published(batch.events)
-            self._report(batch, skipped)
+            account.add(batch.account)
             self._metrics.unattributed(batch.unattributed_bytes)
-            self.left_out.update(batch.reasons)
             if batch.position != self._position:
                 if self._positions is not None:
                     self._positions.store(batch.position)
                 self._position = batch.position
-        self._skipped = frozenset(skipped)
+        for name in refused:
+            account.refuse(*name)
+        self._report(account)
         self._metrics.polled(self._clock.now_ms())
         return published
 
-    def _report(self, batch: EventBatch, skipped: set[str]) -> None:
-        """Count what is left out, and add it to that of this poll; log it where it was not so at the last poll."""
-        self._metrics.skipped(len(batch.skipped), batch.reasons)
-        self.first_skipped = self.first_skipped or next(iter(batch.skipped), "")
-        new = [each for each in batch.skipped if each not in self._skipped and each not in skipped]
-        if len(skipped) < _REMEMBERED_AT_MOST:
-            skipped.update(batch.skipped)
-        if new:
-            logger.warning(
-                "left out what could not be read",
-                extra={
-                    "collector": self._collector.name,
-                    "skipped": len(new),
-                    "first": new[0],
-                    "runbook": "docs/operations.md#nothing-collected",
-                },
-            )
+    def _report(self, account: Account) -> None:
+        """Count what was read; log what is not understood, where it was not so at the last poll."""
+        self._metrics.read(account)
+        before, self.account = self.account, account
+        for reason, examples in account.examples.items():
+            new = [each for each in examples if each not in before.examples.get(reason, ())]
+            if new:
+                logger.warning(
+                    "left out what is not understood",
+                    extra={
+                        "collector": self._collector.name,
+                        "reason": reason,
+                        "entries": account.counts[EntryClass.NOT_UNDERSTOOD, reason],
+                        "first": new[0],
+                        "remedy": REMEDIES[reason],
+                        "runbook": "docs/operations.md#nothing-collected",
+                    },
+                )
 
     def run(self, pause: Callable[[int], bool]) -> None:
         """Poll again and again; `pause(ms)` waits and returns whether to stop."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.collect.causes import REMEDIES
 from streams.collect.registry import COLLECTORS
 from tests.cli.command import NOBODY, trainfare
 from tests.collect.dcgm_world import DcgmWorld
@@ -28,7 +29,7 @@ def config(world: DcgmWorld, directory: Path) -> Path:
 
 def test_a_dry_run_prints_events_and_stores_nothing(world: DcgmWorld, tmp_path: Path) -> None:
     done = trainfare("collect", "dcgm", "--config", config(world, tmp_path), "--dry-run", cwd=tmp_path)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, "read 4: 4 metered, 0 free, 0 not understood\n")
     events = [json.loads(line) for line in done.out.splitlines()]
     assert {(event["topic"], event["value"]["node"]) for event in events} == {("gpu", "n1"), ("gpu", "n2")}
     assert not list(tmp_path.glob("*.position*"))
@@ -79,9 +80,11 @@ def test_files_are_named_on_the_command_line_and_what_belongs_to_nobody_is_said(
     command = ("collect", "aws-flow-logs", "--config", config, "--dry-run", "--files", log, log)
     done = trainfare(*command, cwd=tmp_path)
     assert (done.code, done.out) == (0, "")
-    assert done.err.splitlines()[-1] == (
-        "left out: 1 malformed, 1 no_node; first: flows.log record 2: 1 fields, expected 14 as the format has"
-    )
+    assert done.err.splitlines() == [
+        "read 2: 0 metered, 0 free, 2 not understood",
+        f"not understood: 1 malformed; first: flows.log record 2: 1 fields, expected 14 as the format has; {REMEDIES['malformed']}",
+        f"not understood: 1 no_allocations; first: flows.log record 1: 10.0.1.5 to 8.8.8.8; {REMEDIES['no_allocations']}",
+    ]
     held = tmp_path / "allocations.json"
     held.write_text('{"allocations": [{"node": "10.0.1.5", "job_id": "run-7"}]}')
     config.write_text(f'[aws-flow-logs]\nfiles = []\nallocations_file = "{held}"\n')

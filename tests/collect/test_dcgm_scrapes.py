@@ -46,7 +46,7 @@ def test_one_that_is_silent_is_said_and_the_others_are_sampled() -> None:
     world.faults["n2"] = ValueError("answered 503")
     nodes, last = world.poll(DcgmCollector(world.options, world.fetch), 0)
     assert nodes == {"n1", "n3"}
-    assert (last.skipped, last.reasons) == (["http://n2/: answered 503"], {"no_answer": 1})
+    assert (last.account.said, last.account.reasons) == (["http://n2/: answered 503"], {"no_answer": 1})
 
 
 def test_one_that_comes_back_is_no_longer_said() -> None:
@@ -57,7 +57,7 @@ def test_one_that_comes_back_is_no_longer_said() -> None:
     del world.faults["n2"]
     nodes, last = world.poll(collector, 1)
     assert nodes == {"n1", "n2"}
-    assert (last.skipped, last.reasons) == ([], {})
+    assert (last.account.said, last.account.reasons) == ([], {})
 
 
 def test_those_that_were_silent_are_asked_last() -> None:
@@ -79,7 +79,7 @@ def test_those_that_hang_take_turns(fault: Exception) -> None:
     asked: Counter[str] = Counter()
     for number in range(32):
         _, last = world.poll(collector, number)
-        assert last.reasons == {"no_answer": 16}
+        assert last.account.reasons == {"no_answer": 16}
         if number >= 16:
             assert len(world.asked) <= 5
             asked.update(world.asked)
@@ -109,7 +109,7 @@ def test_samples_of_the_others_do_not_wait_for_one_that_was_silent_before() -> N
     polled = collector.poll(None, T0_MS + INTERVAL_MS)
     assert {event.value["node"] for event in next(polled).events} == {"n1"}
     hang.set()
-    assert next(polled).skipped == ["http://n2/: answered 503"]
+    assert next(polled).account.said == ["http://n2/: answered 503"]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from streams.collect.account import Account
 from streams.collect.allocations import Allocations
 from streams.collect.dcgm.collector import DcgmCollector
 from streams.collect.dcgm.options import Options
@@ -22,9 +23,9 @@ def sampled(*readings: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]
     """Return the samples, and what is left out, of GPUs of one job; a working one by default."""
     plain = GpuReading("0", "u", "", "n1", "", "H100", "7", 0.5, 0.4, 0.1, 4096.0, 300.0)
     given = [plain._replace(gpu=str(at), **each) for at, each in enumerate(readings)]
-    left_out: list[str] = []
-    events = samples_of(given, "h", 0, _SampleOptions(), "dcgm", Allocations(()), left_out)
-    return [dict(event.value) for event in events], left_out
+    account = Account()
+    events = samples_of(given, "h", 0, _SampleOptions(), "dcgm", Allocations(()), account)
+    return [dict(event.value) for event in events], account.said
 
 
 @pytest.mark.parametrize("garbage", [10.0, 2000.0, 42_949_672.95, 1.03])
@@ -57,5 +58,5 @@ def test_a_public_report_of_corrupt_utilization() -> None:
     (event,) = [dict(each.value) for batch in batches for each in batch.events]
     assert (event["gpus"], event["util_ratio"]) == (["2"], [0.0])
     assert (event["memory_used_mib"], event["power_w"]) == ([4.0], [70.1])
-    assert batches[-1].reasons == {"out_of_range": 5}
-    assert len(batches[-1].skipped) == 5
+    assert batches[-1].account.reasons == {"out_of_range": 3}
+    assert len(batches[-1].account.said) == 3

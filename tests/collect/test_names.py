@@ -13,6 +13,7 @@ from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.reserved import CANARY_JOB_PREFIX
 from streams.clock import ManualClock
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position
 from streams.collect.metrics import CollectorMetrics
 from streams.collect.runner import CollectorRunner
@@ -27,6 +28,10 @@ NAMES: dict[str, list[dict[str, Any]]] = {
     ],
     "nul_byte": [{"job_id": "a\0"}, {"labels": {"a": "\0"}}, {"labels": {"\0": "a"}}],
 }
+
+
+#: How many names these are: that of a label is not told from that of another.
+NAMES_TOLD = {"reserved_name": 3, "nul_byte": 2}
 
 
 class Source:
@@ -59,13 +64,17 @@ def test_it_is_left_out_with_its_reason(reason: str) -> None:
         found = decode(topic, json.dumps(value).encode(), (), NOW_MS + 300_000)
         assert isinstance(found, Invalid)
         assert found.reason == reason, "what is left out here is what the meter refuses"
-    source = Source(EventBatch([bad[0], good, *bad[1:], bad[0]], {"at": 7}, ["another"], {"other": 1}))
+    account = Account()
+    account.metered(10)
+    account.not_understood("malformed", "another")
+    source = Source(EventBatch([bad[0], good, *bad[1:], bad[0]], {"at": 7}, account))
     taken, registry = Taken(), CollectorRegistry()
     runner = CollectorRunner(
         source, taken, None, ManualClock(NOW_MS), CollectorMetrics("fake", registry), jitter_ratio=lambda: 0.5
     )
     assert runner.run_once() == 1
     assert taken.events == [good]
-    assert dict(runner.left_out) == {"other": 1, reason: 4}
-    labels = {"collector": "fake", "reason": reason}
-    assert registry.get_sample_value("trainfare_collector_skipped_total", labels) == 4
+    assert runner.account.reasons == {"malformed": 1, reason: NAMES_TOLD[reason]}, "a name is one entry"
+    assert runner.account.read == 11
+    labels = {"collector": "fake", "class": "not_understood", "reason": reason}
+    assert registry.get_sample_value("trainfare_collector_read_total", labels) == NAMES_TOLD[reason]

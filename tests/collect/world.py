@@ -85,5 +85,5 @@ def watched(world: World, collector: Collector, states: Iterable[int], may_skip:
         for batch in collector.poll(position, world.turn(state)):
             log.publish(batch.events)
             position = batch.position
-            assert [fault for fault in batch.skipped if not may_skip or may_skip not in fault] == []
+            assert [fault for fault in batch.account.said if not may_skip or may_skip not in fault] == []
     return log

@@ -7,6 +7,7 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.metrics import CollectorMetrics
 from streams.topics import Topic
@@ -43,7 +44,9 @@ def _of_a_collector() -> str:
     registry = CollectorRegistry()
     counts = CollectorMetrics("dcgm", registry)
     counts.published([CollectedEvent(Topic.GPU, {})])
-    counts.skipped(1, {"oversize": 1})
+    account = Account()
+    account.not_understood("oversize", "a line")
+    counts.read(account)
     counts.unattributed({"no_node": 1})
     counts.polled(1)
     return generate_latest(registry).decode()

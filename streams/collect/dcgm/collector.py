@@ -13,11 +13,12 @@ from urllib.parse import urlsplit
 import urllib3
 
 from streams.clock import SystemClock
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.dcgm.fetch import Fetch, fetch_with
 from streams.collect.dcgm.options import Options
 from streams.collect.dcgm.text import TextReader
-from streams.collect.gpu_samples import OUT_OF_RANGE, GpuReading, samples_of
+from streams.collect.gpu_samples import GpuReading, samples_of
 
 _EVENTS_PER_BATCH: Final = 1_000
 #: An exporter that took all its time is left out of up to so many polls, less one.
@@ -91,14 +92,16 @@ class DcgmCollector:
         due = [each for each in self._scrapes if each.is_due(self._polls)]
         awaited = {each.target for each in due if not each.fault}
         events: list[CollectedEvent] = []
-        odd: list[str] = []
+        account = Account()
         answered = 0
         for scrape, readings in self._scraped(due):
             awaited.discard(scrape.target)
             if readings is not None:
                 answered += 1
+                if not readings:
+                    account.not_understood("no_gpu_metrics", f"{scrape.target} names no GPU")
                 events += samples_of(
-                    readings, scrape.host, at_ms, self._options, self._options.source, allocations, odd
+                    readings, scrape.host, at_ms, self._options, self._options.source, allocations, account
                 )
             # Those that were silent before are not waited for.
             if len(events) >= _EVENTS_PER_BATCH or (events and not awaited):
@@ -107,9 +110,9 @@ class DcgmCollector:
         silent = [f"{each.target}: {each.fault}" for each in self._scrapes if each.fault]
         if not answered:
             raise SourceUnavailableError(f"no exporter of {len(self._scrapes)} answers; {silent[-1]}")
-        reasons = {"no_answer": len(silent), OUT_OF_RANGE: len(odd)}
-        reasons = {reason: count for reason, count in reasons.items() if count}
-        yield EventBatch(events, {"at_ms": at_ms}, [*silent, *odd], reasons)
+        for said in silent:
+            account.not_understood("no_answer", said)
+        yield EventBatch(events, {"at_ms": at_ms}, account)
 
     def _scraped(self, due: list[_Scrape]) -> Iterator[tuple[_Scrape, list[GpuReading] | None]]:
         """Yield exporters with their GPUs as they answer; those that were silent before are asked last."""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from schemas.escaping import visible
 from streams.collect.collector import EventBatch, Position
 from streams.collect.files.content import UnreadableError
 from streams.collect.files.listing import found_files
@@ -62,8 +61,7 @@ class FileCollector:
                         found = Findings()
                     reader.read(part, found)
             except UnreadableError as fault:
-                found.reasons[fault.reason] += 1
-                found.skipped.append(visible(f"{Path(file.path).name}: {fault}"[:500]))
+                found.account.not_understood(fault.reason, f"{Path(file.path).name}: {fault}")
                 if fault.may_pass:
                     continue
             known.size_bytes, known.modified_ns = file.size_bytes, file.modified_ns
@@ -71,6 +69,4 @@ class FileCollector:
 
 
 def _batch(found: Findings, progress: FileProgress) -> EventBatch:
-    return EventBatch(
-        found.events, progress.position(), found.skipped, found.reasons, found.unattributed_bytes
-    )
+    return EventBatch(found.events, progress.position(), found.account, found.unattributed_bytes)

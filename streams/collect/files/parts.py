@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.files.content import Content, UnreadableError, opened
 from streams.collect.files.listing import FoundFile
@@ -20,7 +20,6 @@ from streams.collect.files.progress import ReadFile
 
 _PART_BYTES: Final = 16 * 2**20
 _DIGEST_BYTES: Final = 16
-_LINES_SAID: Final = 20
 
 
 class FilePart(NamedTuple):
@@ -41,19 +40,16 @@ class FilePart(NamedTuple):
 
 
 class Findings:
-    """What a reader makes of a part: events, and what it leaves out, counted by reason."""
+    """What a reader makes of a part: events, and the account of its pieces, or of what these list."""
 
     def __init__(self) -> None:
         self.events: list[CollectedEvent] = []
-        self.skipped: list[str] = []
-        self.reasons: Counter[str] = Counter()
+        self.account = Account()
         self.unattributed_bytes: Counter[str] = Counter()
 
     def fault(self, part: FilePart, index: int, reason: str, detail: str) -> None:
-        """Note a piece that cannot be read; the first ones of a part in words."""
-        self.reasons[reason] += 1
-        if len(self.skipped) < _LINES_SAID:
-            self.skipped.append(visible(f"{part.name} record {part.first + index}: {detail}"[:500]))
+        """Account for a piece that is not understood."""
+        self.account.not_understood(reason, f"{part.name} record {part.first + index}: {detail}")
 
 
 class FileForm(Protocol):

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from streams.collect.account import Account
 from streams.collect.allocations import JobHolder, PastAllocations
 from streams.collect.flow_logs.flow import Flow, FlowEnd
 
@@ -18,6 +19,7 @@ NO_NODE: Final = "no_node"
 NO_JOB: Final = "no_job"
 SEVERAL_JOBS: Final = "several_jobs"
 NO_DIRECTION: Final = "no_direction"
+NO_ALLOCATIONS: Final = "no_allocations"
 
 
 class Owned(NamedTuple):
@@ -59,6 +61,15 @@ class FlowOwners:
         if len(holders) != 1:
             return SEVERAL_JOBS if holders else NO_JOB
         return Owned(next(iter(holders)), direction, own, other)
+
+    def account(self, why_not: str, example: str, account: Account) -> None:
+        """Account for an entry that is nobody's: free where it is known to be, not understood where a setting may tell whose."""
+        if why_not in {SEVERAL_JOBS, NO_DIRECTION}:
+            account.not_understood(why_not, example)
+        elif not self._nodes:
+            account.not_understood(NO_ALLOCATIONS, example)
+        else:
+            account.free(why_not)
 
     def _direction(self, flow: Flow) -> str:
         """Return the direction as seen by the interface that reports a flow; else a reason.

@@ -78,10 +78,13 @@ class FlowLogReader:
                 continue
             owned = self._owners.of(flow)
             if isinstance(owned, str):
-                found.reasons[owned] += 1
+                said = f"{part.name} record {part.first + index}: {flow.source.address} to {flow.destination.address}"
+                self._owners.account(owned, said, found.account)
                 found.unattributed_bytes[owned] += flow.bytes
             elif flow.bytes and not self._add(owned, flow, amounts):
                 found.fault(part, index, "out_of_range", "more bytes than an event may have")
+            else:
+                found.account.metered()
         found.events += amounts.events(part.identity)
 
     def _add(self, owned: Owned, flow: Flow, amounts: NetworkAmounts) -> bool:

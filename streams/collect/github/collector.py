@@ -15,6 +15,7 @@ import msgspec
 from schemas.escaping import visible
 from streams.ci.github import WorkflowJob, job_of
 from streams.clock import Clock, SystemClock
+from streams.collect.account import Account
 from streams.collect.ci_api import CiApi, JobEvents, iso
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError, full_batches
 from streams.collect.github.options import Options
@@ -79,15 +80,15 @@ class GithubCollector:
         read_ms = (position or {}).get("read_ms")
         changed_ms = read_ms - _OVERLAP_MS if isinstance(read_ms, int) else 0
         before = {"since_ms": since_ms, **({"read_ms": read_ms} if isinstance(read_ms, int) else {})}
-        jobs, faults = JobEvents(self._gpus), list[str]()
+        jobs = JobEvents(self._gpus)
         for repository in self._options.repositories:
-            for run in self._runs(repository, begin_ms, end_ms, faults):
+            for run in self._runs(repository, begin_ms, end_ms, jobs.account):
                 if run.updated_at is None or run.updated_at.timestamp() * 1000 >= changed_ms:
-                    self._read(repository, run, jobs, faults)
+                    self._read(repository, run, jobs)
         rest = yield from full_batches(jobs.oldest_first(), before)
-        yield EventBatch(rest, {"since_ms": since_ms, "read_ms": now_ms}, faults, jobs.reasons)
+        yield EventBatch(rest, {"since_ms": since_ms, "read_ms": now_ms}, jobs.account)
 
-    def _runs(self, repository: str, begin_ms: int, end_ms: int, faults: list[str]) -> Iterator[_Run]:
+    def _runs(self, repository: str, begin_ms: int, end_ms: int, account: Account) -> Iterator[_Run]:
         """Yield the runs that were created in a span, whose ends are whole seconds and belong to it."""
         if begin_ms > end_ms:
             return
@@ -97,23 +98,24 @@ class GithubCollector:
             page = _decoded(body, _Runs)
             half_ms = (end_ms - begin_ms) // 2000 * 1000
             if number == 0 and page.total_count > _RESULTS_AT_MOST and half_ms >= 1000:
-                yield from self._runs(repository, begin_ms, begin_ms + half_ms - 1000, faults)
-                yield from self._runs(repository, begin_ms + half_ms, end_ms, faults)
+                yield from self._runs(repository, begin_ms, begin_ms + half_ms - 1000, account)
+                yield from self._runs(repository, begin_ms + half_ms, end_ms, account)
                 return
             for raw in page.workflow_runs:
                 try:
                     yield msgspec.json.decode(raw, type=_Run)
                 except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
-                    faults.append(f"{repository}: a run: {visible(str(fault)[:200])}")
+                    account.not_understood("malformed", f"{repository}: a run: {str(fault)[:200]}")
 
-    def _read(self, repository: str, run: _Run, jobs: JobEvents, faults: list[str]) -> None:
+    def _read(self, repository: str, run: _Run, jobs: JobEvents) -> None:
         path = f"/repos/{quote(repository)}/actions/runs/{run.id}/jobs?filter=all&per_page=100"
         for body in self._api.pages(path):
             for raw in _decoded(body, _JobList).jobs:
                 try:
                     job = msgspec.json.decode(raw, type=WorkflowJob)
                 except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
-                    faults.append(f"{repository}: a job of run {run.id}: {visible(str(fault)[:200])}")
+                    said = f"{repository}: a job of run {run.id}: {str(fault)[:200]}"
+                    jobs.account.not_understood("malformed", said)
                     continue
                 # Webhooks name who caused the attempt; the run, who caused the first one and the last.
                 owner = run.actor if job.run_attempt == 1 else run.triggering_actor or run.actor

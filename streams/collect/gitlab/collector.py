@@ -12,6 +12,7 @@ import msgspec
 from schemas.escaping import visible
 from streams.ci.gitlab import Build, job_of
 from streams.clock import Clock, SystemClock
+from streams.collect.account import Account
 from streams.collect.ci_api import CiApi, JobEvents
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError, full_batches
 from streams.collect.gitlab.options import Options
@@ -81,26 +82,28 @@ class GitlabCollector:
             SourceUnavailableError: GitLab does not answer, or asks to wait.
         """
         begin_ms, end_ms, since_ms = self._options.span_ms(position, now_ms)
-        jobs, faults = JobEvents(self._gpus), list[str]()
+        jobs = JobEvents(self._gpus)
         runners: dict[int, list[str]] = {}
         for named in self._options.projects:
             at = f"/projects/{quote(named, safe='')}"
             path = _decoded(self._api.get(at).body, _Project).path_with_namespace
             pipelines: dict[int, list[_Builds]] = {}
-            for job in self._jobs(at, begin_ms, faults):
-                if _ms(job.created_at) <= end_ms:
-                    tags = self._tags(job, runners)
-                    if not self._gpus.keys() & {*tags, job.name}:
-                        jobs.leave_out("without_gpus")
-                        continue
-                    if job.pipeline.id not in pipelines:
-                        pipelines[job.pipeline.id] = self._builds(at, job.pipeline.id)
-                    jobs.add(job_of(_build(job, path, tags, pipelines[job.pipeline.id])))
+            for job in self._jobs(at, begin_ms, jobs.account):
+                if _ms(job.created_at) > end_ms:
+                    jobs.account.free("after_until")
+                    continue
+                tags = self._tags(job, runners)
+                if not self._gpus.keys() & {*tags, job.name}:
+                    jobs.leave_out(f"job {job.id} of {path}", [*tags, *job.tag_list, job.name])
+                    continue
+                if job.pipeline.id not in pipelines:
+                    pipelines[job.pipeline.id] = self._builds(at, job.pipeline.id)
+                jobs.add(job_of(_build(job, path, tags, pipelines[job.pipeline.id])))
         kept = {"since_ms": since_ms, "read_ms": now_ms}
         rest = yield from full_batches(jobs.oldest_first(), position or {"since_ms": since_ms})
-        yield EventBatch(rest, kept, faults, jobs.reasons)
+        yield EventBatch(rest, kept, jobs.account)
 
-    def _jobs(self, at: str, begin_ms: int, faults: list[str]) -> Iterator[_ApiJob]:
+    def _jobs(self, at: str, begin_ms: int, account: Account) -> Iterator[_ApiJob]:
         """Yield the jobs that were created since; the API has the newest first."""
         path = f"{at}/jobs?per_page=100&pagination=keyset&order_by=id&sort=desc"
         for body in self._api.pages(path):
@@ -112,9 +115,11 @@ class GitlabCollector:
                     for text in (job.started_at, job.finished_at):
                         _ms(text or job.created_at)
                 except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
-                    faults.append(f"{at}: a job: {visible(str(fault)[:200])}")
+                    account.not_understood("malformed", f"{at}: a job: {str(fault)[:200]}")
                     continue
-                if not is_older:
+                if is_older:
+                    account.free("before_since")
+                else:
                     yield job
             if is_older:
                 return

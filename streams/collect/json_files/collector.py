@@ -39,8 +39,12 @@ class MappedLines(WithoutHeader):
         for index, line in enumerate(part.pieces):
             events, faults = self._rules.of_record(LINE, line, self._held)
             found.events += events
-            for fault in faults:
-                found.fault(part, index, fault.reason, str(fault))
+            if faults:
+                found.fault(part, index, faults[0].reason, str(faults[0]))
+            elif events:
+                found.account.metered()
+            else:
+                found.account.free("no_record")
 
 
 def open_collector(options: Options) -> FileCollector:

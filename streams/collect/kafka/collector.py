@@ -6,12 +6,12 @@ events are acknowledged.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from streams.collect.account import Account
 from streams.collect.allocations import Allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.kafka.faults import MappingError
@@ -65,7 +65,7 @@ class KafkaRelay:
                 if len(batch.events) >= self._events_per_batch:
                     yield batch.ended(offsets)
                     batch = _RelayBatch()
-            if batch.events or batch.skipped:
+            if batch.account.read:
                 yield batch.ended(offsets)
                 batch = _RelayBatch()
         yield batch.ended(offsets)
@@ -81,7 +81,7 @@ class KafkaRelay:
                 at = bounds.end if is_latest else bounds.begin
             if at < bounds.begin:
                 gone = f"offsets {at} to {bounds.begin - 1} of {topic}, partition {partition}, are gone"
-                batch.skip("gone", f"{gone}: the topic keeps too little")
+                batch.account.not_understood("gone", f"{gone}: the topic keeps too little", bounds.begin - at)
                 at = bounds.begin
             if at > bounds.end:
                 raise SourceUnavailableError(
@@ -95,8 +95,12 @@ class KafkaRelay:
     def _add(self, record: SourceRecord, batch: _RelayBatch) -> None:
         events, faults = self._map.of_record(record.topic, record.value, self._held)
         batch.events += events
-        for fault in faults:
-            batch.skip(fault.reason, self._line(record, fault))
+        if faults:
+            batch.account.not_understood(faults[0].reason, self._line(record, faults[0]))
+        elif events:
+            batch.account.metered()
+        else:
+            batch.account.free("no_record")
 
     def _line(self, record: SourceRecord, fault: MappingError) -> str:
         """Return what to say of a fault: of many of a kind the first one, so that a log has it once."""
@@ -110,20 +114,15 @@ class KafkaRelay:
 
 
 class _RelayBatch:
-    """Events and faults of some records."""
+    """Events and the account of some records."""
 
     def __init__(self) -> None:
         self.events: list[CollectedEvent] = []
-        self.skipped: list[str] = []
-        self._reasons: Counter[str] = Counter()
-
-    def skip(self, reason: str, line: str) -> None:
-        self.skipped.append(line)
-        self._reasons[reason] += 1
+        self.account = Account()
 
     def ended(self, offsets: Mapping[str, Mapping[str, int]]) -> EventBatch:
         position = {"next": {topic: dict(parts) for topic, parts in offsets.items()}}
-        return EventBatch(self.events, position, self.skipped, self._reasons)
+        return EventBatch(self.events, position, self.account)
 
 
 def _offsets(position: Position | None) -> dict[str, dict[str, int]]:

@@ -17,7 +17,6 @@ from streams.collect.kubernetes.api import ApiServer, login_of
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.poll import Api, Poll
 from streams.collect.kubernetes.state import ClusterState, PodState
-from streams.collect.metrics import UNREADABLE
 
 _DAY_S: Final = 86_400
 
@@ -58,10 +57,7 @@ class KubernetesCollector:
             write_allocations(path, with_past(path, _allocations(state, now_s - _DAY_S), {}, now_ms))
         state.read_s = now_s
         state.forget_jobs(now_s)
-        reasons = poll.not_read.reasons()
-        if reasons and poll.faults:
-            reasons[UNREADABLE] = len(poll.faults)
-        yield EventBatch([], state.position(), [*poll.faults, *poll.not_read.said()], reasons)
+        yield EventBatch([], state.position(), poll.accounted())
 
 
 def _allocations(state: ClusterState, after_s: int) -> list[Allocation]:

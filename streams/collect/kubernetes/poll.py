@@ -5,18 +5,19 @@ It must not know when it is polled again, and must change nothing but the state 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Protocol
 from urllib.parse import quote
 
 import msgspec
 
 from schemas.escaping import visible
+from streams.collect.account import Account, KeyedAccount
 from streams.collect.collector import CollectedEvent, EventBatch, SourceUnavailableError
 from streams.collect.kubernetes.api import ExpiredError, ListPage
 from streams.collect.kubernetes.node_facts import NodeFacts, node_facts, unknown_node
 from streams.collect.kubernetes.nodes import remove_node, take_node
-from streams.collect.kubernetes.not_read import NotRead
+from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod
 from streams.collect.kubernetes.objects import Bookmark, ErrorStatus, Node, Pod, WatchEvent, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.pods import Touched, is_of_interest, take, vanish
@@ -45,6 +46,10 @@ class Api(Protocol):
         """Yield events from a resource version on; None for one that is too large."""
 
 
+class _OversizeError(ValueError):
+    """An object is larger than the options allow."""
+
+
 class Poll:
     """One poll: what it has found, on the way from one position to the next."""
 
@@ -55,8 +60,8 @@ class Poll:
         self._now_s = now_s
         self._events: list[CollectedEvent] = []
         self._absent: set[str] = set()  # nodes that were asked for in vain
-        self.faults: list[str] = []
-        self.not_read = NotRead(options)
+        self.account = KeyedAccount()
+        self._faults = 0
 
     def nodes(self) -> Iterator[EventBatch]:
         """Yield the events of nodes.
@@ -104,6 +109,7 @@ class Poll:
                 if (node := self._node(raw)) is not None:
                     listed.add(node.metadata.name)
                     self._take_node(node)
+        self._forget_not_read("node/", listed)
         for name in sorted(self._state.nodes.keys() - listed):
             self._remove_node(name, 0)
         self._state.nodes_version = version
@@ -118,6 +124,7 @@ class Poll:
                 continue
             if event.type == "DELETED":
                 self._remove_node(node.metadata.name, seconds(node.metadata.deletion_timestamp))
+                self._say(f"node/{node.metadata.name}", None, "")
             else:
                 self._take_node(node)
             self._state.nodes_version = node.metadata.resource_version
@@ -142,6 +149,8 @@ class Poll:
             return None
         self._events += take_node(name, facts, self._state, self._options)
         self._state.keep_nodes([name])
+        is_metered = bool(self._state.nodes[name].sent)
+        self._say(f"node/{name}", not_read_of_node(node, self._options), "" if is_metered else "no_gpu")
         return facts
 
     def _remove_node(self, name: str, at_s: int) -> None:
@@ -161,10 +170,13 @@ class Poll:
                     listed.add(pod.metadata.uid)
                     if pod.metadata.uid in state.job_of or is_of_interest(pod, self._options):
                         found.append(pod)
+                    else:
+                        self._account_pod(pod, is_metered=False)
         # In the order in which they were made, as a watch would have had them.
         found.sort(key=lambda pod: (seconds(pod.metadata.creation_timestamp), pod.metadata.uid))
         changed: dict[str, dict[int, int]] = {}
         touched = [self._take(pod, is_gone=False) for pod in found]
+        self._forget_not_read("pod/", listed)
         gone = [uid for uid in state.job_of if uid not in listed and not self._is_gone(uid)]
         for each in (*touched, *(vanish(uid, state) for uid in gone)):
             if each is not None:
@@ -202,7 +214,7 @@ class Poll:
     ) -> Iterator[WatchEvent]:
         for line in self._api.watch(path, query, version, last_s):
             if line is None:
-                self._skip(path, ValueError("an object is larger than max_object_kib"))
+                self._skip(path, _OversizeError("an object is larger than max_object_kib"))
                 continue
             try:
                 event = msgspec.json.decode(line, type=WatchEvent)
@@ -222,17 +234,47 @@ class Poll:
         except (ValueError, RecursionError) as fault:
             self._skip("pod", fault)
             return None
-        self.not_read.look(pod)
         return pod
 
     def _take(self, pod: Pod, *, is_gone: bool) -> Touched | None:
         try:
             node = self._node_of(pod)
-            return take(pod, node, self._state, self._options, is_gone=is_gone, now_s=self._now_s)
+            touched = take(pod, node, self._state, self._options, is_gone=is_gone, now_s=self._now_s)
+            self._account_pod(pod, is_metered=touched is not None, is_gone=is_gone)
+            return touched
         except ValueError as fault:
-            self._skip(f"pod {pod.metadata.namespace}/{pod.metadata.name}", fault)
+            said = f"pod {pod.metadata.namespace}/{pod.metadata.name}"[:300]
+            self._say(f"pod/{pod.metadata.uid[:64]}", NotRead("malformed", f"{said}: {str(fault)[:300]}"), "")
             is_known = pod.metadata.uid in self._state.job_of
             return vanish(pod.metadata.uid, self._state) if is_gone and is_known else None
+
+    def _account_pod(self, pod: Pod, *, is_metered: bool, is_gone: bool = False) -> None:
+        odd = None if is_gone else not_read_of_pod(pod, self._options)
+        self._say(f"pod/{pod.metadata.uid}", odd, "" if is_metered else "no_gpu")
+
+    def _say(self, key: str, odd: NotRead | None, free_rule: str) -> None:
+        """Account for an object; what is not understood stays so until it changes, though it is not listed again."""
+        self._state.not_read.pop(key, None)
+        if odd is not None:
+            if len(self._state.not_read) < _FAULTS_AT_MOST:
+                self._state.not_read[key] = [*odd]
+            self.account.not_understood(key, *odd)
+        elif free_rule:
+            self.account.free(key, free_rule)
+        else:
+            self.account.metered(key)
+
+    def _forget_not_read(self, kind: str, listed: Collection[str]) -> None:
+        for key in [*self._state.not_read]:
+            if key.startswith(kind) and key.removeprefix(kind) not in listed:
+                del self._state.not_read[key]
+
+    def accounted(self) -> Account:
+        """Return the account of the objects that were listed or have changed, and of those that are not understood still."""
+        for key, (reason, said) in self._state.not_read.items():
+            if not self.account.has(key):
+                self.account.not_understood(key, reason, said)
+        return self.account.total()
 
     def _node_of(self, pod: Pod) -> NodeFacts:
         """Return the node of a pod: as it is known, or asked for where it is not known yet."""
@@ -270,8 +312,9 @@ class Poll:
         return self._state.jobs[job_id].attempts[number].pods[uid].is_gone
 
     def _skip(self, what: str, fault: Exception) -> None:
-        if len(self.faults) < _FAULTS_AT_MOST:
-            self.faults.append(visible(f"{what[:300]}: {str(fault)[:300]}"))
+        self._faults += 1
+        reason = "oversize" if isinstance(fault, _OversizeError) else "malformed"
+        self.account.not_understood(self._faults, reason, f"{what[:300]}: {str(fault)[:300]}")
 
     def _batch(self) -> EventBatch:
         events, self._events = self._events, []

@@ -98,6 +98,9 @@ class ClusterState:
         self.jobs: dict[str, KubernetesJob] = {}
         self.nodes: dict[str, SeenNode] = {}
         self.job_of: dict[str, tuple[str, int]] = {}
+        self.not_read: dict[
+            str, list[str]
+        ] = {}  #: pods and nodes that are not understood -> reason and words
         self._stored_jobs: dict[str, Any] = {}
         self._stored_nodes: dict[str, Any] = {}
 
@@ -118,6 +121,7 @@ class ClusterState:
             found.nodes_version = str(position["nodes_version"])
             found._stored_jobs = dict(position["jobs"])
             found._stored_nodes = dict(position["nodes"])
+            found.not_read = msgspec.convert(position.get("not_read", {}), dict[str, list[str]])
             found.jobs = msgspec.convert(found._stored_jobs, dict[str, KubernetesJob], str_keys=True)
             found.nodes = msgspec.convert(found._stored_nodes, dict[str, SeenNode], str_keys=True)
         except (KeyError, TypeError, ValueError):
@@ -137,6 +141,7 @@ class ClusterState:
             "nodes_read_s": self.nodes_read_s,
             "pods_version": self.pods_version,
             "nodes_version": self.nodes_version,
+            "not_read": dict(self.not_read),
             "jobs": dict(self._stored_jobs),
             "nodes": dict(self._stored_nodes),
         }

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from streams.collect.account import Account
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.records import TrackedRun, experiments_of, run_of, runs_of
@@ -48,8 +49,8 @@ class TrackingServer:
             if any(fnmatchcase(name, pattern) for pattern in self._patterns)
         }
 
-    def runs(self, experiments: Iterable[str], ended_ms: int, faults: list[str]) -> dict[str, TrackedRun]:
-        """Return the runs that go on, and those that have ended since; what cannot be read is added to `faults`.
+    def runs(self, experiments: Iterable[str], ended_ms: int, account: Account) -> dict[str, TrackedRun]:
+        """Return the runs that go on, and those that have ended since; what cannot be read is said in `account`.
 
         Raises:
             SourceUnavailableError: The server does not answer.
@@ -60,17 +61,17 @@ class TrackingServer:
             part = keys[first : first + _EXPERIMENTS_PER_QUESTION]
             # Those that end between the two questions are in the second.
             for condition in ("attributes.status = 'RUNNING'", f"attributes.end_time >= {ended_ms}"):
-                found.update((run.run_id, run) for run in self._search(part, condition, faults))
+                found.update((run.run_id, run) for run in self._search(part, condition, account))
         return found
 
-    def run(self, run_id: str, faults: list[str]) -> TrackedRun | None:
-        """Return a run; None if there is none, or it cannot be read: then `faults` says why.
+    def run(self, run_id: str, account: Account) -> TrackedRun | None:
+        """Return a run; None if there is none, or it cannot be read: then `account` says why.
 
         Raises:
             SourceUnavailableError: The server does not answer.
         """
         try:
-            return run_of(self._api.get(f"{_API}/runs/get?run_id={quote(run_id, safe='')}"), faults)
+            return run_of(self._api.get(f"{_API}/runs/get?run_id={quote(run_id, safe='')}"), account)
         except BadStatusError as fault:
             if fault.status == _NOT_FOUND:
                 return None
@@ -87,7 +88,7 @@ class TrackingServer:
         ]
         self._ask("/runs/log-batch", {"run_id": run_id, "metrics": metrics})
 
-    def _search(self, experiments: Sequence[str], condition: str, faults: list[str]) -> Iterator[TrackedRun]:
+    def _search(self, experiments: Sequence[str], condition: str, account: Account) -> Iterator[TrackedRun]:
         found: list[TrackedRun] = []
 
         def page(token: str) -> str:
@@ -98,7 +99,7 @@ class TrackingServer:
                 "max_results": _RUNS_PER_PAGE,
                 "page_token": token,
             }
-            runs, following = runs_of(self._ask("/runs/search", body), faults)
+            runs, following = runs_of(self._ask("/runs/search", body), account)
             found.extend(runs)
             return following
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.mlflow.api import TrackingServer
@@ -52,9 +52,9 @@ class MlflowCollector:
         at_ms = now_ms // self.interval_ms * self.interval_ms
         if at_ms < max(progress.since_ms, progress.read_ms):
             return
-        faults: list[str] = []
+        account = Account()
         experiments = self._server.experiments()
-        runs = self._runs(experiments, progress, faults)
+        runs = self._runs(experiments, progress, account)
         times = PollTimes(progress.read_ms or progress.since_ms, at_ms, progress.since_ms)
         events: list[CollectedEvent] = []
         costed: list[CostedRun] = []
@@ -62,7 +62,11 @@ class MlflowCollector:
             known = progress.runs.get(run.run_id)
             is_over = not run.is_live and run.end_ms <= progress.since_ms
             is_own = JOB_ID not in run.tags
-            if (known is None and is_over) or (is_own and not self._options.standalone_runs):
+            if known is None and is_over:
+                account.free("before_since")
+                continue
+            if is_own and not self._options.standalone_runs:
+                account.free("standalone_runs")
                 continue
             try:
                 news = new_run_events(
@@ -70,8 +74,9 @@ class MlflowCollector:
                 )
                 costed.append(CostedRun(run, job_id_of(run, self._options)))
             except ValueError as fault:
-                faults.append(f"runs: {visible(str(fault))}")
+                account.not_understood("malformed", f"runs: {fault}")
                 continue
+            account.metered()
             progress.runs[run.run_id] = news.run
             events += news.events
         events.sort(key=lambda event: event.value["time_ms"])
@@ -79,21 +84,21 @@ class MlflowCollector:
         progress.read_ms = at_ms
         progress.forget()
         if self._costs is not None and now_ms - self._costs_ms >= self._options.cost_interval_s * 1000:
-            self._costs.write([each for each in costed if not each.run.is_deleted], now_ms, faults)
+            self._costs.write([each for each in costed if not each.run.is_deleted], now_ms, account)
             self._costs_ms = now_ms
-        yield EventBatch(rest, progress.position(), faults)
+        yield EventBatch(rest, progress.position(), account)
 
     def _runs(
-        self, experiments: Mapping[str, str], progress: RunProgress, faults: list[str]
+        self, experiments: Mapping[str, str], progress: RunProgress, account: Account
     ) -> dict[str, TrackedRun]:
         """Return the runs that go on, that have ended lately, and that were going on at the last poll."""
         ended_ms = max(progress.since_ms, progress.read_ms - _ENDED_AGAIN_MS)
-        found = self._server.runs(experiments, ended_ms, faults)
+        found = self._server.runs(experiments, ended_ms, account)
         missing = [
             run_id for run_id, known in progress.runs.items() if not known.ended_ms and run_id not in found
         ]
         for run_id in missing[:_ASKED_AT_MOST]:
-            run = self._server.run(run_id, faults)
+            run = self._server.run(run_id, account)
             if run is not None and run.experiment_id in experiments:
                 found[run_id] = run
         return found

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.api import TrackingServer
@@ -62,15 +63,15 @@ class CostWriter:
         self._meter = meter
         self._server = server
 
-    def write(self, runs: Iterable[CostedRun], now_ms: int, faults: list[str]) -> int:
-        """Write the costs that have changed; return of how many runs. What does not work is added to `faults`."""
+    def write(self, runs: Iterable[CostedRun], now_ms: int, account: Account) -> int:
+        """Write the costs that have changed; return of how many runs. What does not work is added to `account`."""
         pending = list(runs)
         if not pending:
             return 0
         try:
-            costs = self._costs({each.job_id for each in pending}, faults)
+            costs = self._costs({each.job_id for each in pending}, account)
         except SourceUnavailableError as fault:
-            faults.append(f"costs are not written: {fault}")
+            account.not_understood("cost_not_written", f"costs are not written: {fault}")
             return 0
         written = 0
         for run, job_id in pending:
@@ -81,19 +82,20 @@ class CostWriter:
             try:
                 self._server.log_metrics(run.run_id, values, now_ms, step_of(run))
             except SourceUnavailableError as fault:
-                faults.append(f"costs of run {run.run_id} are not written: {fault}")
+                account.not_understood(
+                    "cost_not_written", f"costs of run {run.run_id} are not written: {fault}"
+                )
                 continue
             written += 1
         return written
 
-    def _costs(self, job_ids: set[str], faults: list[str]) -> dict[str, JobCost]:
+    def _costs(self, job_ids: set[str], account: Account) -> dict[str, JobCost]:
         answer = self._meter.get(f"{_JOBS}?order=burn&limit={_LISTED_AT_MOST}")
         found = {each.job_id: each for each in _decoded(answer, _JobsAnswer).jobs}
         missing = sorted(job_ids - found.keys())
         if len(missing) > _ASKED_AT_MOST:
-            faults.append(
-                f"costs of {len(missing) - _ASKED_AT_MOST} jobs are not written: too many are asked for"
-            )
+            said = f"costs of {len(missing) - _ASKED_AT_MOST} jobs are not written: too many are asked for"
+            account.not_understood("cost_not_written", said)
         for job_id in missing[:_ASKED_AT_MOST]:
             try:
                 found[job_id] = _decoded(self._meter.get(f"{_JOBS}/{quote(job_id, safe='')}"), _JobAnswer).job

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import SourceUnavailableError
 
 _FIRST_MS: Final = 946_684_800_000  # 2000; events are not older
@@ -119,24 +120,24 @@ def experiments_of(answer: bytes) -> tuple[dict[str, str], str]:
     return {each.experiment_id: each.name for each in found.experiments}, found.next_page_token or ""
 
 
-def runs_of(answer: bytes, faults: list[str]) -> RunPage:
-    """Return a page of runs; what cannot be read is added to `faults`.
+def runs_of(answer: bytes, account: Account) -> RunPage:
+    """Return a page of runs; what cannot be read is added to `account`.
 
     Raises:
         SourceUnavailableError: It is not MLflow's JSON at all.
     """
     found = _decoded("runs", answer, _RunsAnswer)
-    runs = [run for raw in found.runs if (run := _read(raw, faults)) is not None]
+    runs = [run for raw in found.runs if (run := _read(raw, account)) is not None]
     return RunPage(runs, found.next_page_token or "")
 
 
-def run_of(answer: bytes, faults: list[str]) -> TrackedRun | None:
-    """Return one run; None, and what is wrong in `faults`, if it cannot be read.
+def run_of(answer: bytes, account: Account) -> TrackedRun | None:
+    """Return one run; None, and what is wrong in `account`, if it cannot be read.
 
     Raises:
         SourceUnavailableError: It is not MLflow's JSON at all.
     """
-    return _read(_decoded("run", answer, _RunAnswer).run, faults)
+    return _read(_decoded("run", answer, _RunAnswer).run, account)
 
 
 def _decoded(what: str, answer: bytes, form: type[Form]) -> Form:
@@ -146,11 +147,11 @@ def _decoded(what: str, answer: bytes, form: type[Form]) -> Form:
         raise SourceUnavailableError(f"{what}: no JSON of MLflow ({visible(str(fault)[:200])})") from None
 
 
-def _read(raw: msgspec.Raw, faults: list[str]) -> TrackedRun | None:
+def _read(raw: msgspec.Raw, account: Account) -> TrackedRun | None:
     try:
         return _run(msgspec.json.decode(raw, type=_WireRun))
     except (ValueError, RecursionError) as fault:
-        faults.append(f"runs: {visible(str(fault)[:300])}")
+        account.not_understood("malformed", f"runs: {str(fault)[:300]}")
         return None
 
 

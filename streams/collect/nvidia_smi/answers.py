@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Final
 
-from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.gpu_samples import GpuReading
 
 _FORM: Final = "--format=csv,noheader,nounits"
@@ -29,25 +29,24 @@ _MEAN: Final = "Avg"
 _HEADING_DEPTH: Final = 4
 
 
-def read_gpus(answer: bytes, means: Sequence[float | None], faults: list[str]) -> list[GpuReading]:
-    """Return the GPUs that report their utilization; what does not is added to `faults`.
+def read_gpus(answer: bytes, means: Sequence[float | None], account: Account) -> list[GpuReading]:
+    """Return the GPUs that report their utilization; what does not is said in `account`.
 
     `means`: of `read_means`. Where a GPU has none, or they are of another number of GPUs, its last reading is taken.
     A value that a GPU does not have is `[N/A]`, `[Not Supported]`, `[Unknown Error]`...
     """
     found = []
-    rows = list(_rows(answer, _GPU_COLUMNS, faults))
+    rows = list(_rows(answer, _GPU_COLUMNS, account))
     if means and len(means) != len(rows):
-        faults.append(
-            f"{len(rows)} GPUs and {len(means)} in the report of their utilization: the last readings are taken"
-        )
+        said = f"{len(rows)} GPUs and {len(means)} in the report of their utilization: the last readings are taken"
+        account.not_understood("mean_missing", said)
         means = ()
     for row, mean in zip(rows, means or repeat(None), strict=False):
         index, uuid, name, util_percent, memory_used_mib, power_w = row
         util = _number(util_percent) if mean is None else mean
         if util is None:
-            said = f"GPU {visible(index[:50])} ({visible(name[:100])}): its utilization is {visible(util_percent[:50])}"
-            faults.append(f"{said}; MIG instances are sampled by dcgm and the SDK")
+            said = f"GPU {index[:50]} ({name[:100]}): its utilization is {util_percent[:50]}"
+            account.not_understood("no_utilization", f"{said}; MIG instances are sampled by dcgm and the SDK")
             continue
         found.append(
             GpuReading(
@@ -87,16 +86,16 @@ def read_means(report: bytes) -> list[float | None]:
     return found
 
 
-def read_processes(answer: bytes, faults: list[str]) -> dict[str, list[int]]:
+def read_processes(answer: bytes, account: Account) -> dict[str, list[int]]:
     """Return the processes that compute, by the UUID of their GPU."""
     found: dict[str, list[int]] = {}
-    for uuid, pid in _rows(answer, _PROCESS_COLUMNS, faults):
+    for uuid, pid in _rows(answer, _PROCESS_COLUMNS, account):
         if pid.isascii() and pid.isdigit():
             found.setdefault(uuid, []).append(int(pid))
     return found
 
 
-def _rows(answer: bytes, columns: int, faults: list[str]) -> Iterator[Sequence[str]]:
+def _rows(answer: bytes, columns: int, account: Account) -> Iterator[Sequence[str]]:
     lines = answer.decode("utf-8", "replace").splitlines()[:_LINES_AT_MOST]
     for line in lines:
         if not line.strip():
@@ -105,7 +104,7 @@ def _rows(answer: bytes, columns: int, faults: list[str]) -> Iterator[Sequence[s
         if len(row) == columns:
             yield [each.strip() for each in row]
         else:
-            faults.append(f"expected {columns} values, got {visible(line[:200])}")
+            account.not_understood("malformed", f"expected {columns} values, got {line[:200]}")
 
 
 def _number(text: str) -> float | None:

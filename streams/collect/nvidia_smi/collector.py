@@ -9,10 +9,10 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from streams.collect.account import Account
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
 from streams.collect.command import answer_of
-from streams.collect.gpu_samples import OUT_OF_RANGE, samples_of
-from streams.collect.metrics import UNREADABLE
+from streams.collect.gpu_samples import samples_of
 from streams.collect.nvidia_smi.answers import (
     GPU_QUERY,
     PROCESS_QUERY,
@@ -59,27 +59,27 @@ class NvidiaSmiCollector:
         if position is not None and at_ms <= int(position["at_ms"]):
             return
         allocations = self._options.gpu_allocations()
-        faults: list[str] = []
+        account = Account()
         answer = self._ask(GPU_QUERY)
-        readings = read_gpus(answer, self._means(faults), faults)
-        if not readings and not faults:
+        readings = read_gpus(answer, self._means(account), account)
+        if not readings and not account.read:
             raise SourceUnavailableError(f"{self._options.command[0]} names no GPU")
         if self._options.slurm_processes:
-            pids = read_processes(self._ask(PROCESS_QUERY), faults)
+            pids = read_processes(self._ask(PROCESS_QUERY), account)
             readings = [each._replace(job=job_of(pids.get(each.uuid, ()), self._group)) for each in readings]
-        odd: list[str] = []
         events = samples_of(
-            readings, self._node, at_ms, self._options, self._options.source, allocations, odd
+            readings, self._node, at_ms, self._options, self._options.source, allocations, account
         )
-        reasons = {UNREADABLE: len(faults), OUT_OF_RANGE: len(odd)} if odd else {}
-        yield EventBatch(events, {"at_ms": at_ms}, [*faults, *odd], reasons)
+        yield EventBatch(events, {"at_ms": at_ms}, account)
 
-    def _means(self, faults: list[str]) -> list[float | None]:
-        """Return the mean utilization of each GPU; none if nvidia-smi refuses, which is added to `faults`."""
+    def _means(self, account: Account) -> list[float | None]:
+        """Return the mean utilization of each GPU; none if nvidia-smi refuses, which is said in `account`."""
         try:
             return read_means(self._ask(REPORT_QUERY))
         except SourceUnavailableError as fault:
-            faults.append(f"the last reading of each GPU's utilization is taken: {fault}")
+            account.not_understood(
+                "mean_missing", f"the last reading of each GPU's utilization is taken: {fault}"
+            )
             return []
 
 

@@ -11,14 +11,14 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.ray.api import RayAnswers, ask
 from streams.collect.ray.events import JOB_ID, attempt_of, job_id_of, lost_end, new_events, node_events
 from streams.collect.ray.holdings import RayCluster
 from streams.collect.ray.options import Options
-from streams.collect.ray.progress import OpenJob, RayProgress
+from streams.collect.ray.progress import UNSEEN, OpenJob, RayProgress
 from streams.collect.ray.records import (
     RayActor,
     RayGroup,
@@ -64,37 +64,41 @@ class RayCollector:
         until_ms = now_ms - round(self._options.dashboard_delay_s * 1000)
         if until_ms < max(progress.since_ms, progress.read_ms):
             return
-        faults: list[str] = []
+        account = Account()
         options = self._options
         cluster = _cluster(
-            ask(self._source, reserved=options.gpu_scope == "job", tasks=options.include_tasks), faults
+            ask(self._source, reserved=options.gpu_scope == "job", tasks=options.include_tasks), account
         )
         events = [
-            *self._of_jobs(cluster, progress, now_ms, until_ms, faults),
+            *self._of_jobs(cluster, progress, now_ms, until_ms, account),
             *self._lost(progress, now_ms),
         ]
         if options.include_nodes:
             events += node_events(
-                cluster.nodes.values(), progress.read_ms, until_ms, progress.since_ms, options, faults
+                cluster.nodes.values(), progress.read_ms, until_ms, progress.since_ms, options, account
             )
+        else:
+            account.free("nodes_off", len(cluster.nodes))
         events.sort(key=lambda event: event.value["time_ms"])
         rest = yield from full_batches(events, before)
         progress.read_ms = until_ms
-        yield EventBatch(rest, progress.position(), faults)
+        yield EventBatch(rest, progress.position(), account)
 
     def _of_jobs(
-        self, cluster: RayCluster, progress: RayProgress, now_ms: int, until_ms: int, faults: list[str]
+        self, cluster: RayCluster, progress: RayProgress, now_ms: int, until_ms: int, account: Account
     ) -> Iterator[CollectedEvent]:
         """Yield the new events of all jobs, and remember them."""
         for job in sorted(cluster.jobs, key=lambda job: (job.start_ms, job.key)):
             if job.is_driver and not self._options.include_drivers:
+                account.free("drivers")
                 continue
             try:
                 known = self._known(job, progress)
             except ValueError as fault:
-                faults.append(f"jobs: {visible(str(fault))}")
+                account.not_understood("malformed", f"jobs: {fault}")
                 continue
             if known is None:
+                account.free("before_since")
                 continue
             known = replace(known, seen_ms=now_ms, removed_ms=_removed(job, known, cluster, now_ms))
             news = new_events(
@@ -102,10 +106,26 @@ class RayCollector:
             )
             yield from news.events
             if news.fault:
-                faults.append(visible(news.fault))
+                account.not_understood("late_holdings", news.fault)
+            elif not news.events and (news.job or known).stage == UNSEEN:
+                account.free("no_gpu")
+            else:
+                account.metered()
             progress.jobs.pop(job.key, None)
             if news.job is not None:
                 progress.jobs[job.key] = news.job
+        self._of_holders(cluster, account)
+
+    def _of_holders(self, cluster: RayCluster, account: Account) -> None:
+        """Account for what holds GPUs: it is metered with its job."""
+        account.metered(len(cluster.supervisors))
+        jobs = {job.driver for job in cluster.jobs if self._options.include_drivers or not job.is_driver}
+        for held in (cluster.actors, cluster.groups, cluster.tasks):
+            for driver, each in held.items():
+                if driver in jobs:
+                    account.metered(len(each))
+                else:
+                    account.free("of_no_job", len(each))
 
     def _known(self, job: RayJob, progress: RayProgress) -> OpenJob | None:
         """Return what is known of a job; None of one that is over, with its end reported.
@@ -132,23 +152,25 @@ class RayCollector:
                     yield lost_end(known, self._options)
 
 
-def _cluster(answers: RayAnswers, faults: list[str]) -> RayCluster:
-    actors = actors_of(answers.actors, faults)
+def _cluster(answers: RayAnswers, account: Account) -> RayCluster:
+    actors = actors_of(answers.actors, account)
     return RayCluster(
-        jobs_of(answers.jobs, faults),
-        {node.node: node for node in nodes_of(answers.nodes, faults)},
+        jobs_of(answers.jobs, account),
+        {node.node: node for node in nodes_of(answers.nodes, account)},
         {actor.supervises: actor for actor in actors if actor.supervises},
-        _by_driver(actor for actor in actors if not actor.supervises),
-        _by_driver([] if answers.groups is None else groups_of(answers.groups, faults)),
-        _by_driver([] if answers.tasks is None else tasks_of(answers.tasks, faults)),
+        _by_driver((actor for actor in actors if not actor.supervises), account),
+        _by_driver([] if answers.groups is None else groups_of(answers.groups, account), account),
+        _by_driver([] if answers.tasks is None else tasks_of(answers.tasks, account), account),
     )
 
 
-def _by_driver(entries: Iterable[HasDriver]) -> dict[str, list[HasDriver]]:
+def _by_driver(entries: Iterable[HasDriver], account: Account) -> dict[str, list[HasDriver]]:
     found: dict[str, list[HasDriver]] = {}
     for each in entries:
         if each.driver:
             found.setdefault(each.driver, []).append(each)
+        else:
+            account.free("of_no_job")
     return found
 
 

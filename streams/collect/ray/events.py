@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.ray.holdings import Holding, RayCluster, gpus_of, held_over, holdings_of
 from streams.collect.ray.options import DESCRIBES, Options
@@ -135,20 +136,24 @@ def lost_end(known: OpenJob, options: Options) -> CollectedEvent:
 
 
 def node_events(
-    nodes: Iterable[RayNode], after_ms: int, until_ms: int, since_ms: int, options: Options, faults: list[str]
+    nodes: Iterable[RayNode], after_ms: int, until_ms: int, since_ms: int, options: Options, account: Account
 ) -> Iterator[CollectedEvent]:
     """Yield what is new of the nodes after `after_ms` (0: all), up to `until_ms`.
 
-    Two nodes that have one name at the same time are faults: their GPUs would be mixed up.
+    Two nodes that have one name at the same time are not understood: their GPUs would be mixed up.
     """
     by_name: dict[str, list[RayNode]] = {}
     for node in sorted(nodes, key=lambda node: node.start_ms):
-        if node.gpu_milli or options.include_cpu_only:
+        if not (node.gpu_milli or options.include_cpu_only):
+            account.free("no_gpu")
+        else:
             by_name.setdefault(node.name, []).append(node)
     for name, series in by_name.items():
         if sum(not node.end_ms for node in series) > 1:
-            faults.append(f"nodes: several are named {name[:80]}; name each with ray start --node-name")
+            said = f"nodes: several are named {name[:80]}; name each with ray start --node-name"
+            account.not_understood("same_name", said, len(series))
             continue
+        account.metered(len(series))
         for node, later in zip(series, [*series[1:], None], strict=True):
             # Ray notices late that a node is dead; by then another one may have its name.
             end_ms = min(node.end_ms, later.start_ms) if later else node.end_ms

@@ -5,12 +5,13 @@ Only fields named here are read: entry points, environments and messages may hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import SourceUnavailableError
 
 _FIRST_MS: Final = 946_684_800_000  # 2000; events are not older
@@ -179,52 +180,64 @@ class _ActorsAnswer(msgspec.Struct):
 Read = TypeVar("Read")
 
 
-def jobs_of(answer: bytes, faults: list[str]) -> list[RayJob]:
-    """Return the jobs; what cannot be read is added to `faults`.
+def jobs_of(answer: bytes, account: Account) -> list[RayJob]:
+    """Return the jobs; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
-    return list(_each("jobs", _decoded("jobs", answer, list[msgspec.Raw]), _job, faults))
+    return list(_each("jobs", _decoded("jobs", answer, list[msgspec.Raw]), _job, account))
 
 
-def actors_of(answer: bytes, faults: list[str]) -> list[RayActor]:
-    """Return the supervisors, and the actors with GPUs; what cannot be read is added to `faults`.
+def actors_of(answer: bytes, account: Account) -> list[RayActor]:
+    """Return the supervisors, and the actors with GPUs; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
     raws = _decoded("actors", answer, _ActorsAnswer).data.actors.values()
-    return [each for each in _each("actors", raws, _actor, faults) if each.supervises or each.gpu_milli]
+    found = _each("actors", raws, _actor, account)
+    return _held((each if each.supervises or each.gpu_milli else None for each in found), account)
 
 
-def groups_of(answer: bytes, faults: list[str]) -> list[RayGroup]:
-    """Return the placement groups with GPUs that were created; what cannot be read is added to `faults`.
-
-    Raises:
-        SourceUnavailableError: It is not Ray's JSON at all.
-    """
-    found = _each("placement groups", _listed("placement groups", answer, faults), _group, faults)
-    return [each for each in found if each is not None]
-
-
-def tasks_of(answer: bytes, faults: list[str]) -> list[RayTask]:
-    """Return the tasks with GPUs outside of placement groups; what cannot be read is added to `faults`.
+def groups_of(answer: bytes, account: Account) -> list[RayGroup]:
+    """Return the placement groups with GPUs that were created; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
-    found = _each("tasks", _listed("tasks", answer, faults), _task, faults)
-    return [each for each in found if each is not None]
+    found = _each("placement groups", _listed("placement groups", answer, account), _group, account)
+    return _held(found, account)
 
 
-def nodes_of(answer: bytes, faults: list[str]) -> list[RayNode]:
-    """Return the nodes; what cannot be read is added to `faults`.
+def tasks_of(answer: bytes, account: Account) -> list[RayTask]:
+    """Return the tasks with GPUs outside of placement groups; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
     """
-    return list(_each("nodes", _listed("nodes", answer, faults), _node, faults))
+    found = _each("tasks", _listed("tasks", answer, account), _task, account)
+    return _held(found, account)
+
+
+def nodes_of(answer: bytes, account: Account) -> list[RayNode]:
+    """Return the nodes; what cannot be read is said in `account`.
+
+    Raises:
+        SourceUnavailableError: It is not Ray's JSON at all.
+    """
+    return list(_each("nodes", _listed("nodes", answer, account), _node, account))
+
+
+def _held(found: Iterable[Read | None], account: Account) -> list[Read]:
+    """Return what holds GPUs, or says who does."""
+    held = []
+    for each in found:
+        if each is None:
+            account.free("of_no_job")
+        else:
+            held.append(each)
+    return held
 
 
 def _decoded(what: str, answer: bytes, form: type[Read]) -> Read:
@@ -234,21 +247,24 @@ def _decoded(what: str, answer: bytes, form: type[Read]) -> Read:
         raise SourceUnavailableError(f"{what}: no JSON of Ray ({visible(str(fault)[:200])})") from None
 
 
-def _listed(what: str, answer: bytes, faults: list[str]) -> list[msgspec.Raw]:
+def _listed(what: str, answer: bytes, account: Account) -> list[msgspec.Raw]:
     listed = _decoded(what, answer, _ListingAnswer).data.result
     if listed.num_after_truncation < listed.total:
-        faults.append(f"{what}: Ray lists only {listed.num_after_truncation} of {listed.total}")
+        missing = listed.total - listed.num_after_truncation
+        account.not_understood(
+            "truncated", f"{what}: Ray lists only {listed.num_after_truncation} of {listed.total}", missing
+        )
     return listed.result
 
 
 def _each(
-    what: str, raws: Iterator[msgspec.Raw] | Any, read: Callable[[msgspec.Raw], Read], faults: list[str]
+    what: str, raws: Iterator[msgspec.Raw] | Any, read: Callable[[msgspec.Raw], Read], account: Account
 ) -> Iterator[Read]:
     for raw in raws:
         try:
             yield read(raw)
         except (ValueError, RecursionError) as fault:
-            faults.append(f"{what}: {visible(str(fault)[:300])}")
+            account.not_understood("malformed", f"{what}: {str(fault)[:300]}")
 
 
 def _job(raw: msgspec.Raw) -> RayJob:

@@ -70,11 +70,13 @@ class S3LogReader(WithoutHeader):
                 found.fault(part, index, "malformed", str(fault))
                 continue
             if not request.op or request.status >= _UNPAID_FROM:
-                found.reasons["unpaid"] += 1
+                found.account.free("unpaid")
                 continue
             holder = self._holder(request)
             if isinstance(holder, str):
-                found.reasons[holder] += 1
+                self._owners.account(
+                    holder, f"{part.name} record {part.first + index}: {request.address}", found.account
+                )
                 found.unattributed_bytes[holder] += request.bytes
                 continue
             until_ms = request.time_ms // _MINUTE_MS * _MINUTE_MS + _MINUTE_MS
@@ -86,6 +88,7 @@ class S3LogReader(WithoutHeader):
                 continue
             total[0] += 1
             total[1] += request.bytes
+            found.account.metered()
         identity = part.identity
         for key, (requests, count) in sorted(sums.items(), key=lambda each: (each[0].until_ms, each[0])):
             found.events.append(CollectedEvent(Topic.STORAGE, self._event(identity, key, requests, count)))

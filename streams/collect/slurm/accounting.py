@@ -19,6 +19,14 @@ _JOBS_PER_QUESTION: Final = 500
 _NUMBERED_AT_MOST: Final = 100_000
 
 
+RecordKey = tuple[int, int, int, int]
+
+
+def key_of(record: JobRecord) -> RecordKey:
+    """Return what tells a record of sacct from all others."""
+    return record.raw_id, record.submit_s, record.start_s, record.end_s
+
+
 class Accounting:
     """sacct of one cluster."""
 
@@ -28,6 +36,9 @@ class Accounting:
         self._attempts: dict[
             tuple[int, int], int
         ] = {}  # (Slurm's number, time of submission): asked for once
+        self.answered: dict[
+            RecordKey, None
+        ] = {}  #: all records that sacct has answered since the last question for ends
 
     def ended(
         self,
@@ -44,12 +55,13 @@ class Accounting:
         Raises:
             SourceUnavailableError: sacct cannot be read.
         """
-        records: dict[tuple[int, int, int, int], JobRecord] = {}
+        self.answered = {}
+        records: dict[RecordKey, JobRecord] = {}
         while from_s < until_s:
             end_s = min(from_s + _WINDOW_S, until_s)
             window = ("--state", _COMPLETE, "--starttime", f"uts{from_s}", "--endtime", f"uts{end_s}")
             for each in self._records(window, faults):
-                records[each.raw_id, each.submit_s, each.start_s, each.end_s] = each
+                records[key_of(each)] = each
             from_s = end_s
         parts: list[SeenAttempt] = []
         asked = set(unclear)
@@ -83,4 +95,5 @@ class Accounting:
     def _records(self, which: Sequence[str], faults: list[str]) -> list[JobRecord]:
         listing = accounted_jobs(self._ask([*self._command, *which]))
         faults += listing.faults
+        self.answered.update((key_of(each), None) for each in listing.jobs)
         return listing.jobs

@@ -11,17 +11,28 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from streams.collect.account import Account, KeyedAccount
 from streams.collect.allocations import ALL_GPUS, Allocation, JobHolder, with_past, write_allocations
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
-from streams.collect.slurm.accounting import Accounting, Ask
+from streams.collect.slurm.accounting import Accounting, Ask, RecordKey, key_of
 from streams.collect.slurm.command import asking
-from streams.collect.slurm.events import ENDS, SeenAttempt, end_of, events_of, is_over, is_running, job_id_of
+from streams.collect.slurm.events import (
+    ENDS,
+    SeenAttempt,
+    UncountedGpusError,
+    end_of,
+    events_of,
+    free_rule,
+    is_over,
+    is_running,
+    job_id_of,
+)
 from streams.collect.slurm.node_fields import FieldsOfNodes, default_partition
 from streams.collect.slurm.nodes import listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.progress import NewEvent, Progress
 from streams.collect.slurm.records import JobRecord, queued_jobs
-from streams.collect.slurm.tres import GpusOfNode, gpu_milli
+from streams.collect.slurm.tres import GpusOfNode, gpu_milli, unknown_accelerators
 
 _DAY_S: Final = 86_400
 #: slurmctld tells slurmdbd seconds later; after a start, more is asked for again.
@@ -30,8 +41,6 @@ _ASKED_AGAIN_AT_START_S: Final = 3_600
 #: What ended just now, and squeue does not list, may still be incomplete in sacct.
 _SETTLED_S: Final = 30
 _EVENTS_PER_BATCH: Final = 1_000
-#: The reason under which nodes are counted whose partitions name different price fields.
-_DISAGREE: Final = "partitions_disagree"
 
 
 class SlurmCollector:
@@ -63,22 +72,22 @@ class SlurmCollector:
         if now_s < progress.since_s:
             return
         listing = queued_jobs(self._ask([*self._options.squeue_command, "--json", "--states=all"]))
-        faults = list(listing.faults)
+        account, faults = KeyedAccount(), list(listing.faults)
         parts = [SeenAttempt(job, (job.restarts or 0) + 1, is_live=True) for job in listing.jobs]
         listed = {job.raw_id: job for job in listing.jobs}
         away: SourceUnavailableError | None = None
         try:
-            ended = self._ended(progress, listed, now_s, faults)
+            ended = self._ended(progress, listed, now_s, faults, account)
         except SourceUnavailableError as fault:
             ended, away = [], fault
-        new = self._new_events([*parts, *ended], progress, listed, faults)
+        new = self._new_events([*parts, *ended], progress, listed, account)
         for first in range(0, len(new), _EVENTS_PER_BATCH):
             batch = new[first : first + _EVENTS_PER_BATCH]
             for each in batch:
                 progress.add(each)
             yield EventBatch([each.keyed.event for each in batch], progress.position())
         if self._options.nodes_command:
-            yield self._node_batch(progress, now_s, faults)
+            yield self._node_batch(progress, now_s)
         if self._options.allocations_output_file is not None:
             self._write_allocations(self._options.allocations_output_file, parts, ended, now_ms)
         if away is not None:
@@ -86,10 +95,17 @@ class SlurmCollector:
         progress.read_s = now_s
         progress.forget(listed, now_s)
         self._asked_again_s = _ASKED_AGAIN_S
-        yield EventBatch([], progress.position(), faults)
+        for number, said in enumerate(faults):
+            account.not_understood(number, "malformed", said)
+        yield EventBatch([], progress.position(), account.total())
 
     def _ended(
-        self, progress: Progress, listed: Mapping[int, JobRecord], now_s: int, faults: list[str]
+        self,
+        progress: Progress,
+        listed: Mapping[int, JobRecord],
+        now_s: int,
+        faults: list[str],
+        account: KeyedAccount,
     ) -> list[SeenAttempt]:
         if self._accounting is None:
             return []
@@ -98,11 +114,14 @@ class SlurmCollector:
         lost = [job.raw_id for job in progress.lost(listed)]
         parts = self._accounting.ended(from_s, now_s, restarts, lost, faults)
         without_end = set(lost) - {part.record.raw_id for part in parts if part.record.states & ENDS.keys()}
-        faults += (
-            f"job {raw_id} is not in squeue, and sacct has no end of it: it is paid on; see sacctmgr show runawayjobs"
-            for raw_id in sorted(without_end & self._without_end)  # slurmdbd may hear of it in a moment
-        )
+        for raw_id in sorted(without_end & self._without_end):  # slurmdbd may hear of it in a moment
+            said = f"job {raw_id} is not in squeue, and sacct has no end of it: it is paid on; see sacctmgr show runawayjobs"
+            account.not_understood(("end", raw_id), "no_end", said)
         self._without_end = without_end
+        for key in self._accounting.answered:
+            account.free((False, key), "unasked")
+        for part in parts:
+            account.free(_key(part), "not_settled")  # unless more is said of it
         return [
             _settled(part, listed[part.record.raw_id]) for part in parts if part.record.raw_id in listed
         ] + [
@@ -122,44 +141,68 @@ class SlurmCollector:
         present = _allocations(parts, self._options, self._gpu_milli_of_node)
         write_allocations(path, with_past(path, present, ends_ms, now_ms))
 
-    def _node_batch(self, progress: Progress, now_s: int, faults: list[str]) -> EventBatch:
+    def _node_batch(self, progress: Progress, now_s: int) -> EventBatch:
         """Return the events of nodes, remembered as published."""
         listing = listed_nodes(self._ask(self._options.nodes_command))
-        faults += listing.faults
+        account = Account()
+        for fault in listing.faults:
+            account.not_understood("malformed", fault)
         at_s = max(now_s - now_s % max(self.interval_ms // 1000, 1), progress.since_s)
         first_s = max(
             progress.since_s, now_s // _DAY_S * _DAY_S
         )  # what is older than a day would be too late
-        fields_of = FieldsOfNodes(self._options, partial(self._default_partition, faults))
+        fields_of = FieldsOfNodes(self._options, partial(self._default_partition, account))
         self._gpu_milli_of_node = {
             node.name: gpu_milli(node.tres, self._options.shards_per_gpu, self._options.mps_per_gpu)
             for node in listing.nodes
         }
-        found = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options, fields_of)
+        found = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options, fields_of, account)
         progress.nodes = found.known
-        reasons = {_DISAGREE: len(found.faults)} if found.faults else {}
-        return EventBatch(found.events, progress.position(), found.faults, reasons)
+        return EventBatch(found.events, progress.position(), account)
 
-    def _default_partition(self, faults: list[str]) -> str:
+    def _default_partition(self, account: Account) -> str:
         try:
             return default_partition(self._ask(self._options.partitions_command))
         except SourceUnavailableError as fault:
-            faults.append(f"{fault}; set default_partition, or partitions_command")
+            account.not_understood(
+                "partitions_disagree", f"{fault}; set default_partition, or partitions_command"
+            )
             return ""
 
+    def _account(self, part: SeenAttempt, account: KeyedAccount) -> None:
+        """Account for a record whose events are made."""
+        record = part.record
+        if odd := unknown_accelerators(record.allocated or record.requested):
+            said = f"job {record.raw_id} holds {odd}, which is read as no GPU"
+            account.not_understood(_key(part), "unknown_gres", said)
+        elif rule := free_rule(part, self._options):
+            account.free(_key(part), rule)
+        else:
+            account.metered(_key(part))
+
     def _new_events(
-        self, parts: Collection[SeenAttempt], progress: Progress, listed: Collection[int], faults: list[str]
+        self,
+        parts: Collection[SeenAttempt],
+        progress: Progress,
+        listed: Collection[int],
+        account: KeyedAccount,
     ) -> list[NewEvent]:
         """Return the events that were not published yet, in the order of time."""
         found: dict[str, NewEvent] = {}
         for part in parts:
+            key = _key(part)
             if _is_past(part, progress):
+                account.free(key, "before_since")
                 continue
             try:
                 events = list(events_of(part, self._options, progress.since_s))
-            except ValueError as fault:
-                faults.append(str(fault))
+            except UncountedGpusError as fault:
+                account.not_understood(key, "uncounted_gpus", str(fault))
                 continue
+            except ValueError as fault:
+                account.not_understood(key, "malformed", str(fault))
+                continue
+            self._account(part, account)
             for keyed in events:
                 if not progress.is_sent(part.record.raw_id, keyed.key):
                     found.setdefault(keyed.event.value["id"], NewEvent(part.record.raw_id, keyed))
@@ -167,6 +210,10 @@ class SlurmCollector:
             for new in _ends_without_accounting(parts, progress, listed, self._options):
                 found.setdefault(new.keyed.event.value["id"], new)
         return sorted(found.values(), key=lambda new: (new.keyed.event.value["time_ms"], new.keyed.key))
+
+
+def _key(part: SeenAttempt) -> tuple[bool, RecordKey]:
+    return part.is_live, key_of(part.record)
 
 
 def _is_past(part: SeenAttempt, progress: Progress) -> bool:

@@ -108,18 +108,31 @@ def events_of(part: SeenAttempt, options: Options, since_s: int) -> Iterator[Key
         raise ValueError(f"job {record.raw_id}: state {' '.join(sorted(unknown))[:80]} is not known")
     if record.end_s and record.states & ENDS.keys() and record.end_s < record.start_s:
         raise ValueError(f"job {record.raw_id} ends before it starts")
-    if record.is_unsplit or (part.is_live and record.states & _IN_BETWEEN):
+    if free_rule(part, options):
         return
     if any(record.nodes.values()) and not _gpus(record.allocated, options):
-        raise ValueError(
+        raise UncountedGpusError(
             f"job {record.raw_id} has GPUs that are not counted; set AccountingStorageTRES=gres/gpu"
         )
-    if not _gpus(record.allocated or record.requested, options) and not options.include_cpu_only:
-        return
     over = is_over(record, since_s)
     for moment in _moments(part, options, since_s):
         if moment.at_s >= since_s or moment.type in END_TYPES or (moment.type != "queued" and not over):
             yield _keyed(part, moment, options, since_s)
+
+
+class UncountedGpusError(ValueError):
+    """Slurm shows GPUs of a job and does not count them."""
+
+
+def free_rule(part: SeenAttempt, options: Options) -> str:
+    """Return the rule by which a record has no events; empty where it has."""
+    record = part.record
+    if record.is_unsplit:
+        return "unsplit"
+    if part.is_live and record.states & _IN_BETWEEN:
+        return "in_between"
+    holds = any(record.nodes.values()) or _gpus(record.allocated or record.requested, options)
+    return "" if holds or options.include_cpu_only else "no_gpu"
 
 
 def end_of(job_id: str, attempt: int, type_: str, at_s: int, source: str) -> KeyedEvent:

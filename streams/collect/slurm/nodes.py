@@ -14,11 +14,12 @@ import msgspec
 import orjson
 
 from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.slurm.node_fields import FieldsOfNodes
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.records import Count, States, Text, raw_entries, states_of, text_of, time_of
-from streams.collect.slurm.tres import gpu_milli, gpu_type, tres_counts
+from streams.collect.slurm.tres import gpu_milli, gpu_type, tres_counts, unknown_accelerators
 from streams.topics import Topic
 
 #: A node in one of these states costs nothing: a cloud's machine that is switched off, or one to come.
@@ -85,11 +86,10 @@ def listed_nodes(answer: bytes) -> NodeListing:
 
 
 class NodeChanges(NamedTuple):
-    """The events since the last poll; what was published last: node -> type and digest of the fields; whose partitions differ."""
+    """The events since the last poll; what was published last: node -> type and digest of the fields."""
 
     events: list[CollectedEvent]
     known: dict[str, str]
-    faults: list[str]
 
 
 def node_events(
@@ -99,6 +99,7 @@ def node_events(
     first_s: int,
     options: Options,
     fields_of: FieldsOfNodes,
+    account: Account,
 ) -> NodeChanges:
     """Return what is new since the last poll; `known` is None at the first one.
 
@@ -106,10 +107,17 @@ def node_events(
     """
     events: list[CollectedEvent] = []
     now: dict[str, str] = {}
-    faults: list[str] = []
     for node in nodes:
         gpus = gpu_milli(node.tres, options.shards_per_gpu, options.mps_per_gpu) // 1000
-        if node.states & _OFF or not (gpus or options.include_cpu_only):
+        odd = unknown_accelerators(node.tres)
+        if node.states & _OFF:
+            account.free("off")
+            continue
+        if odd:
+            account.not_understood("unknown_gres", f"node {node.name} has {odd}, which is read as no GPU")
+        if not (gpus or options.include_cpu_only):
+            if not odd:
+                account.free("no_gpu")
             continue
         before, _, as_published = (known or {}).get(node.name, "").partition(" ")
         own = fields_of.of(node.name, node.features, node.partitions)
@@ -117,8 +125,10 @@ def node_events(
         state, digest = "draining" if "DRAIN" in node.states else "ready", _digest(fields)
         if not before:
             events.append(_event(node.name, "provisioned", at_s, fields, options))
-        if own.fault and digest != as_published:
-            faults.append(own.fault)
+        if own.fault and not odd:
+            account.not_understood("partitions_disagree", own.fault)
+        elif not odd:
+            account.metered()
         if state != (before or "ready"):
             is_since = state == "draining" and node.reason_s and before
             since_s = max(node.reason_s, first_s) if is_since else at_s
@@ -127,7 +137,7 @@ def node_events(
             events.append(_event(node.name, state, at_s, fields, options))
         now[node.name] = f"{state} {digest}"
     gone = sorted((known or {}).keys() - now.keys())
-    return NodeChanges(events + [_event(name, "terminated", at_s, {}, options) for name in gone], now, faults)
+    return NodeChanges(events + [_event(name, "terminated", at_s, {}, options) for name in gone], now)
 
 
 def _digest(fields: Mapping[str, Any]) -> str:

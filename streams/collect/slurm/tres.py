@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from schemas.wire_types import MAX_NODES
+from streams.collect.accelerators import is_accelerator
 
 _COUNT: Final = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))?([KMGTP]?)")
 _UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
@@ -17,6 +18,8 @@ _UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**5
 _GRES: Final = re.compile(r"([^:,()=]+)(?::([^:,()=]+))?:(\d{1,9})(?:\(([^()]*)\))?")
 _PART: Final = re.compile(r"([^\[\],]*)(?:\[([\d,-]*)\])?")
 _GPUS_AT_MOST: Final = 1_024
+#: Generic resources that are read, or are a part of one that is.
+_KNOWN: Final = ("gres/gpu:", "gres/shard", "gres/mps", "gres/gpumem", "gres/gpuutil")
 
 
 class GpusOfNode(NamedTuple):
@@ -134,6 +137,19 @@ def _number(tres: Mapping[str, int], name: str) -> int:
     """Return how many there are: a site may track them by type (`gres/gpu:a100`), without one, or the same ones twice."""
     typed = sum(number for each, number in tres.items() if each.startswith(f"{name}:"))
     return max(tres.get(name, 0), typed)
+
+
+def unknown_accelerators(tres: Mapping[str, int]) -> str:
+    """Return what is an accelerator by its name and is read as none, with the counts; empty where there are none."""
+    return ", ".join(
+        f"{number} {name[:100]}"
+        for name, number in tres.items()
+        if number
+        and name.startswith("gres/")
+        and is_accelerator(name)
+        and name != "gres/gpu"
+        and not name.startswith(_KNOWN)
+    )
 
 
 def gpu_type(tres: Mapping[str, int]) -> str:

@@ -60,24 +60,25 @@ class TrainingJobReader(WithoutHeader):
                 )
             except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as fault:
                 found.fault(part, index, "malformed", str(fault))
-                continue
-            if job.kept_open_s:
-                found.fault(
-                    part,
-                    index,
-                    "warm_pool",
-                    f"{job.job_id}: its instances have been kept for {job.kept_open_s} s, which is not metered before they "
-                    "are gone or used again; read the job again then",
-                )
-            billed = job.final_labels.get("billable_s", "")
-            paid_s = paid_ms(job) // 1000
-            if billed and abs(paid_s - int(billed)) > _BILLED_WITHIN_S:
-                found.fault(
-                    part,
-                    index,
-                    "billable_time",
-                    f"{job.job_id} is paid for {paid_s} s, and billed for {billed} s",
-                )
+            else:
+                if odd := _odd(job):
+                    found.fault(part, index, *odd)
+                else:
+                    found.account.metered()
+
+
+def _odd(job: TrainingJob) -> tuple[str, str] | None:
+    """Return what of a metered job is paid by nobody, or billed otherwise: the reason, and its words."""
+    if job.kept_open_s:
+        return "warm_pool", (
+            f"{job.job_id}: its instances have been kept for {job.kept_open_s} s, which is not metered before they are gone or "
+            "used again; read the job again then"
+        )
+    billed = job.final_labels.get("billable_s", "")
+    paid_s = paid_ms(job) // 1000
+    if billed and abs(paid_s - int(billed)) > _BILLED_WITHIN_S:
+        return "billable_time", f"{job.job_id} is paid for {paid_s} s, and billed for {billed} s"
+    return None
 
 
 class CommandCollector:
@@ -119,10 +120,12 @@ class CommandCollector:
             if digest not in done:
                 self._reader.read(FilePart(self.name, 1, b"", [document]), found)
                 done.add(digest)
+            else:
+                found.account.free("unchanged")
             if len(found.events) >= _EVENTS_PER_BATCH:
-                yield EventBatch(found.events, {"seen": sorted(done | former)}, found.skipped, found.reasons)
+                yield EventBatch(found.events, {"seen": sorted(done | former)}, found.account)
                 found = Findings()
-        yield EventBatch(found.events, {"seen": sorted(done)}, found.skipped, found.reasons)
+        yield EventBatch(found.events, {"seen": sorted(done)}, found.account)
 
 
 def collector_of(name: str, options: TrainingJobOptions, reader: TrainingJobReader) -> Collector:

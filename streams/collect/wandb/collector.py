@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from schemas.escaping import visible
+from streams.collect.account import Account
 from streams.collect.collector import (
     CollectedEvent,
     EventBatch,
@@ -65,12 +66,13 @@ class WandbCollector:
         at_ms = now_ms // self.interval_ms * self.interval_ms
         if at_ms < max(progress.since_ms, progress.read_ms):
             return
-        faults: list[str] = []
+        account = Account()
         times = PollTimes(progress.read_ms or progress.since_ms, at_ms, progress.since_ms)
         events: list[CollectedEvent] = []
         newest = _newest_attempts(progress)
-        for run in self._runs(faults):
+        for run in self._runs(account):
             if JOB_ID not in run.tags and not self._options.standalone_runs:
+                account.free("standalone_runs")
                 continue
             key = f"{run.run_id}@{run.start_ms}"
             known = progress.runs.get(key)
@@ -80,10 +82,12 @@ class WandbCollector:
                 is_open = known is not None and not known.ended_ms  # seen before its end was written
                 if not run.is_live and run.end_ms <= progress.since_ms and not is_open:
                     news = RunNews([], known or KnownRun(attempt_tag(run) or 1, run.end_ms))
+                    account.free("before_since")
                 else:
                     news = new_run_events(run, run.experiment_id, known, times, self._options)
+                    account.metered()
             except ValueError as fault:
-                faults.append(f"runs: {visible(str(fault))}")
+                account.not_understood("malformed", f"runs: {fault}")
                 continue
             progress.runs[key] = news.run
             newest[run.run_id] = max(news.run.attempt, newest.get(run.run_id, 0))
@@ -92,20 +96,22 @@ class WandbCollector:
         rest = yield from full_batches(events, before)
         progress.read_ms = at_ms
         progress.forget()
-        yield EventBatch(rest, progress.position(), faults)
+        yield EventBatch(rest, progress.position(), account)
 
-    def _runs(self, faults: list[str]) -> list[TrackedRun]:
-        """Return the runs of all files, the oldest first; what cannot be read is added to `faults`."""
+    def _runs(self, account: Account) -> list[TrackedRun]:
+        """Return the runs of all files, the oldest first; what cannot be read is said in `account`."""
         files: dict[Path, _ReadFile] = {}
         for path in self._paths():
             try:
                 files[path] = self._read(path)
             except OSError as fault:
-                faults.append(f"{visible(str(path)[:200])}: {fault.strerror}")
+                account.not_understood("unreadable", f"{str(path)[:200]}: {fault.strerror}")
         self._files = files
-        faults += (
-            f"{visible(str(path)[:200])}: {visible(each.fault)}" for path, each in files.items() if each.fault
-        )
+        for path, each in files.items():
+            if each.fault:
+                account.not_understood("malformed", f"{str(path)[:200]}: {each.fault}")
+            elif each.run is None:
+                account.free("empty")
         runs = [each.run for each in files.values() if each.run is not None]
         return sorted(runs, key=lambda run: (run.start_ms, run.run_id))
 

@@ -88,7 +88,7 @@ def test_jobs_of_github_make_the_events_of_its_webhooks(server: CiServer, tmp_pa
     told = [each for job in jobs for each in told_by_github(job, "bob" if job["run_attempt"] == 2 else "ada")]
     assert by_id(events) == by_id(told)
     assert len(events) == 3 + 3 + 2 + 2 + 1
-    assert last.reasons == {"without_gpus": 1}
+    assert last.account.reasons == {"without_gpus": 1}
     assert sum("page=" in path and "/jobs" in path and "&page=" in path for path in server.asked) == 2
 
 
@@ -120,7 +120,7 @@ def test_jobs_of_gitlab_make_the_events_of_its_webhooks(server: CiServer, tmp_pa
         told += list(events_of(found, GPUS))
     assert by_id(events) == by_id(told)
     assert {each["attempt"] for each in events if each["id"].startswith("12.")} == {2}
-    assert last.reasons == {"without_gpus": 2}
+    assert last.account.reasons == {"without_gpus": 2}
 
 
 @pytest.mark.parametrize("system", ["github", "gitlab"])
@@ -216,7 +216,7 @@ def test_a_job_that_cannot_be_read_costs_no_other(system: str, server: CiServer,
     server.jobs += [gitlab_job(1, "success", T0_MS, pipeline={"id": 1})]
     events, last = polled(collector(system, server, tmp_path))
     assert [each["id"] for each in events] == ["1.queued", "1.started", "1.completed"]
-    assert len(last.skipped) == (1 if system == "github" else 2)
+    assert len(last.account.said) == (1 if system == "github" else 2)
 
 
 def test_runs_that_did_not_change_are_not_asked_for_again(server: CiServer, tmp_path: Path) -> None:

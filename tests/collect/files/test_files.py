@@ -116,8 +116,8 @@ def test_a_fault_stops_nothing_and_is_said_with_its_place(tmp_path: Path) -> Non
     path = written(tmp_path / "a\x1b.log", "#h\n1\n2\n3\nbad\n4\n")
     found = polled(collector(path))
     assert said(found) == ["1", "2", "3", "4"]
-    assert found.skipped == ["a\\x1b.log record 5: a bad line"]
-    assert found.reasons == {"malformed": 1}
+    assert found.account.said == ["a\\x1b.log record 5: a bad line"]
+    assert found.account.reasons == {"malformed": 1}
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30])
@@ -128,10 +128,10 @@ def test_of_a_file_that_is_cut_short_the_whole_lines_are_read(tmp_path: Path, cu
     first = polled(collector(path))
     lines = text.split()
     assert said(first) == lines[: len(first.events)]
-    assert first.reasons == {"unreadable": 1}
-    assert "a.gz: the compressed file is cut short or damaged" in first.skipped[0]
+    assert first.account.reasons == {"unreadable": 1}
+    assert "a.gz: the compressed file is cut short or damaged" in first.account.said[0]
     # It is tried again only once it changed, and then from there on.
-    assert polled(collector(path), first.position).reasons == {}
+    assert polled(collector(path), first.position).account.reasons == {}
     written(path, packed, NOW_MS - 1_800_000)
     assert said(first) + said(polled(collector(path), first.position)) == lines
 
@@ -147,7 +147,7 @@ def test_of_a_file_that_is_cut_short_the_whole_lines_are_read(tmp_path: Path, cu
 def test_what_is_too_large_or_no_gzip_ends_the_file(tmp_path: Path, text: bytes, reason: str) -> None:
     path = written(tmp_path / "a", text)
     found = polled(collector(path, lines_per_part=100_000, max_file_mib=1))
-    assert found.reasons == {reason: 1}
+    assert found.account.reasons == {reason: 1}
     assert len(found.events) <= 2**19
 
 
@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_opened_now_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", refused)
         first = polled(collector(path))
-    assert (first.reasons, first.skipped) == ({"unreadable": 1}, ["a.log: Permission denied"])
+    assert (first.account.reasons, first.account.said) == ({"unreadable": 1}, ["a.log: Permission denied"])
     assert said(polled(collector(path), first.position)) == ["1"]
 
 

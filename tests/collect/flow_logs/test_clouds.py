@@ -61,9 +61,11 @@ def test_aws_version_5(tmp_path: Path) -> None:
         ("train-b", "ingress", "cross_zone", "us-east-1", "us-east-1", 800_000_000, 0, 2),
     ]
     assert {event["attempt"] for event in found.events if event["job_id"] == "train-a"} == {2}
-    assert found.reasons == {"rejected": 1, "no_node": 1, "skipped_data": 1}
+    assert found.account.reasons == {"rejected": 1, "no_node": 1, "no_traffic": 1, "skipped_data": 1}
     assert found.unattributed_bytes == {"no_node": 99_000}
-    assert found.skipped == ["flows.log record 11: AWS left out flows of eni-0bbb3333cccc4444d (SKIPDATA)"]
+    assert found.account.said == [
+        "flows.log record 11: AWS left out flows of eni-0bbb3333cccc4444d (SKIPDATA)"
+    ]
 
 
 def test_aws_recorded_examples_of_version_2(tmp_path: Path) -> None:
@@ -73,7 +75,7 @@ def test_aws_recorded_examples_of_version_2(tmp_path: Path) -> None:
     assert [
         (e["bytes"], e["path"], e["direction"], e["time_ms"], e["interval_ms"]) for e in found.events
     ] == [(4249, "unclassified", "egress", 1_418_530_080_000, 120_000)]
-    assert found.reasons == {"rejected": 1}
+    assert found.account.reasons == {"rejected": 1, "no_traffic": 1}
 
 
 def test_a_header_gives_the_order(tmp_path: Path) -> None:
@@ -95,9 +97,7 @@ def test_the_time_that_cloudwatch_puts_before_a_record_is_passed_over(tmp_path: 
 def test_a_header_without_bytes_is_a_fault_that_says_so(tmp_path: Path) -> None:
     found = aws(tmp_path, "version srcaddr dstaddr start end\n5 10.0.1.5 8.8.8.8 1780300800 1780300860\n")
     assert not found.events
-    assert found.skipped == [
-        "flows.log record 1: the header: the log has no bytes; add it to the log's format"
-    ]
+    assert found.account.said == ["flows.log: the header: the log has no bytes; add it to the log's format"]
 
 
 def test_equal_flows_of_a_minute_are_one_amount(tmp_path: Path) -> None:
@@ -126,7 +126,11 @@ def test_the_reporter_of_a_flow_without_a_direction(
     nodes = {"10.0.1.5": "gpu-01", "10.1.0.5": "gpu-02", "eni-a": "gpu-01", "eni-b": "gpu-02"}
     found = aws(tmp_path, v2(source, destination, interface=interface), node_aliases=nodes)
     if isinstance(wanted, str):
-        assert (found.events, found.reasons, found.unattributed_bytes) == ([], {wanted: 1}, {wanted: 100})
+        assert (found.events, found.account.reasons, found.unattributed_bytes) == (
+            [],
+            {wanted: 1},
+            {wanted: 100},
+        )
     else:
         assert [(event["job_id"], event["direction"]) for event in found.events] == wanted
 
@@ -156,7 +160,7 @@ def test_a_node_named_by_its_address_needs_no_map(tmp_path: Path) -> None:
 )
 def test_whose_a_node_was(tmp_path: Path, held: tuple[Allocation, ...], reason: str) -> None:
     found = aws(tmp_path, v2("10.0.1.5", "8.8.8.8"), held)
-    assert found.reasons == ({reason: 1} if reason else {})
+    assert found.account.reasons == ({reason: 1} if reason else {})
     assert [event["job_id"] for event in found.events] == ([] if reason else ["a"])
 
 
@@ -192,7 +196,7 @@ def test_gcp_entries(tmp_path: Path) -> None:
         ("train-b", "ingress", "cross_zone", "us-central1", "us-central1", 500_000_000, 120, 121),
         ("train-c", "egress", "unclassified", "us-central1", "", 9_000, 121, 122),
     ]
-    assert found.reasons == {"gateway": 1}
+    assert found.account.reasons == {"gateway": 1}
 
 
 def test_gcp_entries_in_one_array_and_sampled(tmp_path: Path) -> None:
@@ -221,7 +225,7 @@ def test_azure_virtual_networks(tmp_path: Path) -> None:
         ("train-b", "egress", "unclassified", "eu-west-1", "eu-west-1", 5_000, 120, 122),
         ("train-b", "ingress", "unclassified", "eu-west-1", "eu-west-1", 400_000, 120, 122),
     ]
-    assert found.reasons == {"rejected": 1}
+    assert found.account.reasons == {"rejected": 1, "no_traffic": 1}
 
 
 def test_azure_security_groups(tmp_path: Path) -> None:
@@ -230,7 +234,7 @@ def test_azure_security_groups(tmp_path: Path) -> None:
         ("train-a", "egress", "internet", 16_000),
         ("train-a", "ingress", "internet", 17_000),
     ]
-    assert found.reasons == {"rejected": 1}
+    assert found.account.reasons == {"rejected": 1, "no_traffic": 1}
 
 
 def test_azure_tuples_of_version_1_have_no_bytes(tmp_path: Path) -> None:
@@ -238,4 +242,4 @@ def test_azure_tuples_of_version_1_have_no_bytes(tmp_path: Path) -> None:
         '{"records":[{"properties":{"flows":[{"flows":[{"flowTuples":'
         '["1780308010,10.1.0.4,8.8.8.8,44321,443,T,O,A"]}]}]}}]}'
     )
-    assert azure(tmp_path, text).reasons == {"no_bytes": 1}
+    assert azure(tmp_path, text).account.reasons == {"no_bytes": 1}

@@ -57,7 +57,7 @@ def read(cloud: str, folder: Path, text: bytes) -> Polled:
     found = polled(open_collector(options(**common(folder, [str(path)]))))
     for event in found.events:
         assert not isinstance(decode("network", msgspec.json.encode(event), (), 2**53), Invalid), event
-    assert all("\x1b" not in line and len(line) <= 500 for line in found.skipped)
+    assert all("\x1b" not in line and len(line) <= 500 for line in found.account.said)
     return found
 
 
@@ -92,8 +92,8 @@ def test_cells_that_are_none(folder: Path, lines: list[list[str]]) -> None:
 )
 def test_what_is_no_log_is_malformed(cloud: str, text: bytes, reason: str, folder: Path) -> None:
     found = read(cloud, folder, text)
-    assert found.reasons.keys() == {reason}
-    assert found.skipped
+    assert found.account.reasons.keys() == {reason}
+    assert found.account.said
 
 
 def test_a_flow_that_cannot_be_is_left_out(folder: Path) -> None:
@@ -103,7 +103,12 @@ def test_a_flow_that_cannot_be_is_left_out(folder: Path) -> None:
         (1, 1_780_300_860, 1_780_300_800),
         (1, 5, 9),
     ):
-        assert read("aws", folder, line.format(count, start, end).encode()).reasons == {"out_of_range": 1}
+        assert read("aws", folder, line.format(count, start, end).encode()).account.reasons == {
+            "out_of_range": 1
+        }
     most = line.format(2**53, 1_780_300_800, 1_780_300_860)
     found = read("aws", folder, (most + most).encode())
-    assert ([event["bytes"] for event in found.events], found.reasons) == ([2**53], {"out_of_range": 1})
+    assert ([event["bytes"] for event in found.events], found.account.reasons) == (
+        [2**53],
+        {"out_of_range": 1},
+    )

@@ -75,8 +75,10 @@ def test_what_the_topic_no_longer_has_is_said(log: MemoryTopics) -> None:
     log.begins["t", 0] = 1
     batches = polled(log, {"next": {"t": {"0": 0, "1": 1}}})
     assert jobs(batches) == ["b"]
-    assert batches[0].skipped == ["offsets 0 to 0 of t, partition 0, are gone: the topic keeps too little"]
-    assert batches[0].reasons == {"gone": 1}
+    assert batches[0].account.said == [
+        "offsets 0 to 0 of t, partition 0, are gone: the topic keeps too little"
+    ]
+    assert batches[0].account.reasons == {"gone": 1}
 
 
 def test_a_topic_that_was_made_anew_is_not_read_from_the_wrong_place(log: MemoryTopics) -> None:
@@ -103,11 +105,11 @@ def test_records_that_are_left_out_are_counted_by_reason_and_said_once() -> None
     assert runner.run_once() == 1
 
     def of(reason: str) -> float | None:
-        labels = {"collector": "kafka", "reason": reason}
-        return registry.get_sample_value("trainfare_collector_skipped_total", labels)
+        labels = {"collector": "kafka", "class": "not_understood", "reason": reason}
+        return registry.get_sample_value("trainfare_collector_read_total", labels)
 
-    assert (of("malformed_json"), of("wrong_type"), of("unreadable")) == (5, 3, 0)
-    skipped = polled(log)[0].skipped
+    assert (of("malformed_json"), of("wrong_type"), of("unreadable")) == (5, 3, None)
+    skipped = polled(log)[0].account.said
     assert len(skipped) == 8
     assert len(set(skipped)) == 2
     assert skipped[0].startswith("t, partition 0, offset 0: expected JSON")

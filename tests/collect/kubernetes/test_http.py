@@ -120,7 +120,7 @@ def test_an_object_that_is_too_large_is_left_out_and_the_rest_is_read(cluster: C
     large["metadata"]["annotations"] = {"a": "x" * 20_000}
     cluster.put("pods", large, pod("b", created=21, bound=22, gpus="1", owners=owner("Job", "other")))
     assert {each["job_id"] for each in cluster.poll(30)} == {"research/uid-othe/other"}
-    assert list(cluster.batches[-1].skipped) == ["/api/v1/pods: an object is larger than max_object_kib"]
+    assert list(cluster.batches[-1].account.said) == ["/api/v1/pods: an object is larger than max_object_kib"]
 
 
 HOSTILE: list[Any] = [
@@ -148,8 +148,8 @@ def test_a_pod_that_cannot_be_read_is_said_and_stops_nothing(cluster: Cluster, h
         json.dumps({"type": "ADDED", "object": each}).encode() for each in (hostile, good)
     ]
     assert [each["type"] for each in cluster.poll(30)] == ["queued", "allocated"]
-    assert len(cluster.batches[-1].skipped) == 1
-    assert cluster.batches[-1].skipped[0].isprintable()
+    assert len(cluster.batches[-1].account.said) == 1
+    assert cluster.batches[-1].account.said[0].isprintable()
 
 
 def test_a_pod_that_is_gone_ends_even_if_its_last_state_cannot_be_read(cluster: Cluster) -> None:
@@ -163,7 +163,7 @@ def test_a_pod_that_is_gone_ends_even_if_its_last_state_cannot_be_read(cluster: 
     cluster.delete("pods", broken)
     events = cluster.poll(40)
     assert [(each["type"], each["time_ms"]) for each in events] == [("cancelled", 1_790_000_030_000)]
-    assert len(cluster.batches[-1].skipped) == 1
+    assert len(cluster.batches[-1].account.said) == 1
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -173,7 +173,7 @@ def test_a_pod_of_a_list_that_cannot_be_read_stops_nothing(cluster: Cluster, hos
     page = {"metadata": {"resourceVersion": "7"}, "items": [hostile, pod("b", created=10, bound=11)]}
     cluster.server.bodies["/api/v1/pods"] = json.dumps(page).encode()
     assert [each["type"] for each in cluster.poll(30) if "job_id" in each] == ["queued", "allocated"]
-    assert len(cluster.batches[-1].skipped) == 1
+    assert len(cluster.batches[-1].account.said) == 1
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_node_that_cannot_be_read_stops_nothing(cluster: Cluster, meta: dict[s
     page = {"metadata": {"resourceVersion": "7"}, "items": [broken, node("n1")]}
     cluster.server.bodies["/api/v1/nodes"] = json.dumps(page).encode()
     assert [(each["node"], each["type"]) for each in cluster.poll(30)] == [("n1", "provisioned")]
-    assert len(cluster.batches[-1].skipped) == 1
+    assert len(cluster.batches[-1].account.said) == 1
 
 
 def test_a_bookmark_that_is_none_is_tried_again_later(cluster: Cluster) -> None:
@@ -228,7 +228,7 @@ def test_a_quantity_that_is_none_leaves_the_pod_out(cluster: Cluster, quantity: 
     cluster.put("pods", pod("b", created=10, bound=11, gpus="1", owners=owner("Job", "other")))
     found = {each.get("job_id") for each in cluster.poll(20)} - {None}
     assert found == {"research/uid-othe/other"}
-    assert len(cluster.batches[-1].skipped) == 1
+    assert len(cluster.batches[-1].account.said) == 1
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b'{"type":1}', b"\xff", b"[" * 100_000])

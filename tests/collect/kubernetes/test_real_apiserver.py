@@ -61,7 +61,7 @@ class Follower:
 
     def poll(self) -> None:
         for batch in open_collector(self.options).poll(self.position, SystemClock().now_ms()):
-            assert not batch.skipped
+            assert not batch.account.said
             self.log.publish(batch.events)
             self.position = batch.position
 

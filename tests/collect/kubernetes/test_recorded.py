@@ -42,7 +42,7 @@ def collect(world: KubernetesWorld, states: Iterable[int]) -> Log:
 
 def poll(collector: Any, now_ms: int, position: Position | None, log: Log) -> Position | None:
     for batch in collector.poll(position, now_ms):
-        assert not batch.skipped
+        assert not batch.account.said
         log.publish(batch.events)
         position = batch.position
     return position

@@ -85,7 +85,7 @@ class Polls:
         self.skipped = []
         for batch in self._collector.poll(self.position, at(seconds)):
             events += batch.events
-            self.skipped += batch.skipped
+            self.skipped += batch.account.said
             self.position = batch.position
         for topic, value in events:
             assert not isinstance(decode(topic, orjson.dumps(value), (), 2**53), Invalid)

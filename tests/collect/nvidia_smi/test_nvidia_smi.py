@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.collect.account import Account
 from streams.collect.collector import EventBatch, SourceUnavailableError
 from streams.collect.nvidia_smi.answers import (
     GPU_QUERY,
@@ -75,7 +76,7 @@ def test_a_node_becomes_a_sample_of_each_job(tmp_path: Path) -> None:
         },
         {**common, "gpus": ["2"], "util_ratio": [0.0], "memory_used_mib": [59.0]},
     ]  # fmt: skip
-    assert batch.skipped == [
+    assert batch.account.said == [
         "GPU 3 (NVIDIA H100 80GB HBM3): its utilization is [N/A]; MIG instances are sampled by dcgm and the SDK"
     ]
 
@@ -84,7 +85,9 @@ def test_a_report_of_other_gpus_counts_for_none() -> None:
     answers = {GPU_QUERY[0]: gpus(4), REPORT_QUERY[0]: report(4, gpus=3)}
     batch = polled(answers)
     assert batch.events[0].value["util_ratio"] == [0.4, 1.0, 0.0]
-    assert "4 GPUs and 3 in the report of their utilization: the last readings are taken" in batch.skipped
+    assert (
+        "4 GPUs and 3 in the report of their utilization: the last readings are taken" in batch.account.said
+    )
 
 
 def test_a_refused_report_leaves_the_last_readings() -> None:
@@ -95,15 +98,17 @@ def test_a_refused_report_leaves_the_last_readings() -> None:
 
     (batch,) = NvidiaSmiCollector(Options(), ask, "n1").poll(None, T0_MS)
     assert batch.events[0].value["util_ratio"] == [0.4, 1.0, 0.0]
-    assert "the last reading of each GPU's utilization is taken: nvidia-smi: exit status 2" in batch.skipped
+    assert (
+        "the last reading of each GPU's utilization is taken: nvidia-smi: exit status 2" in batch.account.said
+    )
 
 
 def test_values_that_no_gpu_has_are_counted_beside_what_cannot_be_read() -> None:
     answers = {GPU_QUERY[0]: gpus(4).replace(", 100, 1004,", ", 4294967, 1004,")}
     batch = polled(answers)
     assert batch.events[0].value["gpus"] == ["0", "2"]
-    assert batch.reasons == {"out_of_range": 1, "unreadable": 1}
-    assert len(batch.skipped) == 2
+    assert batch.account.reasons == {"out_of_range": 1, "no_utilization": 1}
+    assert len(batch.account.said) == 2
 
 
 def test_a_gpu_that_no_allocation_names_is_of_the_slurm_job_that_computes_on_it() -> None:
@@ -157,7 +162,7 @@ def test_a_gpu_that_does_not_tell_its_use_is_not_sampled(value: str) -> None:
     (event,) = batch.events
     assert (event.value["gpus"], event.value["util_ratio"]) == (["1"], [0.5])
     assert not {"memory_used_mib", "power_w"} & set(event.value)
-    assert len(batch.skipped) == 1
+    assert len(batch.account.said) == 1
 
 
 @pytest.mark.parametrize(
@@ -172,8 +177,8 @@ def test_a_gpu_that_does_not_tell_its_use_is_not_sampled(value: str) -> None:
 def test_a_line_of_another_form_is_left_out_and_said(line: str) -> None:
     batch = polled({GPU_QUERY[0]: f"{line}\n{gpus(0)}"})
     assert len(batch.events) == 1
-    assert batch.skipped[0].startswith("expected 6 values, got ")
-    assert "\x1b" not in batch.skipped[0]
+    assert batch.account.said[0].startswith("expected 6 values, got ")
+    assert "\x1b" not in batch.account.said[0]
 
 
 def test_without_gpus_there_is_no_source() -> None:
@@ -193,8 +198,8 @@ def test_without_a_driver_it_says_so(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_answer_is_read_without_an_error(answer: bytes) -> None:
-    faults: list[str] = []
-    for reading in read_gpus(answer, (), faults):
+    account = Account()
+    for reading in read_gpus(answer, (), account):
         assert reading.util_ratio is not None
-    read_processes(answer, faults)
+    read_processes(answer, account)
     assert all(mean is None or 0 <= mean < math.inf for mean in read_means(answer))

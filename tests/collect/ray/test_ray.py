@@ -138,7 +138,7 @@ class Polls:
         self.skipped = []
         for batch in self._collector.poll(self.position, at(seconds)):
             events += batch.events
-            self.skipped += batch.skipped
+            self.skipped += batch.account.said
             self.position = batch.position
         return events
 

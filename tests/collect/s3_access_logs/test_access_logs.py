@@ -50,7 +50,7 @@ def test_requests_of_each_job_by_class_and_minute(tmp_path: Path) -> None:
         ("run-9", 2, "read", 1, 500, 120_000, ""),
     ]
     assert {event["region"] for event in found.events} == {"us-west-1"}
-    assert found.reasons == {"unpaid": 2, "no_node": 1}
+    assert found.account.reasons == {"unpaid": 2, "no_node": 1}
     assert found.unattributed_bytes == {"no_node": 243}
 
 
@@ -133,8 +133,8 @@ def test_a_rule_that_names_no_job_or_two_is_refused(rule: dict[str, str]) -> Non
 )
 def test_what_is_no_line_is_said(old: str, new: str, said: str, tmp_path: Path) -> None:
     found = read(tmp_path, LINE.replace(old, new))
-    assert (found.events, found.reasons) == ([], {"malformed": 1})
-    assert said in found.skipped[0]
+    assert (found.events, found.account.reasons) == ([], {"malformed": 1})
+    assert said in found.account.said[0]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_is_no_line_is_said(old: str, new: str, said: str, tmp_path: Path) 
 def test_raw_quotes_of_a_requester_lose_no_line(old: str, new: str, tmp_path: Path) -> None:
     assert old in LINE
     found, plain = (read(tmp_path, text) for text in (LINE.replace(old, new), LINE))
-    assert found.reasons == {}
+    assert found.account.reasons == {}
     same = ("job_id", "op", "requests", "bytes", "region", "time_ms")
     assert [[e[name] for name in same] for e in found.events] == [
         [e[name] for name in same] for e in plain.events
@@ -163,7 +163,7 @@ def test_a_public_report_of_raw_quotes_in_uris(tmp_path: Path) -> None:
     rules = [{"requester": "arn:aws:sts::*:assumed-role/train/{job_id}"}]
     found = read(tmp_path, text, rules=rules)
     (event,) = found.events
-    assert found.reasons == {}
+    assert found.account.reasons == {}
     assert (event["job_id"], event["op"], event["requests"]) == ("run-7", "read", 3)
     assert (event["bytes"], event["region"]) == (1_073_743_067, "us-east-1")
 

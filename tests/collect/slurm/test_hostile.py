@@ -30,7 +30,7 @@ NEW_LOOK: Final = recorded("24.11")[-1]
 def collected(squeue: bytes, sacct: bytes) -> tuple[list[CollectedEvent], Sequence[str]]:
     collector = SlurmCollector(Options(), lambda command: squeue if command[0] == "squeue" else sacct)
     batches = list(collector.poll(None, int(LOOK["time"]) * 1000))
-    return [event for batch in batches for event in batch.events], batches[-1].skipped
+    return [event for batch in batches for event in batch.events], batches[-1].account.said
 
 
 def text(document: Any) -> bytes:
@@ -165,8 +165,8 @@ def test_what_is_left_out_is_counted_at_each_poll_and_logged_once(caplog: pytest
     )
     runner.run_once()
     runner.run_once()
-    unreadable = {"collector": "slurm", "reason": "unreadable"}
-    assert registry.get_sample_value("trainfare_collector_skipped_total", unreadable) == 2
-    assert [(said, fields["skipped"]) for said, fields in events(caplog.records)] == [
-        ("left out what could not be read", 1)
+    malformed = {"collector": "slurm", "class": "not_understood", "reason": "malformed"}
+    assert registry.get_sample_value("trainfare_collector_read_total", malformed) == 2
+    assert [(said, fields["entries"]) for said, fields in events(caplog.records)] == [
+        ("left out what is not understood", 1)
     ]

@@ -7,15 +7,16 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 from pydantic import ValidationError
 
-from streams.collect.collector import SourceUnavailableError
+from streams.collect.account import Account
+from streams.collect.collector import CollectedEvent, SourceUnavailableError
 from streams.collect.slurm.collector import open_collector
 from streams.collect.slurm.node_fields import FieldsOfNodes, default_partition
-from streams.collect.slurm.nodes import NodeChanges, NodeRecord, listed_nodes, node_events
+from streams.collect.slurm.nodes import NodeRecord, listed_nodes, node_events
 from streams.collect.slurm.options import Options
 from tests.collect.slurm.test_recorded import PRICE
 from tests.collect.slurm.world import SlurmWorld, recorded_nodes
@@ -37,15 +38,26 @@ def told(events: list[Any]) -> list[tuple[str, str, int]]:
     return [(event.value["node"], event.value["type"], event.value["time_ms"] // 1000) for event in events]
 
 
+class Looked(NamedTuple):
+    """What a poll finds, and what it does not understand."""
+
+    events: list[CollectedEvent]
+    known: Mapping[str, str]
+    faults: list[str]
+
+
 def looked(
     records: list[NodeRecord],
     known: Mapping[str, str] | None,
     at_s: int,
     options: Options = OPTIONS,
     default: Callable[[], str] = lambda: "",
-) -> NodeChanges:
+) -> Looked:
     """What a poll finds; the day began at T0."""
-    return node_events(records, known, at_s, T0_S, options, FieldsOfNodes(options, default))
+    account = Account()
+    found = node_events(records, known, at_s, T0_S, options, FieldsOfNodes(options, default), account)
+    assert account.read == len(records)
+    return Looked(found.events, found.known, account.said)
 
 
 @pytest.mark.parametrize("version", ["22.05", "24.11"])
@@ -119,7 +131,7 @@ def options(**named: Any) -> Options:
     return Options(partition_price_fields={"urgent": {"purchase": "on_demand"}, "batch": SPOT}, **named)
 
 
-def purchases(found: NodeChanges) -> list[str | None]:
+def purchases(found: Looked) -> list[str | None]:
     return [event.value.get("purchase") for event in found.events]
 
 
@@ -140,7 +152,8 @@ def test_a_node_whose_partitions_differ_has_the_fields_of_the_default_one(
         f"node n1: its partitions batch, urgent differ in purchase; {why}, are taken: name its own in node_price_fields or"
         " feature_price_fields"
     )
-    assert looked(nodes("22.05", 0), found.known, T0_S + 15, options(), lambda: default).faults == []
+    later = looked(nodes("22.05", 0), found.known, T0_S + 15, options(), lambda: default)
+    assert (later.events, later.faults) == ([], found.faults)
     named = looked(nodes("22.05", 0), None, T0_S, options(default_partition="urgent"), pytest.fail)
     assert purchases(named) == ["on_demand"] * 2
 
@@ -195,14 +208,15 @@ def test_a_dry_run_says_which_nodes_are_in_partitions_that_differ(tmp_path: Path
     asked = [sys.executable, "-c", "print('PartitionName=urgent Default=YES')"]
     given = {"partition_price_fields": {"batch": SPOT}, "partitions_command": asked}
     batches = list(open_collector(world.options(**given)).poll(None, world.turn(0)))
-    (told_of,) = [batch for batch in batches if batch.skipped]
-    assert told_of.reasons == {"partitions_disagree": 2}
+    (told_of,) = [batch for batch in batches if batch.account.said]
+    assert told_of.account.reasons == {"partitions_disagree": 2}
     assert [event.value.get("purchase") for event in told_of.events] == [None, None]
-    assert "those of urgent, the default partition, are taken" in told_of.skipped[0]
+    assert "those of urgent, the default partition, are taken" in told_of.account.said[0]
     away = {**given, "partitions_command": [sys.executable, "-c", "raise SystemExit(3)"]}
     batches = list(open_collector(world.options(**away)).poll(None, world.turn(0)))
-    assert "those of batch, its first partition" in batches[-2].skipped[0]
-    assert "set default_partition, or partitions_command" in batches[-1].skipped[0]
+    (told_of,) = [batch for batch in batches if batch.account.said]
+    assert "set default_partition, or partitions_command" in told_of.account.said[0]
+    assert "those of batch, its first partition" in told_of.account.said[1]
 
 
 @pytest.mark.parametrize(

@@ -380,7 +380,9 @@ def test_a_job_that_is_gone_without_an_end_is_said(tmp_path: Path) -> None:
     for each in (state, state + 1, state + 2, state + 3):
         for batch in collector.poll(position, world.turn(each)):
             position = batch.position
-            skipped += [said for said in batch.skipped if said.startswith(f"job {job_id} is not in squeue")]
+            skipped += [
+                said for said in batch.account.said if said.startswith(f"job {job_id} is not in squeue")
+            ]
     assert len(skipped) == 2  # not at the first poll without it
 
 

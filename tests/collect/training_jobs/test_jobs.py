@@ -85,7 +85,7 @@ def test_sagemaker_is_paid_as_it_is_billed(tmp_path: Path) -> None:
     assert [started[name] for name in ("owner", "team", "experiment")] == ["ada", "vision", "sft"]
     assert found.events[3]["labels"] == {"sagemaker": "llama-sft-2026-06-01", "billable_s": "3600"}
     assert gpu_seconds(found, "llama-sft-2026-06-01") == 16 * 3600
-    assert (found.reasons, found.skipped) == ({}, [])
+    assert (found.account.reasons, found.account.said) == ({}, [])
     assert "a-secret" not in json.dumps(found.events)
 
 
@@ -109,8 +109,8 @@ def test_an_interruption_of_spot_capacity_ends_an_attempt(tmp_path: Path) -> Non
 
 def test_what_is_billed_otherwise_is_said(tmp_path: Path) -> None:
     found = read("sagemaker", tmp_path, document(BillableTimeInSeconds=3000))
-    assert found.reasons == {"billable_time": 1}
-    assert found.skipped == [
+    assert found.account.reasons == {"billable_time": 1}
+    assert found.account.said == [
         "sagemaker.json record 1: llama-sft-2026-06-01 is paid for 3600 s, and billed for 3000 s"
     ]
     assert len(found.events) == 4
@@ -168,10 +168,12 @@ def test_a_warm_pool_is_paid_after_the_job_by_its_owner(status: str, tmp_path: P
 def test_a_warm_pool_that_is_still_kept_is_said_with_its_seconds(tmp_path: Path) -> None:
     found = read("sagemaker", tmp_path, document(**pool("Available", 600)))
     assert found.events == read("sagemaker", tmp_path, document()).events
-    assert found.reasons == {"warm_pool": 1}
-    assert "kept for 600 s" in found.skipped[0]
-    assert read("sagemaker", tmp_path, document(**pool("InUse", 0))).reasons == {}
-    assert read("sagemaker", tmp_path, document(**pool("Terminated", 10**12))).reasons == {"malformed": 1}
+    assert found.account.reasons == {"warm_pool": 1}
+    assert "kept for 600 s" in found.account.said[0]
+    assert read("sagemaker", tmp_path, document(**pool("InUse", 0))).account.reasons == {}
+    assert read("sagemaker", tmp_path, document(**pool("Terminated", 10**12))).account.reasons == {
+        "malformed": 1
+    }
 
 
 def test_a_public_report_of_warm_pools_and_training_plans(tmp_path: Path) -> None:
@@ -200,8 +202,8 @@ def test_groups_of_several_types(tmp_path: Path) -> None:
 def test_an_instance_that_is_not_known_is_said_and_can_be_given(tmp_path: Path) -> None:
     changed = document(ResourceConfig={"InstanceType": "ml.p99.48xlarge", "InstanceCount": 1})
     found = read("sagemaker", tmp_path, changed)
-    assert found.reasons == {"unknown_instance": 1}
-    assert "which GPUs ml.p99.48xlarge has is not known; see instance_gpus" in found.skipped[0]
+    assert found.account.reasons == {"unknown_instance": 1}
+    assert "which GPUs ml.p99.48xlarge has is not known; see instance_gpus" in found.account.said[0]
     assert found.events[0]["gpu_count"] == 0
     given = read("sagemaker", tmp_path, changed, instance_gpus={"ml.p99.48xlarge": "8xX900"})
     assert (given.events[0]["gpu_count"], given.events[0]["gpu_type"]) == (8, "X900")
@@ -314,7 +316,7 @@ def test_bytes_changed_at_random(cloud: str, folder: Path, data: st.DataObject) 
 def test_what_is_no_document_is_malformed(cloud: str, text: bytes, folder: Path) -> None:
     found = read(cloud, folder, text)
     assert not found.events
-    assert found.reasons.keys() == {"malformed"}
+    assert found.account.reasons.keys() == {"malformed"}
 
 
 @pytest.mark.parametrize(
@@ -328,4 +330,4 @@ def test_what_is_no_document_is_malformed(cloud: str, text: bytes, folder: Path)
     ],
 )
 def test_what_cannot_be_is_malformed(changes: dict[str, Any], folder: Path) -> None:
-    assert read("sagemaker", folder, document(**changes)).reasons == {"malformed": 1}
+    assert read("sagemaker", folder, document(**changes)).account.reasons == {"malformed": 1}

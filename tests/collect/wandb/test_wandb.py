@@ -144,7 +144,7 @@ def test_a_damaged_file_is_said_to_be_and_the_others_are_read(world: WandbWorld)
     (odd / "run-x.wandb").write_bytes(b"something else, of more than a few bytes")
     (batch,) = world.collector().poll(None, now_ms)
     assert {value["job_id"] for _, value in batch.events} == {"my-run-7", "17_3"}
-    assert sorted(fault.rpartition(": ")[2] for fault in batch.skipped) == [
+    assert sorted(fault.rpartition(": ")[2] for fault in batch.account.said) == [
         "damaged at byte " + str(_record_with(content("killed"), 100)),
         "no file of W&B's format 0",
     ]
@@ -166,7 +166,7 @@ def test_a_file_that_is_too_large_is_left_out(world: WandbWorld) -> None:
     with large.open("ab") as file:
         file.truncate(2**20 + 1)
     (batch,) = world.collector(max_file_mib=1).poll(None, now_ms)
-    assert [fault.rpartition(": ")[2] for fault in batch.skipped] == [
+    assert [fault.rpartition(": ")[2] for fault in batch.account.said] == [
         "more than 1048576 bytes; see max_file_mib"
     ]
 

@@ -54,8 +54,8 @@ class AwsFlowLines:
             try:
                 columns = Columns.of(part.header.decode("ascii", "replace"))
             except ValueError as fault:
-                found.fault(part, -1, "malformed", f"the header: {fault}")
-                found.reasons["malformed"] += len(part.pieces)
+                why = f"{part.name}: the header: {fault}"
+                found.account.not_understood("malformed", why, len(part.pieces))
                 return
         for index, line in enumerate(part.pieces):
             cells = line.decode("ascii", "replace").split()
@@ -73,9 +73,11 @@ class AwsFlowLines:
                 if columns.cell(cells, "log-status") == "SKIPDATA":
                     interface = columns.cell(cells, "interface-id")
                     found.fault(part, index, "skipped_data", f"AWS left out flows of {interface} (SKIPDATA)")
+                else:
+                    found.account.free("no_traffic")
                 continue
             if columns.cell(cells, "action") == "REJECT":
-                found.reasons["rejected"] += 1
+                found.account.free("rejected")
                 continue
             try:
                 yield index, _flow(columns, cells)

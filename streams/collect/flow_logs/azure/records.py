@@ -84,7 +84,7 @@ class AzureFlowRecords(WithoutHeader):
             for unit_ms, mac, text in _tuples(record):
                 cells = text.split(",")
                 if len(cells) == _CELLS_WITHOUT_BYTES:
-                    found.reasons["no_bytes"] += 1  # version 1
+                    found.account.free("no_bytes")  # version 1
                     continue
                 try:
                     flows = _flows(unit_ms, mac, cells)
@@ -92,8 +92,10 @@ class AzureFlowRecords(WithoutHeader):
                     found.fault(part, index, "malformed", str(fault))
                     continue
                 if flows is None:
-                    found.reasons["rejected"] += 1
+                    found.account.free("rejected")
                     continue
+                if not flows:
+                    found.account.free("no_traffic")
                 for flow in flows:
                     yield index, flow
 

@@ -90,7 +90,7 @@ class GcpFlowEntries(WithoutHeader):
                 continue
             direction = _DIRECTIONS.get(payload.reporter)
             if direction is None:
-                found.reasons["gateway"] += 1  # an interconnect or a tunnel: no end of it is a node
+                found.account.free("gateway")  # an interconnect or a tunnel: no end of it is a node
                 continue
             yield index, self._flow(payload, count, direction)
 

@@ -120,13 +120,13 @@ class RuleRowWriter:
 def in_order(alerts: Sequence[Alert]) -> list[list[Alert]]:
     """Split into inserts: an alert that changes twice has its rows in two of them."""
     parts: list[list[Alert]] = []
+    seen: dict[str, int] = {}  # a long history has thousands at once
     for alert in alerts:
-        for part in parts:
-            if all(each.alert_id != alert.alert_id for each in part):
-                part.append(alert)
-                break
-        else:
-            parts.append([alert])
+        part = seen.get(alert.alert_id, 0)
+        seen[alert.alert_id] = part + 1
+        if part == len(parts):
+            parts.append([])
+        parts[part].append(alert)
     return parts
 
 

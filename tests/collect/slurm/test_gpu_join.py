@@ -45,11 +45,11 @@ def running_task(world: SlurmWorld, **options: Any) -> Running:
     raise AssertionError("no task runs")
 
 
-def sampled(node: str, gpu: str, hpc_job: str, **options: Any) -> dict[str, Any]:
-    """The sample of a GPU whose exporter names a job."""
+def sampled(node: str, gpu: str, hpc_job: str, at_ms: int = 15_000, **options: Any) -> dict[str, Any]:
+    """The sample of a GPU whose exporter names a job, of the 15 s until `at_ms` (a multiple of them) at most."""
     text = f'DCGM_FI_DEV_GPU_UTIL{{gpu="{gpu}",UUID="GPU-7",hostname="{node}",hpc_job="{hpc_job}"}} 50\n'
     collector = DcgmCollector(Options(targets=["http://n/"], **options), lambda _: text.encode())
-    (event,) = [event for batch in collector.poll(None, 15_000) for event in batch.events]
+    (event,) = [event for batch in collector.poll(None, at_ms) for event in batch.events]
     return dict(event.value)
 
 
@@ -61,9 +61,8 @@ def world(tmp_path: Path) -> SlurmWorld:
 def test_by_default_the_task_of_an_array_has_squeues_id_on_both_sides(world: SlurmWorld) -> None:
     task = running_task(world)
     assert "_" in task.allocation.job_id
-    sample = sampled(
-        task.allocation.node, task.allocation.gpus[0], task.raw_id, allocations_file=world.allocations
-    )
+    node, gpu, at_ms = task.allocation.node, task.allocation.gpus[0], task.allocation.from_ms + 30_000
+    sample = sampled(node, gpu, task.raw_id, at_ms, allocations_file=world.allocations)
     assert (sample["job_id"], sample["attempt"]) == (
         task.started.value["job_id"],
         task.started.value["attempt"],

@@ -39,7 +39,8 @@ class CiJob(NamedTuple):
 
 def gpus_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> CiGpus | None:
     """Return the GPUs of the runner that a job ran on; None if it has none."""
-    return next((gpus[name] for name in job.names if name in gpus), None)
+    held = next((gpus[name] for name in job.names if name in gpus), None)
+    return None if held is None or held.gpu_count == 0 else held
 
 
 def events_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> Iterator[dict[str, Any]]:

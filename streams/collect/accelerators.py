@@ -8,7 +8,7 @@ from typing import Final
 _CHARS: Final = 320
 _WORDS: Final = re.compile(
     r"(?:.*[^a-z])?(?:v?gpus?|npus?|tpus?|neuron(?:core|device)?s?|gaudi\d?|hpu|i915|xe|ascend\w*|mlu\w*|dcu|accelerators?"
-    r"|[abhlt]\d{2,3}s?|gb?\d00|mi\d{3}[a-z]?|v100|rtx\w*)(?:[^a-z].*)?"
+    r"|a(?:2|10g?|16|30|40|100|800)|b[123]00|h(?:20|100|200|800)|l(?:4|20|40s?)|t4|gb[123]00|mi\d{3}[a-z]?|[pv]100|rtx\w*)(?:[^a-z].*)?"
 )
 
 

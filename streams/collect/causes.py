@@ -65,7 +65,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "oversize": "raise max_record_kib, max_object_kib or max_file_mib, whichever the collector has",
     "partitions_disagree": "name the node's own fields in node_price_fields or feature_price_fields; see default_partition",
     str(Reason.reserved_name): "rename it at its source, see docs/names.md",
-    "resource_claims": "name the device class's GPUs in `resources`, or let pods ask for resources of the device plugin",
+    "resource_claims": "let pods ask for the resource of a device plugin; device classes are not read",
     "same_name": "name each node with ray start --node-name",
     "several_jobs": "let `collect kubernetes` write allocations_output_file, which tells pods of one node apart",
     "skipped_data": "AWS left flows out of the log: none can be had; log fewer fields or a longer aggregation interval",
@@ -74,7 +74,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unknown_gres": "let jobs ask for it as gres/gpu, or meter them by another collector",
     "unknown_instance": "name its GPUs in instance_gpus",
     "unknown_resource": "name in `resources` how many GPUs one is",
-    "unlisted_label": "name its GPUs in runner_gpus, of 0 GPUs where it has none",
+    "unlisted_label": "name its GPUs in runner_gpus, NAME=0 where it has none",
     "unreadable": "see that the file is whole, and that the collector may read it",
     "warm_pool": "read the job again when its instances are gone or used again: what they cost is metered then",
 }

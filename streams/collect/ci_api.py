@@ -174,7 +174,7 @@ class JobEvents:
 
     def leave_out(self, job: str, names: Sequence[str]) -> None:
         """Account for a job none of whose names stands for GPUs; one that is named as if it did is not understood."""
-        odd = next((name for name in names if is_accelerator(name)), "")
+        odd = next((name for name in names if is_accelerator(name) and name not in self._gpus), "")
         if odd:
             self.account.not_understood("unlisted_label", f"{job} ran on {odd[:100]}")
         else:

@@ -388,7 +388,8 @@ class CiSettings(Group):
         default="",
         max_length=65_536,
         description="GPUs of runners, by a label (GitLab: tag) or by the name of a job: `NAME=COUNT` or `NAME=COUNTxTYPE`, "
-        "separated by commas, e.g. `gpu-h100=8xH100, eval=1xL4`. Jobs of other runners are not metered.",
+        "separated by commas, e.g. `gpu-h100=8xH100, eval=1xL4`. Jobs of other runners are not metered; `NAME=0` says of a name "
+        "that looks like a GPU's that it stands for none.",
     )
 
     @field_validator("runner_gpus")
@@ -407,7 +408,7 @@ def gpus_by_name(text: str) -> dict[str, tuple[int, str]]:
     found = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         match = _RUNNER_GPUS.match(part)
-        if match is None or not 1 <= int(match["count"]) <= 100_000:
+        if match is None or int(match["count"]) > 100_000:
             raise ValueError(
                 "expected NAME=COUNT or NAME=COUNTxTYPE, separated by commas, e.g. gpu-h100=8xH100"
             )

@@ -29,7 +29,7 @@ from tests.collect.wandb.world import WandbWorld
 def test_jobs_of_ci(tmp_path: Path) -> None:
     world = CiWorld(tmp_path)
     hour_ms = 3_600_000
-    labels = [["gpu-h100"], ["ubuntu-latest"], ["self-hosted", "gpu-a100-spot"]]
+    labels = [["gpu-h100"], ["ubuntu-latest"], ["self-hosted", "gpu-a100-spot"], ["gpu-tools"], ["build-a64"]]
     jobs = [github_job(at, 1, "completed", CREATED_MS, labels=each) for at, each in enumerate(labels, 1)]
     world.server.runs = [
         github_run(1, [*jobs, {"id": "x"}], CREATED_MS, CREATED_MS),
@@ -39,7 +39,7 @@ def test_jobs_of_ci(tmp_path: Path) -> None:
         found = accounted(world.collector(), CREATED_MS + hour_ms)
     finally:
         world.close()
-    assert counted(found) == {"metered": 1, "without_gpus": 1, "unlisted_label": 1, "malformed": 2}
+    assert counted(found) == {"metered": 1, "without_gpus": 3, "unlisted_label": 1, "malformed": 2}
     assert "gpu-a100-spot" in str(found)
 
 

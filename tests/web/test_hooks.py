@@ -351,7 +351,7 @@ def test_every_event_is_one_that_the_meter_takes(
         assert isinstance(decode("jobs", json.dumps(event).encode(), (), 2**53), JobEvent)
 
 
-@pytest.mark.parametrize("text", ["gpu", "gpu=", "=8", "gpu=0", "gpu=8xH 100", "gpu=1000000", "gpu=8=9"])
+@pytest.mark.parametrize("text", ["gpu", "gpu=", "=8", "gpu=8xH 100", "gpu=1000000", "gpu=8=9"])
 def test_gpus_that_are_none_are_a_fault_of_the_settings(text: str) -> None:
     with pytest.raises(ValueError, match="expected NAME=COUNT"):
         CiSettings(runner_gpus=text)

@@ -15,7 +15,7 @@ from tests.collect.ci.server import TOKEN, CiServer
 
 T0_MS: Final = 1_780_308_000_000  # 2026-06-01 10:00:00
 MINUTE_MS: Final = 60_000
-RUNNER_GPUS: Final = "gpu-h100=8xH100, eval=2"
+RUNNER_GPUS: Final = "gpu-tools=0, gpu-h100=8xH100, eval=2"
 
 
 def text(time_ms: int | None, form: str = "%Y-%m-%dT%H:%M:%SZ") -> str | None:

@@ -110,10 +110,8 @@ def check_sample(name: str, config: Path, sample: Path) -> list[CollectedEvent]:
     """
     known = _known(name)
     if not known.has_check:
-        able = ", ".join(each for each, other in COLLECTORS.items() if other.has_check)
-        raise WrongUseError(
-            f"collect {name} takes no --check; {able} does; look at its events with --dry-run"
-        )
+        able = " and ".join(each for each, other in COLLECTORS.items() if other.has_check)
+        raise WrongUseError(f"collect {name} takes no --check; {able} do; look at its events with --dry-run")
     options = _options_of(known, name, config)
     found: list[CollectedEvent] = import_module(f"streams.collect.{known.package}.check").check_sample(
         options, sample

@@ -102,4 +102,4 @@ def test_a_record_over_many_lines_is_one(tmp_path: Path) -> None:
 def test_other_collectors_take_no_sample(tmp_path: Path) -> None:
     done = trainfare("collect", "dcgm", "--check", "s.json", cwd=tmp_path)
     assert done.code == 2
-    assert "collect dcgm takes no --check; kafka does" in done.one_line()
+    assert "collect dcgm takes no --check; json-files and kafka do" in done.one_line()

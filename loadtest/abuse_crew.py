@@ -1,6 +1,6 @@
 """Clients in a process of their own: `python -m loadtest.abuse_crew` takes a plan on its stdin, and goes on until that ends.
 
-It must not outlive whoever started it; on stdout it says when it begins, and at its end what it saw, as JSON.
+It ends with the process that started it. On stdout it writes a line when it begins, and at its end what it saw, as JSON.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Live:
     def _until_ended(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except Exception as fault:  # noqa: BLE001 - told by whoever waits for the thread
+        except Exception as fault:  # noqa: BLE001 - kept in `faults`, which the caller reports
             self.faults.append(f"{type(fault).__name__}: {fault}")
             self._opened.abort()
 

@@ -68,7 +68,7 @@ from streams.worker.startup import Startup, stopped_by_signals
 from streams.worker.storing.retention import keep_dropping
 from streams.worker.supervise import beside
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _REACH_S: Final = 3.0
 _LOOK_EVERY_S: Final = 1.0
@@ -78,7 +78,7 @@ _GIVE_BACK_EVERY_S: Final = 30.0
 def engine(settings: ShardSettings) -> ShardFactory:
     """Return the factory of engine shards, with compiled kernels: compiling later would delay heartbeats."""
     if not are_compiled():
-        _log.info("compiling the kernels, once for each version: this takes about a minute of a core")
+        logger.info("compiling the kernels, once for each version: this takes about a minute of a core")
     compile_all()
     return lambda number, book, blobs: Shard.restore(number, settings, book, blobs, secrets.token_bytes(16))
 

@@ -1,6 +1,6 @@
 """The rules by which entries of a source are free, and the reasons for which one is not understood, with what mends it.
 
-Both are labels of metrics, and stand in docs/sources/README.md.
+Both are labels of metrics, and stand in docs/sources.md.
 """
 
 from __future__ import annotations

@@ -187,16 +187,21 @@ def test_gpus_are_on_their_nodes_while_squeue_shows_them(tmp_path: Path) -> None
     assert nodes == {"n1", "n2"}
 
 
+def state_of_second_attempt(version: str, job_id: str) -> int:
+    """The first state of the recorded cluster in which a job holds GPUs after one restart."""
+    return next(
+        at
+        for at, look in enumerate(recorded(version))
+        for job in look["squeue"]["jobs"]
+        if (str(job["job_id"]), job["restart_cnt"]) == (job_id, 1) and job["gres_detail"]
+    )
+
+
 @pytest.mark.parametrize("version", ["22.05", "24.11"])
 def test_allocations_say_who_has_which_gpu(version: str, tmp_path: Path) -> None:
     world = SlurmWorld(tmp_path, version, every=1)
     ids = ids_by_name(version)
-    state = next(
-        at
-        for at, look in enumerate(recorded(version))
-        for job in look["squeue"]["jobs"]
-        if (str(job["job_id"]), job["restart_cnt"]) == (ids["low"], 1) and job["gres_detail"]
-    )
+    state = state_of_second_attempt(version, ids["low"])
     collect(world, [state])
     held = read_allocations(world.allocations)
     assert [held.of_gpu("n2", [gpu], *LATER_MS) for gpu in "0123"] == [JobHolder(ids["low"], 2)] * 4
@@ -208,12 +213,7 @@ def test_a_job_with_all_gpus_of_a_node_has_each_of_them_where_slurm_names_none(
 ) -> None:
     world = SlurmWorld(tmp_path, version, every=1)
     ids = ids_by_name(version)
-    state = next(
-        at
-        for at, look in enumerate(recorded(version))
-        for job in look["squeue"]["jobs"]
-        if (str(job["job_id"]), job["restart_cnt"]) == (ids["low"], 1) and job["gres_detail"]
-    )
+    state = state_of_second_attempt(version, ids["low"])
 
     def without_indices(look: dict[str, Any]) -> None:
         for job in look["squeue"]["jobs"]:

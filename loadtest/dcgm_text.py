@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.allocations import Allocation, Allocations
 from streams.collect.dcgm.options import Options
 from streams.collect.dcgm.text import TextReader

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-_CASES = Path(__file__).resolve().parents[1].parent / "shared" / "cases" / "sources"
+CASES = Path(__file__).resolve().parents[1].parent / "shared" / "cases" / "sources"
 
 
 def source_case(name: str) -> Path:
     """Return the folder of a case; skip the test where there is none."""
-    folder = _CASES / name
+    folder = CASES / name
     if not folder.is_dir():
         pytest.skip(f"{folder} is absent")
     return folder

@@ -6,7 +6,6 @@ It must not publish, nor know a format: `streams.prices` does.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from pathlib import Path
 
 from streams.cli.files import read_bounded, write_new
@@ -22,7 +21,7 @@ def price_list(path: Path, cloud: str | None = None, begin: str | None = None) -
     Raises:
         WrongUseError: The file cannot be read, or `begin` is no date.
     """
-    return PriceList(str(path), read_bounded(path), cloud, begin_ms(begin or ""), Counter())
+    return PriceList(str(path), read_bounded(path), cloud, begin_ms(begin or ""))
 
 
 def begin_ms(text: str) -> int:

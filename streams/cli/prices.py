@@ -90,8 +90,9 @@ def load(
         with reader(settings) as store:
             known = book_of(store)
     warn(findings([(each.line, each.event) for each in records], known), strict=strict)
-    for reason, count in sorted((given.left_out or {}).items()):
-        sys.stderr.write(f"note: left out {count} x {reason}\n")
+    account = given.offers.total()
+    if account.read:
+        sys.stderr.write(f"{account}\n")
     by_id = zone_ids(each.event.match.get("zone", "") for each in records)
     if form is PriceFormat.skypilot and by_id:
         sys.stderr.write(

@@ -14,10 +14,10 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from schemas.escaping import visible
+from streams.accounts.accelerators import is_accelerator
+from streams.accounts.account import Account
 from streams.ci.jobs import CiGpus, CiJob, events_of, gpus_of
 from streams.clock import Clock
-from streams.collect.accelerators import is_accelerator
-from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, Position, SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideAnswer, OutsideApi, checked_address
 from streams.collect.options import SinceOptions

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.errors import TrainfareError
 from streams.topics import Topic
 

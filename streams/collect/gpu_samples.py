@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import Field
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.allocations import Allocations, JobHolder, read_allocations
 from streams.collect.collector import CollectedEvent
 from streams.collect.options import CollectorOptions

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from streams.collect.account import Account, EntryClass
+from streams.accounts.account import Account, EntryClass
 from streams.collect.collector import CollectedEvent
 
 

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from streams.accounts.account import Account, EntryClass
+from streams.accounts.causes import REMEDIES
 from streams.clock import Clock
-from streams.collect.account import Account, EntryClass
-from streams.collect.causes import REMEDIES
 from streams.collect.collector import Collector, Position, SourceUnavailableError
 from streams.collect.metrics import CollectorMetrics
 from streams.collect.naming import RefusedName, with_allowed_names

@@ -11,15 +11,24 @@ from typing import Final
 
 import msgspec
 
-from schemas.escaping import visible
-from streams.prices.cloud_rows import FAULTS, UtcInstant, document, instance_rows, with_lines
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.cloud_rows import (
+    FAULTS,
+    Purchase,
+    UtcInstant,
+    counted_row,
+    document,
+    instance_row,
+    with_lines,
+)
+from streams.prices.offers import SourceRow, TakenOffer
+from streams.prices.source import PriceList
 
+#: Attribute -> what a plain instance has there, and by which rule another one is passed over.
 _PLAIN: Final = {
-    "operatingSystem": "Linux",
-    "tenancy": "Shared",
-    "capacitystatus": "Used",
-    "preInstalledSw": "NA",
+    "operatingSystem": ("Linux", "other_system"),
+    "preInstalledSw": ("NA", "other_system"),
+    "tenancy": ("Shared", "dedicated"),
+    "capacitystatus": ("Used", "unused"),
 }
 #: Older lists have no `marketoption`; then the operation tells capacity blocks, which are paid in advance, at $0.
 _ON_DEMAND: Final = ("", "OnDemand")
@@ -90,11 +99,17 @@ def of_aws(given: PriceList) -> Iterator[SourceRow]:
     Raises:
         WrongUseError: It is neither, or a price is none.
     """
+    taken = (_taken(given, *product) for product in _products(given))
+    yield from given.offers.one_price_each(offer for offer in taken if offer is not None)
+
+
+def _products(given: PriceList) -> Iterator[tuple[int, _Product, Mapping[str, _Term]]]:
+    """Yield each product with its line and its on-demand terms."""
     if b'"PriceList"' not in given.content:
         bulk = document(given, _Bulk, "a price list of AWS")
         for sku, product in bulk.products.items():
             line = given.content.count(b"\n", 0, given.content.find(f'"{sku}"'.encode())) + 1
-            yield from _rows(given, line, product, bulk.terms.on_demand.get(sku, {}))
+            yield line, product, bulk.terms.on_demand.get(sku, {})
         return
     for line, text in with_lines(given, document(given, _ProductsAnswer, "an answer of GetProducts").offers):
         try:
@@ -102,7 +117,7 @@ def of_aws(given: PriceList) -> Iterator[SourceRow]:
             offer = msgspec.json.decode(inner, type=_ProductOffer)
         except FAULTS as fault:
             raise given.fault(line, f"not a product: {fault}") from None
-        yield from _rows(given, line, offer.product, offer.terms.on_demand)
+        yield line, offer.product, offer.terms.on_demand
 
 
 def of_aws_spot(given: PriceList) -> Iterator[SourceRow]:
@@ -116,45 +131,62 @@ def of_aws_spot(given: PriceList) -> Iterator[SourceRow]:
             price = msgspec.json.decode(text, type=_SpotPrice)
         except FAULTS as fault:
             raise given.fault(line, f"not a spot price: {fault}") from None
-        if not price.product.startswith(_LINUX):
-            continue
         region = _ZONE.match(price.zone)
-        yield from instance_rows(
-            given,
-            line,
-            cloud=given.cloud or "aws",
-            instance_type=price.instance_type,
-            region=region[1] if region is not None else "",
-            zone=price.zone,
-            usd=price.usd,
-            at=price.at,
-            is_spot=True,
+        purchase = Purchase(
+            given.cloud or "aws",
+            price.instance_type,
+            region[1] if region is not None else "",
+            price.zone,
+            "spot",
         )
+        if not price.product.startswith(_LINUX):
+            given.offers.passed("other_system", purchase.gpu_place)
+            continue
+        row = counted_row(given, line, purchase, price.usd, price.at)
+        if row is not None:
+            given.offers.taken(place=purchase.place)
+            yield row
 
 
-def _rows(given: PriceList, line: int, product: _Product, terms: Mapping[str, _Term]) -> Iterator[SourceRow]:
+def _rule(product: _Product) -> str:
+    """Return the rule that passes over a product; empty: it is what a job on a plain instance pays."""
     attributes = product.attributes
-    instance_type, region = attributes.get("instanceType", ""), attributes.get("regionCode", "")
-    is_plain = all(attributes.get(name) == wanted for name, wanted in _PLAIN.items())
-    if not (product.family.startswith("Compute Instance") and is_plain and instance_type and region):
-        return
-    market = attributes.get("marketoption", "")
-    if market not in _ON_DEMAND or attributes.get("operation", "").endswith(_BLOCK):
-        given.leave_out(
-            f"price of {visible(market[:80]) or 'CapacityBlock'} for {visible(instance_type[:80])}"
-        )
-        return
-    count = attributes.get("gpu", "0")
-    for term in terms.values():
-        for dimension in term.dimensions.values():
-            if dimension.unit == "Hrs" and "USD" in dimension.usd:
-                yield from instance_rows(
-                    given,
-                    line,
-                    cloud=given.cloud or "aws",
-                    instance_type=instance_type,
-                    region=region,
-                    usd=dimension.usd["USD"],
-                    at=term.at,
-                    gpus=int(count) if count.isascii() and count.isdigit() and len(count) < 6 else 0,
-                )
+    if not (
+        product.family.startswith("Compute Instance")
+        and attributes.get("instanceType")
+        and attributes.get("regionCode")
+    ):
+        return "not_an_instance"
+    if attributes.get("marketoption", "") not in _ON_DEMAND or attributes.get("operation", "").endswith(
+        _BLOCK
+    ):
+        return "capacity_block"
+    return next((rule for name, (plain, rule) in _PLAIN.items() if attributes.get(name) != plain), "")
+
+
+def _taken(given: PriceList, line: int, product: _Product, terms: Mapping[str, _Term]) -> TakenOffer | None:
+    attributes = product.attributes
+    count = attributes.get("gpu", "")
+    purchase = Purchase(
+        given.cloud or "aws",
+        attributes.get("instanceType", ""),
+        attributes.get("regionCode", ""),
+        gpus=int(count) if count.isascii() and count.isdigit() and len(count) < 6 else 0,
+    )
+    place = purchase.place if count.strip("0") else ""
+    rule = _rule(product)
+    if rule:
+        given.offers.passed(rule, place)
+        return None
+    asked = [
+        (dimension.usd["USD"], term.at)
+        for term in terms.values()
+        for dimension in term.dimensions.values()
+        if dimension.unit == "Hrs" and "USD" in dimension.usd
+    ]
+    found = (instance_row(given, line, purchase, usd, at) for usd, at in asked)
+    rows = [row for row in found if row is not None]
+    if not rows:
+        given.offers.passed("zero" if asked else "without_price", place)
+        return None
+    return TakenOffer(product.sku, purchase.place, rows)

@@ -7,17 +7,19 @@ from typing import Final
 
 import msgspec
 
-from schemas.escaping import visible
-from streams.prices.cloud_rows import FAULTS, UtcInstant, document, instance_rows, with_lines
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.cloud_rows import FAULTS, Purchase, UtcInstant, counted_row, document, with_lines
+from streams.prices.offers import SourceRow, TakenOffer
+from streams.prices.source import PriceList
 
 _SERVICE: Final = "Virtual Machines"
 #: What meters of the same service, type and unit, and of the same `armSkuName`, are for instead of a plain machine, as
 #: their product, SKU or meter says; small and without blanks.
 _OTHERS: Final = {
-    "cloudservices": "meter of Cloud Services",
-    "dedicatedhost": "meter of dedicated hosts",
-    "expired": "expired meter",
+    "windows": "other_system",
+    "lowpriority": "low_priority",
+    "cloudservices": "cloud_services",
+    "dedicatedhost": "dedicated",
+    "expired": "expired",
 }
 
 
@@ -33,6 +35,7 @@ class _RetailPrice(msgspec.Struct):
     unit: str = msgspec.field(name="unitOfMeasure", default="")
     type: str = ""
     meter: str = msgspec.field(name="meterName", default="")
+    meter_id: str = msgspec.field(name="meterId", default="")
     is_primary: bool = msgspec.field(name="isPrimaryMeterRegion", default=True)
     tier: float = msgspec.field(name="tierMinimumUnits", default=0.0)
 
@@ -47,42 +50,47 @@ def of_azure(given: PriceList) -> Iterator[SourceRow]:
     Raises:
         WrongUseError: It is none, a price is none, or not in dollars.
     """
+    yield from given.offers.one_price_each(_offers(given))
+
+
+def _offers(given: PriceList) -> Iterator[TakenOffer]:
     for line, text in with_lines(given, document(given, _RetailPage, "retail prices of Azure").items):
         try:
             price = msgspec.json.decode(text, type=_RetailPrice)
         except FAULTS as fault:
             raise given.fault(line, f"not a retail price: {fault}") from None
-        names = f"{price.product}/{price.sku}/{price.meter}".replace(" ", "").lower()
-        if not (
-            "windows" not in names
-            and "lowpriority" not in names
-            and (price.service, price.type, price.unit) == (_SERVICE, "Consumption", "1 Hour")
-            and price.instance_type
-            and price.region
-        ):
-            continue
-        other = _other(price, names)
-        if other:
-            given.leave_out(f"{other} for {visible(price.instance_type[:80])}")
-            continue
-        if price.currency != "USD":
-            raise given.fault(line, f"currencyCode {price.currency[:20]!r}, expected USD")
-        yield from instance_rows(
-            given,
-            line,
-            cloud=given.cloud or "azure",
-            instance_type=price.instance_type,
-            region=price.region,
-            usd=f"{price.usd:.9f}",
-            at=price.at,
-            is_spot="Spot" in (price.sku.split(" ")[-1], price.meter.split(" ")[-1]),
-        )
+        taken = _taken(given, line, price)
+        if taken is not None:
+            yield taken
 
 
-def _other(price: _RetailPrice, names: str) -> str:
-    """Return what a meter is for if it is not what a machine is charged by; empty: it is."""
-    if not price.is_primary:
-        return "meter of a secondary region"
-    if price.tier:
-        return "price above a first amount"
-    return next((said for word, said in _OTHERS.items() if word in names), "")
+def _taken(given: PriceList, line: int, price: _RetailPrice) -> TakenOffer | None:
+    purchase = Purchase(
+        given.cloud or "azure",
+        price.instance_type,
+        price.region,
+        purchase="spot" if "Spot" in (price.sku.split(" ")[-1], price.meter.split(" ")[-1]) else "",
+    )
+    rule = _rule(price)
+    if rule:
+        given.offers.passed(rule, purchase.gpu_place if price.instance_type and price.region else "")
+        return None
+    if price.currency != "USD":
+        raise given.fault(line, f"currencyCode {price.currency[:20]!r}, expected USD")
+    row = counted_row(given, line, purchase, f"{price.usd:.9f}", price.at)
+    return None if row is None else TakenOffer(price.meter_id, purchase.place, [row])
+
+
+def _rule(price: _RetailPrice) -> str:
+    """Return the rule that passes over a meter; empty: it is what a machine is charged by."""
+    if price.service != _SERVICE or not (price.instance_type and price.region):
+        return "not_an_instance"
+    if price.type != "Consumption":
+        return "commitment"
+    if price.unit != "1 Hour":
+        return "not_an_instance"
+    names = f"{price.product}/{price.sku}/{price.meter}".replace(" ", "").lower()
+    other = next((rule for word, rule in _OTHERS.items() if word in names), "")
+    if other or price.is_primary:
+        return other or ("above_first" if price.tier else "")
+    return "secondary_region"

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from schemas.escaping import visible
 from streams.errors import WrongUseError
 from streams.prices.instance_gpus import gpus_of
+from streams.prices.offers import SourceRow, place_of
 from streams.prices.opencost import exact_usd, plain_usd
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.source import PriceList
 
 T = TypeVar("T")
 UtcInstant = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -45,51 +45,77 @@ def with_lines(given: PriceList, entries: Sequence[msgspec.Raw]) -> Iterator[tup
         position = found + len(text)
 
 
-def instance_rows(
-    given: PriceList,
-    line: int,
-    *,
-    cloud: str,
-    instance_type: str,
-    region: str,
-    usd: str,
-    at: datetime,
-    zone: str = "",
-    is_spot: bool = False,
-    gpus: int | None = None,
-) -> Iterator[SourceRow]:
-    """Yield the price of an instance; of its GPUs, by their number, where it has any.
+class Purchase(NamedTuple):
+    """What an offer is for, where, and how it is bought; `gpus`: None if the document does not say."""
 
-    $0 is no price: clouds list what is sold elsewhere so (capacity blocks, meters to come), and would make a job free.
+    cloud: str
+    instance_type: str
+    region: str
+    zone: str = ""
+    purchase: str = ""
+    gpus: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Return the words for it."""
+        return place_of(self.instance_type, self.zone or self.region, self.purchase)
+
+    @property
+    def gpu_count(self) -> int | None:
+        """Return how many GPUs an instance has; None if that is not known."""
+        if self.gpus is not None:
+            return self.gpus
+        known = gpus_of(self.instance_type, {})
+        return None if known is None else known.gpu_count
+
+    @property
+    def gpu_place(self) -> str:
+        """Return the words for it if it may have GPUs, else none."""
+        return "" if self.gpu_count == 0 else self.place
+
+
+def counted_row(given: PriceList, line: int, bought: Purchase, usd: str, at: datetime) -> SourceRow | None:
+    """Return the price of an instance; None, and counted, if it is $0 or it is not known how many GPUs it has.
 
     Raises:
-        WrongUseError: The price is none, or it is not known how many GPUs the instance has.
+        WrongUseError: The price is none.
     """
-    if gpus is None:
-        known = gpus_of(instance_type, {})
-        if known is None:
-            raise given.fault(
-                line, f"how many GPUs {instance_type[:80]!r} has is not known; take a CSV with gpus for it"
-            )
-        gpus = known.gpu_count
+    if bought.gpu_count is None:
+        given.offers.missed("unlisted_instance", bought.place)
+        return None
+    row = instance_row(given, line, bought, usd, at)
+    if row is None:
+        given.offers.passed("zero", bought.gpu_place)
+    return row
+
+
+def instance_row(given: PriceList, line: int, bought: Purchase, usd: str, at: datetime) -> SourceRow | None:
+    """Return the price of an instance; of its GPUs, by their number, where it has any.
+
+    None for $0, which is no price: clouds list what is sold elsewhere so (capacity blocks, meters to come), and it would make a job free.
+
+    Raises:
+        WrongUseError: The price is none.
+    """
+    gpus = bought.gpu_count or 0
     try:
         price = plain_usd(exact_usd(usd))
     except ValueError as fault:
         raise given.fault(line, f"got {usd[:80]!r}, {fault}") from None
     if float(price) == 0:
-        given.leave_out(f"price of $0 for {visible(instance_type[:80])}")
-        return
-    spot = "spot" if is_spot else ""
+        return None
     record: dict[str, object] = {
-        "sku": ".".join(filter(None, (cloud, instance_type, zone or region, spot))),
+        "sku": ".".join(
+            filter(None, (bought.cloud, bought.instance_type, bought.zone or bought.region, bought.purchase))
+        ),
         "component": "gpu" if gpus else "compute",
         "usd": price,
         "per": "instance_hour",
         "effective_ms": given.from_ms or round(at.timestamp() * 1000),
-        "cloud": cloud,
-        "instance_type": instance_type,
+        "cloud": bought.cloud,
+        "instance_type": bought.instance_type,
     }
     if gpus:
         record["gpus"] = gpus
-    optional = {"region": region, "zone": zone, "purchase": spot}
-    yield SourceRow(line, record | {name: text for name, text in optional.items() if text})
+    optional = {"region": bought.region, "zone": bought.zone, "purchase": bought.purchase}
+    return SourceRow(line, record | {name: text for name, text in optional.items() if text})

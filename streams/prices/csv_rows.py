@@ -14,7 +14,8 @@ from typing import Final
 
 from schemas.events import MATCH_FIELDS
 from streams.prices.instants import effective_ms
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.offers import SourceRow
+from streams.prices.source import PriceList
 
 _INTEGERS: Final = ("effective_ms", "gpus", "time_ms")
 _COLUMNS: Final = (

@@ -8,15 +8,16 @@ from typing import Final
 
 import msgspec
 
-from schemas.escaping import visible
 from streams.prices.cloud_rows import FAULTS, UtcInstant, document, with_lines
+from streams.prices.offers import SourceRow, TakenOffer, place_of
 from streams.prices.opencost import exact_usd, plain_usd
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.source import PriceList
 
 _USAGE: Final = {"OnDemand": "", "Preemptible": "spot"}
 _GPU: Final = re.compile(
     r"Nvidia (?:Tesla )?(?P<gpu>[A-Z][A-Za-z0-9]+(?: \d+GB)?) GPU (?:attached to Spot Preemptible VMs )?running in "
 )
+_ACCELERATOR: Final = re.compile(r"\b(?:[GT]PU|Tpu)\b")
 _TYPES: Final = {"A100 80GB": "A100-80GB"}
 _MEMORY: Final = re.compile(r" \d+GB\Z")
 
@@ -52,6 +53,7 @@ class _CatalogueSku(msgspec.Struct):
     category: _Category
     regions: list[str] = msgspec.field(name="serviceRegions", default_factory=list)
     pricing: list[_Pricing] = msgspec.field(name="pricingInfo", default_factory=list)
+    sku_id: str = msgspec.field(name="skuId", default="")
 
 
 class _Catalogue(msgspec.Struct):
@@ -64,25 +66,44 @@ def of_gcp(given: PriceList) -> Iterator[SourceRow]:
     Raises:
         WrongUseError: It is no catalogue, a price is none, or not in dollars.
     """
+    yield from given.offers.one_price_each(_offers(given))
+
+
+def _offers(given: PriceList) -> Iterator[TakenOffer]:
     for line, text in with_lines(given, document(given, _Catalogue, "Google's catalogue").skus):
         try:
             sku = msgspec.json.decode(text, type=_CatalogueSku)
         except FAULTS as fault:
             raise given.fault(line, f"not a SKU: {fault}") from None
         named = _GPU.match(sku.description)
-        if sku.category.group != "GPU" or sku.category.usage not in _USAGE or named is None:
-            continue
-        gpu_type = _TYPES.get(named["gpu"]) or _MEMORY.sub("", named["gpu"])
-        for pricing in sku.pricing:
-            rates = pricing.expression.rates
-            if pricing.expression.unit == "h" and rates:
-                usd = _usd(given, line, rates[-1].price)
-                if float(usd) == 0:
-                    given.leave_out(f"price of $0 for {visible(gpu_type[:80])}")
-                    continue
-                at_ms = given.from_ms or round(pricing.at.timestamp() * 1000)
-                for region in sku.regions:
-                    yield _row(given, line, (gpu_type, region, _USAGE[sku.category.usage]), usd, at_ms)
+        if sku.category.group != "GPU" and not _ACCELERATOR.search(sku.description):
+            given.offers.passed("host_parts")
+        elif sku.category.usage.startswith("Commit"):
+            given.offers.passed("commitment")
+        elif sku.category.usage not in _USAGE or named is None:
+            given.offers.missed("unlisted_gpu", f"{sku.category.usage} {sku.description}".strip())
+        else:
+            gpu_type = _TYPES.get(named["gpu"]) or _MEMORY.sub("", named["gpu"])
+            taken = _taken(given, line, sku, gpu_type)
+            if taken is not None:
+                yield taken
+
+
+def _taken(given: PriceList, line: int, sku: _CatalogueSku, gpu_type: str) -> TakenOffer | None:
+    purchase = _USAGE[sku.category.usage]
+    place = place_of(gpu_type, ", ".join(sku.regions) or "no region", purchase)
+    hourly = [each for each in sku.pricing if each.expression.unit == "h" and each.expression.rates]
+    asked = [(_usd(given, line, each.expression.rates[-1].price), each.at) for each in hourly]
+    rows = [
+        _row(given, line, (gpu_type, region, purchase), usd, given.from_ms or round(at.timestamp() * 1000))
+        for usd, at in asked
+        if float(usd) != 0
+        for region in sku.regions
+    ]
+    if not rows:
+        given.offers.passed("zero" if asked else "without_price", place)
+        return None
+    return TakenOffer(sku.sku_id, place, rows)
 
 
 def _row(given: PriceList, line: int, match: tuple[str, str, str], usd: str, at_ms: int) -> SourceRow:

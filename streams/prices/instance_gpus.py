@@ -51,7 +51,9 @@ _KNOWN: Final[dict[str, InstanceGpus]] = {
     "standard_nd96isr_h200_v5": InstanceGpus(8, "H200"),
 }  # fmt: skip
 #: Families without GPUs, by the beginning of their names: of AWS, and sizes of Azure.
-_WITHOUT: Final = re.compile(r"(?:[cmrtx]\d|inf|trn|standard_[adefhlm])", re.IGNORECASE)
+_WITHOUT: Final = re.compile(
+    r"(?:[acdhimrtxz]\d|hpc\d|im\d|is\d|mac\d|u-|u\d|inf|trn|basic_|standard_[abdefghlm])", re.IGNORECASE
+)
 
 
 def parsed(text: str) -> InstanceGpus:

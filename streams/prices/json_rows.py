@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import msgspec
 
 from streams.errors import WrongUseError
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.offers import SourceRow
+from streams.prices.source import PriceList
 from streams.topics import Topic
 
 

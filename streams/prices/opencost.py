@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from schemas.units import HOURS_PER_MONTH
 from streams.errors import WrongUseError
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.offers import SourceRow
+from streams.prices.source import PriceList
 
 MAX_BYTES: Final = 2**20
 NANO: Final = Decimal("1e-9")
@@ -73,6 +74,7 @@ def of_opencost(given: PriceList) -> Iterator[SourceRow]:
             continue
         position = given.content.find(f'"{name}"'.encode())
         line = given.content.count(b"\n", 0, position) + 1
+        given.offers.taken()
         yield SourceRow(
             line,
             {

@@ -22,9 +22,10 @@ from streams.prices.azure import of_azure
 from streams.prices.csv_rows import of_csv
 from streams.prices.gcp import of_gcp
 from streams.prices.json_rows import of_array, of_lines
+from streams.prices.offers import SourceRow
 from streams.prices.opencost import is_opencost, of_opencost
 from streams.prices.skypilot import of_skypilot
-from streams.prices.source import PriceFormat, PriceList, SourceRow
+from streams.prices.source import PriceFormat, PriceList
 from streams.topics import Topic
 
 AHEAD_MS: Final = 300_000
@@ -116,9 +117,9 @@ def records_of(
             raise given.fault(
                 line, f"sku {event.sku!r} has another price from the same time on line {before.line}"
             )
-    if not found and given.left_out:
-        reasons = ", ".join(f"{count} x {reason}" for reason, count in given.left_out.most_common(5))
-        raise WrongUseError(f"{given.name}: no price of a plain instance; left out: {reasons}")
+    account = given.offers.total()
+    if not found and account.read:
+        raise WrongUseError(f"{given.name}: no price of a plain instance or GPU\n{account}")
     if not found:
         raise WrongUseError(
             f"{given.name}: no price records; expected JSON lines, a JSON array, CSV with a header, "

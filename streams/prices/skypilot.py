@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
 
-from schemas.escaping import visible
 from streams.errors import WrongUseError
 from streams.prices.csv_rows import table
+from streams.prices.offers import SourceRow, place_of
 from streams.prices.opencost import exact_usd, plain_usd
-from streams.prices.source import PriceList, SourceRow
+from streams.prices.source import PriceList
 
 _NEEDED: Final = ("instancetype", "acceleratorname", "acceleratorcount", "price", "spotprice", "region")
 #: Families of Google whose GPUs follow from the name: type and, if the name does not end in `-Ng`, count.
@@ -59,7 +59,8 @@ def of_skypilot(given: PriceList) -> Iterator[SourceRow]:
         raise WrongUseError(f"{given.name}: a catalogue does not say of which cloud it is; add --cloud NAME")
     offers = list(_offers(given))
     if any(not offer.instance_type for offer in offers):
-        offers = list(_joined(offers))
+        offers = list(_joined(given, offers))
+    offers = [offer for offer in offers if _is_taken(given, offer)]
     for purchase in ("on_demand", "spot"):
         for offer, zone in _by_place(given, offers, purchase):
             yield _row(given, offer, zone, purchase)
@@ -68,6 +69,15 @@ def of_skypilot(given: PriceList) -> Iterator[SourceRow]:
 def zone_ids(zones: Iterable[str]) -> int:
     """Return how many zones are named by AWS's id (`use1-az4`), which jobs usually know by another name."""
     return sum(1 for zone in zones if _ZONE_ID.fullmatch(zone))
+
+
+def _is_taken(given: PriceList, offer: _Offer) -> bool:
+    place = place_of(offer.instance_type or offer.gpu_type, offer.zone or offer.region)
+    if offer.usd:
+        given.offers.taken(place=place)
+    else:
+        given.offers.passed("without_price", place if offer.gpus else "")
+    return bool(offer.usd)
 
 
 def _offers(given: PriceList) -> Iterator[_Offer]:
@@ -99,7 +109,7 @@ def _offer(given: PriceList, line: int, row: dict[str, str]) -> _Offer | None:
                 line, f"column `AcceleratorCount`: got {count[:80]!r}, expected a number of GPUs"
             )
         if given_gpus % 1:
-            given.leave_out(f"share of a GPU: {visible(row['instancetype'][:80])}")  # `gpus` cannot say it
+            given.offers.missed("gpu_share", f"{row['instancetype'][:80]}: {count} {gpu_type[:80]}")
             return None
         gpus = int(given_gpus)
     if not row["region"] or not (row["instancetype"] or gpu_type):
@@ -109,15 +119,17 @@ def _offer(given: PriceList, line: int, row: dict[str, str]) -> _Offer | None:
         text = row[column.lower()]
         if text:
             try:
-                usd[purchase] = exact_usd(text)
+                asked = exact_usd(text)
             except ValueError as fault:
                 raise given.fault(line, f"column `{column}`: got {text[:80]!r}, {fault}") from None
+            if asked:  # $0 is no price: it would make a job free
+                usd[purchase] = asked
     return _Offer(
         line, row["instancetype"], gpu_type, gpus, row["region"], row.get("availabilityzone", ""), usd
     )
 
 
-def _joined(offers: list[_Offer]) -> Iterator[_Offer]:
+def _joined(given: PriceList, offers: list[_Offer]) -> Iterator[_Offer]:
     """Add GPUs to the hosts that need them; yield GPUs without a host once per type and zone."""
     alone = {
         (each.gpu_type, each.gpus, each.region, each.zone): each for each in offers if not each.instance_type
@@ -132,7 +144,9 @@ def _joined(offers: list[_Offer]) -> Iterator[_Offer]:
             yield host
             continue
         key = (gpu_type, int(count[1]), host.region, host.zone)
-        if key in alone:  # else the host is of no use without its GPUs: no price
+        if key not in alone:
+            given.offers.missed("host_without_gpus", place_of(host.instance_type, host.zone or host.region))
+        else:
             used.add(key)
             gpus = alone[key]
             both = {name: usd + gpus.usd[name] for name, usd in host.usd.items() if name in gpus.usd}
@@ -140,7 +154,11 @@ def _joined(offers: list[_Offer]) -> Iterator[_Offer]:
     seen: set[tuple[str, str, str]] = set()
     for key, offer in sorted(alone.items()):
         place = (offer.gpu_type, offer.region, offer.zone)
-        if key not in used and place not in seen:
+        if key in used:
+            given.offers.taken()
+        elif place in seen:
+            given.offers.passed("same_gpu")
+        else:
             seen.add(place)
             yield offer
 

@@ -5,12 +5,13 @@ It must not validate prices: `streams.prices.records` does, for all formats.
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from schemas.escaping import visible
 from streams.errors import WrongUseError
+from streams.prices.offers import OfferAccount
 
 _SHOWN_CHARS: Final = 600
 
@@ -29,22 +30,18 @@ class PriceFormat(StrEnum):
     gcp = "gcp"
 
 
-class PriceList(NamedTuple):
+@dataclass(frozen=True)
+class PriceList:
     """A file's content. `cloud` and `from_ms` are for formats that name neither a cloud nor a date.
 
-    `left_out` counts entries that look like a price of a plain instance and are none, by reason; None: nobody asks.
+    `offers` is what became of its entries, once they are read.
     """
 
     name: str
     content: bytes
     cloud: str | None = None
     from_ms: int = 0
-    left_out: Counter[str] | None = None
-
-    def leave_out(self, reason: str) -> None:
-        """Count an entry that is not read as a price."""
-        if self.left_out is not None:
-            self.left_out[reason] += 1
+    offers: OfferAccount = field(default_factory=OfferAccount)
 
     def fault(self, line: int, what: str) -> WrongUseError:
         """Return the refusal of a line."""
@@ -64,10 +61,3 @@ class PriceList(NamedTuple):
             line = self.content.count(b"\n", 0, fault.start) + 1
             byte = self.content[fault.start]
             raise self.fault(line, f"byte 0x{byte:02x} is not UTF-8; save the file as UTF-8") from None
-
-
-class SourceRow(NamedTuple):
-    """One price as an adapter read it: fields of a record of `prices`, not yet checked."""
-
-    line: int
-    record: dict[str, object]

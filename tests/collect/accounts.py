@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import Collector, Position
 from streams.collect.registry import open_collector
 from streams.config.settings import KafkaSettings

@@ -20,8 +20,8 @@ import pytest
 
 import streams.collect
 from schemas.reasons import Reason
-from streams.collect.account import Account, EntryClass, KeyedAccount
-from streams.collect.causes import FREE_RULES, REMEDIES
+from streams.accounts.account import Account, EntryClass, KeyedAccount
+from streams.accounts.causes import FREE_RULES, REMEDIES
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.dcgm.collector import DcgmCollector
 from streams.collect.dcgm.options import Options as DcgmOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.collect.causes import REMEDIES
+from streams.accounts.causes import REMEDIES
 from streams.collect.registry import COLLECTORS
 from tests.cli.command import NOBODY, trainfare
 from tests.collect.dcgm_world import DcgmWorld

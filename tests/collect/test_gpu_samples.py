@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.allocations import Allocations
 from streams.collect.dcgm.collector import DcgmCollector
 from streams.collect.dcgm.options import Options

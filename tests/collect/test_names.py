@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.reserved import CANARY_JOB_PREFIX
+from streams.accounts.account import Account
 from streams.clock import ManualClock
-from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position
 from streams.collect.metrics import CollectorMetrics
 from streams.collect.runner import CollectorRunner

@@ -7,7 +7,7 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.metrics import CollectorMetrics
 from streams.topics import Topic

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import urllib3
 
+from streams.accounts.account import Account
 from streams.clock import SystemClock
-from streams.collect.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.dcgm.fetch import Fetch, fetch_with
 from streams.collect.dcgm.options import Options

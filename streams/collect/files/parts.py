@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.files.content import Content, UnreadableError, opened
 from streams.collect.files.listing import FoundFile

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.allocations import JobHolder, PastAllocations
 from streams.collect.flow_logs.flow import Flow, FlowEnd
 

@@ -13,9 +13,9 @@ from urllib.parse import quote
 import msgspec
 
 from schemas.escaping import visible
+from streams.accounts.account import Account
 from streams.ci.github import WorkflowJob, job_of
 from streams.clock import Clock, SystemClock
-from streams.collect.account import Account
 from streams.collect.ci_api import CiApi, JobEvents, iso
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError, full_batches
 from streams.collect.github.options import Options

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import msgspec
 
 from schemas.escaping import visible
+from streams.accounts.account import Account
 from streams.ci.gitlab import Build, job_of
 from streams.clock import Clock, SystemClock
-from streams.collect.account import Account
 from streams.collect.ci_api import CiApi, JobEvents
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError, full_batches
 from streams.collect.gitlab.options import Options

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.allocations import Allocations
 from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
 from streams.collect.kafka.faults import MappingError

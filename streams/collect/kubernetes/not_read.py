@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from streams.collect.accelerators import is_accelerator
+from streams.accounts.accelerators import is_accelerator
 from streams.collect.kubernetes.hami import SHARES
 from streams.collect.kubernetes.node_facts import is_gpu
 from streams.collect.kubernetes.objects import Node, Pod

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from schemas.escaping import visible
-from streams.collect.account import Account, KeyedAccount
+from streams.accounts.account import Account, KeyedAccount
 from streams.collect.collector import CollectedEvent, EventBatch, SourceUnavailableError
 from streams.collect.kubernetes.api import ExpiredError, ListPage
 from streams.collect.kubernetes.node_facts import NodeFacts, node_facts, unknown_node

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.records import TrackedRun, experiments_of, run_of, runs_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.mlflow.api import TrackingServer

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from schemas.escaping import visible
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import BadStatusError, OutsideApi
 from streams.collect.mlflow.api import TrackingServer

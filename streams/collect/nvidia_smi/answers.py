@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Final
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.gpu_samples import GpuReading
 
 _FORM: Final = "--format=csv,noheader,nounits"

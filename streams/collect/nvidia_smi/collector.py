@@ -9,7 +9,7 @@ import platform
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
 from streams.collect.command import answer_of
 from streams.collect.gpu_samples import samples_of

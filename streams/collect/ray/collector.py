@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.ray.api import RayAnswers, ask

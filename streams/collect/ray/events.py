@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.ray.holdings import Holding, RayCluster, gpus_of, held_over, holdings_of
 from streams.collect.ray.options import DESCRIBES, Options

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from schemas.escaping import visible
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import SourceUnavailableError
 
 _FIRST_MS: Final = 946_684_800_000  # 2000; events are not older

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from streams.collect.account import Account, KeyedAccount
+from streams.accounts.account import Account, KeyedAccount
 from streams.collect.allocations import ALL_GPUS, Allocation, JobHolder, with_past, write_allocations
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask, RecordKey, key_of

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from schemas.escaping import visible
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.slurm.node_fields import FieldsOfNodes
 from streams.collect.slurm.options import Options

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from schemas.wire_types import MAX_NODES
-from streams.collect.accelerators import is_accelerator
+from streams.accounts.accelerators import is_accelerator
 
 _COUNT: Final = re.compile(r"(\d{1,18})(?:\.(\d{1,6}))?([KMGTP]?)")
 _UNIT: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from schemas.escaping import visible
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import (
     CollectedEvent,
     EventBatch,

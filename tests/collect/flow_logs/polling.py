@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import Collector
 
 NOW_MS = 4_000_000_000_000  # all files of a test have settled by then

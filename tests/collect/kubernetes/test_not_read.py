@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streams.collect.causes import REMEDIES
+from streams.accounts.causes import REMEDIES
 from streams.collect.kubernetes.not_read import NotRead, not_read_of_pod
 from streams.collect.kubernetes.objects import Pod
 from streams.collect.kubernetes.options import Options

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import EventBatch, SourceUnavailableError
 from streams.collect.nvidia_smi.answers import (
     GPU_QUERY,

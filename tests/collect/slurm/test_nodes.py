@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 from pydantic import ValidationError
 
-from streams.collect.account import Account
+from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent, SourceUnavailableError
 from streams.collect.slurm.collector import open_collector
 from streams.collect.slurm.node_fields import FieldsOfNodes, default_partition

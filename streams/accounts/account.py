@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from schemas.escaping import visible
-from streams.collect.causes import FREE_RULES, REMEDIES
+from streams.accounts.causes import FREE_RULES, REMEDIES
 
 _EXAMPLES_AT_MOST: Final = 20
 _EXAMPLE_CHARS: Final = 500

@@ -27,7 +27,7 @@ Before each name stands `kafka.topic_prefix` (`trainfare.`). `trainfare topics c
 | [`storage`](#storage) | `kafka.partitions` | delete | `job_id` | bytes kept and requests made |
 | [`nodes`](#nodes) | `kafka.partitions` | delete | `node` | nodes that come and go |
 | [`prices`](#prices) | 1 | compact | `sku`, `@`, `effective_ms` | prices |
-| [`controls`](#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, acknowledgements, planned rates, rules, budgets |
+| [`controls`](#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, acknowledgements, planned rates, rules, budgets; what sources say |
 | [`deadletter`](#deadletter) | 1 | delete | topic, partition and offset of the record | records that were refused; written by the workers |
 
 The first seven have `LogAppendTime`: the order of the log is Kafka's, not that of the senders' clocks. Retention must be longer than the longest outage
@@ -159,7 +159,7 @@ match fields, `component` and `per` of its own. An `instance_hour` names `gpus`;
 [Which price wins](cost_model.md#which-price).
 """,
     "controls": """
-What people set. Besides these fields it takes the [common fields](#common-fields). A record without a value removes the control of its key. Further
+What people set, and what collectors say of their sources. Besides these fields it takes the [common fields](#common-fields). A record without a value removes the control of its key. Further
 fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and addresses](names.md#limits)).
 
 | kind | further fields | does |
@@ -172,6 +172,10 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `rule` | match fields, `rule`, `enabled`, `severity`, `thresholds`, `comment` | [changes a rule](alerts.md#rules-as-data) for matching jobs |
 | `override` | match fields, `budget`, `reason` | [suspends the actions](budgets.md#overrides) of budgets |
 | `receipt` | `on`, `owner`, `team`, `comment` | switches [receipts and digests](receipts.md) on or off |
+| `source` | `polls`, `entries`, `examples`, `standing` | says [what became of all that a source was read for](sources.md#all-sources) |
+
+A `source` has no other fields than these: `entries` are numbers by `metered`, `free/RULE` and `not_understood/REASON`, summed over `polls` polls; `examples` a text by reason; `standing` the reasons that stand now; 64 of
+each at most. Its key is `source/NAME`; under another one it says nothing. It is in force for nobody: workers keep it in [`sources`](tables.md#sources).
 
 What they do, and their match fields, is described with [the alerts](alerts.md#silences-planned-rates), [their receivers](receivers.md#owners) and [budgets](budgets.md).
 """,

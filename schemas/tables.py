@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas import bill_tables, budget_tables, control_table, receipt_table
+from schemas import bill_tables, budget_tables, control_table, receipt_table, source_table
 from schemas.column_types import (
     BYTES,
     COUNT,
@@ -362,6 +362,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     **budget_tables.SCHEMAS,
     **control_table.SCHEMAS,
     **receipt_table.SCHEMAS,
+    **source_table.SCHEMAS,
     **bill_tables.SCHEMAS,
 }
 
@@ -420,6 +421,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     **budget_tables.KEYS,
     **control_table.KEYS,
     **receipt_table.KEYS,
+    **source_table.KEYS,
     **bill_tables.KEYS,
 }
 

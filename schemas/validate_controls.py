@@ -11,6 +11,7 @@ from schemas.checks import check_time, money_nano
 from schemas.events import ControlEvent
 from schemas.limits import check_control
 from schemas.refusal import refuse_missing
+from schemas.validate_sources import SOURCE, check_source
 from schemas.wire import ControlWire
 
 _OWN_FIELDS: Final = frozenset(("source", "id", "time_ms", "kind", "name"))
@@ -33,6 +34,8 @@ def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed
     check_control(value)
     if raw.kind == ACK and raw.alert_id is None:
         refuse_missing("alert_id", "`al_` and 24 hexadecimal digits, which `kind` ack requires")
+    if raw.kind == SOURCE:
+        check_source(value)
     return ControlEvent(
         source=raw.source, id=raw.id, time_ms=raw.time_ms, kind=raw.kind, name=raw.name, value=value
     )

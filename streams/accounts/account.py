@@ -132,6 +132,13 @@ class Account:
         return "\n".join(text)
 
 
+def metered(count: int) -> Account:
+    """Return the account of entries that are all metered."""
+    account = Account()
+    account.metered(count)
+    return account
+
+
 class KeyedAccount:
     """An account of entries that a poll may see more than once: each counts once, as what was said last of it."""
 

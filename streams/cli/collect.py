@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -53,6 +54,14 @@ def collect(
     to: Annotated[
         str, typer.Option("--to", metavar="URL", help="Publish over HTTP to this worker instead of Kafka.")
     ] = "",
+    called: Annotated[
+        str,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="What `trainfare sources` calls it; default NAME, of a collector of one node NAME@HOST.",
+        ),
+    ] = "",
     metrics: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics there.")] = "",
 ) -> None:
     """Collect events from an outside system and publish them."""
@@ -83,6 +92,7 @@ def collect(
     from streams.collect.position_file import PositionFile
     from streams.collect.publisher import KafkaPublisher, PrintingPublisher, Publisher
     from streams.collect.runner import CollectorRunner
+    from streams.collect.source_report import SourceReport
     from streams.transport.producer import LogProducer
 
     registry = CollectorRegistry()
@@ -103,7 +113,10 @@ def collect(
     else:
         publisher = KafkaPublisher(lambda: LogProducer(settings.kafka))
     with PositionFile(state or Path(f"{name}.position"), collector.name) as positions:
-        runner = CollectorRunner(collector, publisher, positions, clock, counts, jitter_ratio=random.random)
+        report = SourceReport(called or _called(name), publisher.publish)
+        runner = CollectorRunner(
+            collector, publisher, positions, clock, counts, jitter_ratio=random.random, report=report
+        )
         if once:
             published = runner.run_once()
             sys.stdout.write(f"{published} events acknowledged by {to or settings.kafka.bootstrap_servers}\n")
@@ -118,3 +131,8 @@ def collect(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: stop.set())
         runner.run(lambda wait_ms: stop.wait(wait_ms / 1000))
+
+
+def _called(name: str) -> str:
+    """Return what a collector is called beside others: of one node by its host, for there is one on each."""
+    return f"{name}@{socket.gethostname()}" if COLLECTORS[name].of_one_node else name

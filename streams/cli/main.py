@@ -54,6 +54,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ),
     ("publish", "publish:publish", "trainfare publish events.jsonl.gz"),
     ("collect", "collect:collect", "trainfare collect dcgm --config collect.toml --dry-run"),
+    ("sources", "sources:sources", "trainfare sources --data ./meter"),
     ("audit", "audit:audit", "trainfare audit --data ./meter"),
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (

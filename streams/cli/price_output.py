@@ -10,12 +10,16 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+import orjson
+
 from schemas.escaping import visible
 from schemas.events import Component, PriceEvent
 from schemas.units import NANO_PER_USD, Per
+from streams.accounts.account import Account
+from streams.accounts.record import source_record
 from streams.cli.output import Grid
 from streams.config.settings import KafkaSettings
-from streams.errors import WrongUseError
+from streams.errors import TrainfareError, WrongUseError
 from streams.prices.findings import Finding, per_text
 from streams.prices.instants import since
 from streams.prices.records import PriceRecord
@@ -112,3 +116,19 @@ def publish_prices(kafka: KafkaSettings, records: Sequence[PriceRecord]) -> None
         for record in records:
             producer.send(Topic.PRICES, record.key, record.value)
     sys.stdout.write(f"{producer.acknowledged} prices acknowledged by {kafka.bootstrap_servers}\n")
+
+
+def publish_account(kafka: KafkaSettings, name: str, account: Account, now_ms: int) -> None:
+    """Publish what became of all offers of a list, for `trainfare sources`; that it fails is a note: the prices are there.
+
+    Raises:
+        WrongUseError: The settings of Kafka are wrong.
+    """
+    from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+
+    record = source_record(name, account, 1, sorted(account.examples), now_ms)
+    try:
+        with LogProducer(kafka) as producer:
+            producer.send(Topic.CONTROLS, f"source/{name}".encode(), orjson.dumps(record))
+    except TrainfareError as fault:
+        sys.stderr.write(f"note: `trainfare sources` will not show this list: {visible(str(fault))}\n")

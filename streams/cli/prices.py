@@ -12,11 +12,12 @@ from typing import Annotated
 import typer
 
 from schemas.wire_types import MIN_TIME_MS
+from streams.accounts.account import metered
 from streams.cli.files import must_be_new, must_exist
 from streams.cli.options import settings_for
 from streams.cli.output import OutputFormat, write
 from streams.cli.price_files import price_list, write_records
-from streams.cli.price_output import book_of, price_grid, publish_prices, warn
+from streams.cli.price_output import book_of, price_grid, publish_account, publish_prices, warn
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
@@ -111,3 +112,6 @@ def load(
         sys.stderr.write(f"{len(records)} prices written to {out}\n")
     else:
         publish_prices(settings.kafka, records)
+        publish_account(
+            settings.kafka, f"prices/{form}", account if account.read else metered(len(records)), now_ms
+        )

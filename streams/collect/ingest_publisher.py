@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import orjson
@@ -17,7 +17,9 @@ from schemas.escaping import visible
 from sinks.bounded_http import BoundedPool
 from streams.collect.collector import CollectedEvent
 from streams.errors import TrainfareError, WrongUseError
+from streams.topics import Topic
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 _EVENTS: Final = 1_000
@@ -26,6 +28,8 @@ _TIMEOUT_S: Final = 30.0
 _ANSWER_BYTES: Final = 4 * 2**20
 #: Answers that stay the same: the address or the token is wrong.
 _WRONG_USE: Final = frozenset((400, 401, 403, 404, 405))
+#: Of a control the worker sets them.
+_OF_THE_WORKER: Final = frozenset({"source", "id", "time_ms"})
 
 
 class _Refused(msgspec.Struct):
@@ -43,6 +47,7 @@ class IngestPublisher:
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url.rstrip("/") + "/api/v1/events"
+        self._controls_url = url.rstrip("/") + "/api/v1/controls"
         self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         self._pool = BoundedPool(_TIMEOUT_S, timeout=_TIMEOUT_S, retries=False, maxsize=1)
 
@@ -53,8 +58,12 @@ class IngestPublisher:
             TrainfareError: The worker does not answer, or Kafka is unreachable; publishing all of them again is harmless.
             WrongUseError: The address or the token is wrong.
         """
-        for body, count in _bodies(events):
-            answer = self._post(body)
+        for event in events:
+            if event.topic == Topic.CONTROLS:
+                said = {name: each for name, each in event.value.items() if name not in _OF_THE_WORKER}
+                self._post(self._controls_url, orjson.dumps(said), dict)
+        for body, count in _bodies([event for event in events if event.topic != Topic.CONTROLS]):
+            answer = self._post(self._url, body, _Answer)
             if answer.refused:
                 first = answer.refused[0]
                 logger.warning(
@@ -68,11 +77,11 @@ class IngestPublisher:
                     },
                 )
 
-    def _post(self, body: bytes) -> _Answer:
+    def _post(self, url: str, body: bytes, form: type[T]) -> T:
         try:
             with self._pool.request(
                 "POST",
-                self._url,
+                url,
                 body=body,
                 headers=self._headers,
                 redirect=False,
@@ -80,17 +89,15 @@ class IngestPublisher:
             ) as response:
                 status, text = response.status, response.read(_ANSWER_BYTES)
         except (urllib3.exceptions.HTTPError, OSError) as fault:
-            raise TrainfareError(f"{self._url}: no answer ({type(fault).__name__})") from None
+            raise TrainfareError(f"{url}: no answer ({type(fault).__name__})") from None
         if status in _WRONG_USE:
-            raise WrongUseError(
-                f"{self._url} answered {status}; check --to, and web.write_token of the worker"
-            )
+            raise WrongUseError(f"{url} answered {status}; check --to, and web.write_token of the worker")
         try:
             if status != 202:
                 raise ValueError(f"answered {status}")
-            return msgspec.json.decode(text, type=_Answer)
+            return msgspec.json.decode(text, type=form)
         except (msgspec.MsgspecError, ValueError) as fault:
-            raise TrainfareError(f"{self._url}: {visible(str(fault))}") from None
+            raise TrainfareError(f"{url}: {visible(str(fault))}") from None
 
 
 def _bodies(events: Sequence[CollectedEvent]) -> Iterator[tuple[bytes, int]]:

@@ -23,6 +23,7 @@ class Known(NamedTuple):
 
     `package` (in streams.collect) has `options.Options`, a model of the table in the configuration file, and
     `collector.open_collector(Options) -> Collector`; one that reads Kafka itself is handed the meter's settings of it, too.
+    `of_one_node`: one runs on each node.
     `reads_files`: its options are those of files, and `--files` may name them.
     With `has_check` it has `check.check_sample(Options, Path) -> list[CollectedEvent]`.
     """
@@ -32,6 +33,7 @@ class Known(NamedTuple):
     reads_kafka: bool = False
     has_check: bool = False
     reads_files: bool = False
+    of_one_node: bool = False
 
 
 COLLECTORS: Final[Mapping[str, Known]] = {
@@ -50,7 +52,7 @@ COLLECTORS: Final[Mapping[str, Known]] = {
     "kafka": Known("records of other Kafka topics, by a map", "kafka", reads_kafka=True, has_check=True),
     "kubernetes": Known("jobs and nodes of Kubernetes, from its API server", "kubernetes"),
     "mlflow": Known("runs of an MLflow server, with costs written back", "mlflow"),
-    "nvidia-smi": Known("GPU use of one node from nvidia-smi", "nvidia_smi"),
+    "nvidia-smi": Known("GPU use of one node from nvidia-smi", "nvidia_smi", of_one_node=True),
     "ray": Known("jobs of a Ray cluster, from its dashboard", "ray"),
     "s3-access-logs": Known(
         "requests to buckets, from files of S3 server access logs", "s3_access_logs", reads_files=True

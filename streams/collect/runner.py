@@ -17,6 +17,7 @@ from streams.collect.metrics import CollectorMetrics
 from streams.collect.naming import RefusedName, with_allowed_names
 from streams.collect.position_file import PositionFile
 from streams.collect.publisher import Publisher
+from streams.collect.source_report import SourceReport
 from streams.errors import TrainfareError
 
 logger = logging.getLogger(__name__)
@@ -47,8 +48,10 @@ class CollectorRunner:
         metrics: CollectorMetrics,
         *,
         jitter_ratio: Callable[[], float],
+        report: SourceReport | None = None,
     ) -> None:
-        """`positions`: None to keep the position in memory only."""
+        """`positions`: None to keep the position in memory only; `report`: None to publish no account."""
+        self._source_report = report
         self._collector = collector
         self._publisher = publisher
         self._positions = positions
@@ -82,7 +85,10 @@ class CollectorRunner:
         for name in refused:
             account.refuse(*name)
         self._report(account)
-        self._metrics.polled(self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        self._metrics.polled(now_ms)
+        if self._source_report is not None:
+            self._source_report.polled(account, now_ms)
         return published
 
     def _report(self, account: Account) -> None:

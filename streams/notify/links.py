@@ -35,6 +35,7 @@ RUNBOOKS: Final = {
     **dict.fromkeys(FLEET_RULES, "alerts.md#rules-across-jobs"),
     "unsampled_gpus": "operations.md#gpus-without-samples",
     "missing_price": "operations.md#unpriced-gpu-time",
+    "not_understood": "sources.md#what-becomes-of-each-entry",
     "canary_wrong": "operations.md#canary",
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",

@@ -1,4 +1,4 @@
-"""Makes a record of `controls` from what a client asks for: acknowledge, silence, planned rate, budget, receipts.
+"""Makes a record of `controls` from what a client asks for: acknowledge, silence, planned rate, budget, receipts; what a source has read.
 
 It must not write it, nor know HTTP. What a record means is the engine's to say: one that would have no effect is refused.
 """
@@ -20,8 +20,8 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.receipt_records import receipt_request
 
 SOURCE: Final = "trainfare/web"
-KINDS: Final = ("ack", "silence", "planned", "budget", "receipt")
-_WITHOUT_END: Final = ("budget", "receipt")
+KINDS: Final = ("ack", "silence", "planned", "budget", "receipt", "source")
+_WITHOUT_END: Final = ("budget", "receipt", "source")
 #: A silence that is forgotten ends by itself.
 UNTIL_MAX_MS: Final = 366 * 86_400_000
 _OURS: Final = ("source", "id", "time_ms", "by", "specversion")
@@ -117,6 +117,8 @@ def _name(kind: str, asked: Mapping[str, Any]) -> object:
         raise FieldError("name", "expected the name of the budget")
     if kind == "receipt":
         return _receipt_name(asked)
+    if kind == "source":
+        raise FieldError("name", "expected the name of the source")
     matched = {field: wanted for field, wanted in asked.items() if field not in _NOT_MATCHED}
     inner = asked.get("match")
     matched.update(inner if isinstance(inner, dict) else {})

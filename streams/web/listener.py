@@ -17,7 +17,6 @@ from typing import Any, Final
 from aiohttp import web
 
 from streams.web import descriptors
-from streams.web.accept_filter import awaited_bytes
 from streams.web.address import group_of
 from streams.web.connections import PATIENCE, ConnectionTable, RefusalReason, Timeouts
 from streams.web.http_protocol import HttpProtocol, WriteGate, last_words
@@ -163,17 +162,12 @@ class Listener:
                 client.close()
                 lost()
 
-        def received(data: bytes, is_early: bool) -> int:
-            awaited = awaited_bytes(data)
-            admitted.arriving(is_whole=not awaited, now_ms=self._now_ms())
-            if awaited and not is_early and connections.is_pressed(address):
-                return awaited
+        def spoke() -> None:
             task = loop.create_task(open_line())
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
-            return 0
 
-        gate.wait(received, lost)
+        gate.wait(spoke, lost)
 
     def _close_stalled(self) -> None:
         # Scheduled first, so that a fault in one sweep does not end all.

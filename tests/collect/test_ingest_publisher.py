@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from schemas.decode import decode
+from schemas.events import ControlEvent
 from sinks.errors import SinkBusy
+from streams.accounts.account import Account
+from streams.accounts.record import source_record
 from streams.collect.collector import CollectedEvent
 from streams.collect.ingest_publisher import IngestPublisher
 from streams.errors import TrainfareError, WrongUseError
 from streams.topics import Topic
 from tests.web.serving import WALL_MS, Client, served
+from tests.web.test_controls import Log as Controls
 from tests.web.test_ingest import STARTED, WRITE, Log
 
 
@@ -60,3 +65,25 @@ def test_a_wrong_token_is_wrong_use_and_is_not_shown() -> None:
 def test_nobody_there_is_said_without_a_traceback() -> None:
     with pytest.raises(TrainfareError, match="no answer"):
         IngestPublisher("http://127.0.0.1:9", "t").publish([event(1)])
+
+
+def test_what_was_read_goes_to_the_endpoint_of_controls() -> None:
+    account = Account()
+    account.not_understood("no_end", "job 8")
+    record = source_record("slurm", account, 1, ["no_end"], WALL_MS)
+    log, controls = Log(), Controls()
+
+    async def work(client: Client) -> None:
+        publisher = IngestPublisher(client.server.url, WRITE)
+        await asyncio.to_thread(
+            publisher.publish, [event(1), CollectedEvent(Topic.CONTROLS, record), event(2)]
+        )
+
+    served(None, work, events=log, controls=controls, write_token=WRITE)
+    assert len(log.records) == 2
+    ((key, value),) = controls.records
+    said = decode("controls", value, (), WALL_MS)
+    assert isinstance(said, ControlEvent)
+    assert (key, said.kind, said.value["standing"]) == (b"source/slurm", "source", ["no_end"])
+    assert said.value["entries"] == {"not_understood/no_end": 1}
+    assert said.value["by"] == "web.write_token"

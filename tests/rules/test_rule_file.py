@@ -273,4 +273,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "price_jump": "every sku",
         "unsampled_gpus": "every job",
         "missing_price": "every missing price",
+        "not_understood": "every cause of a source",
     }

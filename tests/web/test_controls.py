@@ -46,6 +46,7 @@ PLANNED: dict[str, Any] = {
 BUDGET: dict[str, Any] = {"kind": "budget", "name": "sweep", "experiment": "lr", "usd": "100", "per": "run"}
 
 RECEIPT: dict[str, Any] = {"kind": "receipt", "owner": "ada", "on": True, "comment": "monthly report"}
+SOURCE = {"kind": "source", "name": "slurm", "polls": 1, "entries": {"metered": 1}, "standing": []}
 
 
 @dataclass
@@ -90,7 +91,7 @@ def posted(
 # -- what is written -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [ACK, SILENCE, PLANNED, BUDGET, RECEIPT])
+@pytest.mark.parametrize("body", [ACK, SILENCE, PLANNED, BUDGET, RECEIPT, SOURCE])
 def test_a_record_is_written_and_says_who(body: dict[str, Any]) -> None:
     log = Log()
     status, found = posted(body, log)
@@ -104,6 +105,7 @@ def test_a_record_is_written_and_says_who(body: dict[str, Any]) -> None:
     assert {**event.value, "kind": event.kind} == {**body, "by": "web.write_token"} or body in (
         BUDGET,
         RECEIPT,
+        SOURCE,
     )
     assert Controls.from_events([event]).faults == ()
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.tables import NODE_HOURS
+from streams.accounts.causes import REMEDIES
 from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.budgets import Budget, Limits
 from streams.engine.alerts.formatting import SENTENCE_AT_MOST
@@ -28,6 +29,7 @@ from tests.oracle.model import Line
 from tests.worker.ledger_lab import HOUR_MS, T0, at
 from tests.worker.test_fleet_rules import World, broken, shared, world
 from tests.worker.test_missing_price import unpriced
+from tests.worker.test_not_understood import tells
 from tests.worker.test_oversized import begin
 from tests.worker.test_unsampled_gpus import held
 from tests.worker.test_unusual_length import completed, running
@@ -137,6 +139,8 @@ def test_rules_across_jobs(world: World) -> None:
     for number in range(2):
         names = {"gpu_type": f"NVIDIA {CLUSTER} {number}", "region": REGIONS[0], "cluster": CLUSTER}
         unpriced(world, f"{JOB}-unpriced-{number}", 0, **names)
+    more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
+    tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
     changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit))
     seen: dict[str, bool] = {}

@@ -27,12 +27,14 @@ UNUSUAL_LENGTH: Final = "unusual_length"
 PRICE_JUMP: Final = "price_jump"
 UNSAMPLED_GPUS: Final = "unsampled_gpus"
 MISSING_PRICE: Final = "missing_price"
+NOT_UNDERSTOOD: Final = "not_understood"
 #: What each of them judges by itself; the others judge the fleet, `team_burn` also those whom a record matches.
 EACH_BY_ITSELF: Final[Mapping[str, str]] = {
     **dict.fromkeys((RETRY_OVERHEAD, OVERSIZED, UNUSUAL_LENGTH, UNSAMPLED_GPUS), "job"),
     FORGOTTEN_NODE: "node",
     PRICE_JUMP: "sku",
     MISSING_PRICE: "missing price",
+    NOT_UNDERSTOOD: "cause of a source",
 }
 
 #: By name; the figures are those of an hour.
@@ -132,6 +134,7 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             {"traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)},
             HOUR_MS,
         ),
+        JobRule(NOT_UNDERSTOOD, TICKET, {}, HOUR_MS),
     )
 }
 

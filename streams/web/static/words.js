@@ -9,6 +9,7 @@ export const RULES = {
   forgotten_node: "Node without jobs",
   idle_gpus: "Idle GPUs",
   missing_price: "Price missing",
+  not_understood: "Not understood",
   oversized: "Larger than usual",
   owner_coverage: "Spend without an owner",
   price_basis: "Another purchase",

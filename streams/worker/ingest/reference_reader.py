@@ -20,6 +20,7 @@ from schemas.events import ControlEvent, PriceEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import kept_raw
+from schemas.validate_sources import is_source
 from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
@@ -240,7 +241,9 @@ class ReferenceReader:
                 price_log.append((read.log_ms[Topic.PRICES], event))
             elif isinstance(event, ControlEvent):
                 standing = None if message.value() is None else event
-                if standing is None:
+                if is_source(_key(message), standing):
+                    pass  # nothing that people set: stored, and in force for nobody
+                elif standing is None:
                     read.controls.pop(_key(message), None)
                 else:
                     read.controls[_key(message)] = standing

@@ -35,6 +35,7 @@ from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.reader import SqlStore
+from streams.worker.ledger_rules.source_judge import SourceJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
 
 _FLEET: Final = "fleet"
@@ -48,6 +49,7 @@ class FleetJudge:
         self._known_alerts = known_alerts
         self._oversized = OversizedJudge(store)
         self._missing_price = MissingPriceJudge(store)
+        self._sources = SourceJudge(store)
 
     def judge(
         self,
@@ -76,7 +78,11 @@ class FleetJudge:
         of = settings_of(rules.MISSING_PRICE, controls.fleet_rules)
         missing = [alert for alert in firing if alert.rule == rules.MISSING_PRICE]
         changes += self._missing_price.judge(of, missing, since_ms, until_ms, books)
-        others = [alert for alert in firing if alert.rule not in (rules.OVERSIZED, rules.MISSING_PRICE)]
+        of = settings_of(rules.NOT_UNDERSTOOD, controls.fleet_rules)
+        causes = [alert for alert in firing if alert.rule == rules.NOT_UNDERSTOOD]
+        changes += self._sources.judge(of, causes, since_ms, until_ms)
+        apart = (rules.OVERSIZED, rules.MISSING_PRICE, rules.NOT_UNDERSTOOD)
+        others = [alert for alert in firing if alert.rule not in apart]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.
         if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:

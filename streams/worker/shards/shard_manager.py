@@ -12,6 +12,7 @@ from functools import partial
 
 from faust.types import TP
 
+from schemas.validate_sources import is_source
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.engine.batch import LogBatch
@@ -189,7 +190,8 @@ class ShardManager:
             self.checkpointer.add(extra)
         # Ticks depend on the reference topics even while the shards still wait for the new book.
         self.ingest.observe_unsharded(news.price_log, news.control_log)
-        self.reference.extend(news.price_log, news.control_log, news.book, news.controls)
+        controls = [each for each in news.control_log if not is_source(*each[1:])]
+        self.reference.extend(news.price_log, controls, news.book, news.controls)
         return asyncio.ensure_future(self._apply_reference_changes(news))
 
     async def _apply_reference_changes(self, news: ReferenceChanges) -> None:

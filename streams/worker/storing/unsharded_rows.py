@@ -12,13 +12,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from schemas.control_table import CONTROLS
+from schemas.source_table import SOURCES
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
+from schemas.validate_sources import is_source
 from streams.engine.pricing.rows import price_table
 from streams.engine.shard.dead_letters import RecordPosition, replay_table
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.topics import REFERENCE_TOPICS
 from streams.worker.ingest.reference_reader import ReferenceChanges
 from streams.worker.storing.control_rows import control_table
+from streams.worker.storing.source_rows import source_table
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,14 @@ def reference_rows(news: ReferenceChanges) -> Iterator[UnshardedRows]:
     if news.revised:
         # The token names the offsets that were read and thereby the content: workers may read in different pieces.
         yield UnshardedRows(PRICES, price_table(news.revised, news.next), f"prices:{news.first}:{news.next}")
-    if news.control_log:
-        # As of prices: workers may read in different pieces, and the offsets name the content.
-        first, last = news.control_offsets[0], news.control_offsets[-1]
-        rows = control_table(news.control_log, news.control_offsets)
-        yield UnshardedRows(CONTROLS, rows, f"controls:{first}:{last}")
+    for table, build, of_sources in ((CONTROLS, control_table, False), (SOURCES, source_table, True)):
+        placed = zip(news.control_offsets, news.control_log, strict=True)
+        found = [(offset, each) for offset, each in placed if is_source(*each[1:]) is of_sources]
+        if found:
+            # As of prices: workers may read in different pieces, and the offsets name the content.
+            offsets = [offset for offset, _ in found]
+            rows = build([each for _, each in found], offsets)
+            yield UnshardedRows(table, rows, f"{table}:{offsets[0]}:{offsets[-1]}")
     for topic in REFERENCE_TOPICS:
         letters = [letter for letter in news.refused if letter.topic == topic]
         if letters:

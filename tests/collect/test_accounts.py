@@ -283,8 +283,8 @@ def test_objects_of_a_cluster_and_what_is_not_understood_stays_so_until_it_chang
     claims = pod("dra", bound=1, gpus="")
     claims["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "x"}]
     odd_node = kube_node("n2", gpus=0)
-    odd_node["status"]["capacity"]["habana.ai/gaudi"] = "8"
-    tpu = pod("tpu", bound=1, resource="google.com/tpu")
+    odd_node["status"]["capacity"]["gpu.intel.com/i915"] = "8"
+    tpu = pod("tpu", bound=1, resource="gpu.intel.com/xe")
     cluster.put("nodes", kube_node(), kube_node("cpu", gpus=0), odd_node)
     cluster.put("pods", pod("a", bound=1), pod("web", bound=1, gpus=""), claims, tpu)
     cluster.put("pods", pod("bad", bound=1, gpus="x"))

@@ -42,9 +42,14 @@ def worker_pod() -> dict[str, Any]:
     return dict(of_kind("StatefulSet", WORKER)["spec"]["template"]["spec"])
 
 
-def test_it_may_read_pods_and_nodes_and_nothing_else() -> None:
+def test_it_may_read_pods_nodes_and_devices_of_claims_and_nothing_else() -> None:
     assert of_kind("ClusterRole")["rules"] == [
-        {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}
+        {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]},
+        {
+            "apiGroups": ["resource.k8s.io"],
+            "resources": ["resourceclaims", "resourceslices"],
+            "verbs": ["get", "list"],
+        },
     ]
     role = of_kind("ClusterRoleBinding")
     assert role["roleRef"]["name"] == of_kind("ClusterRole")["metadata"]["name"]

@@ -1,35 +1,52 @@
-"""GPUs that HAMi splits: a node offers each GPU many times, and a pod holds a share of one. Pure functions.
+"""GPUs that HAMi or Volcano splits: a node offers each GPU many times, and a pod holds a share of one. Pure functions.
 
-A container of HAMi names `nvidia.com/gpu` and, of each of them, cores or memory in percent, or memory in MiB.
+A container names how many it has a share of (`nvidia.com/gpu`, `volcano.sh/vgpu-number`) and, of each of them, cores or memory in percent,
+or memory in MiB.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from streams.collect.kubernetes.objects import Quantity
 from streams.collect.kubernetes.quantities import milli
 
 GPU: Final = "nvidia.com/gpu"
-_PERCENTS: Final = ("nvidia.com/gpucores", "nvidia.com/gpumem-percentage")
-_MEMORY: Final = "nvidia.com/gpumem"
-SHARES: Final = frozenset({*_PERCENTS, _MEMORY})
+VGPU: Final = "volcano.sh/vgpu-number"
+
+
+class _Family(NamedTuple):
+    number: str
+    percents: tuple[str, ...]
+    memory: str
+
+
+_FAMILIES: Final = (
+    _Family(GPU, ("nvidia.com/gpucores", "nvidia.com/gpumem-percentage"), "nvidia.com/gpumem"),
+    _Family(VGPU, ("volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage"), "volcano.sh/vgpu-memory"),
+)
+NUMBERS: Final = tuple(family.number for family in _FAMILIES)
+SHARES: Final = frozenset(name for family in _FAMILIES for name in (*family.percents, family.memory))
 #: What a pod holds, as devices: hundredths of GPUs; MiB of GPUs' memory, and of how many GPUs.
 PERCENT: Final = "hami.percent"
 MIB: Final = "hami.mib"
 MIB_GPUS: Final = "hami.mib_gpus"
 HELD: Final = (PERCENT, MIB, MIB_GPUS)
 
-_REGISTERS: Final = ("hami.io/node-nvidia-register", "4pd.io/node-nvidia-register")
+_REGISTERS: Final = (
+    "hami.io/node-nvidia-register",
+    "4pd.io/node-nvidia-register",
+    "volcano.sh/node-vgpu-register",
+)
 #: The first GPU: "GPU-1,10,46068,100,..." or `[{"id":"GPU-1","count":10,"devmem":46068,...}]`.
 _SPLIT: Final = re.compile(r'[^,:{}\[\]"]{1,128},(\d{1,4}),(\d{1,8}),')
 _SPLIT_JSON: Final = re.compile(r'"(count|devmem)"\s*:\s*(\d{1,8})')
 
 
 def split_of(annotations: Mapping[str, str]) -> tuple[int, int]:
-    """Return how often a node offers each of its GPUs, and the MiB of one; zeros where HAMi is not on it."""
+    """Return how often a node offers each of its GPUs, and the MiB of one; zeros where nobody splits them."""
     text = next((annotations[name] for name in _REGISTERS if annotations.get(name)), "")[:4096]
     if text.lstrip().startswith("["):
         found: dict[str, int] = {}
@@ -42,7 +59,17 @@ def split_of(annotations: Mapping[str, str]) -> tuple[int, int]:
 
 def is_split(limits: Mapping[str, Quantity]) -> bool:
     """Return whether a container holds shares of GPUs."""
-    return GPU in limits and bool(SHARES & limits.keys())
+    return _family(limits) is not None
+
+
+def _family(limits: Mapping[str, Quantity]) -> _Family | None:
+    for family in _FAMILIES:
+        # Volcano's are always split; nvidia.com/gpu alone is a whole one.
+        if family.number in limits and (
+            family.number == VGPU or {*family.percents, family.memory} & limits.keys()
+        ):
+            return family
+    return None
 
 
 def held(limits: Mapping[str, Quantity], what: str) -> int:
@@ -53,14 +80,15 @@ def held(limits: Mapping[str, Quantity], what: str) -> int:
     Raises:
         ValueError: A quantity is none.
     """
-    if not is_split(limits):
+    family = _family(limits)
+    if family is None:
         return 0
-    gpus = milli(limits[GPU]) // 1000
-    percents = [min(milli(limits[name]) // 1000, 100) for name in _PERCENTS if name in limits]
-    mib = milli(limits.get(_MEMORY, 0)) // 1000
+    gpus = milli(limits[family.number]) // 1000
+    percents = [min(milli(limits[name]) // 1000, 100) for name in family.percents if name in limits]
+    mib = milli(limits.get(family.memory, 0)) // 1000
     amounts = {PERCENT: max(percents, default=0), MIB: mib, MIB_GPUS: int(mib > 0 and not any(percents))}
     if not any(percents) and not mib:
-        amounts[PERCENT] = 100  # HAMi reads 0 as no limit
+        amounts[PERCENT] = 100  # 0 is read as no limit
     return gpus * amounts[what]
 
 

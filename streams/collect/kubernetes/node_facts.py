@@ -16,10 +16,12 @@ from streams.collect.kubernetes.quantities import milli
 _GPU_TYPES: Final = (
     "nvidia.com/gpu.product",
     "cloud.google.com/gke-accelerator",
+    "cloud.google.com/gke-tpu-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
     "eks.amazonaws.com/instance-gpu-name",
     "amd.com/gpu.product-name",
     "beta.amd.com/gpu.product-name",
+    "karpenter.k8s.aws/instance-accelerator-name",
 )
 _REGIONS: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 _ZONES: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -43,7 +45,18 @@ _PURCHASES: Final[Mapping[str, Mapping[str, str]]] = {
     "kubernetes.azure.com/scalesetpriority": {"spot": "spot", "regular": "on_demand"},
 }
 _CLOUDS: Final = {"aws": "aws", "gce": "gcp", "azure": "azure"}
-_WHOLE: Final = ("nvidia.com/gpu", "amd.com/gpu")
+_NEURONS: Final = ("aws.amazon.com/neuron", "aws.amazon.com/neurondevice")
+#: Cores of Neuron devices; how many a device has follows from what the node has of both.
+NEURON_CORE: Final = "aws.amazon.com/neuroncore"
+#: Resources of which one is one accelerator -> its type where no label of the node has it.
+_OTHERS: Final[Mapping[str, str]] = {
+    "google.com/tpu": "TPU",
+    "habana.ai/gaudi": "Gaudi",
+    **dict.fromkeys(_NEURONS, "Neuron"),
+}
+_WHOLE: Final = ("nvidia.com/gpu", "amd.com/gpu", *_OTHERS)
+#: Thousandths of GPUs of ResourceClaims, among a pod's devices.
+CLAIMED: Final = "claimed.milli"
 _SHARED: Final = "nvidia.com/gpu.shared"
 #: "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb.me"; the first number is that of compute slices.
 _MIG: Final = re.compile(r"nvidia\.com/mig-([1-8])g\.\d{1,4}gb[a-z.+-]{0,12}")
@@ -62,7 +75,8 @@ class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
     shared_milli: int = 1000
     slices: int = 7
     draining_s: int | None = None  # since when no pods are bound to it; 0: not known since when
-    gpu_memory_mib: int = 0  # of one GPU, where HAMi says it
+    gpu_memory_mib: int = 0  # of one GPU, where HAMi or Volcano says it
+    core_milli: int = 0  # what thousandths of a device one Neuron core is; 0: not known
 
 
 def unknown_node(options: Options) -> NodeFacts:
@@ -73,16 +87,18 @@ def unknown_node(options: Options) -> NodeFacts:
 
 def is_gpu(resource: str, options: Options) -> bool:
     """Return whether a resource of a pod is a GPU or a part of one."""
-    known = resource in _WHOLE or resource == _SHARED or _MIG.fullmatch(resource) is not None
-    return known or resource in options.resources
+    known = resource in _WHOLE or resource in (_SHARED, NEURON_CORE, hami.VGPU)
+    return known or _MIG.fullmatch(resource) is not None or resource in options.resources
 
 
 def gpu_milli(devices: Mapping[str, int], node: NodeFacts, options: Options) -> int:
     """Return the thousandths of GPUs that some devices are on a node."""
     whole = sum(
-        count * _milli_of_one(name, node, options) for name, count in devices.items() if name not in hami.HELD
+        count * _milli_of_one(name, node, options)
+        for name, count in devices.items()
+        if name not in hami.HELD and name != CLAIMED
     )
-    return whole + hami.held_milli(devices, node.gpu_memory_mib)
+    return whole + hami.held_milli(devices, node.gpu_memory_mib) + devices.get(CLAIMED, 0)
 
 
 def node_facts(node: Node, options: Options) -> NodeFacts:
@@ -106,8 +122,16 @@ def node_facts(node: Node, options: Options) -> NodeFacts:
         slices=slices,
         draining_s=_draining_s(node),
         gpu_memory_mib=hami.split_of(node.metadata.annotations or {})[1],
+        core_milli=_core_milli(node),
     )
     return msgspec.structs.replace(found, gpu_milli=_capacity_milli(node, labels, found, options))
+
+
+def _core_milli(node: Node) -> int:
+    capacity = node.status.capacity or {}
+    cores = milli(capacity.get(NEURON_CORE, 0)) // 1000
+    devices = max(milli(capacity.get(name, 0)) for name in _NEURONS)
+    return min(devices // cores, 1000) if cores else 0
 
 
 def _milli_of_one(resource: str, node: NodeFacts, options: Options) -> int:
@@ -117,6 +141,10 @@ def _milli_of_one(resource: str, node: NodeFacts, options: Options) -> int:
         return node.share_milli
     if resource == _SHARED:
         return node.shared_milli
+    if resource == NEURON_CORE:
+        return node.core_milli
+    if resource == hami.VGPU:
+        return 0  # how many of them are a GPU is not known
     mig = _MIG.fullmatch(resource)
     return int(mig[1]) * 1000 // node.slices if mig else 1000
 
@@ -131,15 +159,20 @@ def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, opt
     counted = _number(labels.get("nvidia.com/gpu.count", ""), 0, 1_024)
     if counted and any(devices.values()) and "-MIG-" not in labels.get("nvidia.com/gpu.product", ""):
         return counted * 1000
+    neurons = max((devices.pop(name, 0) for name in _NEURONS), default=0)
+    if neurons:
+        devices |= {_NEURONS[0]: neurons, NEURON_CORE: 0}  # the same ones by three names
     split = hami.split_of(node.metadata.annotations or {})[0]
-    if split and hami.GPU in devices:
-        return devices.pop(hami.GPU) * 1000 // split + gpu_milli(devices, facts, options)
-    return gpu_milli(devices, facts, options)
+    parts = 0
+    if split:
+        parts = sum(devices.pop(name, 0) for name in hami.NUMBERS) * 1000 // split
+    return parts + gpu_milli(devices, facts, options)
 
 
 def _price_fields(node: Node, labels: Mapping[str, str], options: Options) -> dict[str, str]:
     scheme, _, place = node.spec.provider_id.partition("://")
-    type_ = _first(labels, _GPU_TYPES)
+    capacity = node.status.capacity or {}
+    type_ = _first(labels, _GPU_TYPES) or next((_OTHERS[name] for name in _OTHERS if name in capacity), "")
     mig = _MIG_PRODUCT.fullmatch(type_)
     type_ = (mig[1] if mig else type_).removesuffix("-SHARED")
     found = {

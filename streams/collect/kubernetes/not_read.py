@@ -1,4 +1,4 @@
-"""What pods and nodes have that means money and is not read as GPUs: devices of ResourceClaims, other accelerators.
+"""What pods and nodes have that means money and is not read as GPUs: other accelerators, and devices of ResourceClaims that are not known.
 
 It must not decide what is metered: it only says what is not.
 """
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from streams.accounts.accelerators import is_accelerator
-from streams.collect.kubernetes.hami import SHARES
-from streams.collect.kubernetes.node_facts import is_gpu
+from streams.collect.kubernetes.hami import SHARES, VGPU, split_of
+from streams.collect.kubernetes.node_facts import NEURON_CORE, NodeFacts, is_gpu
 from streams.collect.kubernetes.objects import Node, Pod
 from streams.collect.kubernetes.options import Options
 
@@ -25,15 +25,28 @@ class NotRead(NamedTuple):
     said: str
 
 
-def not_read_of_pod(pod: Pod, options: Options) -> NotRead | None:
-    """Return what a pod on a node holds and nobody reads; None where all is read."""
+def not_read_of_pod(
+    pod: Pod, options: Options, node: NodeFacts | None = None, claims_fault: str = ""
+) -> NotRead | None:
+    """Return what a pod on a node holds and nobody reads; None where all is read.
+
+    `node`: where it runs, if that is of interest; `claims_fault`: what is not understood of its ResourceClaims.
+    """
     if not pod.spec.node_name or pod.status.phase in _ENDED:
         return None
     name = f"pod {pod.metadata.namespace}/{pod.metadata.name}"[:300]
     if found := _unknown(_limits(pod), options):
         return NotRead("unknown_resource", f"{name} holds {found}, which is read as no GPU")
-    if pod.spec.resource_claims:
-        return NotRead("resource_claims", f"{name} has ResourceClaims, which are not read")
+    if (
+        node is not None
+        and not node.core_milli
+        and NEURON_CORE in _limits(pod)
+        and NEURON_CORE not in options.resources
+    ):
+        said = f"{name} holds {NEURON_CORE}, and how many a device of its node has is not known"
+        return NotRead("unknown_resource", said)
+    if claims_fault:
+        return NotRead("resource_claims", f"{name}, {claims_fault}")
     return None
 
 
@@ -42,6 +55,9 @@ def not_read_of_node(node: Node, options: Options) -> NotRead | None:
     offered = (name for name, count in (node.status.capacity or {}).items() if str(count) != "0")
     if found := _unknown(offered, options):
         return NotRead("unknown_resource", f"node {node.metadata.name} has {found}, which is read as no GPU")
+    if VGPU in (node.status.capacity or {}) and not split_of(node.metadata.annotations or {})[0]:
+        said = f"node {node.metadata.name} has {VGPU}, and no annotation says how many of them are a GPU"
+        return NotRead("unknown_resource", said)
     return None
 
 

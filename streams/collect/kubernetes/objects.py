@@ -56,6 +56,13 @@ class Container(msgspec.Struct, rename="camel"):
     restart_policy: str | None = None
 
 
+class PodClaim(msgspec.Struct, rename="camel"):
+    """A ResourceClaim that a pod names, or that is made for it from a template: then its status has the name."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, rename="camel"):
     """A pod as it is asked for, and the node it is bound to."""
 
@@ -64,7 +71,7 @@ class PodSpec(msgspec.Struct, rename="camel"):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     priority_class_name: str | None = None
-    resource_claims: list[dict[str, object]] | None = None
+    resource_claims: list[PodClaim] | None = None
 
 
 class Terminated(msgspec.Struct, rename="camel"):
@@ -120,6 +127,7 @@ class PodStatus(msgspec.Struct, rename="camel"):
     start_time: Time = None
     conditions: list[ObjectCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[PodClaim] | None = None
     pod_ips: list[PodAddress] | None = msgspec.field(name="podIPs", default=None)
 
 

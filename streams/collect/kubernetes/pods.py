@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from streams.collect.kubernetes.claims import Claimed
 from streams.collect.kubernetes.ends import PodEnd, end_of, leaving_s
-from streams.collect.kubernetes.node_facts import NodeFacts, gpu_milli, is_gpu
+from streams.collect.kubernetes.node_facts import CLAIMED, NodeFacts, gpu_milli, is_gpu
 from streams.collect.kubernetes.objects import Pod, condition, seconds, text
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.owners import Identity, identity_of
@@ -33,15 +34,38 @@ class Touched(NamedTuple):
 
 def is_of_interest(pod: Pod, options: Options) -> bool:
     """Return whether a pod may be part of a job that is metered."""
-    if options.include_cpu_only or any(is_gpu(name, options) for name in _limits_of(pod)):
+    if (
+        options.include_cpu_only
+        or pod.spec.resource_claims
+        or any(is_gpu(name, options) for name in _limits_of(pod))
+    ):
         return True
     return identity_of(pod.metadata, options).is_grouped
 
 
+def lacks_claims(pod: Pod, state: ClusterState) -> bool:
+    """Return whether a pod is on a node with ResourceClaims of which no GPUs are taken yet."""
+    if not (pod.spec.node_name and pod.spec.resource_claims):
+        return False
+    place = state.job_of.get(pod.metadata.uid)
+    return (
+        place is None or CLAIMED not in state.jobs[place[0]].attempts[place[1]].pods[pod.metadata.uid].devices
+    )
+
+
 def take(
-    pod: Pod, node: NodeFacts, state: ClusterState, options: Options, *, is_gone: bool, now_s: int
+    pod: Pod,
+    node: NodeFacts,
+    state: ClusterState,
+    options: Options,
+    *,
+    is_gone: bool,
+    now_s: int,
+    claimed: Claimed | None = None,
 ) -> Touched | None:
     """Take what is known of a pod; None where nothing of it is new, or it is of no interest.
+
+    `claimed`: what its ResourceClaims are; None: that is not known, or was taken before.
 
     Raises:
         ValueError: The pod contradicts itself, or is beyond what an event may hold.
@@ -58,6 +82,8 @@ def take(
     attempt = state.jobs[job_id].attempts[number]
     known = attempt.pods[uid]
     changed_s = _take_facts(pod, known, attempt, node, options)
+    if claimed is not None:
+        changed_s = min(changed_s, _take_claims(claimed, known, attempt))
     fields = attempt.nodes.get(known.node, {})
     end = end_of(
         pod,
@@ -175,6 +201,18 @@ def _take_facts(
     if not known.addresses and not pod.spec.host_network:
         known.addresses = [each.ip[:45] for each in (pod.status.pod_ips or ())[:2] if each.ip]
     return changed_s
+
+
+def _take_claims(claimed: Claimed, known: PodState, attempt: KubernetesAttempt) -> int:
+    """Take the devices of claims, held since it was bound; return from when on the attempt's holdings may be others."""
+    if not claimed.gpu_milli:
+        return _NEVER_S
+    known.devices[CLAIMED] = claimed.gpu_milli
+    known.gpu_milli += claimed.gpu_milli
+    fields = attempt.nodes.setdefault(known.node, {})
+    if claimed.gpu_type and not fields.get("gpu_type"):
+        fields["gpu_type"] = claimed.gpu_type
+    return known.bound_s
 
 
 def _end(pod: PodState, attempt: KubernetesAttempt, end: PodEnd) -> None:

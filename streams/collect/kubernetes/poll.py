@@ -15,12 +15,13 @@ from schemas.escaping import visible
 from streams.accounts.account import Account, KeyedAccount
 from streams.collect.collector import CollectedEvent, EventBatch, SourceUnavailableError
 from streams.collect.kubernetes.api import ExpiredError, ListPage
+from streams.collect.kubernetes.claims import Claimed, ClaimReader
 from streams.collect.kubernetes.node_facts import NodeFacts, node_facts, unknown_node
 from streams.collect.kubernetes.nodes import remove_node, take_node
 from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod
 from streams.collect.kubernetes.objects import Bookmark, ErrorStatus, Node, Pod, WatchEvent, seconds
 from streams.collect.kubernetes.options import Options
-from streams.collect.kubernetes.pods import Touched, is_of_interest, take, vanish
+from streams.collect.kubernetes.pods import Touched, is_of_interest, lacks_claims, take, vanish
 from streams.collect.kubernetes.state import ClusterState
 from streams.collect.kubernetes.timeline import AttemptWriter
 
@@ -60,6 +61,7 @@ class Poll:
         self._now_s = now_s
         self._events: list[CollectedEvent] = []
         self._absent: set[str] = set()  # nodes that were asked for in vain
+        self._claims = ClaimReader(api)
         self.account = KeyedAccount()
         self._faults = 0
 
@@ -171,7 +173,7 @@ class Poll:
                     if pod.metadata.uid in state.job_of or is_of_interest(pod, self._options):
                         found.append(pod)
                     else:
-                        self._account_pod(pod, is_metered=False)
+                        self._say(f"pod/{pod.metadata.uid}", not_read_of_pod(pod, self._options), "no_gpu")
         # In the order in which they were made, as a watch would have had them.
         found.sort(key=lambda pod: (seconds(pod.metadata.creation_timestamp), pod.metadata.uid))
         changed: dict[str, dict[int, int]] = {}
@@ -239,18 +241,25 @@ class Poll:
     def _take(self, pod: Pod, *, is_gone: bool) -> Touched | None:
         try:
             node = self._node_of(pod)
-            touched = take(pod, node, self._state, self._options, is_gone=is_gone, now_s=self._now_s)
-            self._account_pod(pod, is_metered=touched is not None, is_gone=is_gone)
+            asked = lacks_claims(pod, self._state) and not is_gone
+            claimed = self._claims.claimed(pod) if asked else Claimed()
+            touched = take(
+                pod,
+                node,
+                self._state,
+                self._options,
+                is_gone=is_gone,
+                now_s=self._now_s,
+                claimed=claimed if asked and not claimed.fault else None,
+            )
+            odd = None if is_gone else not_read_of_pod(pod, self._options, node, claimed.fault)
+            self._say(f"pod/{pod.metadata.uid}", odd, "no_gpu" if touched is None else "")
             return touched
         except ValueError as fault:
             said = f"pod {pod.metadata.namespace}/{pod.metadata.name}"[:300]
             self._say(f"pod/{pod.metadata.uid[:64]}", NotRead("malformed", f"{said}: {str(fault)[:300]}"), "")
             is_known = pod.metadata.uid in self._state.job_of
             return vanish(pod.metadata.uid, self._state) if is_gone and is_known else None
-
-    def _account_pod(self, pod: Pod, *, is_metered: bool, is_gone: bool = False) -> None:
-        odd = None if is_gone else not_read_of_pod(pod, self._options)
-        self._say(f"pod/{pod.metadata.uid}", odd, "" if is_metered else "no_gpu")
 
     def _say(self, key: str, odd: NotRead | None, free_rule: str) -> None:
         """Account for an object; what is not understood stays so until it changes, though it is not listed again."""

@@ -66,7 +66,7 @@ def _limits(container: Container) -> Mapping[str, Quantity]:
 
 def _devices(container: Container, name: str) -> int:
     limits = _limits(container)
-    if (name == hami.GPU or name in hami.SHARES) and hami.is_split(limits):
+    if (name in hami.NUMBERS or name in hami.SHARES) and hami.is_split(limits):
         return 0  # a share of it is held
     return milli(limits.get(name, 0)) // 1000
 

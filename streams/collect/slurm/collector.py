@@ -152,10 +152,7 @@ class SlurmCollector:
             progress.since_s, now_s // _DAY_S * _DAY_S
         )  # what is older than a day would be too late
         fields_of = FieldsOfNodes(self._options, partial(self._default_partition, account))
-        self._gpu_milli_of_node = {
-            node.name: gpu_milli(node.tres, self._options.shards_per_gpu, self._options.mps_per_gpu)
-            for node in listing.nodes
-        }
+        self._gpu_milli_of_node = {node.name: gpu_milli(node.tres, self._options) for node in listing.nodes}
         found = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options, fields_of, account)
         progress.nodes = found.known
         return EventBatch(found.events, progress.position(), account)
@@ -172,7 +169,7 @@ class SlurmCollector:
     def _account(self, part: SeenAttempt, account: KeyedAccount) -> None:
         """Account for a record whose events are made."""
         record = part.record
-        if odd := unknown_accelerators(record.allocated or record.requested):
+        if odd := unknown_accelerators(record.allocated or record.requested, self._options):
             said = f"job {record.raw_id} holds {odd}, which is read as no GPU"
             account.not_understood(_key(part), "unknown_gres", said)
         elif rule := free_rule(part, self._options):

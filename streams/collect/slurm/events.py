@@ -250,7 +250,7 @@ def _description(record: JobRecord, options: Options) -> dict[str, Any]:
 
 
 def _resources(tres: Mapping[str, int], options: Options) -> dict[str, Any]:
-    type_ = gpu_type(tres)
+    type_ = gpu_type(tres, options)
     found: dict[str, Any] = {"gpu_count": _gpus(tres, options)}
     if type_:
         found["gpu_type"] = options.gpu_types.get(type_, type_)
@@ -263,7 +263,7 @@ def _resources(tres: Mapping[str, int], options: Options) -> dict[str, Any]:
 
 
 def _gpus(tres: Mapping[str, int], options: Options) -> int | float:
-    milli = gpu_milli(tres, options.shards_per_gpu, options.mps_per_gpu)
+    milli = gpu_milli(tres, options)
     if milli > _GPUS_AT_MOST * 1000:
         raise ValueError(f"{milli / 1000:g} GPUs are more than a job may have")
     return milli // 1000 if milli % 1000 == 0 else milli / 1000

@@ -108,8 +108,8 @@ def node_events(
     events: list[CollectedEvent] = []
     now: dict[str, str] = {}
     for node in nodes:
-        gpus = gpu_milli(node.tres, options.shards_per_gpu, options.mps_per_gpu) // 1000
-        odd = unknown_accelerators(node.tres)
+        gpus = gpu_milli(node.tres, options) // 1000
+        odd = unknown_accelerators(node.tres, options)
         if node.states & _OFF:
             account.free("off")
             continue
@@ -146,7 +146,7 @@ def _digest(fields: Mapping[str, Any]) -> str:
 
 
 def _gpu_type(node: NodeRecord, options: Options) -> dict[str, Any]:
-    type_ = gpu_type(node.tres)
+    type_ = gpu_type(node.tres, options)
     return {"gpu_type": options.gpu_types.get(type_, type_)} if type_ else {}
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import Field, field_validator
 
 from streams.collect.options import PriceFields, SinceOptions
 from streams.collect.slurm.tres import node_names
+
+_GRES_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class Options(SinceOptions):
@@ -46,6 +49,9 @@ class Options(SinceOptions):
     )
     shards_per_gpu: int = Field(default=1, ge=1, le=1000, description="Shards (gres/shard) of one GPU.")
     mps_per_gpu: int = Field(default=100, ge=1, le=1000, description="MPS shares (gres/mps) of one GPU.")
+    gres_gpus: dict[str, float] = Field(
+        default={}, description="Other generic resources, e.g. npu -> the GPUs that one is."
+    )
     gpu_types: dict[str, str] = Field(default={}, description="Slurm's type of a GPU -> the price list's.")
     teams: dict[str, str] = Field(default={}, description="Account -> team, where they differ.")
     price_fields: PriceFields = Field(default={}, description="Price fields of all jobs, e.g. region.")
@@ -73,6 +79,16 @@ class Options(SinceOptions):
     timeout_s: float = Field(default=60.0, gt=0, le=600, description="How long a command may take.")
     max_output_mib: int = Field(default=256, ge=1, le=4096, description="How much a command may answer, MiB.")
     source: str = Field(default="slurm", min_length=1, max_length=256, description="The events' `source`.")
+
+    @field_validator("gres_gpus")
+    @classmethod
+    def _are_others(cls, gres_gpus: dict[str, float]) -> dict[str, float]:
+        for name, gpus in gres_gpus.items():
+            if name in ("gpu", "shard", "mps") or not _GRES_NAME.fullmatch(name):
+                raise ValueError(f"{name[:80]!r} is no generic resource of another name, such as npu")
+            if not 0.001 <= gpus <= 1000:
+                raise ValueError(f"{name[:80]!r} = {gpus:g}, expected GPUs from 0.001 to 1000")
+        return gres_gpus
 
     @field_validator("node_price_fields")
     @classmethod

@@ -186,12 +186,18 @@ def raw_entries(answer: bytes, list_name: str, command: str) -> Sequence[bytes]:
     except (msgspec.MsgspecError, ValueError, KeyError, RecursionError):
         pass
     try:
-        entries = json.loads(answer.decode("utf-8", "replace"), strict=False)[list_name]
+        text = answer.decode("utf-8", "replace")
+        entries = json.loads(text, strict=False, parse_int=_number)[list_name]
         if not isinstance(entries, list):
             raise TypeError(f"{list_name} is no list")
         return [orjson.dumps(entry) for entry in entries]
     except (ValueError, TypeError, KeyError, RecursionError) as fault:
         raise SourceUnavailableError(f"{command}: no JSON of Slurm ({visible(str(fault)[:200])})") from None
+
+
+def _number(digits: str) -> int | float:
+    """Return an integer, as a float where it has more than 64 bits: it spoils the field that has it, not the whole answer."""
+    return int(digits) if len(digits) < 19 else float(digits)
 
 
 def _queued(job: _QueuedJob) -> JobRecord:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from schemas.wire_types import MAX_NODES
 from streams.accounts.accelerators import is_accelerator
@@ -127,10 +127,20 @@ def _numbers(text: str) -> Iterator[int]:
     return (int(each) for each in _padded(text, _GPUS_AT_MOST))
 
 
-def gpu_milli(tres: Mapping[str, int], shards_per_gpu: int, mps_per_gpu: int) -> int:
-    """Return thousandths of GPUs: whole ones, shards and MPS shares."""
-    shards = _number(tres, "gres/shard") * 1000 // shards_per_gpu
-    return _number(tres, "gres/gpu") * 1000 + shards + _number(tres, "gres/mps") * 1000 // mps_per_gpu
+class GpuUnits(Protocol):
+    """What generic resources are in GPUs, as the options say."""
+
+    shards_per_gpu: int
+    mps_per_gpu: int
+    gres_gpus: dict[str, float]
+
+
+def gpu_milli(tres: Mapping[str, int], units: GpuUnits) -> int:
+    """Return thousandths of GPUs: whole ones, shards and MPS shares, and other generic resources that are named."""
+    shards = _number(tres, "gres/shard") * 1000 // units.shards_per_gpu
+    mps = _number(tres, "gres/mps") * 1000 // units.mps_per_gpu
+    others = sum(_number(tres, f"gres/{name}") * round(gpus * 1000) for name, gpus in units.gres_gpus.items())
+    return _number(tres, "gres/gpu") * 1000 + shards + mps + others
 
 
 def _number(tres: Mapping[str, int], name: str) -> int:
@@ -139,8 +149,9 @@ def _number(tres: Mapping[str, int], name: str) -> int:
     return max(tres.get(name, 0), typed)
 
 
-def unknown_accelerators(tres: Mapping[str, int]) -> str:
+def unknown_accelerators(tres: Mapping[str, int], units: GpuUnits) -> str:
     """Return what is an accelerator by its name and is read as none, with the counts; empty where there are none."""
+    named = {f"gres/{name}" for name in units.gres_gpus}
     return ", ".join(
         f"{number} {name[:100]}"
         for name, number in tres.items()
@@ -149,14 +160,15 @@ def unknown_accelerators(tres: Mapping[str, int]) -> str:
         and is_accelerator(name)
         and name != "gres/gpu"
         and not name.startswith(_KNOWN)
+        and name.partition(":")[0] not in named
     )
 
 
-def gpu_type(tres: Mapping[str, int]) -> str:
-    """Return the type of all GPUs; nothing where there are several or none is named."""
-    types = {
-        name.split(":", 1)[1]
-        for name, number in tres.items()
-        if number and name.startswith(("gres/gpu:", "gres/shard:", "gres/mps:"))
-    }
+def gpu_type(tres: Mapping[str, int], units: GpuUnits) -> str:
+    """Return the type of all GPUs; nothing where there are several or none is named. Another resource's name is one."""
+    known = ("gres/gpu", "gres/shard", "gres/mps", *(f"gres/{name}" for name in units.gres_gpus))
+    held = [name for name, number in tres.items() if number and name.partition(":")[0] in known]
+    types = {name.partition(":")[2] for name in held if ":" in name}
+    untyped = {name.removeprefix("gres/") for name in held if name not in known[:3] and ":" not in name}
+    types |= {name for name in untyped if not any(each.startswith(f"gres/{name}:") for each in held)}
     return types.pop() if len(types) == 1 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,7 @@ class Cluster:
 
     def __init__(self, **options: Any) -> None:
         self.server = ReplayServer({})
+        weakref.finalize(self, self.server.close)
         self.options = Options(url=self.server.url, since=datetime(2026, 9, 21, tzinfo=UTC), **options)
         self.log = Log()
         self.batches: list[EventBatch] = []

@@ -96,6 +96,8 @@ class ReplayServer:
                 self._whole(handler, json.dumps(found[0]).encode())
             else:
                 self._status(handler, 404, f'nodes "{name}" not found')
+        elif parts.path.rsplit("/", 1)[1] not in self.changes:
+            self._status(handler, 404, "the server could not find the requested resource")
         elif "watch" in query and self.gone:
             self._status(handler, 410, "too old resource version")
         elif "watch" in query:

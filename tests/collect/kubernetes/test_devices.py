@@ -328,3 +328,56 @@ def test_an_id_is_never_too_long(name: str, namespace: str, uid: str) -> None:
     meta = ObjectMeta(name=name, namespace=namespace, uid=uid)
     options = Options(url="https://k", job_id_prefix="p" * 64)
     assert 0 < len(identity_of(meta, options).job_id.encode("utf-8", "replace")) <= 200
+
+
+NEURON = {
+    "aws.amazon.com/neuron": "16",
+    "aws.amazon.com/neurondevice": "16",
+    "aws.amazon.com/neuroncore": "32",
+}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "devices", "held_milli", "node_milli"),
+    [
+        ({"habana.ai/gaudi": "8"}, {"habana.ai/gaudi": 3}, 3000, 8000),
+        ({"google.com/tpu": "4"}, {"google.com/tpu": 4}, 4000, 4000),
+        (NEURON, {"aws.amazon.com/neuron": 2}, 2000, 16_000),
+        (NEURON, {"aws.amazon.com/neurondevice": 2}, 2000, 16_000),
+        (NEURON, {"aws.amazon.com/neuroncore": 5}, 2500, 16_000),
+        ({"aws.amazon.com/neuroncore": "32"}, {"aws.amazon.com/neuroncore": 5}, 0, 0),
+        (
+            {"aws.amazon.com/neuroncore": "0", "aws.amazon.com/neuron": "1"},
+            {"aws.amazon.com/neuron": 1},
+            1000,
+            1000,
+        ),
+    ],
+)
+def test_other_accelerators_where_the_api_says_how_many(
+    capacity: dict[str, str], devices: dict[str, int], held_milli: int, node_milli: int
+) -> None:
+    found = facts({}, capacity)
+    assert all(is_gpu(name, OPTIONS) for name in devices)
+    assert (gpu_milli(devices, found, OPTIONS), found.gpu_milli) == (held_milli, node_milli)
+
+
+@pytest.mark.parametrize(
+    ("labels", "capacity", "type_"),
+    [
+        ({}, {"habana.ai/gaudi": "8"}, "Gaudi"),
+        ({}, NEURON, "Neuron"),
+        ({"karpenter.k8s.aws/instance-accelerator-name": "trainium"}, NEURON, "trainium"),
+        ({}, {"google.com/tpu": "4"}, "TPU"),
+        (
+            {"cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice"},
+            {"google.com/tpu": "4"},
+            "tpu-v5-lite-podslice",
+        ),
+        ({}, {"cpu": "4"}, None),
+    ],
+)
+def test_their_type_is_the_nodes_else_the_resources(
+    labels: dict[str, str], capacity: dict[str, str], type_: str | None
+) -> None:
+    assert facts(labels, capacity).fields.get("gpu_type") == type_

@@ -79,3 +79,28 @@ def test_containers_add_up_and_memory_of_an_unknown_size_is_a_whole_gpu() -> Non
 @pytest.mark.parametrize("register", ["", "x", "[", "GPU-1,0,0,", "a,b,c,", "9" * 9000, '[{"count":-1}]'])
 def test_an_annotation_that_says_nothing_leaves_the_node_as_its_capacity_is(register: str) -> None:
     assert facts(register).gpu_milli == 20_000
+
+
+VOLCANO = "GPU-1,10,24000,NVIDIA-A40,true,hami-core:GPU-2,10,24000,NVIDIA-A40,true,hami-core"
+
+
+@pytest.mark.parametrize(
+    ("limits", "milli"),
+    [
+        ({"number": "1"}, 1000),
+        ({"number": "2", "cores": "30"}, 600),
+        ({"number": "1", "memory": "6000"}, 250),
+        ({"number": "1", "memory-percentage": "40", "cores": "10"}, 400),
+    ],
+)
+def test_shares_of_volcano(limits: dict[str, str], milli: int) -> None:
+    capacity = {
+        "volcano.sh/vgpu-number": "20",
+        "volcano.sh/vgpu-memory": "48000",
+        "volcano.sh/vgpu-cores": "200",
+    }
+    meta = {"name": "n", "annotations": {"volcano.sh/node-vgpu-register": VOLCANO}}
+    node = node_facts(msgspec.convert({"metadata": meta, "status": {"capacity": capacity}}, Node), OPTIONS[0])
+    assert node.gpu_milli == 2000
+    asked = pod({f"volcano.sh/vgpu-{name}": count for name, count in limits.items()})
+    assert held_milli(asked, node) == milli

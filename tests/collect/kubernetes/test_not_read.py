@@ -10,9 +10,12 @@ import msgspec
 import pytest
 
 from streams.accounts.causes import REMEDIES
-from streams.collect.kubernetes.not_read import NotRead, not_read_of_pod
-from streams.collect.kubernetes.objects import Pod
+from streams.collect.kubernetes.node_facts import NodeFacts
+from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod
+from streams.collect.kubernetes.objects import Node, Pod
 from streams.collect.kubernetes.options import Options
+from tests.collect.kubernetes.cluster import Cluster
+from tests.collect.kubernetes.objects import node as node_of
 from tests.collect.kubernetes.objects import pod
 from tests.source_cases import source_case
 
@@ -26,11 +29,11 @@ def looked(*pods: dict[str, Any], **options: Any) -> list[NotRead]:
 @pytest.mark.parametrize(
     "resource",
     [
-        "aws.amazon.com/neuroncore",
-        "google.com/tpu",
-        "habana.ai/gaudi",
         "gpu.intel.com/xe",
-        "volcano.sh/vgpu-number",
+        "gpu.intel.com/i915",
+        "huawei.com/Ascend910",
+        "nvidia.com/GRID_T4-1Q",
+        "k8s.amazonaws.com/vgpu",
     ],
 )
 def test_an_accelerator_that_is_not_read_is_said_with_what_mends_it(resource: str) -> None:
@@ -43,14 +46,24 @@ def test_an_accelerator_that_is_not_read_is_said_with_what_mends_it(resource: st
 
 @pytest.mark.parametrize(
     "resource",
-    ["nvidia.com/gpu", "amd.com/gpu", "cpu", "rdma/hca", "vpc.amazonaws.com/efa", "example.com/input"],
+    [
+        "nvidia.com/gpu",
+        "amd.com/gpu",
+        "google.com/tpu",
+        "habana.ai/gaudi",
+        "aws.amazon.com/neuron",
+        "cpu",
+        "rdma/hca",
+        "vpc.amazonaws.com/efa",
+        "example.com/input",
+    ],
 )
 def test_what_is_read_or_is_no_accelerator_is_not_said(resource: str) -> None:
     assert looked(pod("a", bound=1, resource=resource)) == []
 
 
 def test_pods_that_hold_nothing_are_not_said() -> None:
-    waiting, ended = pod("a", resource="google.com/tpu"), pod("b", bound=1, resource="google.com/tpu")
+    waiting, ended = pod("a", resource="gpu.intel.com/xe"), pod("b", bound=1, resource="gpu.intel.com/xe")
     ended["status"]["phase"] = "Succeeded"
     assert looked(waiting, ended) == []
 
@@ -58,14 +71,49 @@ def test_pods_that_hold_nothing_are_not_said() -> None:
 def test_a_cluster_of_public_reports() -> None:
     items = json.loads((source_case("17-k8s-pods") / "pods.json").read_bytes())["items"]
     found = looked(*items)
-    assert Counter(each.reason for each in found) == {"resource_claims": 1, "unknown_resource": 5}
+    assert Counter(each.reason for each in found) == {"unknown_resource": 2}
     line = " ".join(each.said for each in found)
-    for resource in (
-        "aws.amazon.com/neuron",
-        "google.com/tpu",
-        "habana.ai/gaudi",
-        "gpu.intel.com/i915",
-        "vgpu",
-    ):
-        assert resource in line
-    assert "ml/dra has ResourceClaims" in line
+    assert "gpu.intel.com/i915" in line
+    assert "k8s.amazonaws.com/vgpu" in line
+
+
+def test_a_cluster_of_public_reports_is_metered_where_the_api_says_how_many() -> None:
+    case = source_case("17-k8s-pods")
+    cluster = Cluster()
+    cluster.put("nodes", *json.loads((case / "nodes.json").read_bytes())["items"])
+    cluster.put("pods", *json.loads((case / "pods.json").read_bytes())["items"])
+    cluster.poll(10**7)
+    held = {
+        event.value["job_id"].rsplit("/", 1)[1]: event.value["gpu_count"]
+        for event in cluster.log.events
+        if event.topic == "jobs" and event.value.get("gpu_count")
+    }
+    assert {name: held[name] for name in ("neuron", "tpu", "gaudi")} == {"neuron": 16, "tpu": 4, "gaudi": 8}
+    account = cluster.batches[-1].account
+    assert {name: account.reasons[name] for name in ("unknown_resource", "resource_claims")} == {
+        "unknown_resource": 2,
+        "resource_claims": 1,
+    }
+    assert any("pod ml/dra, claim gpu: it cannot be read" in each for each in account.said)
+
+
+def test_cores_of_neuron_devices_are_said_where_the_node_does_not_tell() -> None:
+    cores = msgspec.convert(pod("a", bound=1, resource="aws.amazon.com/neuroncore"), Pod)
+    node = NodeFacts("", 0, {})
+    found = not_read_of_pod(cores, Options(url="https://k"), node)
+    assert found is not None
+    assert found.reason == "unknown_resource"
+    told = msgspec.structs.replace(node, core_milli=500)
+    assert not_read_of_pod(cores, Options(url="https://k"), told) is None
+    own = Options(url="https://k", resources={"aws.amazon.com/neuroncore": 0.25})
+    assert not_read_of_pod(cores, own, node) is None
+
+
+def test_a_node_with_vgpus_of_unknown_number_is_said() -> None:
+    given = node_of("n1", gpus=0)
+    given["status"]["capacity"]["volcano.sh/vgpu-number"] = "20"
+    found = not_read_of_node(msgspec.convert(given, Node), Options(url="https://k"))
+    assert found is not None
+    assert "no annotation says how many" in found.said
+    given["metadata"]["annotations"] = {"volcano.sh/node-vgpu-register": "GPU-1,10,24000,A40,true:"}
+    assert not_read_of_node(msgspec.convert(given, Node), Options(url="https://k")) is None

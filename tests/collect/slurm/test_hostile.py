@@ -170,3 +170,14 @@ def test_what_is_left_out_is_counted_at_each_poll_and_logged_once(caplog: pytest
     assert [(said, fields["entries"]) for said, fields in events(caplog.records)] == [
         ("left out what is not understood", 1)
     ]
+
+
+def test_an_integer_of_more_than_64_bits_spoils_its_own_job_alone() -> None:
+    """Beside a NaN, for which the whole answer is read by another parser."""
+    look = copy.deepcopy(LOOK)
+    jobs = look["squeue"]["jobs"]
+    whole, _ = collected(text(look["squeue"]), text(look["sacct"]))
+    assert len(jobs) > 1
+    jobs[0] |= {"job_id": 2**70, "comment": float("nan")}
+    found, _ = collected(text(look["squeue"]), text(look["sacct"]))
+    assert 0 < len(found) <= len(whole)

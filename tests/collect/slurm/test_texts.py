@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.collect.slurm.options import Options
 from streams.collect.slurm.tres import (
     GpusOfNode,
     gpu_milli,
@@ -87,10 +88,10 @@ def test_what_is_no_list_of_nodes_is_refused(text: str) -> None:
 
 
 def test_shares_of_gpus_are_thousandths() -> None:
-    assert gpu_milli({"gres/gpu": 2}, 1, 100) == 2000
-    assert gpu_milli({"gres/shard": 1}, 8, 100) == 125
-    assert gpu_milli({"gres/mps": 25}, 1, 100) == 250
-    assert gpu_milli({"cpu": 4}, 1, 100) == 0
+    assert gpu_milli({"gres/gpu": 2}, Options()) == 2000
+    assert gpu_milli({"gres/shard": 1}, Options(shards_per_gpu=8)) == 125
+    assert gpu_milli({"gres/mps": 25}, Options()) == 250
+    assert gpu_milli({"cpu": 4}, Options()) == 0
 
 
 @pytest.mark.parametrize(
@@ -106,13 +107,13 @@ def test_shares_of_gpus_are_thousandths() -> None:
     ],
 )
 def test_gpus_tracked_by_type_without_one_or_twice_count_once(tres: dict[str, int], gpus: int) -> None:
-    assert gpu_milli(tres, 8, 100) == gpus
+    assert gpu_milli(tres, Options(shards_per_gpu=8)) == gpus
 
 
 def test_a_type_is_one_that_all_gpus_have() -> None:
-    assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 2}) == "h100"
-    assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 1, "gres/gpu:a100": 1}) == ""
-    assert gpu_type({"gres/gpu": 2}) == ""
+    assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 2}, Options()) == "h100"
+    assert gpu_type({"gres/gpu": 2, "gres/gpu:h100": 1, "gres/gpu:a100": 1}, Options()) == ""
+    assert gpu_type({"gres/gpu": 2}, Options()) == ""
 
 
 @given(st.text(max_size=200) | st.text(alphabet="gpu:h10(IDX-,)=[]n/A.KMG", max_size=200))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,6 +77,11 @@ class DcgmWorld:
     def turn(self, state: int) -> int:
         self._state = state
         return T0_MS + state * INTERVAL_MS
+
+    def entries(self, state: int) -> int:
+        """Count the GPUs that both exporters name."""
+        texts = self.text("n1", state) + self.text("n2", state)
+        return len(set(re.findall(r'(?:UUID|gpu_uuid)="([^"]+)"', texts)))
 
     def go_away(self) -> None:
         self._is_away = True

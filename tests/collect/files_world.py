@@ -12,6 +12,11 @@ STATE_MS = 60_000
 _AGE_MS = 3_600_000
 
 
+def lines_of(content: bytes) -> int:
+    """Return how many lines a file has."""
+    return len(content.splitlines())
+
+
 class FilesWorld:
     """Files by name, in the order in which they come; a name that comes twice is the file written anew."""
 
@@ -21,7 +26,10 @@ class FilesWorld:
         files: Sequence[tuple[str, bytes]],
         open_collector: Callable[[list[str]], Collector],
         from_ms: int,
+        entries_of: Callable[[bytes], int] = lines_of,
     ) -> None:
+        """`entries_of`: how many entries a file has."""
+        self._entries_of = entries_of
         self._folder, self._hidden = directory / "logs", directory / "away"
         self._folder.mkdir()
         self._files = files
@@ -45,6 +53,9 @@ class FilesWorld:
                 path.write_bytes(content)
                 os.utime(path, (at_s, at_s))
         return self._from_ms + _AGE_MS + state * STATE_MS
+
+    def entries(self, state: int) -> int:
+        return sum(map(self._entries_of, dict(self._files[: state + 1]).values()))
 
     def go_away(self) -> None:
         self._folder.rename(self._hidden)

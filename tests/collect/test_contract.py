@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from streams.accounts.account import EntryClass
 from streams.clock import ManualClock
 from streams.collect.metrics import CollectorMetrics
 from streams.collect.position_file import PositionFile
@@ -93,6 +94,20 @@ def test_every_event_is_one_that_the_meter_takes(world: World) -> None:
     log = undisturbed(world)
     assert log.events
     assert not log.refused()
+
+
+def test_all_that_is_shown_is_metered_free_or_not_understood(world: World) -> None:
+    """By a count of the source's own answers, which no collector has a part in."""
+    read = 0
+    for state in range(world.states):
+        process = Process(world, Log(), None)
+        process.step(state)
+        account = process.runner.account
+        by_class = [sum(account.of_class(each).values()) for each in EntryClass]
+        assert sum(by_class) == account.read == world.entries(state), (state, account.reasons)
+        assert sum(line.entries for line in account.lines()) == account.read
+        read += account.read
+    assert read
 
 
 def test_run_twice_side_by_side_it_changes_nothing(world: World) -> None:

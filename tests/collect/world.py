@@ -26,6 +26,9 @@ class World(Protocol):
     def turn(self, state: int) -> int:
         """Bring the system into a state; return the time that is then, in ms."""
 
+    def entries(self, state: int) -> int:
+        """Return how many entries a collector that begins in this state is shown, counted from what the system says alone."""
+
     def go_away(self) -> None:
         """Answer nothing from now on."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from streams.collect.flow_logs.azure.options import Options as AzureOptions
 from streams.collect.flow_logs.gcp.collector import open_collector as open_gcp
 from streams.collect.flow_logs.gcp.options import Options as GcpOptions
 from streams.collect.flow_logs.options import Network
-from tests.collect.files_world import FilesWorld
+from tests.collect.files_world import FilesWorld, lines_of
 
 RECORDED: Final = Path(__file__).parent / "recorded"
 FROM_MS: Final = 1_780_301_100_000
@@ -83,7 +84,9 @@ def aws_world(directory: Path) -> FilesWorld:
         (f"{at}.log.gz", gzip.compress(each, mtime=0))
         for at, each in enumerate(_cut(rest, 5, header + b"\n"))
     ]
-    return FilesWorld(directory, files, partial(_aws, directory), FROM_MS)
+    return FilesWorld(
+        directory, files, partial(_aws, directory), FROM_MS, lambda each: lines_of(gzip.decompress(each)) - 1
+    )
 
 
 def gcp_world(directory: Path) -> FilesWorld:
@@ -92,10 +95,27 @@ def gcp_world(directory: Path) -> FilesWorld:
     return FilesWorld(directory, files, partial(_gcp, directory), FROM_MS + 7_200_000)
 
 
+def _flows(content: bytes) -> int:
+    """Return how many flows a file of Azure has: of each of `flowTuples`, wherever they are, the directions with bytes, or none."""
+
+    def count(found: Any) -> int:
+        if isinstance(found, dict):
+            of_tuples = sum(map(_directions, found.get("flowTuples", ())))
+            return of_tuples + sum(count(each) for name, each in found.items() if name != "flowTuples")
+        return sum(map(count, found)) if isinstance(found, list) else 0
+
+    return count(json.loads(content))
+
+
+def _directions(flow: str) -> int:
+    *_, sent, _, received = flow.split(",")
+    return max(sum(each not in ("", "0") for each in (sent, received)), 1)
+
+
 def azure_world(directory: Path) -> FilesWorld:
     """The file of an hour that grows, another beside it."""
     whole = content("azure-vnet.json")
     first, *_, last = whole.splitlines(keepends=True)
     short = first + whole.splitlines()[1].rstrip(b",") + b"\n" + last
     files = [("PT1H.json", short), ("nsg.json", content("azure-nsg.json")), ("PT1H.json", whole)]
-    return FilesWorld(directory, files, partial(_azure, directory), FROM_MS + 7_200_000)
+    return FilesWorld(directory, files, partial(_azure, directory), FROM_MS + 7_200_000, _flows)

@@ -82,6 +82,9 @@ class RelayWorld:
             self._log.append(TOPIC, number % 2, b"\xff", line, b'{"jobid": null}', None)
         return _FROM_MS + (state + 5) * _STATE_MS
 
+    def entries(self, state: int) -> int:
+        return 4 * len(self._lines[: state + 1])
+
     def go_away(self) -> None:
         self._log.is_away = True
 
@@ -128,6 +131,10 @@ class BrokerRelayWorld:
 
     def turn(self, state: int) -> int:
         return _FROM_MS + (state + 9) * _STATE_MS
+
+    def entries(self, state: int) -> int:
+        del state  # all are there from the beginning
+        return 3 * len((MAPS / "jobcomp.sample.jsonl").read_bytes().splitlines())
 
     def go_away(self) -> None:
         self._is_away = True

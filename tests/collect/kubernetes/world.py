@@ -74,6 +74,10 @@ class KubernetesWorld:
         time_s, self.server.shown = self._steps[state]
         return time_s * 1000
 
+    def entries(self, state: int) -> int:
+        self.server.shown = self._steps[state][1]
+        return len(self.server.objects("pods")) + len(self.server.objects("nodes"))
+
     def go_away(self) -> None:
         self.server.is_away = True
 

@@ -44,6 +44,9 @@ class MlflowWorld:
         self.server.runs = copy.deepcopy(look["runs"]["runs"])
         return int(look["time_ms"]) // 1000 * 1000
 
+    def entries(self, state: int) -> int:
+        return len(self.looks[state]["runs"]["runs"])
+
     def go_away(self) -> None:
         self.server.is_away = True
 

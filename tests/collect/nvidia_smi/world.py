@@ -76,6 +76,9 @@ class NvidiaSmiWorld:
         self._change(**{GPU_QUERY[0]: gpus(state), REPORT_QUERY[0]: report(state)})
         return T0_MS + state * INTERVAL_MS
 
+    def entries(self, state: int) -> int:
+        return len(gpus(state).splitlines())
+
     def go_away(self) -> None:
         self._change(is_away=True)
 

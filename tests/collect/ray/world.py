@@ -62,6 +62,14 @@ class Dashboard:
         self._server.server_close()
 
 
+def _length(answer: Any) -> int:
+    """Return how many entries an answer lists: itself, its actors, or the result of the state API."""
+    if isinstance(answer, list):
+        return len(answer)
+    data = answer["data"]
+    return len(data["actors"] if "actors" in data else data["result"]["result"])
+
+
 class RayWorld:
     """Some of the looks at the cluster, in their order."""
 
@@ -81,6 +89,10 @@ class RayWorld:
         look = self._looks[state]
         self.dashboard.answers = look["answers"]
         return int(look["time_ms"]) // 1000 * 1000
+
+    def entries(self, state: int) -> int:
+        """Count jobs, nodes and what holds GPUs: the entries of all lists."""
+        return sum(map(_length, self._looks[state]["answers"].values()))
 
     def go_away(self) -> None:
         self.dashboard.is_away = True

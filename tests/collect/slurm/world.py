@@ -65,6 +65,12 @@ class SlurmWorld:
         self._write()
         return int(self._looks[state]["time"]) * 1000
 
+    def entries(self, state: int) -> int:
+        """Count what squeue and the nodes' command list, and what sacct has of jobs that ended: it is asked for these."""
+        look = self._looks[state]
+        ended = [job for job in look["sacct"]["jobs"] if job["time"]["end"]]
+        return len(look["squeue"]["jobs"]) + len(look["nodes"]["nodes"]) + len(ended)
+
     def go_away(self) -> None:
         self._is_away = True
         self._write()

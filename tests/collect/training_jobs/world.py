@@ -63,16 +63,32 @@ def _azure(files: list[str]) -> Collector:
 
 def sagemaker_world(directory: Path) -> FilesWorld:
     """One file, written anew."""
-    return FilesWorld(directory, [("jobs.json", each) for each in looks()], _sagemaker, FROM_MS)
+    return FilesWorld(
+        directory, [("jobs.json", each) for each in looks()], _sagemaker, FROM_MS, _sagemaker_jobs
+    )
 
 
-def _one_file(directory: Path, name: str, open_collector: Callable[[list[str]], Collector]) -> FilesWorld:
+def _sagemaker_jobs(content: bytes) -> int:
+    return content.count(b'"SecondaryStatusTransitions"')
+
+
+def _one_file(
+    directory: Path,
+    name: str,
+    open_collector: Callable[[list[str]], Collector],
+    jobs_of: Callable[[Any], list[Any]],
+) -> FilesWorld:
     content = (HERE / name).read_bytes()
-    return FilesWorld(directory, [(f"{at}{name}", content[:]) for at in range(3)], open_collector, FROM_MS)
+    files = [(f"{at}{name}", content[:]) for at in range(3)]
+    return FilesWorld(directory, files, open_collector, FROM_MS, lambda each: len(jobs_of(json.loads(each))))
 
 
-vertex_world: Final = partial(_one_file, name="vertex.json", open_collector=_vertex)
-azure_world: Final = partial(_one_file, name="azure.json", open_collector=_azure)
+vertex_world: Final = partial(
+    _one_file, name="vertex.json", open_collector=_vertex, jobs_of=lambda found: found
+)
+azure_world: Final = partial(
+    _one_file, name="azure.json", open_collector=_azure, jobs_of=lambda found: found["value"]
+)
 
 
 class CommandWorld:
@@ -96,6 +112,9 @@ class CommandWorld:
         if not self._is_away:
             self._answer.write_bytes(self._looks[state])
         return FROM_MS + state * 60_000
+
+    def entries(self, state: int) -> int:
+        return _sagemaker_jobs(self._looks[state])
 
     def go_away(self) -> None:
         self._is_away = True

@@ -51,6 +51,9 @@ class WandbWorld:
                 path.write_bytes(content)
         return int(look["time_ms"]) // 1000 * 1000
 
+    def entries(self, state: int) -> int:
+        return sum(name.endswith(".wandb") for name in recorded()[state]["files"])
+
     def go_away(self) -> None:
         self.folder.rename(self._away)
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, Protocol
 import msgspec
 
 from sinks.query import confine, wire
-from sinks.query.limits import MIB_BYTES, QueryLimits
+from sinks.query.limits import MIB_BYTES, OWN_NICE, QueryLimits
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
 
 _CHANNEL: Final = 0
@@ -41,7 +41,7 @@ class Runner(Protocol):
 
 def main() -> None:
     """Serve the channel until it ends."""
-    confine.lower_priority()  # first of all: loading modules takes a third of a second
+    confine.lower_priority(OWN_NICE)  # first of all: loading modules takes a third of a second
     channel = socket.socket(fileno=_CHANNEL)
     sys.meta_path.insert(0, _WithoutPandas())
     # Load modules while the parent prepares the setup. These start no thread; the engine does. `schemas` is located
@@ -52,6 +52,7 @@ def main() -> None:
     if first is None:
         return
     setup = msgspec.json.decode(first[0], type=wire.Setup)
+    confine.lower_priority(setup.limits.nice)
     confine.bound_files(setup.limits)
     try:
         _serve(channel, setup, _close_in(setup))

@@ -23,7 +23,6 @@ _OWN_DATA_BYTES: Final = 512 * MIB_BYTES
 _STACKS_BYTES: Final = 48 * 8 * MIB_BYTES
 _ANSWER_FILE_BYTES: Final = 8 * MIB_BYTES
 _GRACE_MS: Final = 2_000
-_NICE: Final = 19
 
 _LANDLOCK_CREATE_RULESET: Final = 444
 _LANDLOCK_ADD_RULE: Final = 445
@@ -56,13 +55,13 @@ _OF_THE_NETWORK: Final = (
 )
 
 
-def lower_priority() -> None:
-    """Let everything else run first, and be killed first when memory is short."""
+def lower_priority(nice: int) -> None:
+    """Let everything else run first, the more the higher `nice` is, and be killed first when memory is short."""
     with suppress(OSError):
-        os.nice(_NICE)
+        os.nice(nice - os.nice(0))
     with suppress(OSError):
         # Linux schedules each session as a group, whatever the priorities within: this is the group's priority.
-        Path("/proc/self/autogroup").write_text(str(_NICE), encoding="ascii")
+        Path("/proc/self/autogroup").write_text(str(nice), encoding="ascii")
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 

@@ -1,6 +1,7 @@
 """GET /api/v1/costs: a metric by levels and periods, as JSON.
 
-It must not contain SQL, nor run it beside the live figures: a query of costs has the limits and the cancelling of users' SQL.
+It must not contain SQL, nor run it beside the live figures: a query of costs has the limits and the cancelling of users' SQL,
+and neither its processes nor its priority.
 """
 
 from __future__ import annotations
@@ -72,6 +73,6 @@ async def _asked(
     rows_of: Callable[[QueryResult], Made],
 ) -> Made:
     """Return the rows; they are made by another thread, and under the query's slot: there may be many."""
-    async with service.answered(*statement, "arrow", client) as answer:
+    async with service.answered(*statement, "arrow", client, is_own=True) as answer:
         data = await _THREADS.run(os.pread, answer.descriptor, answer.size_bytes, 0)
         return await _THREADS.run(lambda: rows_of(arrow.decode(data)))

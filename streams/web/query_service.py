@@ -15,9 +15,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueriesOff, SinkError
-from sinks.query.limits import QueryLimits
+from sinks.query.limits import OWN_NICE, QueryLimits
 from sinks.query.pool import IDLE_S, QueryPool
 from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
@@ -42,6 +44,21 @@ OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
 _OUTCOME_OF: Final = {"query_refused": "refused", "queries_off": "off", "starting": "off"}
 
 
+class _Lane:
+    """What runs side by side: the processes of one kind of statement, and the turns of those who ask."""
+
+    def __init__(self, limits: QueryLimits, turns: int) -> None:
+        self.limits = limits
+        self.turns = asyncio.Semaphore(turns)
+        self.pool: QueryPool | None = None
+        self._of_token_max = max(1, turns - 1)
+        self._of_tokens: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    def turns_of(self, token: str) -> asyncio.Semaphore:
+        """Return the turns of one token: all but one, so that others have one."""
+        return self._of_tokens.setdefault(token, asyncio.Semaphore(self._of_token_max))
+
+
 class _Query(NamedTuple):
     sql: str
     parameters: dict[str, Parameter]
@@ -54,40 +71,54 @@ class QueryService:
     def __init__(self, store: Callable[[], ClickHouseStore | None], settings: QuerySettings) -> None:
         self._store = store
         self._settings = settings
-        self._limits = QueryLimits(
-            time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes
-        )
-        self._turns = asyncio.Semaphore(settings.max_concurrent)
+        limits = QueryLimits(time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes)
+        self._users = _Lane(limits, settings.max_concurrent)
+        self._own = _Lane(msgspec.structs.replace(limits, nice=OWN_NICE), settings.max_concurrent)
         #: Queries that wait or run.
         self._places = Places(
             WAITING_MAX + settings.max_concurrent, WAITING_OF_TOKEN_MAX, WAITING_OF_ADDRESS_MAX
         )
-        self._own_slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by token
         #: Bodies of requests, while they arrive.
         self.bodies = MemoryBudget(_BODIES_MAX_BYTES, _BODIES_MAX_BYTES // 4)
         self.running = 0
         self.outcomes: Counter[str] = Counter()
-        self._threads = ThreadPoolExecutor(settings.max_concurrent, thread_name_prefix="query")
-        self._pool: QueryPool | None = None
+        self._threads = ThreadPoolExecutor(2 * settings.max_concurrent, thread_name_prefix="query")
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def answered(
-        self, sql: str, parameters: Mapping[str, Parameter], form: Form, client: Client
+        self,
+        sql: str,
+        parameters: Mapping[str, Parameter],
+        form: Form,
+        client: Client,
+        *,
+        is_own: bool = False,
     ) -> AsyncIterator[Answered]:
-        """Yield the result; its slot is held until it was sent, so that few results exist at a time.
+        """Yield the result; its turn is held until it was sent, so that few results exist at a time.
 
-        If two or more queries may run, one token may use all slots but one.
+        If two or more queries may run, one token may use all turns but one.
+
+        Args:
+            sql: The statement.
+            parameters: Bound to it.
+            form: Of the result.
+            client: Who asks.
+            is_own: The text is the product's, whatever the parameters are: it waits for no statement of users, has a
+                process that stays, and is not starved by other programs of the machine.
         """
-        async with self._admission(client):
+        lane = self._own if is_own else self._users
+        async with self._admission(client, lane):
             with self._counted():
-                pool = self._pool_now()
-                answer = await self._run(pool, client, _Query(sql, dict(parameters), form))
+                pool = self._pool_of(lane)
+                # A process that has run a user's statement could be compromised: it serves one client only.
+                owner = "" if is_own else f"{client.token} {client.address}"
+                answer = await self._run(pool, owner, _Query(sql, dict(parameters), form))
             try:
                 yield answer
             finally:
                 os.close(answer.descriptor)
-                self._end_idle_later(pool)
+                self._end_idle_later()
 
     async def check_reader(self) -> None:
         """Once the store is open, log if SQL is off because the server provides no user for it, and why."""
@@ -96,9 +127,9 @@ class QueryService:
         if isinstance(store.target, Embedded) or not self._settings.enabled:
             return
         try:
-            pool = self._pool_now()
+            pool = self._pool_of(self._users)
             await asyncio.get_running_loop().run_in_executor(self._threads, pool.check)
-            self._end_idle_later(pool)
+            self._end_idle_later()
         except (QueriesOff, ApiError) as off:
             logger.warning("SQL is off", extra={"reason": str(off), "runbook": "docs/operations.md#sql"})
 
@@ -106,26 +137,25 @@ class QueryService:
         """Cancel everything immediately."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._pool is not None:
-            await asyncio.to_thread(self._pool.close)
+        for pool in self._pools():
+            await asyncio.to_thread(pool.close)
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _admission(self, client: Client) -> AsyncIterator[None]:
+    async def _admission(self, client: Client, lane: _Lane) -> AsyncIterator[None]:
         if self._places.full(client):
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
         with self._places.held(client):
-            async with self._slot(client.token):
+            async with self._turn(client.token, lane):
                 yield
 
     @asynccontextmanager
-    async def _slot(self, token: str) -> AsyncIterator[None]:
-        own = self._own_slots.setdefault(token, asyncio.Semaphore(max(1, self._settings.max_concurrent - 1)))
+    async def _turn(self, token: str, lane: _Lane) -> AsyncIterator[None]:
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_WITHIN_S):
-                    for turns in (own, self._turns):
+                    for turns in (lane.turns_of(token), lane.turns):
                         await taken.enter_async_context(turns)
             except TimeoutError:
                 self.outcomes["busy"] += 1
@@ -150,22 +180,25 @@ class QueryService:
             self.running -= 1
             self.outcomes[outcome] += 1
 
-    def _pool_now(self) -> QueryPool:
+    def _pools(self) -> list[QueryPool]:
+        return [lane.pool for lane in (self._users, self._own) if lane.pool is not None]
+
+    def _pool_of(self, lane: _Lane) -> QueryPool:
         if not self._settings.enabled:
             raise ApiError(503, "SQL is switched off here (query.enabled)", "queries_off")
         store = self._store()
         if store is None:
             raise ApiError(503, "the store is not open yet; /readyz says what it waits for", "starting")
-        if self._pool is None:
+        if lane.pool is None:
             try:
-                self._pool = QueryPool(query_source(store.target), self._limits)
+                lane.pool = QueryPool(query_source(store.target), lane.limits)
             except QueriesOff as off:
                 raise of_store(off) from off
-        return self._pool
+        return lane.pool
 
-    async def _run(self, pool: QueryPool, client: Client, query: _Query) -> Answered:
+    async def _run(self, pool: QueryPool, owner: str, query: _Query) -> Answered:
         try:
-            run = pool.new_run(f"{client.token} {client.address}")
+            run = pool.new_run(owner)
             future = self._threads.submit(run.answer, *query)
             try:
                 return await asyncio.wrap_future(future)
@@ -176,11 +209,15 @@ class QueryService:
         except SinkError as fault:
             raise of_store(fault) from fault
 
-    def _end_idle_later(self, pool: QueryPool) -> None:
+    def _end_idle_later(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(IDLE_S + 1, lambda: self._threads.submit(pool.close_idle))
+        self._timer = loop.call_later(IDLE_S + 1, lambda: self._threads.submit(self._close_idle))
+
+    def _close_idle(self) -> None:
+        for pool in self._pools():
+            pool.close_idle()
 
 
 def _closed(future: Future[Answered]) -> None:

@@ -15,7 +15,7 @@ from sinks.query import process
 LOWERED: Final = process._START
 _KEPT: Final = LOWERED.replace(
     "from sinks.query.child",
-    "from sinks.query import confine; confine.lower_priority = lambda: None; from sinks.query.child",
+    "from sinks.query import confine; confine.lower_priority = lambda nice: None; from sinks.query.child",
 )
 
 

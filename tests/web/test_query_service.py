@@ -12,9 +12,12 @@ import aiohttp
 import pytest
 
 from sinks.clickhouse import ClickHouseStore
+from sinks.query import process
+from sinks.query.limits import OWN_NICE, USERS_NICE
 from streams.config.settings import QuerySettings
 from streams.web import query, query_service
 from tests.logged import logged
+from tests.query import priority
 from tests.store_process import StoreProcess
 from tests.web.serving import LOCAL_TOKEN, TOKEN, Client, run, served, serving
 
@@ -199,6 +202,35 @@ def test_figures_are_served_while_queries_take_all_turns(store: ClickHouseStore)
             await task
 
     served(store, work, query=QuerySettings(max_concurrent=1))
+
+
+def test_costs_are_answered_while_queries_take_all_turns(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        task, _ = await busy_of(client, processes())
+        assert (await client.get("/api/v1/costs?by=team"))["rows"]
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    served(store, work, query=QuerySettings(max_concurrent=1))
+
+
+def test_one_process_makes_the_costs_of_all_and_is_no_users(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_START", priority.LOWERED)
+
+    async def work(client: Client) -> None:
+        before = processes()
+        await client.get("/api/v1/costs?by=team", headers=BEARER)
+        own = processes() - before
+        await client.get("/api/v1/costs?by=owner", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert processes() - before == own
+        await client.ask(ONE)
+        (users,) = processes() - before - own
+        assert [os.getpriority(os.PRIO_PROCESS, pid) for pid in (*own, users)] == [OWN_NICE, USERS_NICE]
+
+    served(store, work, read_token=TOKEN)
 
 
 def test_what_becomes_of_queries_is_counted(store: ClickHouseStore) -> None:

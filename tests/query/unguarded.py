@@ -39,6 +39,6 @@ class Unguarded:
 
 def main() -> None:
     """Serve, confined as ever, but for the priority: see `tests.query.priority`."""
-    confine.lower_priority = lambda _nice: None
+    confine.lower_priority = lambda nice: None
     child._runner = Unguarded
     child.main()

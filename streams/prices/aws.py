@@ -13,7 +13,7 @@ import msgspec
 
 from streams.prices.cloud_rows import (
     FAULTS,
-    Purchase,
+    InstanceOffer,
     UtcInstant,
     counted_row,
     document,
@@ -132,7 +132,7 @@ def of_aws_spot(given: PriceList) -> Iterator[SourceRow]:
         except FAULTS as fault:
             raise given.fault(line, f"not a spot price: {fault}") from None
         region = _ZONE.match(price.zone)
-        purchase = Purchase(
+        purchase = InstanceOffer(
             given.cloud or "aws",
             price.instance_type,
             region[1] if region is not None else "",
@@ -167,7 +167,7 @@ def _rule(product: _Product) -> str:
 def _taken(given: PriceList, line: int, product: _Product, terms: Mapping[str, _Term]) -> TakenOffer | None:
     attributes = product.attributes
     count = attributes.get("gpu", "")
-    purchase = Purchase(
+    purchase = InstanceOffer(
         given.cloud or "aws",
         attributes.get("instanceType", ""),
         attributes.get("regionCode", ""),

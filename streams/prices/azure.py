@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from streams.prices.cloud_rows import FAULTS, Purchase, UtcInstant, counted_row, document, with_lines
+from streams.prices.cloud_rows import FAULTS, InstanceOffer, UtcInstant, counted_row, document, with_lines
 from streams.prices.offers import SourceRow, TakenOffer
 from streams.prices.source import PriceList
 
@@ -65,7 +65,7 @@ def _offers(given: PriceList) -> Iterator[TakenOffer]:
 
 
 def _taken(given: PriceList, line: int, price: _RetailPrice) -> TakenOffer | None:
-    purchase = Purchase(
+    purchase = InstanceOffer(
         given.cloud or "azure",
         price.instance_type,
         price.region,

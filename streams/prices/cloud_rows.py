@@ -45,7 +45,7 @@ def with_lines(given: PriceList, entries: Sequence[msgspec.Raw]) -> Iterator[tup
         position = found + len(text)
 
 
-class Purchase(NamedTuple):
+class InstanceOffer(NamedTuple):
     """What an offer is for, where, and how it is bought; `gpus`: None if the document does not say."""
 
     cloud: str
@@ -74,7 +74,9 @@ class Purchase(NamedTuple):
         return "" if self.gpu_count == 0 else self.place
 
 
-def counted_row(given: PriceList, line: int, bought: Purchase, usd: str, at: datetime) -> SourceRow | None:
+def counted_row(
+    given: PriceList, line: int, bought: InstanceOffer, usd: str, at: datetime
+) -> SourceRow | None:
     """Return the price of an instance; None, and counted, if it is $0 or it is not known how many GPUs it has.
 
     Raises:
@@ -89,7 +91,9 @@ def counted_row(given: PriceList, line: int, bought: Purchase, usd: str, at: dat
     return row
 
 
-def instance_row(given: PriceList, line: int, bought: Purchase, usd: str, at: datetime) -> SourceRow | None:
+def instance_row(
+    given: PriceList, line: int, bought: InstanceOffer, usd: str, at: datetime
+) -> SourceRow | None:
     """Return the price of an instance; of its GPUs, by their number, where it has any.
 
     None for $0, which is no price: clouds list what is sold elsewhere so (capacity blocks, meters to come), and it would make a job free.

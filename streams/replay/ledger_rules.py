@@ -58,7 +58,12 @@ class LogJudge:
         """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts and the receipts, which are stored."""
         first_ms = await self._threads.run(self._reader.first_ms)
         end_ms = last_ms // MINUTE_MS * MINUTE_MS
-        if first_ms is None or first_ms >= end_ms:
+        if first_ms is None:
+            controls = self._spans.at(end_ms)
+            alerts = await self._threads.run(self._fleet.judge_sources, controls, 0, end_ms)
+            await self._store_changes(owner, LedgerChanges(end_ms, alerts))
+            return alerts
+        if first_ms >= end_ms:
             return []
         known = await self._threads.run(self._store.meta.get, JUDGED_KEY)
         since_ms = first_ms if known is None else int(known)

@@ -127,6 +127,20 @@ def test_a_store_without_sources_says_who_would_say_it(tmp_path: Path) -> None:
     assert "no source has said what it read" in done.out
 
 
+def test_a_log_of_which_nothing_is_metered_has_its_alerts(tmp_path: Path) -> None:
+    lines = [
+        told("slurm", 5, ["no_end"], {"not_understood/no_end": 3}),
+        told("slurm", 90, [], {"metered": 0}),
+        told("slurm", 150, [], {"metered": 0}),
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+    done = trainfare("replay", tmp_path / "log.jsonl", "--data", tmp_path / "data")
+    assert done.code == 0, done.err
+    sql = "SELECT subject_name, status FROM alerts FINAL"
+    done = trainfare("sql", sql, "--data", tmp_path / "data", "--format", "json")
+    assert json.loads(done.out) == [{"subject_name": "slurm/no_end", "status": "resolved"}]
+
+
 # -- over a real broker -------------------------------------------------------------------------------------
 
 

@@ -11,17 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.source_table import SOURCES
+from schemas.tables import ALERTS
+from sinks.clickhouse import ClickHouseStore
 from streams.accounts.causes import REMEDIES
+from streams.clock import ManualClock
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.formatting import SENTENCE_AT_MOST
 from streams.engine.ledger_rules.source_causes import (
     READ_BACK_MS,
     VALID_MS,
     SourceCause,
-    SourceTold,
+    SourceState,
     cause_changes,
 )
-from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
+from tests.notify.scripted_sender import run
+from tests.sinks.stores import empty
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Life, at
 from tests.worker.test_fleet_rules import World, shared, works, world
 
 __all__ = ["shared", "world"]
@@ -129,14 +134,37 @@ def test_any_name_example_and_reason_makes_a_sentence_and_evidence(world: World,
         assert list(world.store.ask(each.evidence_sql).rows())
 
 
+def test_a_meter_of_which_nothing_is_understood_tells_it_all_the_same(shared: ClickHouseStore) -> None:
+    """Nothing was ever metered there, so that no shard has stored up to when figures are complete."""
+    empty(shared.target)
+
+    async def scenario() -> None:
+        clock = ManualClock(T0 + 10 * MINUTE_MS)
+        life = Life(shared, clock)
+        put = World(shared)
+        tells(put, 1, 5, "no_end")
+        assert put.store is shared
+        for _ in range(2):
+            await life.step()
+        assert [each[:3] for each in life.told] == [("not_understood", "slurm/no_end", "firing")]
+        tells(put, 2, 15)
+        assert put.store is shared
+        clock.advance(10 * MINUTE_MS)
+        await Life(shared, clock, generation=2).step()
+        (row,) = shared.select(ALERTS).to_pylist()
+        assert (row["status"], row["resolved"]) == ("resolved", at(T0 + 16 * MINUTE_MS))
+
+    run(scenario())
+
+
 # -- exact, however the log is cut ---------------------------------------------------------------------------
 
 
-def plain(told: list[SourceTold], until_ms: int) -> list[tuple[int, str, str]]:
+def plain(told: list[SourceState], until_ms: int) -> list[tuple[int, str, str]]:
     """The changes of each cause, minute by minute, by the words of the page alone."""
     found: list[tuple[int, str, str]] = []
     before: set[str] = set()
-    last: dict[str, SourceTold] = {}
+    last: dict[str, SourceState] = {}
     for at_ms in range(0, until_ms + 1, MINUTE_MS):
         for each in told:
             if at_ms - MINUTE_MS <= each.at_ms < at_ms:
@@ -153,7 +181,7 @@ def plain(told: list[SourceTold], until_ms: int) -> list[tuple[int, str, str]]:
     return sorted(found)
 
 
-def judged(told: list[SourceTold], cuts: list[int]) -> list[Alert]:
+def judged(told: list[SourceState], cuts: list[int]) -> list[Alert]:
     """The changes, judged span by span, with a store that leaves out what it has."""
     firing: dict[str, Alert] = {}
     stored: dict[str, Alert] = {}
@@ -179,7 +207,7 @@ def test_any_cut_gives_the_alerts_of_the_plain_words(seed: int) -> None:
     chance = random.Random(seed)
     end_ms = 4 * DAY_MS
     told = [
-        SourceTold(
+        SourceState(
             chance.choice(("a", "b")), offset, at_ms, 10,
             {reason: SourceCause(1, "x") for reason in ("no_end", "malformed") if chance.random() < 0.5},
         )

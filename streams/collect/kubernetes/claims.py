@@ -42,13 +42,13 @@ class _Device(msgspec.Struct):
         return self.attributes or (self.basic.attributes if self.basic else {})
 
 
-class _Pool(msgspec.Struct):
+class _ClaimPool(msgspec.Struct):
     name: str = ""
 
 
 class _SliceSpec(msgspec.Struct):
     driver: str
-    pool: _Pool = msgspec.field(default_factory=_Pool)
+    pool: _ClaimPool = msgspec.field(default_factory=_ClaimPool)
     devices: list[_Device] | None = None
 
 
@@ -60,7 +60,7 @@ class _Slices(msgspec.Struct):
     items: list[_Slice] | None = None
 
 
-class _Result(msgspec.Struct, rename="camel"):
+class _AllocatedDevice(msgspec.Struct, rename="camel"):
     driver: str
     pool: str
     device: str
@@ -69,7 +69,7 @@ class _Result(msgspec.Struct, rename="camel"):
 
 
 class _Devices(msgspec.Struct):
-    results: list[_Result] | None = None
+    results: list[_AllocatedDevice] | None = None
 
 
 class _Allocation(msgspec.Struct):
@@ -93,14 +93,14 @@ class Claimed(NamedTuple):
     fault: str = ""
 
 
-class _Reader(Protocol):
+class _ObjectReader(Protocol):
     def get(self, path: str) -> bytes | None: ...
 
 
 class ClaimReader:
     """Reads claims of one poll; slices of a node are read once."""
 
-    def __init__(self, api: _Reader) -> None:
+    def __init__(self, api: _ObjectReader) -> None:
         self._api = api
         self._slices: dict[str, Mapping[tuple[str, str, str], _Device]] = {}
 
@@ -131,7 +131,7 @@ class ClaimReader:
                     types.add(said)
         return Claimed(milli, types.pop() if len(types) == 1 else "")
 
-    def _device(self, node: str, result: _Result) -> tuple[int | None, str]:
+    def _device(self, node: str, result: _AllocatedDevice) -> tuple[int | None, str]:
         """Return thousandths of a GPU and its type; 0 for what is none by its driver; None and what is not understood."""
         what = f"device {result.driver}/{result.pool}/{result.device}"[:200]
         device = self._of_node(node).get((result.driver, result.pool, result.device))

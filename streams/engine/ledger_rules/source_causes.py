@@ -30,7 +30,7 @@ class SourceCause(NamedTuple):
     example: str
 
 
-class SourceTold(NamedTuple):
+class SourceState(NamedTuple):
     """A record of a source: how much it has read, and which causes stand; `at_ms` is its log time."""
 
     name: str
@@ -41,14 +41,14 @@ class SourceTold(NamedTuple):
 
 
 def cause_changes(
-    told: Iterable[SourceTold], firing: Sequence[Alert], since_ms: int, until_ms: int, severity: str
+    records: Iterable[SourceState], firing: Sequence[Alert], since_ms: int, until_ms: int, severity: str
 ) -> list[Alert]:
     """Return the changes up to `until_ms`, each at the whole minute after the record that makes it.
 
     Those of the day before `since_ms` are among them, for a record may be stored late: what is stored already is the caller's to leave out.
 
     Args:
-        told: All records from `READ_BACK_MS` before `since_ms` on, by their offsets; none if the rule is off.
+        records: All records from `READ_BACK_MS` before `since_ms` on, by their offsets; none if the rule is off.
         firing: The alerts of this rule.
         since_ms: The last minute that was judged.
         until_ms: The last minute to judge.
@@ -57,7 +57,7 @@ def cause_changes(
     now = {alert.subject_name: alert for alert in firing}
     changes: list[Alert] = []
     standing: dict[str, set[str]] = {}
-    for at_ms, record in _states(told, until_ms):
+    for at_ms, record in _states(records, until_ms):
         before, causes = standing.get(record.name, set()), set(record.standing)
         standing[record.name] = causes
         if at_ms <= since_ms - VALID_MS:
@@ -77,12 +77,12 @@ def cause_changes(
     return [*changes, *(resolved(alert, first_ms) for alert in over)]
 
 
-def _states(told: Iterable[SourceTold], until_ms: int) -> Iterator[tuple[int, SourceTold]]:
+def _states(records: Iterable[SourceState], until_ms: int) -> Iterator[tuple[int, SourceState]]:
     """Yield what stands from each whole minute on: of one minute the last record, and nothing a day after the last one."""
-    at: dict[str, dict[int, SourceTold]] = {}
-    for each in told:
+    at: dict[str, dict[int, SourceState]] = {}
+    for each in records:
         at.setdefault(each.name, {})[(each.at_ms // MINUTE_MS + 1) * MINUTE_MS] = each
-    found: list[tuple[int, SourceTold]] = []
+    found: list[tuple[int, SourceState]] = []
     for of_source in at.values():
         minutes = sorted(of_source)
         for minute_ms, next_ms in zip(minutes, [*minutes[1:], None], strict=True):
@@ -98,7 +98,7 @@ def _subject(name: str, reason: str) -> str:
     return f"{name}/{reason}"
 
 
-def _finding(record: SourceTold, reason: str, at_ms: int, severity: str) -> HourFinding:
+def _finding(record: SourceState, reason: str, at_ms: int, severity: str) -> HourFinding:
     cause, remedy = record.standing[reason], REMEDIES.get(reason, "")
 
     def said(at_most: int) -> str:

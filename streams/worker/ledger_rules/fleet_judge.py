@@ -78,9 +78,7 @@ class FleetJudge:
         of = settings_of(rules.MISSING_PRICE, controls.fleet_rules)
         missing = [alert for alert in firing if alert.rule == rules.MISSING_PRICE]
         changes += self._missing_price.judge(of, missing, since_ms, until_ms, books)
-        of = settings_of(rules.NOT_UNDERSTOOD, controls.fleet_rules)
-        causes = [alert for alert in firing if alert.rule == rules.NOT_UNDERSTOOD]
-        changes += self._sources.judge(of, causes, since_ms, until_ms)
+        changes += self._of_sources(controls, firing, since_ms, until_ms)
         apart = (rules.OVERSIZED, rules.MISSING_PRICE, rules.NOT_UNDERSTOOD)
         others = [alert for alert in firing if alert.rule not in apart]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
@@ -93,6 +91,22 @@ class FleetJudge:
             severity = settings_of(rules.PRICE_JUMP, controls.fleet_rules).severity
             found += [_jumped(severity, jump) for jump in jumps]
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
+        return self._new(changes, controls)
+
+    def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        """Return the changes of what sources say alone, which need no ledger: of one that nothing is metered of there may be none."""
+        self._known_alerts.read_firing()
+        changes = self._of_sources(controls, self._known_alerts.firing(), since_ms, until_ms)
+        return self._new(changes, controls)
+
+    def _of_sources(
+        self, controls: Controls, firing: Iterable[Alert], since_ms: int, until_ms: int
+    ) -> list[Alert]:
+        of = settings_of(rules.NOT_UNDERSTOOD, controls.fleet_rules)
+        causes = [alert for alert in firing if alert.rule == rules.NOT_UNDERSTOOD]
+        return self._sources.judge(of, causes, since_ms, until_ms)
+
+    def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
         return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
 

@@ -195,6 +195,7 @@ class LedgerRules:
         log = None if self._known_log is None else self._known_log()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
         if accrued is None:
+            await self._judge_sources(duty, owner)
             return None
         changes = await self._judge_minutes(duty, owner, accrued)
         await self._judge_hours(duty, owner, accrued.complete_ms)
@@ -231,6 +232,15 @@ class LedgerRules:
             await self.requester.plan(owner, duty.reader, changes.states, controls)
         duty.judged_ms = self.judged_ms = accrued.until_ms
         return changes
+
+    async def _judge_sources(self, duty: _Duty, owner: OwnedShard) -> None:
+        """Judge what sources say while nothing was ever metered: then they may understand nothing of what they read."""
+        until_ms = self._clock.now_ms() // MINUTE_MS * MINUTE_MS
+        controls = duty.hours.spans.at(until_ms)
+        judge = duty.hours.judge.judge_sources
+        alerts = await self._threads.run(judge, controls, until_ms - MINUTE_MS, until_ms)
+        if alerts:
+            await self._store_and_tell(_judgement(duty, owner, LedgerChanges(until_ms, alerts)))
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, complete_ms: int) -> None:
         since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)

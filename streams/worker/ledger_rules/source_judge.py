@@ -12,10 +12,10 @@ from typing import Any, Final
 from schemas.validate_sources import NOT_UNDERSTOOD
 from streams.engine.alerts.alert import Alert
 from streams.engine.ledger_rules.fleet_rules import FleetSettings
-from streams.engine.ledger_rules.source_causes import READ_BACK_MS, SourceCause, SourceTold, cause_changes
+from streams.engine.ledger_rules.source_causes import READ_BACK_MS, SourceCause, SourceState, cause_changes
 from streams.worker.ledger_rules.reader import SqlStore
 
-TOLD: Final = """
+SOURCE_RECORDS: Final = """
 SELECT name, offset, toUnixTimestamp64Milli(time) AS at_ms, entry_class, reason, entries, example, standing
 FROM sources FINAL
 WHERE time >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC') AND time < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
@@ -31,14 +31,14 @@ class SourceJudge:
 
     def judge(self, of: FleetSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """Return the changes up to `until_ms`, those of the day before `since_ms` among them."""
-        told = self._told(since_ms - READ_BACK_MS, until_ms) if of.enabled else ()
-        return cause_changes(told, firing, since_ms, until_ms, of.severity)
+        records = self._records(since_ms - READ_BACK_MS, until_ms) if of.enabled else ()
+        return cause_changes(records, firing, since_ms, until_ms, of.severity)
 
-    def _told(self, from_ms: int, to_ms: int) -> Iterator[SourceTold]:
-        rows = self._store.query(TOLD, {"from_ms": max(from_ms, 0), "to_ms": to_ms}).to_pylist()
+    def _records(self, from_ms: int, to_ms: int) -> Iterator[SourceState]:
+        rows = self._store.query(SOURCE_RECORDS, {"from_ms": max(from_ms, 0), "to_ms": to_ms}).to_pylist()
         for offset, of_record in groupby(rows, key=lambda row: int(row["offset"])):
             found: list[dict[str, Any]] = [*of_record]
-            yield SourceTold(
+            yield SourceState(
                 found[0]["name"],
                 offset,
                 found[0]["at_ms"],

@@ -44,8 +44,9 @@ from streams.worker.shards.ports import AlertSink
 
 logger = logging.getLogger(__name__)
 
-_CHECKPOINT_INTERVAL_MS: Final = 1_500
-#: Twice a worker's: nobody waits for a row, and few large inserts need few merges.
+#: Nobody waits for a row or an alert, and each small insert is merged into the ones before it again.
+_CHECKPOINT_INTERVAL_MS: Final = 6_000
+#: Twice a worker's: few large inserts need few merges.
 _FLIGHT_MAX_BYTES: Final = 128 * 2**20
 _SESSION_TIMEOUT_MS: Final = 90_000  # there is no other member to take over
 _POLL_S: Final = 0.01
@@ -182,6 +183,7 @@ class _Replay:
             open_attempts_interval_ms=None,
             flight_max_bytes=_FLIGHT_MAX_BYTES,
             fill_flights=True,
+            hurries_alerts=False,
             caught_up_bytes=None,
             tick_poll_ms=_TICK_POLL_MS,
             max_backlog_bytes=meter.max_backlog_bytes,

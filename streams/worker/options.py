@@ -33,6 +33,8 @@ class ShardManagerOptions:
     look_between_ticks: bool = False
     # Whether alerts of a current tick are stored and sent ahead of the next checkpoint.
     alerts_at_once: bool = False
+    # Whether a checkpoint follows a changed alert immediately.
+    hurries_alerts: bool = True
     # Size limit of one flight to the store; its rows are held in memory two or three times.
     flight_max_bytes: int = 64 * 2**20
     # Whether a shard with more than one checkpoint's worth of rows may add several to one flight: fewer, larger

@@ -25,15 +25,20 @@ from streams.worker.storing.checkpointer import Checkpointer
 from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover.rehydrate import Rehydrator
 from tests.memory_store import MemoryStore
+from tests.notify.scripted_sender import an_alert
 from tests.worker.fakes import CountingShard, State, as_shard
 
 FAR = 1_000_000_000
 
 
 class Lab:
-    def __init__(self) -> None:
+    def __init__(self, *, hurries_alerts: bool = True) -> None:
         options = ShardManagerOptions(
-            topic_prefix="x.", as_of_ms=lambda: 0, now_ms=lambda: 0, caught_up_bytes=MUCH_BYTES
+            topic_prefix="x.",
+            as_of_ms=lambda: 0,
+            now_ms=lambda: 0,
+            caught_up_bytes=MUCH_BYTES,
+            hurries_alerts=hurries_alerts,
         )
         store = MemoryStore()
         consumer = cast("Callable[[], LogConsumer]", lambda: None)
@@ -206,6 +211,19 @@ def test_what_is_urgent_ends_the_rest() -> None:
         await asyncio.wait_for(resting, 5)
 
     run(work)
+
+
+@pytest.mark.parametrize("hurries", [True, False])
+def test_a_changed_alert_is_urgent_only_where_somebody_waits_for_it(*, hurries: bool) -> None:
+    async def go() -> None:
+        lab = Lab(hurries_alerts=hurries)
+        lab.shard.alerts = [an_alert()]
+        lab.watermarks.mark = Mark(25_000, {("jobs", 3): 1})
+        await lab.take("jobs", 0, 5_000)
+        assert lab.shard.judged
+        assert lab.ingest.urgent.is_set() == hurries
+
+    asyncio.run(go())
 
 
 def test_alerts_are_told_at_once_of_ticks_of_now_only() -> None:

@@ -73,6 +73,15 @@ class TrackedJobs(NamedTuple):
     price_index: PriceIndex
 
 
+class ReferenceNews(NamedTuple):
+    """What prices and controls that became known change here."""
+
+    left: list[str]  # jobs outside all windows with a firing alert, which a price may resolve
+    repriced: dict[str, tuple[JobCurve, list[int]]]  # by job, with the attempts of other prices
+    controls: Controls | None  # None: there are no others
+    matters: bool  # whether the ticks before must be judged first
+
+
 class BurnTracker:
     """The live jobs of a shard."""
 
@@ -121,8 +130,8 @@ class BurnTracker:
 
     @property
     def is_storing_urgent(self) -> bool:
-        """Return whether a changed alert waits, or more rows than memory should hold."""
-        return self.alerts.any_changed or self.rows_waiting > _ROWS_AT_MOST
+        """Return whether more rows wait than memory should hold."""
+        return self.rows_waiting > _ROWS_AT_MOST
 
     @property
     def job_ids(self) -> tuple[str, ...]:
@@ -185,14 +194,31 @@ class BurnTracker:
     # -- ticks ---------------------------------------------------------------------------------------------
 
     def judge(self, tracked: TrackedJobs, first_ms: int, last_ms: int, view: ReferenceView) -> None:
-        """Judge the ticks first_ms ... last_ms, between which the shard folded nothing."""
-        tick_ms = first_ms
+        """Judge the ticks first_ms ... last_ms, between which the shard folded nothing.
+
+        What becomes known between them without an effect on these jobs, such as prices of other zones, does not cut the
+        ticks that are judged at once.
+        """
+        tick_ms = begin_ms = first_ms  # the ticks before `begin_ms` are judged
         while tick_ms <= last_ms:
             known = view.at(tick_ms)
-            self._mark_reference_changes(tracked, known)
-            self._refresh(tracked, tick_ms, self._changed)
-            self._changed, self._lifecycle, self._amounts, self._built = set(), set(), set(), set()
-            until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
+            news = self._news(tracked, known)
+            if tick_ms == first_ms or news.matters:
+                self._judge_stretch(tracked, begin_ms, tick_ms - TICK_MS)
+                self._adopt(known, news)
+                self._refresh(tracked, tick_ms, self._changed)
+                self._changed, self._lifecycle, self._amounts, self._built = set(), set(), set(), set()
+                begin_ms = tick_ms
+            else:
+                self._adopt(known, news)
+            tick_ms = min(-(-known.until_ms // TICK_MS) * TICK_MS, last_ms + TICK_MS)
+        self._judge_stretch(tracked, begin_ms, last_ms)
+
+    def _judge_stretch(self, tracked: TrackedJobs, first_ms: int, last_ms: int) -> None:
+        """Judge ticks at which nothing becomes known that matters here."""
+        tick_ms = first_ms
+        while tick_ms <= last_ms:
+            until_ms = last_ms
             if self._curves:
                 leaving_ms = self._expiry_queue.next_ms + _LINGER_MS
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
@@ -219,7 +245,7 @@ class BurnTracker:
         amounts = self._amounts if is_before_tick else set()
         if not self._lifecycle and not amounts:
             return
-        self._mark_reference_changes(tracked, known)
+        self._adopt(known, self._news(tracked, known))
         moved = self._refresh(tracked, now_ms, self._lifecycle)
         self._refresh(tracked, now_ms, amounts - self._lifecycle)
         built = self._lifecycle | amounts
@@ -304,43 +330,54 @@ class BurnTracker:
         self._chosen_ms = int(times_ms[-1])
         return figures
 
-    def _mark_reference_changes(self, tracked: TrackedJobs, known: KnownReference) -> None:
-        """Mark the jobs to update.
+    def _news(self, tracked: TrackedJobs, known: KnownReference) -> ReferenceNews:
+        """Return what these prices and controls change for the jobs with a curve; nothing is changed yet.
 
         All after a change of planned rates or rules: silences and addresses are read when an alert changes. The affected
         ones after a change of prices.
         """
+        left: list[str] = []
+        repriced: dict[str, tuple[JobCurve, list[int]]] = {}
         if known.book is not self._book:
-            self._reprice(tracked, known.book)
+            left = [job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs]
+            changes = PriceChanges(self._book or known.book, known.book)
+            for job_id in changes.asking(tracked.price_index):
+                curve = self._jobs.get(job_id) or self._dormant.get(job_id)
+                touched = None if curve is None else changes.touched(tracked.jobs[job_id], *curve.payer)
+                if curve is not None and touched is not None:
+                    repriced[job_id] = curve, touched
+        controls = None
         if known.controls is not self._standing:
-            is_first, self._standing = self._standing is None, known.controls
             # Invalid controls are reported where owners' addresses are read.
-            self._controls = Controls.from_events(known.controls.values())
+            controls = Controls.from_events(known.controls.values())
+        matters = bool(left) or controls is not None or not self._jobs.keys().isdisjoint(repriced)
+        return ReferenceNews(left, repriced, controls, matters)
+
+    def _adopt(self, known: KnownReference, news: ReferenceNews) -> None:
+        """Go on with these prices and controls, and mark the jobs to update."""
+        if known.book is not self._book:
+            self._adopt_book(known.book)
+        for job_id, (curve, touched) in news.repriced.items():
+            curve.reprice(touched)
+            if job_id in self._jobs:  # it may have left the windows since
+                self._changed.add(job_id)
+        self._changed.update(news.left)
+        if news.controls is not None:
+            is_first, self._standing = self._standing is None, known.controls
+            self._controls = news.controls
             if not is_first and self._controls.is_alike_for_curves(self._curve_controls):
                 return
             self._curve_controls = self._controls
             self._changed.update(self._jobs)
             self._changed.update(self._judge.firing_jobs())
 
-    def _reprice(self, tracked: TrackedJobs, book: PriceBook) -> None:
-        """Mark the jobs whose cost differs by the newer book."""
+    def _adopt_book(self, book: PriceBook) -> None:
         previous, self._book = self._book, book
         if previous is None or self._rates is None or self._rates.is_full:
             self._rates = GpuRates(book)
             for curve in self._jobs.values():
                 curve.forget_rate()
         self._rates.book = book
-        self._changed.update(job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs)
-        news = PriceChanges(book if previous is None else previous, book)
-        for job_id in news.asking(tracked.price_index):
-            known = self._jobs.get(job_id) or self._dormant.get(job_id)
-            if known is None:
-                continue
-            touched = news.touched(tracked.jobs[job_id], *known.payer)
-            if touched is not None:
-                known.reprice(touched)
-                if job_id in self._jobs:
-                    self._changed.add(job_id)
 
     def _refresh(self, tracked: TrackedJobs, now_ms: int, job_ids: Iterable[str]) -> bool:
         """Build the curves of changed jobs; return whether there were any."""

@@ -155,7 +155,7 @@ class Shard(ShardState):
 
     @property
     def is_storing_urgent(self) -> bool:
-        """Return whether a checkpoint should follow immediately."""
+        """Return whether a checkpoint should follow immediately, whether or not an alert changed."""
         return self.tracker.is_storing_urgent
 
     @property

@@ -137,7 +137,7 @@ class Ingest:
         if ticks.last_ms > watermarks.clock_ms() - _OF_NOW_MS:
             # old ticks come in large numbers; their alerts are stored with the next checkpoint
             self._publish_alerts(owned)
-        if owned.shard.is_storing_urgent:
+        if owned.shard.is_storing_urgent or (self._options.hurries_alerts and owned.shard.alerts_changed):
             self.urgent.set()
         return True
 

@@ -8,28 +8,34 @@ from typing import Any
 import pytest
 
 from schemas.events import PriceEvent
+from streams.engine.burn import tracker as tracker_module
 from streams.engine.burn.tracker import BurnTracker
+from streams.engine.job_rules import burn_cause as burn_cause_module
+from streams.engine.job_rules import retry_loop as retry_module
+from streams.engine.job_rules import stretches as stretches_module
+from streams.engine.job_rules.burn_cause import JobRates
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
+from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from tests.engine.test_burn_tracker import HOUR_MS, MINUTE_MS, T0, Log
 from tests.engine.test_repriced import price
 
-Counted = Callable[[type, str], list[tuple[Any, ...]]]
+Counted = Callable[[object, str], list[tuple[Any, ...]]]
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """Return a function that records the arguments of each call of a method."""
+    """Return a function that records the arguments of each call of a function or method."""
 
-    def record(owner: type, name: str) -> list[tuple[Any, ...]]:
+    def record(owner: object, name: str) -> list[tuple[Any, ...]]:
         calls: list[tuple[Any, ...]] = []
         method = getattr(owner, name)
 
-        def noted(self: Any, *given: Any, **named: Any) -> Any:
+        def noted(*given: Any, **named: Any) -> Any:
             calls.append(given)
-            return method(self, *given, **named)
+            return method(*given, **named)
 
         monkeypatch.setattr(owner, name, noted)
         return calls
@@ -63,4 +69,71 @@ def test_only_a_price_of_its_own_jobs_cuts_the_ticks_of_a_shard(
     judged = counted(BurnTracker, "_judge_ticks")
     log.judge(T0, T0 + HOUR_MS)
     assert len(judged) == stretches
-    assert sum(len(times_ms) for _, times_ms in judged) == 361
+    assert sum(len(times_ms) for _, _, times_ms in judged) == 361
+
+
+@pytest.fixture
+def many() -> Log:
+    """Return a job of 40 attempts that each fail after 20 minutes, at prices that rise and fall."""
+    news = [
+        (at_ms, price("gpu", (2, 20, 3)[n % 3], at_ms, zone="here"))
+        for n in range(30)
+        for at_ms in (T0 + n * 27 * MINUTE_MS + 5_000,)
+    ]
+    return log_of(price("gpu", 2, zone="here"), *news)
+
+
+def live(log: Log, until_attempt: int, from_attempt: int = 1) -> None:
+    """Judge what the job does, attempt by attempt."""
+    for attempt in range(from_attempt, until_attempt + 1):
+        began_ms = T0 + (attempt - 1) * 21 * MINUTE_MS
+        log.add("jobs", began_ms, type="started", attempt=attempt, gpu_count=8, zone="here")
+        log.judge(began_ms, began_ms + 20 * MINUTE_MS - 10_000)
+        log.add("jobs", began_ms + 20 * MINUTE_MS, type="failed", attempt=attempt)
+        log.judge(began_ms + 20 * MINUTE_MS, began_ms + 21 * MINUTE_MS - 10_000)
+
+
+def test_what_a_cause_reads_does_not_grow_with_the_history(many: Log, counted: Counted) -> None:
+    live(many, 20)
+    read = counted(burn_cause_module, "_values")
+    cut = counted(stretches_module, "_stretch")
+    live(many, 30, 21)
+    first = len(read), len(cut)
+    assert min(first) > 0
+    live(many, 40, 31)
+    assert len(read) - first[0] <= first[0] * 1.2
+    assert len(cut) - first[1] <= first[1] * 1.2
+
+
+def test_causes_are_those_of_reading_the_whole_history(many: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = [0]
+    known_cause = burn_cause_module.burn_cause
+
+    def whole(paid: JobRates, from_ms: int, at_ms: int) -> str:
+        curve = many.shard.tracker._jobs["j"]
+        afresh = list(stretches_module.stretches(curve.timelines, curve.lines))
+        assert list(paid.stretches) == afresh
+        found = known_cause(paid, from_ms, at_ms)
+        assert found == known_cause(paid._replace(stretches=afresh, passed=None), from_ms, at_ms)
+        compared[0] += 1
+        return found
+
+    monkeypatch.setattr(tracker_module, "burn_cause", whole)
+    live(many, 40)
+    assert compared[0] > 20
+
+
+def test_an_attempt_that_is_over_is_not_compared_with_a_new_price(many: Log, counted: Counted) -> None:
+    live(many, 20)
+    compared = counted(PriceChanges, "_touches_time")
+    live(many, 40, 21)
+    assert 0 < len(compared) <= 20  # of about sixteen revisions, each has an attempt open or none
+
+
+def test_retries_that_are_over_are_not_read_again(many: Log, counted: Counted) -> None:
+    live(many, 20)
+    read = counted(retry_module, "within_an_hour")
+    live(many, 30, 21)
+    first = len(read)
+    live(many, 40, 31)
+    assert 0 < len(read) - first <= first * 1.1

@@ -6,7 +6,7 @@ It must not judge, and it stores nothing of a job without a recent alert.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 import numpy as np
@@ -81,6 +81,10 @@ class Episodes:
         """Return the jobs with a firing alert of these rules."""
         is_open = set(np.flatnonzero(self.lines["open"][:, rules].any(axis=1)).tolist())
         return sorted(job_id for job_id, place in self._place.items() if place in is_open)
+
+    def open_outside(self, inside: Container[str]) -> list[str]:
+        """Return the jobs with a firing alert but these."""
+        return sorted(job_id for job_id in self._place if job_id not in inside and self.is_open(job_id))
 
     def places(self, job_ids: Sequence[str]) -> I32:
         """Return the line of each job ([job] int32), -1 where it has none."""

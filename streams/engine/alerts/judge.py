@@ -5,7 +5,7 @@ It must not know where figures come from or what becomes of an alert. Its memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 
 import numpy as np
 
@@ -104,6 +104,10 @@ class Judge:
     def firing_jobs(self, rules: Collection[int] = range(len(NAMES))) -> list[str]:
         """Return the jobs with a firing alert of these rules, whether or not they have a curve."""
         return self._episodes.open_jobs(sorted(rules))
+
+    def firing_outside(self, inside: Container[str]) -> list[str]:
+        """Return the jobs with a firing alert but these."""
+        return self._episodes.open_outside(inside)
 
     def dump(self) -> Memory:
         """Return the memory."""

@@ -181,5 +181,5 @@ def _is_alone(job: JobState, attempt: AttemptState) -> bool:
         return False
     return len(job.attempts) == 1 or not any(
         other.fresh_traffic or (other.fresh_minutes and other is not attempt)
-        for other in job.attempts.values()
+        for other in job.with_usage.values()
     )

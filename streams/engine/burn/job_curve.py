@@ -5,17 +5,21 @@ It reads the job and caches what it read, so that a change costs only its own pa
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
 from streams.engine.coverage.coverage import Coverage
+from streams.engine.job_rules.burn_cause import Passed
 from streams.engine.job_rules.facts import JobFacts
+from streams.engine.job_rules.retry_loop import BrokenAttempts
 from streams.engine.job_rules.stretches import Stretch, stretches
-from streams.engine.kernels.arrays import NEVER_MS
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.ledger.gpu_rates import per_gpu_second
 from streams.engine.pricing.book import PriceBook
@@ -31,7 +35,7 @@ from streams.engine.state.job_facts import (
 )
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
-from streams.engine.timeline.growing import are_alike, changed_since
+from streams.engine.timeline.growing import Timelines, are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines, attempt_lines
 from streams.engine.windows.curve import (
@@ -59,7 +63,10 @@ class JobCurve:
     # Of attempts that ended before all detail; `recent` are the others, all if there are none of these.
     settled: Settled | None = None
     recent: set[int] = field(default_factory=set)
-    cut: tuple[Stretch, ...] | None = None  # lines by stretch, once a cause was asked for
+    # Lines by stretch, once a cause was asked for; those from `cut_ms` on are to be cut anew, and what is known of the first ones.
+    cut: list[Stretch] = field(default_factory=list)
+    cut_ms: int = BEGINNING_MS
+    passed: list[Passed] = field(default_factory=list)
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
     book: PriceBook | None = None  # book of the last build
@@ -75,6 +82,7 @@ class JobCurve:
     declared: Sequence[tuple[int, int]] = ()
     planned: Planned = ()
     facts: JobFacts = field(default_factory=JobFacts)
+    breaks: BrokenAttempts = field(default_factory=BrokenAttempts)
     profile: int = 0  # the number of the settings that its rules have
     turn: int = 0  # at which ticks the use of its GPUs is looked at
     tail: CurveTail | None = None
@@ -127,11 +135,13 @@ class JobCurve:
             self.timelines = {}  # all prices may be others
         timelines, declared = job.timelines(), job.declared()
         self.book, self.payer, self.repriced = book, payer, False
+        if declared != self.declared or planned != self.planned:
+            self.passed = []  # it was expected otherwise
         self.declared, self.planned = declared, planned
         if moved:
             self._add_timelines(job, timelines)
         behind, self.behind = self.behind, False
-        for attempt in job.attempts.values():
+        for attempt in job.with_usage.values():
             if attempt.has_start and not (
                 self.runs or self.unpriced or self.lumps or attempt.fresh_minutes or len(attempt.traffic)
             ):
@@ -172,7 +182,8 @@ class JobCurve:
         self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
         self.repriced = False
         self.declared, self.planned = job.declared(), planned
-        self.lines, self.paid_by_attempt, self.cut, self.touched = {}, {}, None, set()
+        self.lines, self.paid_by_attempt, self.touched = {}, {}, set()
+        self._cut_again()
         self.settled, self.recent = None, set()
         self.runs, self.lumps, self.unpriced = {}, {}, {}
         self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
@@ -207,14 +218,31 @@ class JobCurve:
 
     def rest(self) -> None:
         """Keep only what the billed time of the attempts costs: the job has left all windows."""
-        self.repriced, self.read, self.tail, self.cut, self.facts = True, (), None, None, JobFacts()
+        self.repriced, self.read, self.tail, self.facts = True, (), None, JobFacts()
+        self.cut, self.passed = [], []
+        self._cut_again()
         self.runs, self.lumps, self.unpriced, self.unpriced_traffic = {}, {}, {}, {}
 
     def stretches(self) -> Sequence[Stretch]:
-        """Return the paid time cut into stretches in which nothing changes; the same object until something does."""
-        if self.cut is None:
-            self.cut = tuple(stretches(self.timelines, self.lines))
+        """Return the paid time cut into stretches in which nothing changes; valid until something does."""
+        if self.cut_ms < NEVER_MS:
+            kept = bisect_right(self.cut, self.cut_ms, key=attrgetter("until_ms"))
+            from_ms = min(self.cut_ms, self.cut[kept].from_ms) if kept < len(self.cut) else self.cut_ms
+            del self.cut[kept:], self.passed[kept:]
+            lines = self.timelines
+            later = lines.ending_after(from_ms) if isinstance(lines, Timelines) else lines
+            of_later = {number: self.lines[number] for number in later if number in self.lines}
+            self.cut += (
+                each if each.from_ms >= from_ms else each._replace(from_ms=from_ms)
+                for each in stretches(lines, of_later)
+                if each.until_ms > from_ms
+            )
+            self.cut_ms = NEVER_MS
         return self.cut
+
+    def _cut_again(self, from_ms: int = BEGINNING_MS) -> None:
+        """Record that the stretches from an instant on are others."""
+        self.cut_ms = min(self.cut_ms, from_ms)
 
     def forget_rate(self) -> None:
         """Drop cached rates: they are in another table now."""
@@ -228,7 +256,7 @@ class JobCurve:
 
     def _tail(self, job: JobState, found: Curve, now_ms: int) -> CurveTail | None:
         """Return the part of the curve that can be extended: the attempt sampled last, after everything billed otherwise."""
-        sampled = [(max(a.winners), number) for number, a in job.attempts.items() if a.winners]
+        sampled = [(max(a.winners), number) for number, a in job.with_usage.items() if a.winners]
         if not sampled or self.unpriced or found.quoted_nano_per_hour is None:
             return None
         newest, number = max(sampled)
@@ -252,8 +280,9 @@ class JobCurve:
         assert self.book is not None  # set by the caller
         if not self.timelines:
             self.lines, self.paid_by_attempt, self.settled = {}, {}, None
+            self._cut_again()
         changed, self.touched = {*changed_since(timelines, self.timelines), *self.touched}, set()
-        self.timelines, self.cut = timelines, None
+        self.timelines = timelines
         is_new = False
         for number in sorted(changed):
             timeline = timelines.get(number)
@@ -263,6 +292,8 @@ class JobCurve:
             is_new |= number not in self.lines
             spans = [(segment.start_ms, segment.end_ms) for segment in segments]
             self._unsettle(number, spans)
+            known = self.paid_by_attempt.get(number, [])
+            self._cut_again(min((span[0] for span in (*spans, *known)), default=NEVER_MS))
             self.lines[number] = attempt_lines(segments, (), self.book, *self.payer)
             self.paid_by_attempt[number] = spans
             self.recent.add(number)
@@ -356,9 +387,10 @@ class JobCurve:
 
 def _whole(job: JobState, now_ms: int) -> CurveTail | None:
     """Return the whole curve as a tail if the job has samples of one attempt only and may still be open."""
-    attempts = job.attempts.values()
-    sampled = [attempt for attempt in attempts if attempt.winners]
-    if len(sampled) != 1 or any(attempt.has_start or len(attempt.traffic) for attempt in attempts):
+    sampled = [attempt for attempt in job.with_usage.values() if attempt.winners]
+    if len(sampled) != 1:
+        return None
+    if any(attempt.has_start or len(attempt.traffic) for attempt in job.attempts.values()):
         return None
     timelines = job.timelines()
     if ended_ms(job, timelines) != NEVER_MS or undecided_until_ms(job, timelines):

@@ -21,7 +21,7 @@ from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.profiles import Profiles
 from streams.engine.alerts.rules import JOB_RULES, WINDOW_MS
 from streams.engine.alerts.unstored import UnstoredAlerts
-from streams.engine.burn.curve_extension import CurveExtension
+from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension
 from streams.engine.burn.expiry_queue import ExpiryQueue
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
@@ -308,7 +308,9 @@ class BurnTracker:
                 return ""
             from_ms = at_ms - WINDOW_MS[rule]
             flows = flow_costs(job, self._book, from_ms, at_ms)
-            paid = JobRates(curve.timelines, curve.stretches(), curve.declared, curve.planned, flows)
+            paid = JobRates(
+                curve.timelines, curve.stretches(), curve.declared, curve.planned, flows, curve.passed
+            )
             return burn_cause(paid, from_ms, at_ms)
         return cause_of(
             rule,
@@ -339,8 +341,8 @@ class BurnTracker:
         left: list[str] = []
         repriced: dict[str, tuple[JobCurve, list[int]]] = {}
         if known.book is not self._book:
-            left = [job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs]
-            changes = PriceChanges(self._book or known.book, known.book)
+            left = self._judge.firing_outside(self._jobs)
+            changes = PriceChanges(known.book if self._book is None else self._book, known.book)
             for job_id in changes.asking(tracked.price_index):
                 curve = self._jobs.get(job_id) or self._dormant.get(job_id)
                 touched = None if curve is None else changes.touched(tracked.jobs[job_id], *curve.payer)
@@ -419,7 +421,8 @@ class BurnTracker:
         profile = controls.profile_for(dimensions, job.dimensions().labels)
         curve.profile = self._profiles.number(profile)
         unpriced_ms = curve.unpriced_gpu_ms, unpriced_traffic_ms
-        curve.facts = facts_of(job, curve.lines, profile, *unpriced_ms, planned)
+        since_ms = tails.now_ms - DETAIL_MS
+        curve.facts = facts_of(job, curve.lines, profile, *unpriced_ms, planned, curve.breaks, since_ms)
         self._set_facts(job)
         if whole:
             self._expiry_queue.schedule(job.id, max(curve.newest_ms() + _DRAINED_MS, tails.now_ms))

@@ -6,6 +6,7 @@ was no more than expected: they differ by size or by price. Traffic comes on top
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 from typing import Final, NamedTuple
@@ -29,7 +30,7 @@ class JobRates(NamedTuple):
     """What a job pays and what is expected, as known at an instant.
 
     `stretches` may end after the instant; `traffic` is what each flow cost in the window, in nano-dollars; `declared` and
-    `planned` are those of Expected.
+    `planned` are those of Expected. `passed` is what is known of the first stretches: a cause adds to it.
     """
 
     timelines: Mapping[int, Timeline]
@@ -37,6 +38,15 @@ class JobRates(NamedTuple):
     declared: Sequence[tuple[int, int]]
     planned: Sequence[tuple[int, int, int]]
     traffic: Mapping[str, int]
+    passed: list[Passed] | None = None
+
+
+class Passed(NamedTuple):
+    """What later causes need of a stretch and all before it."""
+
+    expected: Expected | None  # None: nothing was paid yet
+    base: Stretch | None  # the last one at no more than the expected rate
+    since: Mapping[int, tuple[object, int]]  # by kind of cause: its value, and since when
 
 
 class _Extra(NamedTuple):
@@ -80,12 +90,17 @@ def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[in
     None: nothing was ever paid.
     """
     extras: dict[int, dict[int, _Extra]] = {}
-    expected: Expected | None = None
-    base: Stretch | None = None
-    since: dict[int, tuple[object, int]] = {}
-    for stretch in paid.stretches:
+    passed = [] if paid.passed is None else paid.passed
+    # Of a long history, only the stretches in the window are read again.
+    first = min(bisect_right(paid.stretches, from_ms, key=_until_ms), len(passed))
+    known = passed[first - 1] if first else Passed(None, None, {})
+    expected, base, since = known.expected, known.base, dict(known.since)
+    for place in range(first, len(paid.stretches)):
+        stretch = paid.stretches[place]
         if stretch.from_ms >= at_ms:
             break
+        if place and place == len(passed) + 1 and paid.stretches[place - 1].until_ms <= at_ms:
+            passed.append(Passed(expected, base, dict(since)))
         if expected is None:
             if not stretch.rate or stretch.unpriced:
                 continue
@@ -109,6 +124,10 @@ def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[in
                 before = changes[since_ms].nano if since_ms in changes else 0.0
                 changes[since_ms] = _Extra(before + rate * inside_ms, base, stretch, end_ms)
     return extras, expected
+
+
+def _until_ms(stretch: Stretch) -> int:
+    return stretch.until_ms
 
 
 def _values(stretch: Stretch, per_hour: float) -> Iterator[tuple[int, object]]:

@@ -5,9 +5,11 @@ It must not judge, and it reads the state only when an alert changes. Names stay
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
+from operator import attrgetter
 from typing import Final
 
 from schemas.events import FLOW_FIELDS
@@ -72,11 +74,12 @@ def cause_of(
 
 def retry_cause(facts: JobFacts, at_ms: int) -> str:
     """Return how many attempts broke off within an hour, why, since when, and what they lost as far as it was asked."""
-    ended = [each for each in facts.broken if each.ended_ms <= at_ms]
-    if not ended:
+    end = bisect_right(facts.broken, at_ms, key=attrgetter("ended_ms"))
+    if not end:
         return ""
-    last = ended[-1]
-    alike = within_an_hour(ended, last)
+    last = facts.broken[end - 1]
+    first = bisect_right(facts.broken, last.ended_ms - HOUR_MS, 0, end, key=attrgetter("ended_ms"))
+    alike = within_an_hour(facts.broken[first:end], last)
     verb = "failed" if last.failed else "was preempted"
     reasons = Counter(short(each.reason) or _UNKNOWN for each in alike).most_common(_REASONS_AT_MOST)
     named = ", ".join(reason if count == 1 else f"{reason} x{count}" for reason, count in reasons)
@@ -144,7 +147,7 @@ def flow_costs(job: JobState, book: PriceBook, from_ms: int, at_ms: int) -> Coun
     """Return what each flow of traffic cost in the minutes of [from_ms, at_ms], in nano-dollars, by its words."""
     minutes = [(from_ms // MINUTE_MS, at_ms // MINUTE_MS + 1)]
     costs: Counter[str] = Counter()
-    for attempt in job.attempts.values():
+    for attempt in job.with_usage.values():
         if len(attempt.traffic):
             for rows in attempt.traffic.rows(minutes, book, *payer_of(job), ()).values():
                 for line, (quantity, _) in rows.items():

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from schemas.reserved import is_canary_job
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.profiles import Profile
-from streams.engine.job_rules.price_basis import BasisChange, basis_changes
-from streams.engine.job_rules.retry_loop import BrokenAttempt, RetryLimits, broken_attempts, retry_spans
+from streams.engine.job_rules.price_basis import BasisChange, basis_changes, has_several_purchases
+from streams.engine.job_rules.retry_loop import BrokenAttempt, BrokenAttempts, RetryLimits, retry_spans
 from streams.engine.job_rules.silent_job import silent_spans
-from streams.engine.kernels.arrays import NEVER_MS
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.episode import PRICE_BASIS, RETRY_LOOP, SILENT, UNPRICED
 from streams.engine.state.job import JobState
@@ -49,10 +49,12 @@ def facts_of(
     unpriced_gpu_ms: int,
     unpriced_traffic_ms: int,
     planned: Sequence[tuple[int, int, int]] = (),
+    breaks: BrokenAttempts | None = None,
+    since_ms: int = BEGINNING_MS,
 ) -> JobFacts:
-    """Return the facts; `lines` are what each billed attempt pays, the instants those from which on a price is missing.
+    """Return the facts; those of retries that are over by `since_ms` may be missing. `lines` are what each billed attempt pays, the instants those from which on a price is missing.
 
-    `planned` is that of Expected.
+    `planned` is that of Expected; `breaks` are those of the job, as of any earlier time.
     """
     timelines = job.timelines()
     unpriced_ms = unpriced_gpu_ms
@@ -63,26 +65,26 @@ def facts_of(
     rows: list[Fact] = []
     if unpriced_ms < NEVER_MS:
         rows.append(Fact(UNPRICED, unpriced_ms + 1, NEVER_MS))
-    broken: list[BrokenAttempt] = []
+    broken: Sequence[BrokenAttempt] = ()
     basis: list[BasisChange] = []
     lost: dict[int, Fraction] = {}
     if len(timelines) > 1:
-        broken = broken_attempts(timelines)
+        broken = (breaks or BrokenAttempts()).update(timelines)
 
         def lost_nano(attempt: int) -> Fraction:
             if attempt not in lost:
                 lost[attempt] = _cost_in(lines.get(attempt, {}), timelines[attempt].lost)
             return lost[attempt]
 
-        spans = retry_spans(broken, _retry_limits(profile), lost_nano, done_ms(job, timelines))
+        spans = retry_spans(broken, _retry_limits(profile), lost_nano, done_ms(job, timelines), since_ms)
         rows += [Fact(RETRY_LOOP, *span) for span in spans[-_SPANS_AT_MOST:]]
-        rise = Fraction(str(profile.threshold(PRICE_BASIS, "rise_ratio")))
-        basis = basis_changes(
-            timelines,
-            rise,
-            lambda attempt, at_ms: rate_at(lines.get(attempt, {}), at_ms),
-            Expected(job.declared(), planned, 0.0),
-        )
+        if has_several_purchases(job.fields_held()):
+            basis = basis_changes(
+                timelines,
+                Fraction(str(profile.threshold(PRICE_BASIS, "rise_ratio"))),
+                lambda attempt, at_ms: rate_at(lines.get(attempt, {}), at_ms),
+                Expected(job.declared(), planned, 0.0),
+            )
         risen = [Fact(PRICE_BASIS, *span, change.extra_ratio) for change in basis for span in change.spans]
         rows += risen[-_SPANS_AT_MOST:]
     return JobFacts(tuple(rows), job.deadline_ms(), broken, lost, basis, unpriced_gpu_ms, unpriced_traffic_ms)

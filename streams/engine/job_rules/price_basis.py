@@ -5,7 +5,7 @@ A pure function of the attempts and of what they pay; samples say nothing of a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
 from typing import Final, NamedTuple
@@ -38,6 +38,11 @@ class BasisChange(NamedTuple):
     def extra_ratio(self) -> float:
         """Return the share of what the attempt pays that it would not pay at the price before."""
         return float(1 - self.before.rate / self.after.rate)
+
+
+def has_several_purchases(held: Iterable[tuple[str | None, ...]]) -> bool:
+    """Return whether these price fields name more than one purchase: else no attempt pays another one."""
+    return len({name for fields in held if (name := fields[_PURCHASE])}) > 1
 
 
 def basis_changes(

@@ -5,14 +5,16 @@ A pure function of the attempts; what each of them lost is handed in.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.timeline.attempts import Timeline
+from streams.engine.timeline.growing import changed_since
 from streams.engine.timeline.intervals import Span, union
 
 _FAILED: Final = ("failed", "superseded")
@@ -44,16 +46,43 @@ def broken_attempts(timelines: Mapping[int, Timeline]) -> list[BrokenAttempt]:
     )
 
 
+class BrokenAttempts:
+    """Those of one job, of which only the attempts that changed are read again."""
+
+    def __init__(self) -> None:
+        self._timelines: Mapping[int, Timeline] = {}
+        self._of: dict[int, BrokenAttempt] = {}
+        self._in_order: list[BrokenAttempt] = []
+
+    def update(self, timelines: Mapping[int, Timeline]) -> Sequence[BrokenAttempt]:
+        """Return what `broken_attempts` does; it is valid until the next call."""
+        changed, self._timelines = changed_since(timelines, self._timelines), timelines
+        for number in changed:
+            known = self._of.pop(number, None)
+            if known is not None:
+                del self._in_order[bisect_left(self._in_order, known)]
+        for each in broken_attempts({n: timelines[n] for n in changed if n in timelines}):
+            self._of[each.attempt] = each
+            insort(self._in_order, each)
+        return self._in_order
+
+
 def retry_spans(
-    broken: Sequence[BrokenAttempt], limits: RetryLimits, lost_nano: Callable[[int], Fraction], done_ms: int
+    broken: Sequence[BrokenAttempt],
+    limits: RetryLimits,
+    lost_nano: Callable[[int], Fraction],
+    done_ms: int,
+    since_ms: int = BEGINNING_MS,
 ) -> tuple[Span, ...]:
     """Return when a retry loop holds: from an end that completes it until an hour later, or until the job is done.
 
     `lost_nano(attempt)` is what the attempt lost, in nano-dollars; it is called only where two failed within an hour.
-    `done_ms`: when the job was completed or cancelled, OPEN_MS if it was not.
+    `done_ms`: when the job was completed or cancelled, OPEN_MS if it was not. Spans that end by `since_ms` are left out.
     """
     spans = []
-    for place, last in enumerate(broken):
+    begin = bisect_right(broken, since_ms - HOUR_MS, key=attrgetter("ended_ms"))
+    for place in range(begin, len(broken)):
+        last = broken[place]
         first = bisect_right(broken, last.ended_ms - HOUR_MS, 0, place, key=attrgetter("ended_ms"))
         alike = within_an_hour(broken[first : place + 1], last)
         most = limits.failures if last.failed else limits.preemptions

@@ -70,10 +70,17 @@ class PriceHistory:
 
     __slots__ = ("forms", "instants", "revisions")
 
-    def __init__(self, revisions: Sequence[Revision] = ()) -> None:
+    def __init__(
+        self,
+        revisions: Sequence[Revision] = (),
+        instants: Sequence[int] | None = None,
+        forms: frozenset[Form] | None = None,
+    ) -> None:
+        """`instants` and `forms` are those of the revisions, where they are known."""
+        known = [revision.effective_ms for revision in revisions] if instants is None else instants
         self.revisions = tuple(revisions)
-        self.instants = tuple([revision.effective_ms for revision in revisions])
-        self.forms = frozenset([revision.form for revision in revisions])
+        self.instants = tuple(known)
+        self.forms = frozenset([revision.form for revision in revisions]) if forms is None else forms
 
     def with_events(self, events: Iterable[PriceEvent]) -> PriceHistory:
         """Return a history with these events; of two with one effective time the later one counts.
@@ -81,18 +88,25 @@ class PriceHistory:
         Itself if nothing changes.
         """
         revisions, instants = list(self.revisions), list(self.instants)
-        changed = False
+        changed, forms = False, set(self.forms)
+        is_grown = True  # else a form may be gone
         for event in events:
             at = bisect_left(instants, event.effective_ms)
             if at == len(instants) or instants[at] != event.effective_ms:
                 instants.insert(at, event.effective_ms)
                 revisions.insert(at, Revision(event))
+                forms.add(revisions[at].form)
             elif _order(event) > _order(revisions[at].event):
                 revisions[at] = Revision(event)
+                is_grown = False
             else:
                 continue
             changed = True
-        return PriceHistory(revisions) if changed else self
+        if not changed:
+            return self
+        if is_grown and len(forms) == len(self.forms):
+            return PriceHistory(revisions, instants, self.forms)
+        return PriceHistory(revisions, instants)
 
     def grown_from(self, other: PriceHistory) -> list[PriceEvent] | None:
         """Return the events that turned the other history into this one; None: the other has events that this one lacks."""

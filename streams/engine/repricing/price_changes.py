@@ -16,6 +16,7 @@ from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import Timeline
+from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span, union
 
 
@@ -58,19 +59,19 @@ class PriceChanges:
         """Return whether any known usage of the job has a changed price, for this payer."""
         if not self._changed:
             return False
-        return any(
-            self._touches_time(timeline, team, project)
-            or self._touches_rows(job.attempts[number], team, project)
-            for number, timeline in job.timelines().items()
-        )
+        return self.touched(job, team, project) is not None
 
     def touched(self, job: JobState, team: str | None, project: str | None) -> list[int] | None:
         """Return the attempts whose billed time has a changed price, for this payer; None: no usage of the job has one."""
         if not self._changed:
             return None
-        lines, attempts = job.timelines(), job.attempts
-        found = [number for number, line in lines.items() if self._touches_time(line, team, project)]
-        if found or any(self._touches_rows(attempts[number], team, project) for number in lines):
+        lines, span = job.timelines(), self.span
+        if span is None:
+            return None
+        # Of a long history, the attempts that ended before a price changes are not read.
+        recent = lines.ending_after(span[0]) if isinstance(lines, Timelines) else lines
+        found = [number for number in recent if self._touches_time(lines[number], team, project)]
+        if found or any(self._touches_rows(each, team, project) for each in job.with_usage.values()):
             return found
         return None
 
@@ -166,11 +167,9 @@ class PriceChanges:
 def job_lookups(job: JobState, team: str | None, project: str | None) -> frozenset[Ask]:
     """Return the price lookups of a job, for this payer."""
     asks: set[Ask] = set()
-    for number, timeline in job.timelines().items():
-        attempt = job.attempts[number]
-        asks.update(
-            (False, usage_context(segment.values.fields, team, project)) for segment in timeline.segments
-        )
+    for fields in job.fields_held():
+        asks.add((False, usage_context(fields, team, project)))
+    for attempt in job.with_usage.values():
         asks.update(
             (False, usage_context(winner.price_fields, team, project))
             for winner in attempt.fields_seen.values()

@@ -86,7 +86,7 @@ def fold_traffic(
 
 def _add_amounts(jobs: JobBook, event: TrafficEvent) -> None:
     job = jobs.of(event.job_id)
-    attempt = job.attempt(event.attempt)
+    attempt = job.attempt_with_usage(event.attempt)
     minutes = attempt.traffic.add(event)
     attempt.dirty_traffic.append(minutes)
     attempt.fresh_traffic.append(minutes)
@@ -109,7 +109,7 @@ def fold_samples(
     for event, outcome in zip(events, outcomes, strict=True):
         if outcome is FoldOutcome.APPLIED:
             job = jobs.of(event.job_id)
-            job.attempt(event.attempt).add_sample(event)
+            job.attempt_with_usage(event.attempt).add_sample(event)
             job.record_activity(event.time_ms)
     return outcomes, folded.late
 

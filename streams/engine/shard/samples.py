@@ -194,7 +194,7 @@ class SampleColumns:
         for number, since_ms, until_ms in seen:
             owner = self._owners[number]
             job = jobs.of(owner.job_id)
-            attempt = job.attempt(owner.attempt)
+            attempt = job.attempt_with_usage(owner.attempt)
             attempt.sampled = True
             if not attempt.has_start:
                 metered[number] = attempt

@@ -145,6 +145,7 @@ def load_job(blob: JobBlob) -> JobState:
         attempt.owed_hours = set(part.owed_hours)
         attempt.written = dict(part.written)
         attempt.evicted_to, attempt.evicted_usage = part.evicted_to, dict(part.evicted_usage)
+    job.note_usage()
     return job
 
 

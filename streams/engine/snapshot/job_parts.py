@@ -187,6 +187,7 @@ def apply_part(job: JobState, part: JobPart) -> None:
         for event in each.events:
             job.measures.add(event)
         _apply_attempt(job.attempt(each.number), each)
+    job.note_usage()
 
 
 def _apply_attempt(attempt: AttemptState, part: AttemptPart) -> None:

@@ -5,6 +5,7 @@ State only: the fold modules change it, and `ledger.derive` computes its cost.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -88,6 +89,7 @@ class JobState:
         "said_rows",
         "saved",
         "seen",
+        "with_usage",
     )
 
     def __init__(self, job_id: str) -> None:
@@ -96,6 +98,8 @@ class JobState:
         self.measures = Measures()
         self.saved = False
         self.attempts: dict[int, AttemptState] = {}
+        # Those that have samples or amounts, beside or instead of events.
+        self.with_usage: dict[int, AttemptState] = {}
         self.first_ms = NEVER_MS
         self.last_ms = BEGINNING_MS
         self.heard_ms = BEGINNING_MS  # the newest heartbeat or sample
@@ -128,6 +132,21 @@ class JobState:
             self._timelines = None
             self._changed.add(number)
         return known
+
+    def attempt_with_usage(self, number: int) -> AttemptState:
+        """Return the attempt with this number, which gets samples or amounts; create it if it is unknown."""
+        known = self.with_usage.get(number)
+        if known is None:
+            known = self.with_usage[number] = self.attempt(number)
+        return known
+
+    def note_usage(self) -> None:
+        """Find the attempts with samples or amounts, which came in another way than one by one."""
+        self.with_usage = {
+            number: attempt
+            for number, attempt in self.attempts.items()
+            if attempt.sampled or attempt.fields_seen or attempt.winners or len(attempt.traffic)
+        }
 
     def touch(self, time_ms: int) -> None:
         """Record that an event at `time_ms` was applied."""
@@ -335,10 +354,17 @@ class JobState:
         lines = self.timelines()
         return all(line.ended_ms is not None or not self.attempts[n].events for n, line in lines.items())
 
+    def fields_held(self) -> Collection[tuple[str | None, ...]]:
+        """Return the price fields of all segments; of a job of several attempts also those of replaced ones."""
+        lines = self.timelines()
+        if self._growing is not None:
+            return self._growing.fields_held
+        return {segment.values.fields for line in lines.values() for segment in line.segments}
+
     def may_price_lookups_differ(self) -> bool:
         """Return whether its price lookups may differ from the last call."""
         fields = amounts = 0
-        for attempt in self.attempts.values():
+        for attempt in self.with_usage.values():
             fields += len(attempt.fields_seen)
             amounts += len(attempt.traffic.bases)
         before, self._asks = self._asks, (self.timelines(), self.dimensions(), fields, amounts)

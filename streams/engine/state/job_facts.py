@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.kernels.arrays import NEVER_MS
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import Kind
@@ -18,6 +18,7 @@ from streams.engine.state.job import JobState
 from streams.engine.state.open_accruals import Payer
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import price_pieces
 
@@ -32,7 +33,7 @@ def payer_of(job: JobState) -> Payer:
 
 def is_fresh(job: JobState) -> bool:
     """Return whether it has samples or amounts that the burn windows have not processed."""
-    return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
+    return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.with_usage.values())
 
 
 def unpriced_minutes(attempt: AttemptState, book: PriceBook, payer: Payer) -> Iterator[int]:
@@ -62,6 +63,11 @@ def unpriced_minutes(attempt: AttemptState, book: PriceBook, payer: Payer) -> It
 
 def ended_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
     """Return when the last attempt ended; NEVER_MS while one is open. A job with only samples or amounts has no end."""
+    if isinstance(timelines, Timelines) and timelines.is_newest:
+        if any(job.attempts[n].events or job.attempts[n].sampled for n in timelines.ranges.open):
+            return NEVER_MS
+        latest_ms = timelines.ranges.latest_ms()[1]
+        return NEVER_MS if latest_ms == BEGINNING_MS else latest_ms
     ends_ms = []
     for number, timeline in timelines.items():
         attempt = job.attempts[number]
@@ -78,20 +84,29 @@ def undecided_until_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
 
     0 if there was none, or if the highest attempt ended the job.
     """
-    broke_off = [line for line in timelines.values() if line.state in ("preempted", "failed")]
-    known = [n for n in timelines if job.attempts[n].events or job.attempts[n].sampled]
-    if not broke_off or timelines[max(known)].state in ("completed", "cancelled"):
+    if isinstance(timelines, Timelines) and timelines.is_newest:
+        broken_ms = timelines.ranges.latest_ms()[2]
+    else:
+        ends_ms = (line.ended_ms or 0 for line in timelines.values() if line.state in ("preempted", "failed"))
+        broken_ms = max(ends_ms, default=BEGINNING_MS)
+    last = _last(job, timelines)
+    if broken_ms == BEGINNING_MS or last is None or last.state in ("completed", "cancelled"):
         return 0
-    return max(line.ended_ms or 0 for line in broke_off) + _NEXT_ATTEMPT_MS
+    return broken_ms + _NEXT_ATTEMPT_MS
 
 
 def done_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
     """Return when the highest attempt was completed or cancelled; OPEN_MS if it was not."""
-    known = [n for n in timelines if job.attempts[n].events or job.attempts[n].sampled]
-    last = timelines[max(known)] if known else None
+    last = _last(job, timelines)
     if last is None or last.ended_ms is None or last.state not in ("completed", "cancelled"):
         return OPEN_MS
     return last.ended_ms
+
+
+def _last(job: JobState, timelines: dict[int, Timeline]) -> Timeline | None:
+    """Return the timeline of the highest attempt with events or samples."""
+    known = (n for n in reversed(timelines) if job.attempts[n].events or job.attempts[n].sampled)
+    return next((timelines[number] for number in known), None)
 
 
 def dimensions_of(job: JobState) -> AlertDimensions:
@@ -101,7 +116,7 @@ def dimensions_of(job: JobState) -> AlertDimensions:
     gpu_milli = 0
     timelines = job.timelines()
     if timelines:
-        last = max(timelines)
+        last = next(reversed(timelines))  # they ascend
         fields = job.fields_of(last)
         line = timelines[last]
         gpu_milli = line.values.gpu_milli if line.ended_ms is None else 0

@@ -6,23 +6,82 @@ The result is that of `attempts.timelines` over all events; what an event costs 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from schemas.events import JobEvent
+from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.timeline.attempts import Draft, Timeline, draft_of, timeline_of
 from streams.engine.timeline.values import Values
+
+
+class TimeRanges:
+    """By when each attempt and all before it are over, which usually ascends; and which attempts are open."""
+
+    __slots__ = ("_broken_ms", "_ended_ms", "_numbers", "_until_ms", "open")
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        """`numbers` of the attempts, ascending; it may grow."""
+        self._numbers = numbers
+        # Of each attempt, and all before it: the latest end of billed time, the latest end, and the latest one that broke off.
+        self._until_ms: list[int] = []
+        self._ended_ms: list[int] = []
+        self._broken_ms: list[int] = []
+        self.open: set[int] = set()  # attempts without an end
+
+    def update(self, lines: Mapping[int, Timeline], first: int) -> None:
+        """Set the ends from a position among the attempts on."""
+        until_ms, ended_ms, broken_ms = self.latest_ms(first)
+        for known_ms in (self._until_ms, self._ended_ms, self._broken_ms):
+            del known_ms[first:]
+        for number in self._numbers[first:]:
+            line = lines[number]
+            if line.segments:
+                until_ms = max(until_ms, line.segments[-1].end_ms)
+            if line.ended_ms is None:
+                self.open.add(number)
+            else:
+                self.open.discard(number)
+                ended_ms = max(ended_ms, line.ended_ms)
+            if line.state in ("preempted", "failed"):
+                broken_ms = max(broken_ms, line.ended_ms or 0)
+            self._until_ms.append(until_ms)
+            self._ended_ms.append(ended_ms)
+            self._broken_ms.append(broken_ms)
+
+    def latest_ms(self, count: int | None = None) -> tuple[int, int, int]:
+        """Return the latest ends of the first `count` attempts: of billed time, of any, of one that broke off; BEGINNING_MS: none."""
+        last = (len(self._until_ms) if count is None else count) - 1
+        if last < 0:
+            return BEGINNING_MS, BEGINNING_MS, BEGINNING_MS
+        return self._until_ms[last], self._ended_ms[last], self._broken_ms[last]
+
+    def ending_after(self, at_ms: int) -> Sequence[int]:
+        """Return the attempts from the first one on of which any billed time ends after an instant."""
+        return self._numbers[bisect_right(self._until_ms, at_ms) :]
 
 
 class Timelines(dict[int, Timeline]):
     """The timelines of a job by attempt number, ascending; it is not changed once it is built."""
 
-    __slots__ = ("length", "log")
+    __slots__ = ("length", "log", "ranges")
 
-    def __init__(self, known: Mapping[int, Timeline], log: list[int]) -> None:
-        """`log`: the attempts that were built for it and for those before it, which share the list."""
+    def __init__(self, known: Mapping[int, Timeline], log: list[int], ranges: TimeRanges) -> None:
+        """`log`: the attempts that were built for it and for those before it, which share the list.
+
+        `ranges` are those of the newest one of these.
+        """
         super().__init__(known)
-        self.log, self.length = log, len(log)
+        self.log, self.length, self.ranges = log, len(log), ranges
+
+    def ending_after(self, at_ms: int) -> Collection[int]:
+        """Return the attempts of which any billed time ends after an instant, ascending, perhaps with others."""
+        return self.ranges.ending_after(at_ms) if self.is_newest else self
+
+    @property
+    def is_newest(self) -> bool:
+        """Return whether nothing was built since, so that the ranges are its own."""
+        return self.length == len(self.log)
 
     def built_since(self, before: Mapping[int, Timeline]) -> Sequence[int] | None:
         """Return the attempts that were built since an earlier result of the same job; None: it is not known."""
@@ -47,7 +106,17 @@ def are_alike(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -> bo
 class GrowingTimelines:
     """The timelines of one job, and what later events need to know of them."""
 
-    __slots__ = ("_ended", "_events", "_first_start_ms", "_log", "_numbers", "_superseded_ms", "built")
+    __slots__ = (
+        "_ended",
+        "_events",
+        "_first_start_ms",
+        "_log",
+        "_numbers",
+        "_ranges",
+        "_superseded_ms",
+        "built",
+        "fields_held",
+    )
 
     def __init__(self, events: Callable[[int], Iterable[JobEvent]]) -> None:
         """`events` returns those of an attempt."""
@@ -57,7 +126,10 @@ class GrowingTimelines:
         self._superseded_ms: dict[int, int | None] = {}  # the first start of any later attempt
         self._ended: set[int] = set()  # attempts that end by an event of their own: none supersedes them
         self._log: list[int] = []
-        self.built = Timelines({}, self._log)
+        self._ranges = TimeRanges(self._numbers)
+        #: The price fields of all segments that were ever built.
+        self.fields_held: set[tuple[str | None, ...]] = set()
+        self.built = Timelines({}, self._log, self._ranges)
 
     def update(self, changed: Iterable[int]) -> Timelines:
         """Return the timelines as of now, given that the events of all other attempts are as they were."""
@@ -71,12 +143,15 @@ class GrowingTimelines:
         self._set_starts(drafts, todo)
         lines = dict(self.built)
         queue = sorted(todo)
+        first = queue[0] if queue else 0
         while queue:
             number = heapq.heappop(queue)
             line = self._line(number, drafts.get(number) or draft_of(self._events(number)), lines)
             known = lines.get(number)
             lines[number] = line
+            first = min(first, number)
             self._log.append(number)
+            self.fields_held.update(segment.values.fields for segment in line.segments)
             if known is not None and known.values != line.values:
                 following = bisect_left(self._numbers, number) + 1
                 if following < len(self._numbers) and self._numbers[following] not in todo:
@@ -84,7 +159,9 @@ class GrowingTimelines:
                     heapq.heappush(queue, self._numbers[following])
         if not is_in_order:
             lines = {number: lines[number] for number in self._numbers}
-        self.built = Timelines(lines, self._log)
+        if queue or todo:
+            self._ranges.update(lines, bisect_left(self._numbers, first))
+        self.built = Timelines(lines, self._log, self._ranges)
         return self.built
 
     def _insert(self, number: int, todo: set[int]) -> None:

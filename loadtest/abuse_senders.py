@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import time
+from http import HTTPStatus
 from typing import Final
 
 import aiohttp
@@ -20,6 +21,8 @@ from loadtest.abuse_wire import HOST, Target
 
 WITHIN_S: Final = 2.0
 _EVERY_S: Final = 0.2
+#: Of a refusal, so that the figures tell which one it was.
+_SAID_BYTES: Final = 120
 KINDS: Final = ("hook", "events")
 
 
@@ -72,8 +75,9 @@ class Senders:
         sent = {"Content-Type": "application/json", **headers}
         try:
             async with asyncio.timeout(WITHIN_S), session.post(path, data=body, headers=sent) as answer:
-                await answer.read()
                 outcome = str(answer.status)
+                if (said := await answer.read()) and answer.status >= HTTPStatus.BAD_REQUEST:
+                    outcome = f"{outcome} {said[:_SAID_BYTES].decode(errors='replace')}"
         except (OSError, aiohttp.ClientError) as fault:  # a timeout is an OSError, too
             outcome = type(fault).__name__
         finally:

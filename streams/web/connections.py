@@ -12,14 +12,13 @@ from enum import Enum, StrEnum, auto
 from operator import itemgetter
 from typing import Final, Protocol
 
-from streams.web.connection_rate import ArrivalRate
-
 
 class ConnectionPhase(Enum):
     """What a connection waits for."""
 
     NEW = auto()  # its first byte
-    HEADER = auto()  # the rest of a request's header
+    HEADER = auto()  # the rest of a request's header; of its body, too, while no handler reads it
+    ARRIVED = auto()  # us: a request is there, and no handler has read it
     BODY = auto()  # the rest of its body
     ANSWER = auto()  # us
     IDLE = auto()  # the next request
@@ -31,9 +30,6 @@ class RefusalReason(StrEnum):
 
     ALL = "all"  # web.max_connections reached, and none of them waits for its client
     ADDRESS = "address"  # web.max_connections_per_address reached, likewise
-    RATE = (
-        "rate"  # too many new connections of one address while more than half of all connections are in use
-    )
 
 
 class DropReason(StrEnum):
@@ -68,10 +64,6 @@ class SocketControl(Protocol):
         """Return the bytes written that the client has not received."""
         ...
 
-    def has_unread(self) -> bool:
-        """Return whether received data were not processed yet."""
-        ...
-
     def cut(self) -> None:
         """Close immediately, and discard unsent data."""
         ...
@@ -82,6 +74,7 @@ _WAITING: Final = frozenset(
 )
 
 
+_BEFORE_HEADER: Final = frozenset({ConnectionPhase.NEW, ConnectionPhase.ARRIVED, ConnectionPhase.IDLE})
 _EVER_MS: Final = -1
 
 
@@ -113,12 +106,19 @@ class HttpConnection:
         self._unsent_bytes = 0
         self._taken_bytes = 0
 
+    def arriving(self, *, is_whole: bool, now_ms: int) -> None:
+        """Record that a request arrives at the socket, where no handler reads it yet."""
+        if is_whole:
+            self.phase, self.since_ms = ConnectionPhase.ARRIVED, now_ms
+        elif self.phase is ConnectionPhase.NEW:
+            self.phase, self.since_ms = ConnectionPhase.HEADER, now_ms
+
     def on_received(self, requests: int, *, body_is_due: bool, now_ms: int) -> None:
         """Record received bytes that completed this many headers."""
         self._open += requests
         if requests or self.phase is ConnectionPhase.BODY:
             self._enter(ConnectionPhase.BODY if body_is_due else ConnectionPhase.ANSWER, now_ms)
-        elif self.phase in (ConnectionPhase.NEW, ConnectionPhase.IDLE):
+        elif self.phase in _BEFORE_HEADER:
             # The client's debt is older: a slow header must not look younger than a silent client.
             self.phase, self.since_ms = ConnectionPhase.HEADER, now_ms
 
@@ -187,7 +187,6 @@ class ConnectionTable:
         self._most_per_address = most_per_address
         self._patience = patience
         self._by_address: dict[str, dict[HttpConnection, None]] = {}  # ordered sets
-        self._arrivals = ArrivalRate()
         self.connections = 0
         self.refused: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
@@ -198,10 +197,7 @@ class ConnectionTable:
         If there is no room, the connection that has made the server wait longest is evicted: of the same address if
         that has too many, otherwise of the address that has most, so that a flood evicts itself and nobody else.  Of
         one address, as of a proxy, those whose client has shown a secret come last.
-        Evicting costs more than refusing, so under load the rate of one address is limited.
         """
-        if self.is_crowded and not self._arrivals.allow(address, now_ms):
-            return self._refuse(RefusalReason.RATE)
         of_address = self._by_address.get(address, {})
         if len(of_address) >= self._most_per_address:
             if not self._evict(of_address):
@@ -220,6 +216,10 @@ class ConnectionTable:
         """Return whether more than half of all connections are in use."""
         return self.connections * 2 > self._most
 
+    def is_pressed(self, address: str) -> bool:
+        """Return whether more than half of all connections, or of those that this address may have, are in use."""
+        return self.is_crowded or 2 * len(self._by_address.get(address, ())) > self._most_per_address
+
     def _refuse(self, why: RefusalReason) -> RefusalReason:
         self.refused[why] += 1
         return why
@@ -237,7 +237,6 @@ class ConnectionTable:
     def close_stalled(self, now_ms: int) -> None:
         """Close connections that have made the server wait too long."""
         crowded = self.is_crowded
-        self._arrivals.forget(now_ms)
         for connection in list(self):
             connection.check_writes(now_ms, self._patience)
             why = connection.overdue(now_ms, self._patience, crowded=crowded)
@@ -257,18 +256,17 @@ class ConnectionTable:
     def _evict(self, among: Collection[HttpConnection]) -> bool:
         # Not if they are most: those who come would then make room for them, before they can show anything.
         prefers_trusted = 2 * sum(each.is_trusted for each in among) <= len(among)
-        waiting = [
+        waiting = (
             ((prefers_trusted and each.is_trusted, since_ms), each)
             for each in among
             if (since_ms := each.waits_since_ms()) is not None
-        ]
-        # Stable sort: of simultaneous connections the first is evicted first.
-        for _, each in sorted(waiting, key=itemgetter(0)):
-            # In a flood, a connection with a request already received would be evicted before the event loop reads it.
-            if each.phase is not ConnectionPhase.NEW or not each.line.has_unread():
-                self._drop(each, DropReason.EVICTED)
-                return True
-        return False
+        )
+        # Of simultaneous connections the first.
+        longest = min(waiting, key=itemgetter(0), default=None)
+        if longest is None:
+            return False
+        self._drop(longest[1], DropReason.EVICTED)
+        return True
 
     def _drop(self, connection: HttpConnection, why: DropReason) -> None:
         self.dropped[why] += 1

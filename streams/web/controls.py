@@ -16,12 +16,12 @@ from schemas.escaping import visible
 from sinks.errors import LogFull, SinkBusy
 from streams.keys import OutgoingRecord
 from streams.topics import Topic
-from streams.web.connection_rate import ArrivalRate
 from streams.web.control_record import FieldError, control_record
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.record_log import RecordLog
 from streams.web.request_body import json_body
+from streams.web.request_rate import RequestRate
 from streams.web.scopes import Caller
 
 logger = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ class ControlEndpoint:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
-        self._rate = ArrivalRate(BURST, PER_S)
-        self._rate_of_token = ArrivalRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
+        self._rate = RequestRate(BURST, PER_S)
+        self._rate_of_token = RequestRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
         self._waiting: Counter[str] = Counter()  # by token
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import socket
 from collections.abc import Callable
 from http import HTTPStatus
@@ -15,6 +16,7 @@ from typing import Final, cast
 from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import LineTooLong
 
+from streams.web.accept_filter import HEADER_MAX_BYTES, PEEKED_BYTES
 from streams.web.connections import HttpConnection
 from streams.web.encode import to_json
 from streams.web.errors import ApiError, answer
@@ -25,14 +27,14 @@ logger = logging.getLogger(__name__)
 #: Limit of a request line and of each header line; our longest path with parameters needs a tenth of it.
 LINE_MAX_BYTES: Final = 8_190
 _HEADERS_MAX: Final = 64
-#: Limit of a whole header, which the parser holds before there is a request.
-HEADER_MAX_BYTES: Final = 32 * 1024
 #: An unread body is received for this long, so that the client can read its response.
 _LINGER_S: Final = 2.0
 #: Limit of unsent data in the process; beyond it the writer waits.
 _WRITE_BUFFER_BYTES: Final = 32 * 1024
 #: Disables aiohttp's own limit: ours is lower and checked more often.
 _NEVER_S: Final = 3600.0
+#: Where the system does not tell this, a handler finds out.
+_ENDED: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class HttpProtocol(web.RequestHandler):
@@ -188,19 +190,28 @@ def last_words(status: int, code: str, message: str) -> bytes:
 
 
 class WriteGate:
-    """The socket of a connection; before its first byte without transport, task or handler, so that silence costs little."""
+    """The socket of a connection; until its request is let through, without transport, task or handler."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._transport: asyncio.Transport | None = None
-        self._spoke: Callable[[], None] | None = None
+        self._received: Callable[[bytes, bool], int] | None = None
         self._lost: Callable[[], None] | None = None
+        self._awaited_bytes = 1
         self._is_cut = False
 
-    def wait(self, spoke: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Call `spoke` at the first byte, `lost` if the client leaves before."""
-        self._spoke, self._lost = spoke, lost
+    def wait(self, received: Callable[[bytes, bool], int], lost: Callable[[], None]) -> None:
+        """Look at what arrives, and leave it in the socket.
+
+        Args:
+            received: Called with all bytes so far, and whether they are fewer than it has asked for: the socket has no
+                room for more until some are read.  Returns at which size it wants to be called again; 0: a transport
+                reads the socket from here on.
+            lost: Called if the client leaves before.
+        """
+        self._received, self._lost = received, lost
         asyncio.get_running_loop().add_reader(self._line.fileno(), self._readable)
+        self._readable()  # most requests come with their connection
 
     def opened(self, transport: asyncio.Transport) -> None:
         """Adopt the transport in place of the socket."""
@@ -212,33 +223,49 @@ class WriteGate:
         """Return the bytes written that the client has not received."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
-    def has_unread(self) -> bool:
-        """Return whether received data were not processed yet."""
-        try:
-            return bool(self._line.recv(1, socket.MSG_PEEK))
-        except OSError:  # nothing received, or closed
-            return False
-
     def cut(self) -> None:
         """Close immediately."""
         self._is_cut = True
         if self._transport is not None:
             self._transport.abort()
-        elif self._spoke is not None:
+        elif self._received is not None:
             self._stop_waiting()
             self._line.close()
 
     def _readable(self) -> None:
-        spoke, lost = self._spoke, self._lost
-        if spoke is None or lost is None:
+        received, lost = self._received, self._lost
+        if received is None or lost is None:
             return
-        self._stop_waiting()
-        if self.has_unread():
-            spoke()
-        else:
+        try:
+            data = self._line.recv(PEEKED_BYTES, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        is_early = len(data) < self._awaited_bytes
+        if not data or (is_early and self._has_ended()):
+            self._stop_waiting()
             self._line.close()
             lost()
+            return
+        awaited = received(data, is_early)
+        if awaited:
+            self._await(awaited)
+        else:
+            self._stop_waiting()
+            self._await(1)
+
+    def _has_ended(self) -> bool:
+        """Return whether the client has ended its half."""
+        poll = select.poll()
+        poll.register(self._line, _ENDED)
+        return bool(poll.poll(0))
+
+    def _await(self, size_bytes: int) -> None:
+        if size_bytes != self._awaited_bytes:
+            self._awaited_bytes = size_bytes
+            self._line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size_bytes)
 
     def _stop_waiting(self) -> None:
-        self._spoke = self._lost = None
+        self._received = self._lost = None
         asyncio.get_running_loop().remove_reader(self._line.fileno())

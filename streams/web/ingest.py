@@ -19,7 +19,6 @@ from streams.engine.settings import FUTURE_MS
 from streams.keys import OutgoingRecord
 from streams.memory_budget import MemoryBudget
 from streams.threads import Threads
-from streams.web.connection_rate import ArrivalRate
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.ingest_body import (
@@ -32,6 +31,7 @@ from streams.web.ingest_body import (
 from streams.web.packed_body import is_packed, unpacked_body
 from streams.web.received_body import ReceivedBody, received_body
 from streams.web.record_log import RecordLog
+from streams.web.request_rate import RequestRate
 from streams.web.scopes import Caller
 
 BODY_MAX_BYTES: Final = 4 * 2**20
@@ -86,7 +86,7 @@ class IngestEndpoint:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
-        self._rate = ArrivalRate(BURST, PER_S)
+        self._rate = RequestRate(BURST, PER_S)
         self._of_token: defaultdict[str, SenderLimits] = defaultdict(
             SenderLimits
         )  # few: a token that is unknown gets no further

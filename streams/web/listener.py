@@ -17,6 +17,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from streams.web import descriptors
+from streams.web.accept_filter import awaited_bytes
 from streams.web.address import group_of
 from streams.web.connections import PATIENCE, ConnectionTable, RefusalReason, Timeouts
 from streams.web.http_protocol import HttpProtocol, WriteGate, last_words
@@ -162,12 +163,17 @@ class Listener:
                 client.close()
                 lost()
 
-        def spoke() -> None:
+        def received(data: bytes, is_early: bool) -> int:
+            awaited = awaited_bytes(data)
+            admitted.arriving(is_whole=not awaited, now_ms=self._now_ms())
+            if awaited and not is_early and connections.is_pressed(address):
+                return awaited
             task = loop.create_task(open_line())
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
+            return 0
 
-        gate.wait(spoke, lost)
+        gate.wait(received, lost)
 
     def _close_stalled(self) -> None:
         # Scheduled first, so that a fault in one sweep does not end all.

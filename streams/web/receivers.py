@@ -15,10 +15,10 @@ from aiohttp import web
 
 from schemas.escaping import visible
 from streams.notify.receiver_check import ReceiverCheckResult
-from streams.web.connection_rate import ArrivalRate
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.request_body import json_body
+from streams.web.request_rate import RequestRate
 from streams.web.scopes import Caller
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class ReceiverEndpoint:
     def __init__(self, tester: Callable[[], ReceiverTester | None], now_ms: Callable[[], int]) -> None:
         self._tester = tester
         self._now_ms = now_ms
-        self._rate = ArrivalRate(BURST, PER_S)
+        self._rate = RequestRate(BURST, PER_S)
 
     async def answer(self, request: web.Request, caller: Caller) -> web.Response:
         """Send one test.

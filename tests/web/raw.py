@@ -58,6 +58,23 @@ async def connected(url: str, *, receive_bytes: int | None = None) -> Raw:
     return Raw(line)
 
 
+def connected_at_once(url: str, *sent: bytes) -> list[Raw]:
+    """Connections that send before the loop has its turn."""
+    parts, raws = urlsplit(url), list[Raw]()
+    for data in sent:
+        line = socket.create_connection((parts.hostname, parts.port))
+        line.sendall(data)
+        line.setblocking(False)
+        raws.append(Raw(line))
+    return raws
+
+
+async def turns() -> None:
+    """Let the loop see all that was sent."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 def request(path: str, *headers: str, method: str = "GET", body: bytes = b"") -> bytes:
     """A whole request."""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from streams.web.connection_rate import BURST, PER_S, ArrivalRate
 from streams.web.connections import (
     ConnectionPhase,
     ConnectionTable,
@@ -13,6 +12,7 @@ from streams.web.connections import (
     RefusalReason,
     Timeouts,
 )
+from streams.web.request_rate import RequestRate
 
 PATIENCE = Timeouts()
 
@@ -22,14 +22,10 @@ class Line:
 
     def __init__(self) -> None:
         self.unsent = 0
-        self.unread = False
         self.is_cut = False
 
     def unsent_bytes(self) -> int:
         return self.unsent
-
-    def has_unread(self) -> bool:
-        return self.unread
 
     def cut(self) -> None:
         self.is_cut = True
@@ -126,21 +122,33 @@ def test_of_those_that_came_at_once_the_first_that_has_not_asked_makes_room() ->
     of = connections()
     came = [admitted(of, "a", 0) for _ in range(4)]
     for connection in came[:2]:
-        assert isinstance(connection.line, Line)
-        connection.line.unread = True
+        connection.arriving(is_whole=True, now_ms=0)
     admitted(of, "a", 0)
     assert [is_cut(each) for each in came] == [False, False, True, False]
 
 
+def test_where_all_requests_have_arrived_one_more_is_refused() -> None:
+    of = connections()
+    for _ in range(4):
+        admitted(of, "a", 0).arriving(is_whole=True, now_ms=0)
+    assert of.admit("a", Line(), 1) is RefusalReason.ADDRESS
+
+
 def test_what_a_slow_sender_sends_does_not_keep_it() -> None:
     of = connections()
-    slow, *others = [admitted(of, "a", 0) for _ in range(4)]
-    slow.on_received(0, body_is_due=False, now_ms=1)
-    for connection in (slow, *others):
-        assert isinstance(connection.line, Line)
-        connection.line.unread = True
-    admitted(of, "a", 2)
+    slow, *others = [admitted(of, "a", at) for at in range(4)]
+    for at, connection in enumerate((*reversed(others), slow), 10):
+        connection.arriving(is_whole=False, now_ms=at)
+    admitted(of, "a", 20)
     assert is_cut(slow)
+
+
+def test_what_looked_like_a_request_and_is_none_is_waited_for_like_any_other() -> None:
+    connection = HttpConnection("a", Line(), 0)
+    connection.arriving(is_whole=True, now_ms=1_000)
+    connection.on_received(0, body_is_due=False, now_ms=2_000)
+    assert connection.waits_since_ms() == 0
+    assert after(connection, 7_000) is DropReason.HEADER
 
 
 def trusted(connection: HttpConnection) -> HttpConnection:
@@ -190,6 +198,16 @@ def test_leaving_twice_counts_once() -> None:
 def after(connection: HttpConnection, now_ms: int, *, crowded: bool = False) -> DropReason | None:
     connection.check_writes(now_ms, PATIENCE)
     return connection.overdue(now_ms, PATIENCE, crowded=crowded)
+
+
+def test_a_request_that_arrives_at_the_socket_has_5_s_from_its_first_byte() -> None:
+    connection = HttpConnection("a", Line(), 0)
+    connection.arriving(is_whole=False, now_ms=4_000)
+    connection.arriving(is_whole=False, now_ms=8_000)
+    assert after(connection, 8_999) is None
+    assert after(connection, 9_000) is DropReason.HEADER
+    connection.arriving(is_whole=True, now_ms=9_000)
+    assert after(connection, 10**9) is None, "it waits for us"
 
 
 def test_a_first_byte_is_waited_for_5_s_and_the_header_5_s_more() -> None:
@@ -295,28 +313,23 @@ def test_all_are_cut_at_the_end() -> None:
     assert of.connections == 0
 
 
-# -- the rate at which one address comes ---------------------------------------------------------------------
+@pytest.mark.parametrize(("of_address", "of_others"), [(3, 0), (0, 5)])
+def test_pressed_is_over_half_of_an_address_or_of_all(of_address: int, of_others: int) -> None:
+    of = connections()
+    for number in range(of_address):
+        assert not of.is_pressed("a"), number
+        admitted(of, "a")
+    for number in range(of_others):
+        assert not of.is_pressed("a"), number
+        admitted(of, str(number))
+    assert of.is_pressed("a")
 
 
-def test_when_crowded_an_address_that_comes_too_often_is_refused_and_others_are_not() -> None:
-    of = connections(most=64, most_per_address=64)
-    came = [of.admit("a", Line(), 0) for _ in range(33 + BURST + 5)]
-    assert came.count(RefusalReason.RATE) == 5
-    assert came[-5:] == [RefusalReason.RATE] * 5
-    admitted(of, "b")
-    assert of.admit("a", Line(), 1_000 // PER_S - 1) is RefusalReason.RATE
-    admitted(of, "a", 1_000 // PER_S)
+# -- the rate of requests ------------------------------------------------------------------------------------
 
 
-def test_without_a_connections_nobody_is_counted() -> None:
-    of = connections(most=64, most_per_address=64)
-    for _ in range(20 * BURST):
-        of.leave(admitted(of, "a"))
-    assert not of.refused
-
-
-def test_addresses_are_forgotten_when_their_bucket_is_full_again() -> None:
-    rate = ArrivalRate(burst=2, per_s=1)
+def test_names_are_forgotten_when_their_bucket_is_full_again() -> None:
+    rate = RequestRate(burst=2, per_s=1)
     assert [rate.allow("a", 0), rate.allow("a", 0), rate.allow("a", 0)] == [True, True, False]
     assert rate.allow("b", 1_500)
     rate.forget(2_000)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +15,11 @@ import pytest
 from aiohttp import web
 
 from streams.keys import OutgoingRecord
-from streams.web import http_protocol, ingest, middleware, security
+from streams.web import http_protocol, ingest, listener, middleware, security
+from streams.web.accept_filter import BODY_AWAITED_BYTES
 from streams.web.ingest import BODY_MAX_BYTES, IN_FLIGHT_MAX_BYTES
 from streams.web.token_guesses import FREE
-from tests.web.raw import Raw, connected, parsed, request
+from tests.web.raw import Raw, connected, connected_at_once, parsed, request, turns
 from tests.web.serving import LOCAL, LOCAL_TOKEN, Client, served
 from tests.web.test_hooks import GITHUB, GITLAB, SETTINGS, TOKEN, signed
 from tests.web.test_hooks import post as post_hook
@@ -73,6 +76,109 @@ def test_bodies_that_do_not_come_keep_no_events_out_neither_of_another_token_nor
         return found
 
     assert served(None, work, events=Log(), write_token=WRITE, token=OTHER) == 202
+
+
+# -- no handler for what may never come ---------------------------------------------------------------------
+
+PIECES = [
+    request(EVENTS, JSON, ALL_OF_IT, method="POST"),
+    b"POST /api",
+    request(EVENTS, method="POST", body=b"")[:-2],
+]
+
+
+@pytest.fixture
+def handlers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The handlers that were made."""
+    made: list[object] = []
+    begin = http_protocol.HttpProtocol.connection_made
+
+    def noted(self: http_protocol.HttpProtocol, transport: asyncio.BaseTransport) -> None:
+        made.append(self)
+        begin(self, transport)
+
+    monkeypatch.setattr(http_protocol.HttpProtocol, "connection_made", noted)
+    return made
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_flood_of_unfinished_requests_keeps_no_whole_one_out(piece: bytes, handlers: list[object]) -> None:
+    ask = request("/healthz", "Connection: close")
+
+    async def work(client: Client) -> list[int]:
+        raws = connected_at_once(client.server.url, *[piece] * 40, ask, *[piece] * 5, ask)
+        found = [parsed(await raw.rest())[0] for raw in (raws[40], raws[-1])]
+        for raw in raws:
+            raw.close()
+        return found
+
+    assert served(None, work, max_connections_per_address=8) == [200, 200]
+    assert len(handlers) <= 4 + 2, "as many as may be without pressure, and one for each that has asked"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("size", [200, 300_000])
+def test_under_pressure_a_request_in_pieces_is_answered_when_it_is_whole(
+    size: int, chunked: bool, handlers: list[object]
+) -> None:
+    events = json.dumps(STARTED).encode().ljust(size, b" ")
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {size}"
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (size, events) if chunked else events
+    whole = request(EVENTS, JSON, bearer(WRITE), length, "Connection: close", method="POST", body=body)
+    cuts = [0, 20, len(whole) - len(body) - 1, len(whole) - len(body) + 10, len(whole) - 1, len(whole)]
+
+    async def work(client: Client) -> tuple[int, int]:
+        silent = connected_at_once(client.server.url, *[PIECES[0]] * 5)
+        await turns()
+        [raw] = connected_at_once(client.server.url, b"")
+        before = len(handlers)
+        for begin, end in itertools.pairwise(cuts):
+            await raw.send(whole[begin:end])
+            await turns()
+            if size < BODY_AWAITED_BYTES:
+                assert len(handlers) == before + (end == len(whole))
+        found = parsed(await raw.rest())[0]
+        for each in (*silent, raw):
+            each.close()
+        return found, len(silent)
+
+    assert served(None, work, events=Log(), write_token=WRITE, max_connections_per_address=8) == (202, 5)
+
+
+def test_who_leaves_in_the_middle_of_a_request_has_gone(handlers: list[object]) -> None:
+    async def work(client: Client) -> bytes:
+        silent = connected_at_once(client.server.url, *[PIECES[0]] * 5)
+        await turns()
+        before = len(handlers)
+        [raw] = connected_at_once(client.server.url, b"GET /healthz HTTP/1.1\r\n")
+        await turns()
+        raw.line.shutdown(socket.SHUT_WR)
+        found = await raw.rest()
+        assert len(handlers) == before
+        for each in (*silent, raw):
+            each.close()
+        return found
+
+    assert served(None, work, max_connections_per_address=8) == b""
+
+
+def test_a_socket_without_room_for_what_is_awaited_is_read(
+    monkeypatch: pytest.MonkeyPatch, handlers: list[object]
+) -> None:
+    monkeypatch.setattr(listener, "awaited_bytes", lambda received: 2**30)  # more than the system ever holds
+
+    async def work(client: Client) -> int:
+        silent = connected_at_once(client.server.url, *[PIECES[0]] * 5)
+        [raw] = connected_at_once(client.server.url, b"")
+        events = json.dumps(STARTED).encode().ljust(BODY_MAX_BYTES, b" ")
+        head = (JSON, bearer(WRITE), ALL_OF_IT, "Connection: close")
+        await raw.send(request(EVENTS, *head, method="POST", body=events))
+        found = parsed(await raw.rest())[0]
+        for each in (*silent, raw):
+            each.close()
+        return found
+
+    assert served(None, work, events=Log(), write_token=WRITE, max_connections_per_address=8) == 202
 
 
 # -- bodies that stop shortly before their end --------------------------------------------------------------

@@ -16,8 +16,9 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from sinks.errors import SinkError
+from streams.web.accept_filter import HEADER_MAX_BYTES
 from streams.web.errors import ApiError, answer, of_http, of_store
-from streams.web.http_protocol import HEADER_MAX_BYTES, hold_back, trust
+from streams.web.http_protocol import hold_back, trust
 from streams.web.packed_body import check_encoding
 from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, RequestGuard, is_data

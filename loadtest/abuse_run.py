@@ -127,6 +127,8 @@ class Attack:
             quiet = self._phase(drive, options.quiet)
             plans = plans_of(options, target)
             attackers = [Crew(name, plan) for name, plan in plans.items()]
+            for crew in attackers:
+                crew.wait_begun()
             say(f"attacked for {options.seconds:g} s")
             attacked = self._phase(drive, options.seconds)
             alive, edge = worker.alive, _edge(worker.url)

@@ -210,8 +210,9 @@ class WriteGate:
             lost: Called if the client leaves before.
         """
         self._received, self._lost = received, lost
-        asyncio.get_running_loop().add_reader(self._line.fileno(), self._readable)
         self._readable()  # most requests come with their connection
+        if self._received is not None:
+            asyncio.get_running_loop().add_reader(self._line.fileno(), self._readable)
 
     def opened(self, transport: asyncio.Transport) -> None:
         """Adopt the transport in place of the socket."""

@@ -44,7 +44,7 @@ OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
 _OUTCOME_OF: Final = {"query_refused": "refused", "queries_off": "off", "starting": "off"}
 
 
-class _Lane:
+class _Workload:
     """What runs side by side: the processes of one kind of statement, and the turns of those who ask."""
 
     def __init__(self, limits: QueryLimits, turns: int) -> None:
@@ -72,8 +72,8 @@ class QueryService:
         self._store = store
         self._settings = settings
         limits = QueryLimits(time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes)
-        self._users = _Lane(limits, settings.max_concurrent)
-        self._own = _Lane(msgspec.structs.replace(limits, nice=OWN_NICE), settings.max_concurrent)
+        self._users = _Workload(limits, settings.max_concurrent)
+        self._own = _Workload(msgspec.structs.replace(limits, nice=OWN_NICE), settings.max_concurrent)
         #: Queries that wait or run.
         self._places = Places(
             WAITING_MAX + settings.max_concurrent, WAITING_OF_TOKEN_MAX, WAITING_OF_ADDRESS_MAX
@@ -107,10 +107,10 @@ class QueryService:
             is_own: The text is the product's, whatever the parameters are: it waits for no statement of users, has a
                 process that stays, and is not starved by other programs of the machine.
         """
-        lane = self._own if is_own else self._users
-        async with self._admission(client, lane):
+        workload = self._own if is_own else self._users
+        async with self._admission(client, workload):
             with self._counted():
-                pool = self._pool_of(lane)
+                pool = self._pool_of(workload)
                 # A process that has run a user's statement could be compromised: it serves one client only.
                 owner = "" if is_own else f"{client.token} {client.address}"
                 answer = await self._run(pool, owner, _Query(sql, dict(parameters), form))
@@ -142,20 +142,20 @@ class QueryService:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _admission(self, client: Client, lane: _Lane) -> AsyncIterator[None]:
+    async def _admission(self, client: Client, workload: _Workload) -> AsyncIterator[None]:
         if self._places.full(client):
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
         with self._places.held(client):
-            async with self._turn(client.token, lane):
+            async with self._turn(client.token, workload):
                 yield
 
     @asynccontextmanager
-    async def _turn(self, token: str, lane: _Lane) -> AsyncIterator[None]:
+    async def _turn(self, token: str, workload: _Workload) -> AsyncIterator[None]:
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_WITHIN_S):
-                    for turns in (lane.turns_of(token), lane.turns):
+                    for turns in (workload.turns_of(token), workload.turns):
                         await taken.enter_async_context(turns)
             except TimeoutError:
                 self.outcomes["busy"] += 1
@@ -181,20 +181,20 @@ class QueryService:
             self.outcomes[outcome] += 1
 
     def _pools(self) -> list[QueryPool]:
-        return [lane.pool for lane in (self._users, self._own) if lane.pool is not None]
+        return [workload.pool for workload in (self._users, self._own) if workload.pool is not None]
 
-    def _pool_of(self, lane: _Lane) -> QueryPool:
+    def _pool_of(self, workload: _Workload) -> QueryPool:
         if not self._settings.enabled:
             raise ApiError(503, "SQL is switched off here (query.enabled)", "queries_off")
         store = self._store()
         if store is None:
             raise ApiError(503, "the store is not open yet; /readyz says what it waits for", "starting")
-        if lane.pool is None:
+        if workload.pool is None:
             try:
-                lane.pool = QueryPool(query_source(store.target), lane.limits)
+                workload.pool = QueryPool(query_source(store.target), workload.limits)
             except QueriesOff as off:
                 raise of_store(off) from off
-        return lane.pool
+        return workload.pool
 
     async def _run(self, pool: QueryPool, owner: str, query: _Query) -> Answered:
         try:

@@ -1,4 +1,4 @@
-"""Limits the rate of requests: a token bucket for each token or name.
+"""Limits the rate of requests: a token bucket for each client, by a name such as its address.
 
 It must not read a clock. It remembers only those of the last seconds.
 """

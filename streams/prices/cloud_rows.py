@@ -40,8 +40,9 @@ def with_lines(given: PriceList, entries: Sequence[msgspec.Raw]) -> Iterator[tup
     for entry in entries:
         text = bytes(entry)
         found = given.content.index(text, position)
-        line += given.content.count(b"\n", position, found) + text.count(b"\n")
-        yield line - text.count(b"\n"), text
+        line += given.content.count(b"\n", position, found)
+        yield line, text
+        line += text.count(b"\n")
         position = found + len(text)
 
 

@@ -67,11 +67,8 @@ class OfferAccount:
             for row in offer.rows:
                 by_offer = asked.setdefault(row.record["sku"], {})
                 by_offer.setdefault(offer.offer, set()).add(row.record["usd"])
-        unclear = {
-            sku: sorted(map(str, set().union(*by_offer.values())))
-            for sku, by_offer in asked.items()
-            if len(by_offer) > 1 and len(set().union(*by_offer.values())) > 1
-        }
+        prices = {sku: set().union(*of_sku.values()) for sku, of_sku in asked.items() if len(of_sku) > 1}
+        unclear = {sku: sorted(map(str, usd)) for sku, usd in prices.items() if len(usd) > 1}
         for offer in found:
             two = next((row.record["sku"] for row in offer.rows if row.record["sku"] in unclear), None)
             if two is None:

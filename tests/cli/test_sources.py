@@ -23,7 +23,9 @@ MINUTE_MS = 60_000
 HOSTILE = "job 7\x1b[31m\u202e holds gres/npu"
 
 
-def told(name: str, minute: int, standing: list[str], entries: dict[str, int], **more: Any) -> dict[str, Any]:
+def reported(
+    name: str, minute: int, standing: list[str], entries: dict[str, int], **more: Any
+) -> dict[str, Any]:
     value = {
         "id": f"{name}{minute}", "source": "t", "time_ms": T0 + minute * MINUTE_MS, "kind": "source", "name": name,
         "polls": 4, "entries": entries, "standing": standing, **more,
@@ -43,16 +45,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sources")
     lines = [
         job("started", 0),
-        told("slurm", 5, ["no_end", "unknown_gres"], {"metered": 1, "not_understood/no_end": 3}),
-        told(
+        reported("slurm", 5, ["no_end", "unknown_gres"], {"metered": 1, "not_understood/no_end": 3}),
+        reported(
             "slurm",
             90,
             ["unknown_gres"],
             {"metered": 9, "free/no_gpu": 4, "not_understood/unknown_gres": 2, "not_understood/no_end": 1},
             examples={"unknown_gres": HOSTILE, "no_end": "job 8"},
         ),
-        told("prices/aws", 100, [], {"metered": 96, "free/other_system": 3}),
-        told("gone", 110, ["malformed"], {"metered": 0, "not_understood/malformed": 1}),
+        reported("prices/aws", 100, [], {"metered": 96, "free/other_system": 3}),
+        reported("gone", 110, ["malformed"], {"metered": 0, "not_understood/malformed": 1}),
         job("completed", 180),
     ]
     (folder / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
@@ -129,9 +131,9 @@ def test_a_store_without_sources_says_who_would_say_it(tmp_path: Path) -> None:
 
 def test_a_log_of_which_nothing_is_metered_has_its_alerts(tmp_path: Path) -> None:
     lines = [
-        told("slurm", 5, ["no_end"], {"not_understood/no_end": 3}),
-        told("slurm", 90, [], {"metered": 0}),
-        told("slurm", 150, [], {"metered": 0}),
+        reported("slurm", 5, ["no_end"], {"not_understood/no_end": 3}),
+        reported("slurm", 90, [], {"metered": 0}),
+        reported("slurm", 150, [], {"metered": 0}),
     ]
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
     done = trainfare("replay", tmp_path / "log.jsonl", "--data", tmp_path / "data")

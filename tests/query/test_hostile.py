@@ -26,7 +26,8 @@ from tests.query.hostile import all_attacks
 from tests.web.log import COST_A
 from tests.web.serving import LOCAL_TOKEN, Client, served
 
-LIMITS = QueryLimits(time_ms=1_000, memory_bytes=64 * MIB_BYTES)
+#: Honest queries are asked under the same limits, and the first one opens the store: on a busy machine in over a second.
+LIMITS = QueryLimits(time_ms=5_000, memory_bytes=64 * MIB_BYTES)
 #: In `make test` each seventh attack is tried, beginning with the first of each kind; all of them by `make test-long`.
 EACH, EACH_HTTP = 7, 40
 #: The settings of a session are those of its start, and answers are whole.
@@ -222,7 +223,7 @@ def test_over_http_they_are_refused_as_well(
         for sql, rows in HONEST.items():
             assert (await client.ask({"sql": sql}))["rows"] == rows
 
-    served(store, work, query=QuerySettings(max_execution_time_ms=1_000, max_memory_bytes=64 * MIB_BYTES))
+    served(store, work, query=QuerySettings(max_execution_time_ms=5_000, max_memory_bytes=64 * MIB_BYTES))
     assert not canary.heard()
     assert canary.seen() == before
     canary.close()

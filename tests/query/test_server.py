@@ -15,8 +15,6 @@ from sinks.query import QueryLimits, QueryProcess
 from sinks.target import query_source
 from tests.store_process import StoreProcess
 
-LIMITS = QueryLimits(time_ms=2_000)
-
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -25,8 +23,15 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield front.url
 
 
-def asked(url: str, user: str, sql: str, parameters: dict[str, str] | None = None) -> list[list[object]]:
-    process = QueryProcess(query_source(Server(url=url, reader_user=user, reader_password="secret")), LIMITS)
+def asked(
+    url: str,
+    user: str,
+    sql: str,
+    parameters: dict[str, str] | None = None,
+    limits: QueryLimits = QueryLimits(),  # noqa: B008  # frozen
+) -> list[list[object]]:
+    source = query_source(Server(url=url, reader_user=user, reader_password="secret"))
+    process = QueryProcess(source, limits)
     try:
         answer = process.ask(sql, dict(parameters or {}), "json")
         with os.fdopen(answer.descriptor, "rb") as file:
@@ -73,7 +78,12 @@ def test_the_statement_is_judged_before_the_server_sees_it(url: str) -> None:
 
 def test_limits_hold_on_a_server(url: str) -> None:
     with pytest.raises(QueryFailed, match=r"TIMEOUT_EXCEEDED|ran longer"):
-        asked(url, "reader", "SELECT sum(sipHash64(number)) FROM numbers(3000000000)")
+        asked(
+            url,
+            "reader",
+            "SELECT sum(sipHash64(number)) FROM numbers(3000000000)",
+            limits=QueryLimits(time_ms=2_000),
+        )
 
 
 def test_without_a_reading_user_nothing_is_asked(url: str) -> None:

@@ -13,10 +13,13 @@ from weakref import WeakSet
 from schemas.events import ControlEvent, PriceEvent
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.recent import Recent
 
 #: Changes older than this are retained only in aggregate: no log is retained for longer.
 KEPT_MS: Final = 7 * 86_400_000
 _DROPPED_AT_ONCE: Final = 1_000
+#: 16 MiB of books that views of other shards may ask for.
+_BOOKS_WEIGHT_MAX: Final = 2_000_000
 
 #: Key of the record -> control.
 Standing = Mapping[bytes, ControlEvent]
@@ -46,6 +49,16 @@ class ReferenceLog:
         self.control_log_ms: list[int] = []
         self.dropped = (0, 0)  # prices and control changes already merged into `first`
         self._views: WeakSet[ReferenceView] = WeakSet()
+        self._books: Recent[int, PriceBook] = Recent(_BOOKS_WEIGHT_MAX)
+
+    def book_at(self, before: PriceBook, known: int, count: int) -> PriceBook:
+        """Return the book of the first `count` of these prices, one object for all shards; `before` has the first `known`."""
+        if count == len(self.prices):
+            return self.book
+        later = self.prices[known:count]
+        return self._books.get(
+            self.dropped[0] + count, lambda: before.with_events(later), lambda book: book.weight
+        )
 
     def extend(
         self,
@@ -170,10 +183,8 @@ class ReferenceView:
         controls = bisect_right(log.control_log_ms, log_ms)
         gone_prices, gone_changes = log.dropped
         known_prices, known_controls = self._at[0] - gone_prices, self._at[1] - gone_changes
-        if prices == len(log.prices):
-            self._book = log.book  # one object for all shards, with its caches
-        elif prices > known_prices:
-            self._book = self._book.with_events(log.prices[known_prices:prices])
+        if prices == len(log.prices) or prices > known_prices:
+            self._book = log.book_at(self._book, known_prices, prices)
         if controls == len(log.changes):
             self._controls = log.controls
         elif controls > known_controls:

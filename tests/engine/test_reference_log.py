@@ -7,6 +7,7 @@ from schemas.units import Per
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
+from streams.engine.repricing.price_changes import PriceChanges
 
 
 def price(sku: str, usd_nano: int) -> PriceEvent:
@@ -45,6 +46,17 @@ def test_the_same_objects_while_nothing_changes() -> None:
     # Whoever reads hands in both each time: equal controls in another object would be news to all who watch.
     log.extend([(501, price("c", 3))], [], PriceBook.empty(), {})
     assert view.at(600).controls is known.controls
+
+
+def test_shards_that_come_to_a_price_one_after_another_share_its_book() -> None:
+    log = ReferenceLog()
+    log.extend([(at_ms, price("a", at_ms)) for at_ms in (100, 200, 300)], [], PriceBook.empty(), {})
+    early, late = log.view(), log.view()
+    books = [early.at(at_ms).book for at_ms in (100, 200)]
+    assert [late.at(at_ms).book for at_ms in (100, 200)] == books
+    changes = PriceChanges.between(*books)
+    assert PriceChanges.between(*books) is changes
+    assert early.again().at(200).book is books[1]
 
 
 def test_what_was_known_before_the_log() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.events import Component, PriceEvent
+from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.tables import ALERTS, BURN_RATES
 from schemas.units import Per
 from streams.engine.burn.tracker import BurnTracker
@@ -36,7 +36,19 @@ PRICES: Final = PriceBook.empty().with_events(
 Story = list[tuple[int, str, dict[str, Any]]]
 
 
-def told(story: Story, last_ms: int, *, skips: bool) -> tuple[list[dict[str, Any]], int]:
+def drift(ratio: float) -> ControlEvent:
+    """A published rule: from this ratio on `burn_drift` opens."""
+    return ControlEvent(
+        "t",
+        "drift",
+        0,
+        "rule",
+        "d",
+        {"rule": "burn_drift", "thresholds": {"long_ratio": ratio, "short_ratio": ratio}},
+    )
+
+
+def told(story: Story, last_ms: int, *, skips: bool, ratio: float = 1.5) -> tuple[list[dict[str, Any]], int]:
     """All rows in the order in which they came, and how many ticks were looked at."""
     looked, write = [0], BurnTracker._write
 
@@ -49,7 +61,7 @@ def told(story: Story, last_ms: int, *, skips: bool) -> tuple[list[dict[str, Any
         if not skips:
             patch.setattr(CurveBook, "is_steady", lambda *_: False)
         log = Log(Shard(0, ShardSettings(), PRICES))
-        log.view = ReferenceLog(PRICES, controls={b"rule/z": UNPRICED_ON}).view()
+        log.view = ReferenceLog(PRICES, controls={b"rule/z": UNPRICED_ON, b"rule/d": drift(ratio)}).view()
         tick_ms, rows = T0, []
         for after_ms, job_id, event in [*sorted(story, key=lambda told: told[0]), (last_ms + 1, "", {})]:
             until_ms = (T0 + after_ms - 1) // TICK_MS * TICK_MS  # a tick sees what is not later than it
@@ -66,10 +78,10 @@ def told(story: Story, last_ms: int, *, skips: bool) -> tuple[list[dict[str, Any
     return rows, looked[0]
 
 
-def both(story: Story, last_ms: int) -> tuple[int, int]:
+def both(story: Story, last_ms: int, ratio: float = 1.5) -> tuple[int, int]:
     """How many ticks were looked at when some may be left out, and when none may; the rows are equal."""
-    rows, looked = told(story, last_ms, skips=True)
-    all_rows, all_looked = told(story, last_ms, skips=False)
+    rows, looked = told(story, last_ms, skips=True, ratio=ratio)
+    all_rows, all_looked = told(story, last_ms, skips=False, ratio=ratio)
     assert rows == all_rows
     return looked, all_looked
 
@@ -106,6 +118,16 @@ def test_of_a_job_that_costs_less_than_expected_too() -> None:
     assert (looked, of_all) == (4 * 60 + 1, 4 * 360)
 
 
+def test_of_a_job_that_costs_more_than_expected_but_less_than_any_rule_asks_for_too() -> None:
+    story: Story = [(1_000, "a", start(expected_usd_per_hour=12))]  # it costs $16
+    looked, of_all = both(story, 4 * HOUR_MS)
+    assert (looked, of_all) == (4 * 60 + 1, 4 * 360)
+    looked, of_all = both(story, 4 * HOUR_MS, 16 / 12)
+    assert looked > of_all * 0.7
+    rows, _ = told(story, 4 * HOUR_MS, skips=True, ratio=16 / 12)
+    assert any(row["table"] == ALERTS for row in rows)
+
+
 @pytest.mark.parametrize(
     "story",
     [
@@ -134,13 +156,19 @@ events = st.one_of(
     st.just({"type": "suspended"}),
     st.just({"type": "resumed"}),
     st.just({"type": "heartbeat", "expected_usd_per_hour": 500}),
+    st.builds(
+        lambda usd: {"type": "heartbeat", "expected_usd_per_hour": usd}, st.sampled_from([10, 12, 15, 16])
+    ),
 )
 instants = st.integers(0, 7 * HOUR_MS) | st.integers(0, 7 * 360).map(lambda tick: tick * TICK_MS)
 
 
 @settings(max_examples=max(EXAMPLES // 10, 5), deadline=None)
-@given(st.lists(st.tuples(instants, st.sampled_from(["a", "b"]), events), min_size=1, max_size=6))
-@example([(TICK_MS, "a", start(0)), (MINUTE_MS, "a", {"type": "completed"})])
-@example([(TICK_MS, "a", start(8, "FREE"))])
-def test_rows_and_alerts_are_those_of_all_ticks(story: Story) -> None:
-    both(story, 14 * HOUR_MS)
+@given(
+    st.lists(st.tuples(instants, st.sampled_from(["a", "b"]), events), min_size=1, max_size=6),
+    st.sampled_from([1.05, 16 / 15, 16 / 12, 1.5, 1.6, 3.0]),
+)
+@example([(TICK_MS, "a", start(0)), (MINUTE_MS, "a", {"type": "completed"})], 1.5)
+@example([(TICK_MS, "a", start(8, "FREE"))], 1.5)
+def test_rows_and_alerts_are_those_of_all_ticks(story: Story, ratio: float) -> None:
+    both(story, 14 * HOUR_MS, ratio)

@@ -18,6 +18,7 @@ from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, SILENT, TRAFFIC, 
 
 _CLEARS_BELOW: Final = 0.8
 _RATIO_DIGITS: Final = 12
+_NO_RATIO: Final = 1e6
 
 
 class RuleSettings(NamedTuple):
@@ -99,6 +100,7 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         # 0.8 x 6 is 4.800000000000001 in doubles.
         clear_ratio=np.round(burn("short_ratio") * _CLEARS_BELOW, _RATIO_DIGITS),
         extra_nano=burn("extra_usd") * NANO_PER_USD,
+        least_ratio=np.array([_least_ratio(each) for each in profiles]),
         enabled=np.array(
             [sum(1 << rule for rule in range(len(NAMES)) if each.rules[rule].enabled) for each in profiles],
             np.int64,
@@ -117,3 +119,13 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         idle_ratio=np.array([each.threshold(IDLE_GPUS, "productive_ratio") for each in profiles]),
         silent_ms=np.array(whole(SILENT, "minutes", MINUTE_MS), np.int64),
     )
+
+
+def _least_ratio(profile: Profile) -> float:
+    """Return the least ratio of cost to expected cost at which a burn rule can open: it must reach both of its ratios."""
+    ratios = [
+        max(profile.threshold(rule, "long_ratio"), profile.threshold(rule, "short_ratio"))
+        for rule in range(len(BURN_RULES))
+        if profile.rules[rule].enabled
+    ]
+    return min(ratios, default=_NO_RATIO)

@@ -270,8 +270,7 @@ class BurnTracker:
         if len(times_ms) > 2 and self._judge.is_all_quiet and not idle:
             # What begins or ends at the first tick has a row there and at the next one.
             for first in range(2):
-                longest_ms = self._profiles.limits.longest_ms
-                if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1]), longest_ms):
+                if self._is_steady(int(times_ms[first]), int(times_ms[-1])):
                     self._write(times_ms[ticks_with_rows(times_ms, first)])
                     self._chosen_ms = int(times_ms[-1])
                     return  # no alert is open, and none can open
@@ -291,13 +290,17 @@ class BurnTracker:
         before_ms, last_ms = int(times_ms[0]) - TICK_MS, int(times_ms[-1])
         if self._chosen_ms != before_ms or self._judge.any_fires:
             return False
-        if not self._curves.is_steady(before_ms, last_ms, self._profiles.limits.longest_ms):
+        if not self._is_steady(before_ms, last_ms):
             return False
         whole = times_ms[times_ms % MINUTE_MS == 0]
         if len(whole):
             self._write(whole)
         self._chosen_ms = last_ms
         return True
+
+    def _is_steady(self, first_ms: int, last_ms: int) -> bool:
+        limits = self._profiles.limits
+        return self._curves.is_steady(first_ms, last_ms, limits.longest_ms, limits.least_ratio)
 
     def _cause(self, tracked: TrackedJobs, job_id: str, rule: int, at_ms: int) -> str:
         """Return why a rule about a job holds at a tick, in a few words."""
@@ -342,7 +345,7 @@ class BurnTracker:
         repriced: dict[str, tuple[JobCurve, list[int]]] = {}
         if known.book is not self._book:
             left = self._judge.firing_outside(self._jobs)
-            changes = PriceChanges(known.book if self._book is None else self._book, known.book)
+            changes = PriceChanges.between(known.book if self._book is None else self._book, known.book)
             for job_id in changes.asking(tracked.price_index):
                 curve = self._jobs.get(job_id) or self._dormant.get(job_id)
                 touched = None if curve is None else changes.touched(tracked.jobs[job_id], *curve.payer)

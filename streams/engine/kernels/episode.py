@@ -76,6 +76,7 @@ class RuleLimits(NamedTuple):
     short_ratio: F64
     clear_ratio: F64
     extra_nano: F64
+    least_ratio: F64  # below which no burn rule opens that applies
     enabled: I64  # bit r: rule r applies
     pages: I64  # bit r: rule r is a page
     longest_ms: I64  # of runaway length, since the first paid instant

@@ -1,19 +1,20 @@
 """Checks whether jobs continue unchanged, so that no alert can open and rows are due at whole minutes only.
 
-It must not know an alert's rule: a job that costs no more than expected opens none.
+It must not know an alert's rule: a job opens none while its cost stays below the least ratio to its expected cost that one has.
 """
 
 from __future__ import annotations
 
 from streams.engine.kernels._jit import helper, kernel
-from streams.engine.kernels.arrays import BEGINNING_MS, I64, NEVER_MS, Records
+from streams.engine.kernels.arrays import BEGINNING_MS, F64, I64, NEVER_MS, Records
 
 # Special values of the end of a curve's steady time: not computed; not steady.
 UNKNOWN = -1
 BUSY = BEGINNING_MS
-#: Far below any alert's ratio; below this many nano-dollars per ms, no window's rounding error reaches a dollar.
-SAME_RATIO = 1 + 1e-9
-MOST_RATE = 1e9
+#: A cent more than expected opens an alert at the earliest. Below this many nano-dollars per ms ($36,000 an hour), the
+#: rounding error of a window's sum over ten years is far less of a cent than this margin.
+MARGIN_RATIO = 1e-4
+MOST_RATE = 1e7
 
 
 @kernel
@@ -23,12 +24,14 @@ def is_steady(
     steps: Records,
     facts: Records,
     longest_ms: I64,
+    least_ratio: F64,
     first_ms: int,
     last_ms: int,
 ) -> bool:
-    """Return whether in [first_ms, last_ms] no job costs more than expected, all keep their rates, and no fact holds.
+    """Return whether in [first_ms, last_ms] no job's cost can reach a ratio, all keep their rates, and no fact holds.
 
     `steady_ms` [job] is updated where it is before `first_ms`. `longest_ms` ([profile]): how long a job may be billed.
+    `least_ratio` ([profile]): of cost to expected cost, below which no rule opens.
     """
     for job in range(steady_ms.size):
         if steady_ms[job] == BUSY:
@@ -39,7 +42,8 @@ def is_steady(
     steady = True
     for job in range(steady_ms.size):
         if steady_ms[job] < first_ms:
-            steady_ms[job] = _steady_until_ms(curves, steps, job, first_ms)
+            ratio = least_ratio[curves[job]["profile"]] * (1.0 - MARGIN_RATIO)
+            steady_ms[job] = _steady_until_ms(curves, steps, job, ratio, first_ms)
         steady = steady and steady_ms[job] > last_ms
     return steady
 
@@ -60,8 +64,8 @@ def _may_hold(curve: Records, facts: Records, longest_ms: I64, first_ms: int, la
 
 
 @helper
-def _steady_until_ms(curves: Records, steps: Records, job: int, at_ms: int) -> int:
-    """Return the first change of a curve at or after an instant; BUSY if it costs more than expected before."""
+def _steady_until_ms(curves: Records, steps: Records, job: int, ratio: float, at_ms: int) -> int:
+    """Return the first change of a curve at or after an instant; BUSY if it costs more than `ratio` x expected before."""
     curve = curves[job]
     if curve["lumps"] > 0 or curve["holds_ms"] != 0:
         return BUSY
@@ -70,6 +74,6 @@ def _steady_until_ms(curves: Records, steps: Records, job: int, at_ms: int) -> i
         step = steps[at]
         if step["from_ms"] >= at_ms:
             return int(min(found, step["from_ms"]))
-        if not step["cost_rate"] <= step["expected_rate"] * SAME_RATIO or step["cost_rate"] > MOST_RATE:
+        if not step["cost_rate"] <= step["expected_rate"] * ratio or step["cost_rate"] > MOST_RATE:
             return BUSY
     return int(found)

@@ -110,7 +110,7 @@ def _warm_ticks() -> None:
     one = flat[0].copy()
     taken = tick.copy(), tick.copy(), one, one, wide, wide.astype(np.int64), one
     write_rows(tick, no, flat, flat, deep, longs, deep, 0, 0, *taken)
-    is_steady(tick.copy(), curve, steps, facts, tick, 0, 0)
+    is_steady(tick.copy(), curve, steps, facts, tick, one, 0, 0)
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
@@ -125,9 +125,9 @@ def _warm_rules() -> None:
         flat, flat, deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, tick, tick
     )
     arrays = as_arrays(given, 1, 1, len(WINDOWS_MS))
-    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((3, 1))
+    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((4, 1))
     windows = np.array([1, 2, 3]), np.array([0, 1, 2])
-    limits = RuleLimits._make((*windows, *ratios, tick, tick, tick, tick, *ones, tick))
+    limits = RuleLimits._make((*windows, *ratios, ones[0], tick, tick, tick, tick, *ones[1:], tick))
     find_jobs(tick, limits, arrays, job, no_episodes(1))
     judge_jobs(tick, limits, arrays, job, job, no_episodes(1))
 

@@ -58,6 +58,12 @@ class PriceBook:
     def __len__(self) -> int:
         return sum(len(history.revisions) for history in self._histories.values())
 
+    @property
+    def weight(self) -> int:
+        """Return about how many words of memory it shares with no book before it."""
+        grown = (self._histories[sku] for sku in self._grown or self._histories)
+        return 12 * len(self._histories) + 2 * sum(len(history.revisions) for history in grown)
+
     def is_current(self, event: PriceEvent) -> bool:
         """Return whether the event is the known revision of its (sku, effective_ms)."""
         revision = self._histories.get(event.sku, _NOTHING).in_force(event.effective_ms)

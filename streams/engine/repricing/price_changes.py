@@ -5,11 +5,14 @@ It compares the periods in which revisions are effective, and changes nothing it
 
 from __future__ import annotations
 
+from typing import ClassVar, Final
+
 from schemas.wire_types import MAX_INTERVAL_MS
 from streams.engine.pricing.book import PriceBook, clipped
 from streams.engine.pricing.context import Context, traffic_context, usage_context
 from streams.engine.pricing.history import Form
 from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
+from streams.engine.pricing.recent import Recent
 from streams.engine.repricing.price_index import Ask, PriceIndex
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
@@ -19,9 +22,19 @@ from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span, union
 
+#: 16 MiB of books and their differences.
+_WEIGHT_MAX: Final = 2_000_000
+
 
 class PriceChanges:
     """The difference between two books; each context is compared once."""
+
+    _recent: ClassVar[Recent[tuple[PriceBook, PriceBook], PriceChanges]] = Recent(_WEIGHT_MAX)
+
+    @classmethod
+    def between(cls, old: PriceBook, new: PriceBook) -> PriceChanges:
+        """Return the difference, the same object for all shards: they come to a revision one after another."""
+        return cls._recent.get((old, new), lambda: cls(old, new), lambda _made: old.weight + new.weight)
 
     def __init__(self, old: PriceBook, new: PriceBook) -> None:
         self.old = old

@@ -15,7 +15,7 @@ def reprice(shard: ShardState, book: PriceBook) -> PriceChanges | None:
     if book is shard.prices.book:
         return None
     shard.publish_samples()
-    news = PriceChanges(shard.prices.book, book)
+    news = PriceChanges.between(shard.prices.book, book)
     shard.prices.book = book
     if news.span is None:
         return None

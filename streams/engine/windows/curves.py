@@ -173,6 +173,8 @@ class CurveBook:
         """
         slot = self._slots[job_id]
         entry = self._curves[slot]
+        if entry["profile"] != profile and self._steady_ms[slot] != BUSY:
+            self._steady_ms[slot] = UNKNOWN
         entry["deadline_ms"], entry["profile"], entry["turn"] = deadline_ms, profile, turn
         if facts or entry["facts"]:
             rows = self._facts.place(self._curves[: len(self._ids)], slot, len(facts))
@@ -256,15 +258,16 @@ class CurveBook:
         rows = self._facts.rows[entry["fact_at"] : entry["fact_at"] + entry["facts"]]
         return max((each[2] for each in rows.tolist() if each[2] < OPEN_MS), default=0)
 
-    def is_steady(self, first_ms: int, last_ms: int, longest_ms: I64) -> bool:
-        """Return whether in [first, last] no job costs more than expected, all keep their rates, and no fact may hold.
+    def is_steady(self, first_ms: int, last_ms: int, longest_ms: I64, least_ratio: F64) -> bool:
+        """Return whether in [first, last] no job's cost can open an alert, all keep their rates, and no fact may hold.
 
         Then no alert can open, and rows change only at whole minutes. Nothing may begin, end or change in the interval;
-        a job whose cost comes of samples or amounts is never steady. `longest_ms` ([profile]): how long a job may accrue cost.
+        a job whose cost comes of samples or amounts is never steady. `longest_ms` ([profile]): how long a job may accrue cost;
+        `least_ratio` ([profile]): the least ratio of cost to expected cost at which a rule opens.
         """
         steady_ms = self._steady_ms[: len(self._ids)]
         rows = self._steps.rows, self._facts.rows
-        return bool(is_steady(steady_ms, self._curves, *rows, longest_ms, first_ms, last_ms))
+        return bool(is_steady(steady_ms, self._curves, *rows, longest_ms, least_ratio, first_ms, last_ms))
 
     def minutes(self, job_id: str, first: int, count: int) -> F64:
         """Return the cost of each of `count` minutes since 1970 from `first` on ([count] float64, nano-dollars).

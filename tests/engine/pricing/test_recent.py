@@ -1,0 +1,27 @@
+"""What was computed lately is computed once, and only so much of it is kept."""
+
+from streams.engine.pricing.recent import Recent
+
+
+def test_the_oldest_is_dropped_when_all_weigh_too_much() -> None:
+    made: list[str] = []
+    recent: Recent[str, str] = Recent(10)
+
+    def ask(key: str) -> str:
+        def make() -> str:
+            made.append(key)
+            return key.upper()
+
+        return recent.get(key, make, lambda _value: 4)
+
+    assert [ask(key) for key in "abab"] == ["A", "B", "A", "B"]
+    assert ask("c") == "C"
+    assert ask("b") == "B"
+    assert ask("a") == "A"
+    assert made == ["a", "b", "c", "a"]
+
+
+def test_one_that_weighs_more_than_all_may_is_kept_alone() -> None:
+    recent: Recent[int, int] = Recent(1)
+    assert [recent.get(key, lambda: 7, lambda _value: 5) for key in (1, 2)] == [7, 7]
+    assert recent.get(2, lambda: 8, lambda _value: 5) == 7

@@ -85,7 +85,7 @@ def _prices(history: History, rng: random.Random) -> Iterator[Line]:
         match = {"gpu_type": "V100", "purchase": "spot", "zone": zone}
         usd = f"{rng.uniform(0.6, 1.4):.4f}"
         price = {"sku": f"v100/spot/{zone}", "component": "gpu", "usd": usd, "per": "gpu_hour"}
-        yield at_ms, "prices", {**price, "effective_ms": at_ms, "match": match}
+        yield at_ms, "prices", {**price, "effective_ms": at_ms, **match}
 
 
 def _job(history: History, number: int, rng: random.Random) -> Iterator[Line]:

@@ -15,6 +15,7 @@ import msgspec
 import typer
 
 from schemas.escaping import visible
+from schemas.ignored_fields import IgnoredFields
 from schemas.wire_types import MAX_KEY_BYTES
 from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
@@ -69,7 +70,7 @@ def publish(
     must_exist(files)
     prefix = settings.kafka.topic_prefix
     # Two passes: nothing is sent if any line is invalid.
-    total = _checked(files, prefix)
+    total, ignored = _checked(files, prefix)
     from streams.cli.lateness import warning  # loads the engine
     from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
@@ -82,21 +83,24 @@ def publish(
                 advance(1)
     if said := warning(lateness, total):
         sys.stderr.write(f"trainfare: {visible(said)}\n")
+    for sentence in ignored.sentences():
+        sys.stderr.write(f"trainfare: {sentence}\n")
     sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
 
 
-def _checked(files: Sequence[Path], prefix: str) -> int:
-    """Return how many events there are.
+def _checked(files: Sequence[Path], prefix: str) -> tuple[int, IgnoredFields]:
+    """Return how many events there are, and which of their fields nobody reads.
 
     Raises:
         FileFaultsError: Some are controls that would have no effect.
     """
     from streams.engine.alerts.ineffective import control_faults
 
-    total, faults = 0, list[str]()
+    total, faults, ignored = 0, list[str](), IgnoredFields()
     for file in files:
         for number, event in _numbered(file, prefix):
             total += 1
+            ignored.add(event.topic, event.value)
             if event.topic == Topic.CONTROLS:
                 where = f"{file} line {number}: the control would have no effect"
                 faults += [f"{where}: {detail}" for detail in control_faults(event.value)]
@@ -105,7 +109,7 @@ def _checked(files: Sequence[Path], prefix: str) -> int:
         raise FileFaultsError(
             [*faults[:_FAULTS_SHOWN], *([f"and {left} more"] if left > 0 else []), "nothing was published"]
         )
-    return total
+    return total, ignored
 
 
 def _lateness(settings: Settings) -> Lateness:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from schemas.events import Event
+from schemas.ignored_fields import IgnoredFields
 from schemas.invalid import Invalid
 from sinks.clickhouse import ClickHouseStore
 from streams.app import engine, notifier_of, shard_settings, target_of
@@ -117,7 +118,7 @@ def run_replay(
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)
         seconds = time.monotonic() - started_s
-        return result_of(store, replayed.last.total, rows, seconds, segment.control_faults)
+        return result_of(store, replayed.last.total, rows, seconds, segment)
     finally:
         store.close()
 
@@ -157,6 +158,7 @@ class _Replay:
         self._watermarks = ReplayWatermarks()
         self._revisions = LedgerRevisions()
         self._control_faults: list[str] = []
+        self._ignored = IgnoredFields()
 
     async def run(self) -> int:
         """Return how many rows were written; the segment is done then."""
@@ -273,6 +275,7 @@ class _Replay:
             if isinstance(record, Sendable) and record.topic == Topic.CONTROLS:
                 self._note_faults(record.event, f"{self._files[line.file]} line {line.number}")
             if isinstance(record, Sendable):
+                self._ignored.add(record.topic, record.value)
                 yield record
             else:
                 refused.append(record)
@@ -308,6 +311,7 @@ class _Replay:
         segment.end_newest_ms = self._lines.newest_ms
         segment.as_of_ms = self._as_of_ms
         segment.control_faults = self._control_faults
+        segment.ignored_fields = [*self._ignored.sentences()]
         segment.controls = list(meter.shard_manager.reference.controls.items())
         bad = Books(records_in=self._bad_lines, dead_lettered=self._bad_lines)
         segment.books = meter.reader.books.plus(bad)

@@ -5,12 +5,12 @@ It must not count anything: the record counts are the shards', the totals the ta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from sinks.port import Store
 from streams.engine.shard.books import Books
+from streams.replay.segments import LogSegment
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class ReplayResult:
     seconds: float
     rows: int  # written by this run
     control_faults: tuple[str, ...] = ()  # of these files' controls that have no effect
+    ignored_fields: tuple[str, ...] = ()  # a sentence for each field of these files that nobody reads
 
     @property
     def balanced(self) -> bool:
@@ -39,9 +40,7 @@ class ReplayResult:
         return self.records_in == kept + self.too_late + self.dead_lettered
 
 
-def result_of(
-    store: Store, books: Books, rows: int, seconds: float, control_faults: Sequence[str] = ()
-) -> ReplayResult:
+def result_of(store: Store, books: Books, rows: int, seconds: float, segment: LogSegment) -> ReplayResult:
     """Combine the store's totals with the record accounting."""
     totals = store.query(
         "SELECT (SELECT count() FROM jobs FINAL) AS jobs, sum(cost_usd) AS usd, "
@@ -62,5 +61,6 @@ def result_of(
         capped_costs=books.capped_costs,
         seconds=round(seconds, 3),
         rows=rows,
-        control_faults=tuple(control_faults),
+        control_faults=tuple(segment.control_faults),
+        ignored_fields=tuple(segment.ignored_fields),
     )

@@ -117,6 +117,9 @@ def test_publish_says_it_with_file_and_line(tmp_path: Path) -> None:
         return done.err
 
     assert publish("new.jsonl", started(T0)) == ""
+    assert "1 record of jobs with the field gpu_typ" in publish(
+        "typo.jsonl", {**started(T0), "gpu_typ": "H100"}
+    )
     # Of other partitions nothing newer is known.
     said = publish("old.jsonl", started(T0 - HOUR), started(T0 - 2 * DAY), started(T0 - 3 * DAY))
     assert "old.jsonl line 2" in said

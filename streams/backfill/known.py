@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from schemas.columns import rows_of, values_of
 from schemas.reserved import FIRST_BACKFILL_SHARD
 from schemas.tables import JOBS
 from sinks.archive import id_batches
@@ -36,11 +37,11 @@ def known_owners(store: Store, owners: Iterable[Owner], shard: int, until_ms: in
     found: dict[Owner, Skipped] = {}
     for ids in id_batches(sorted(jobs)):
         rows = store.select(JOBS, [Condition("job_id", "in", ids)], ("job_id", "shard"))
-        for job_id, number in zip(*rows.to_pydict().values(), strict=True):
+        for job_id, number in zip(*map(values_of, rows.columns), strict=True):
             if number != shard:
                 found[Owner(job_id)] = _by(number)
     if nodes:
-        for row in store.query(_NODES, {"shard": shard, "until_ms": until_ms}).to_pylist():
+        for row in rows_of(store.query(_NODES, {"shard": shard, "until_ms": until_ms})):
             if row["node"] in nodes:
                 found[Owner(row["node"], is_node=True)] = _by(row["shard"])
     return found

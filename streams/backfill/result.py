@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from schemas.columns import rows_of
 from schemas.units import COMPONENTS
 from sinks.port import Store
 from streams.backfill.runs import BackfillRun, LineCounts
@@ -50,7 +51,7 @@ class BackfillResult:
 
 def result_of(store: Store, run: BackfillRun, books: Books, rows: int, seconds: float) -> BackfillResult:
     """Combine the store's totals of the backfill with its record accounting."""
-    totals = store.query(_TOTALS, {"shard": run.shard}).to_pylist()[0]
+    (totals,) = rows_of(store.query(_TOTALS, {"shard": run.shard}))
     return BackfillResult(
         run=run,
         books=books,

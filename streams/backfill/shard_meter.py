@@ -11,6 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from schemas.columns import values_of
 from schemas.tables import SCHEMAS, SNAPSHOTS
 from sinks.port import Store
 from sinks.rows import Condition
@@ -153,7 +154,7 @@ class ShardMeter:
             if not late.num_rows:
                 continue
             if table not in WITHOUT_JOBS:
-                self._adopt(shard.absent(set(late["job_id"].to_pylist())))
+                self._adopt(shard.absent(set(values_of(late["job_id"]))))
             version = self._owned.versions.next()
             rows = shard.read_back(table, late, version)
             if rows.num_rows:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from schemas.columns import rows_of
 from schemas.receipt_table import RECEIPTS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.rows import Condition, Rows
@@ -125,7 +126,7 @@ class StoredDeliveries:
         page = self._store.select(RECEIPTS, where, ("message", "owner"), limit=AT_ONCE)
         return [
             StoredAlerts(notice_of(row["message"].encode(), row["owner"]), RECEIPT_SHARD)
-            for row in page.to_pylist()
+            for row in rows_of(page)
         ]
 
     def paged_teams(self) -> frozenset[str]:
@@ -139,7 +140,7 @@ class StoredDeliveries:
             Condition("status", "=", FIRING),
             Condition("severity", "=", "page"),
         ]
-        rows = self._store.select(ALERTS, where, ("subject_name", "silenced")).to_pylist()
+        rows = [*rows_of(self._store.select(ALERTS, where, ("subject_name", "silenced")))]
         return frozenset(row["subject_name"] for row in rows if not row["silenced"])
 
     def last_of_subjects(self, kind: str, shard: int) -> dict[tuple[str, str], Alert]:
@@ -255,7 +256,7 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
         if name in table.column_names:
             at = table.column_names.index(name)
             table = table.set_column(at, name, table[name].cast(pa.int64()))
-    rows: list[dict[str, Any]] = table.to_pylist()
+    rows: list[dict[str, Any]] = [*rows_of(table)]
     return rows
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from schemas import columns
 from schemas.column_types import COUNT, MILLI, MONEY, SECOND
 from schemas.columns import count, instants, instants_of, money, seconds_of_minutes, table_of, take_text
 
@@ -62,3 +63,13 @@ class TestTable:
     def test_other_types_are_refused(self) -> None:
         with pytest.raises((ValueError, pa.ArrowInvalid)):
             table_of(self.schema, {"a": pa.array(["one"]), "b": pa.array(["x"])})
+
+
+def test_rows_and_values_are_converted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(columns, "_VALUES_AT_ONCE", 3)
+    part = pa.table({"a": [1, None, 3, 4, 5], "b": ["x", "y", "", None, "ä"]})
+    table = pa.concat_tables([part, part.slice(2), part.slice(0, 0)])
+    assert [*columns.rows_of(table)] == table.to_pylist()
+    assert [*columns.values_of(table["b"])] == table["b"].to_pylist()
+    assert [*columns.rows_of(part.slice(0, 0))] == [*columns.values_of(part.slice(0, 0)["a"])] == []

@@ -5,6 +5,7 @@ Bytes and rows are handed in; nothing is fetched here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.column_types import MILLI, SECOND
+from schemas.columns import rows_of, values_of
 from schemas.events import FLOW_FIELDS, PRICE_FIELDS
 from schemas.tables import (
     ALERTS,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from streams.engine.repricing.price_changes import PriceChanges
 
 _NANO = 10**9
+_NOT_COMPARED: Final = frozenset({"cost_usd", "lost_cost_usd", "shard", "version"})
 #: Rows of nodes do not name what they pay for.
 COMPONENT_OF_NODE: Final = {"gpu_milli_ms": "gpu", "instance_milli_ms": "compute"}
 
@@ -90,23 +94,23 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
         _mark_stored_alerts(shard, rows)
         return rows.slice(0, 0)
     if table in (JOBS, ATTEMPTS):
-        for job_id in set(rows["job_id"].to_pylist()) & shard.jobs.keys():
+        for job_id in set(values_of(rows["job_id"])) & shard.jobs.keys():
             shard.due.dirty_jobs.add(job_id)
             shard.snapshots.changes.jobs.add(job_id)
         return rows.slice(0, 0)
     if table in _READ_BACK:
         return _READ_BACK[table](shard, rows, version)
     values = LedgerRows()
-    for row in rows.to_pylist():
+    for row in _minutes_of(rows):
         price = PriceRef(
             component=row.get("component") or COMPONENT_OF_NODE[row["unit"]],
             unit=row["unit"],
             sku=row["sku"],
-            effective_ms=round(row["price_effective"].timestamp() * 1000),
+            effective_ms=row["price_effective"],
             usd_nano=int(row["price_usd"] * _NANO),
             divisor=1,
         )
-        minute = int(row["minute"].timestamp()) // 60
+        minute = row["minute"] // 60
         if table == NODE_MINUTES:
             line = Line("", "", price)
             node = shard.nodes.get(row["node"])
@@ -135,8 +139,8 @@ def put_back_books(
         letters: The same of `dead_letter_counts`.
         version: The version of the corrections.
     """
-    tallies = {topic: Tally() for topic in books["topic"].to_pylist()} | shard.tallies
-    for topic, reason in zip(letters["topic"].to_pylist(), letters["reason"].to_pylist(), strict=True):
+    tallies = {topic: Tally() for topic in values_of(books["topic"])} | shard.tallies
+    for topic, reason in zip(values_of(letters["topic"]), values_of(letters["reason"]), strict=True):
         tally = tallies.get(topic, Tally())
         if reason not in tally.reasons:
             tallies[topic] = msgspec.structs.replace(tally, reasons={**tally.reasons, reason: 0})
@@ -149,8 +153,8 @@ def put_back_books(
 
 def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     """Return the coverage of these rows' minutes, as far as the snapshot includes it."""
-    minutes = rows["minute"].cast(pa.int64()).to_pylist()
-    keys = set(zip(rows["job_id"].to_pylist(), rows["attempt"].to_pylist(), minutes, strict=True))
+    minutes = [*values_of(rows["minute"].cast(pa.int64()))]
+    keys = set(zip(values_of(rows["job_id"]), values_of(rows["attempt"]), minutes, strict=True))
     found = [
         shard.coverage.minute_rows(job_id, attempt, minute_s // 60)
         for job_id, attempt, minute_s in sorted(keys)
@@ -164,7 +168,7 @@ def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
 def _unattributed_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     """Return the same of GPUs without a job."""
     minutes = (rows["minute"].cast(pa.int64()).to_numpy() // 60).tolist()
-    keys = sorted(set(zip(rows["node"].to_pylist(), rows["gpu"].to_pylist(), minutes, strict=True)))
+    keys = sorted(set(zip(values_of(rows["node"]), values_of(rows["gpu"]), minutes, strict=True)))
     found = [
         shard.coverage.rows_of(holders, minute, minute + 1)
         for node, gpu, minute in keys
@@ -178,9 +182,9 @@ def _unattributed_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Ta
 def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     """Return empty rows for the hours of unknown attempts; those of known ones are written again."""
     gone: list[int] = []
-    keys = (rows[name].to_pylist() for name in ("job_id", "attempt"))
+    keys = ([*values_of(rows[name])] for name in ("job_id", "attempt"))
     hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
-    fields = list(zip(*(rows[name].to_pylist() for name in PRICE_FIELDS), strict=True))
+    fields = list(zip(*([*values_of(rows[name])] for name in PRICE_FIELDS), strict=True))
     for place, (job_id, number, hour) in enumerate(zip(*keys, hours, strict=True)):
         job = shard.jobs.get(job_id)
         attempt = job.attempts.get(number) if job is not None else None
@@ -201,7 +205,7 @@ def _node_hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Tabl
     """Return empty rows for the hours of unknown nodes; those of known ones are written again."""
     gone: list[int] = []
     hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
-    for place, (name, hour) in enumerate(zip(rows["node"].to_pylist(), hours, strict=True)):
+    for place, (name, hour) in enumerate(zip(values_of(rows["node"]), hours, strict=True)):
         node = shard.nodes.get(name)
         if node is None:
             gone.append(place)
@@ -224,7 +228,18 @@ _READ_BACK: Final = {
 def _mark_stored_alerts(shard: ShardState, rows: pa.Table) -> None:
     """Record up to which ticks former owners have stored these alerts."""
     ticks = pc.max_element_wise(*(rows[name].cast(pa.int64()) for name in ("held", "changed")))
-    shard.tracker.alerts.mark_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
+    shard.tracker.alerts.mark_stored(dict(zip(values_of(rows["alert_id"]), values_of(ticks), strict=True)))
+
+
+def _minutes_of(rows: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield rows of minutes with times as integers (`minute` in s, `price_effective` in ms), without what nobody compares.
+
+    There are a hundred thousand of them after a minute of a busy shard, and a time as an object takes longest to make.
+    """
+    kept = rows.select([name for name in rows.column_names if name not in _NOT_COMPARED])
+    for name, kind in (("minute", SECOND), ("price_effective", MILLI)):
+        kept = kept.set_column(kept.column_names.index(name), name, kept[name].cast(kind).cast(pa.int64()))
+    return rows_of(kept)
 
 
 def _is_booked(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from schemas.canary_proof import CanaryProof
-from schemas.columns import instants
+from schemas.columns import instants, rows_of
 from schemas.tables import CANARY, SCHEMAS
 from schemas.units import NANO_PER_USD
 from sinks.port import Store
@@ -89,7 +89,7 @@ def fetch_rows(store: Store, job_ids: Sequence[str]) -> dict[str, CanaryRows]:
     Raises:
         SinkBusy: The store does not answer in time.
     """
-    rows: list[dict[str, Any]] = store.query(_LOOK, {"jobs": list(job_ids)}).to_pylist()
+    rows: list[dict[str, Any]] = [*rows_of(store.query(_LOOK, {"jobs": list(job_ids)}))]
     return {row.pop("job_id"): CanaryRows(**row) for row in rows}
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.columns import rows_of
 from schemas.tables import ARCHIVE, JOB_MINUTES, KEYS, NODE_MINUTES
 from streams.engine.batch import LogBatch
 from streams.engine.kernels.arrays import NEVER_MS
@@ -109,7 +110,7 @@ class Recount:
                 as_of_ms, self.shard.snapshots.version + 1, open_attempts=open_attempts
             )
             more = point.more
-            for row in point.tables[ARCHIVE].to_pylist() if ARCHIVE in point.tables else ():
+            for row in [*rows_of(point.tables[ARCHIVE])] if ARCHIVE in point.tables else ():
                 self._archive[row["job_id"], row["version"]] = row["blob"]
             for table in LEDGERS:
                 if table in point.tables:
@@ -119,7 +120,7 @@ class Recount:
         seconds = rows["minute"].cast(pa.int64())
         from_s, until_s = (pa.scalar(-(-ms // 1000), pa.int64()) for ms in self.span)
         inside = rows.filter(pc.and_(pc.greater_equal(seconds, from_s), pc.less(seconds, until_s)))
-        for row in inside.to_pylist():
+        for row in rows_of(inside):
             self.rows[table][key_of(table, row)] = tuple(_whole(row[name]) for name in VALUES[table])
 
 

@@ -13,6 +13,7 @@ import orjson
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from schemas.columns import rows_of, values_of
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.rows import Condition, Rows
@@ -65,8 +66,8 @@ class DeadLetterProducer:
             if error is not None:
                 refused.append(error)
 
-        times_ms = rows["time"].cast(pa.int64()).to_pylist()
-        for row, time_ms in zip(rows.to_pylist(), times_ms, strict=True):
+        times_ms = [*values_of(rows["time"].cast(pa.int64()))]
+        for row, time_ms in zip(rows_of(rows), times_ms, strict=True):
             key, value = message_of(row, time_ms)
             try:
                 self._produce(value, key, delivered)
@@ -98,7 +99,7 @@ def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
     if not rows.num_rows:
         return rows
     topic, partition = rows["topic"][0].as_py(), rows["partition"][0].as_py()
-    offsets = rows["offset"].to_pylist()
+    offsets = [*values_of(rows["offset"])]
     stored = set[int]()
     for begin in range(0, len(offsets), _OFFSETS_AT_ONCE):
         where = [
@@ -106,7 +107,7 @@ def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
             Condition("partition", "=", partition),
             Condition("offset", "in", offsets[begin : begin + _OFFSETS_AT_ONCE]),
         ]
-        stored.update(store.select(DEAD_LETTERS, where, ("offset",))["offset"].to_pylist())
+        stored.update([*values_of(store.select(DEAD_LETTERS, where, ("offset",))["offset"])])
     return rows.filter(pa.array([offset not in stored for offset in offsets]))
 
 

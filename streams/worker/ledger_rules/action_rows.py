@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.budget_tables import ACTIONS
-from schemas.columns import instants, money
+from schemas.columns import instants, money, rows_of, values_of
 from schemas.escaping import visible
 from schemas.messages.action import ActionBudget, ActionData, ActionJob, ActionName, ActionRequested
 from schemas.messages.alert import AlertSubject
@@ -97,7 +97,7 @@ def stored_actions(store: Rows, keys: Collection[str]) -> list[ActionRow]:
     """Read what is stored of these requests, in all modes; blocks."""
     found: list[ActionRow] = []
     for some in pieces(sorted(keys)):
-        for row in store.select(ACTIONS, [Condition("idempotency_key", "in", some)]).to_pylist():
+        for row in rows_of(store.select(ACTIONS, [Condition("idempotency_key", "in", some)])):
             texts = {name: row[name] for name in _TEXTS}
             found.append(
                 ActionRow(
@@ -120,7 +120,7 @@ def open_requests(store: Rows, since_ms: int) -> list[ActionRow]:
         Condition("state", "=", REQUESTED),
         Condition("time", ">=", since_ms),
     ]
-    keys = store.select(ACTIONS, asked, ("idempotency_key",))["idempotency_key"].to_pylist()
+    keys = [*values_of(store.select(ACTIONS, asked, ("idempotency_key",))["idempotency_key"])]
     rows = [row for row in stored_actions(store, set(keys)) if row.mode == "live"]
     done = {row.idempotency_key for row in rows if row.state in FINAL and row.attempt}
     return [row for row in rows if row.state == REQUESTED and row.idempotency_key not in done]

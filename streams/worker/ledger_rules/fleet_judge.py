@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from schemas.columns import rows_of, values_of
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
@@ -155,7 +156,7 @@ class FleetJudge:
         return row
 
     def _rows(self, sql: str, bound: Mapping[str, object], **more: object) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._store.query(sql, {**bound, **more}).to_pylist()
+        rows: list[dict[str, Any]] = [*rows_of(self._store.query(sql, {**bound, **more}))]
         return rows
 
     def _holding(
@@ -166,10 +167,10 @@ class FleetJudge:
         None may open where it held in the hour before. Of a long episode only that hour is read as a row: it costs most.
         """
         rows = self._store.query(sql, {**bound, **more})
-        subjects = zip(rows.column(column).to_pylist(), rows.column("at_ms").to_pylist(), strict=True)
+        subjects = zip(values_of(rows.column(column)), values_of(rows.column("at_ms")), strict=True)
         places = {subject: place for place, subject in enumerate(subjects)}
         opening = [place for (name, at_ms), place in places.items() if (name, at_ms - HOUR_MS) not in places]
-        first = iter(rows.take(pa.array(opening, pa.int64())).to_pylist())
+        first = iter(rows_of(rows.take(pa.array(opening, pa.int64()))))
         for name, at_ms in places:
             yield name, at_ms, None if (name, at_ms - HOUR_MS) in places else next(first)
 

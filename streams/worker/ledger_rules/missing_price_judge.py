@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from schemas.columns import rows_of
 from schemas.events import MATCH_FIELDS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.evidence import quoted
@@ -119,14 +120,14 @@ class MissingPriceJudge:
         rows = self._store.query(missing_price_sql.FIVE_MINUTES, bound)
         has_traffic = bool(of.thresholds["traffic"])
         found: dict[UnpricedUsage, list[int]] = {}
-        for row in rows.to_pylist():
+        for row in rows_of(rows):
             if has_traffic or row["component"] == _GPU:
                 found.setdefault(_usage(row), []).extend(row["begins"])
         return UnpricedTimes(dict(sorted(found.items(), key=lambda item: str(item[0]))))
 
     def _jobs(self, at_ms: int) -> list[_UnpricedJob]:
         bound = {"from_ms": at_ms - WINDOW_MS, "to_ms": at_ms}
-        rows = self._store.query(missing_price_sql.JOBS, bound).to_pylist()
+        rows = [*rows_of(self._store.query(missing_price_sql.JOBS, bound))]
         return [_UnpricedJob(int(row["amount"]), row["job_id"], _usage(row)) for row in rows]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from schemas.columns import rows_of, values_of
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.evidence import quoted
 from streams.engine.alerts.formatting import rounded_usd, sentence, short, times, unheeded
@@ -52,13 +53,15 @@ class OversizedJudge:
             return
         # A job that began in this minute is judged at `since_ms + EVERY_MS` at the earliest.
         bound = {"from_ms": since_ms - RATE_MS, "to_ms": until_ms - RATE_MS}
-        began = self._store.query(oversized_sql.BEGAN, bound).to_pylist()
+        began = [*rows_of(self._store.query(oversized_sql.BEGAN, bound))]
         if not began:
             return
-        before = self._store.query(oversized_sql.BEFORE, bound).to_pydict()
+        before = self._store.query(oversized_sql.BEFORE, bound)
         history = History(
             FirstRate(job_id, team, experiment, started_ms, nano * HOUR_MS // wall_ms)
-            for job_id, team, experiment, started_ms, nano, wall_ms in zip(*before.values(), strict=True)
+            for job_id, team, experiment, started_ms, nano, wall_ms in zip(
+                *map(values_of, before.columns), strict=True
+            )
         )
         factor, jobs = of.thresholds["factor"], int(of.thresholds["jobs"])
         for row in began:
@@ -72,7 +75,7 @@ class OversizedJudge:
         found: set[tuple[str, int]] = set()
         for begin in range(0, len(jobs) if from_ms < to_ms else 0, _JOBS_AT_ONCE):
             bound = {"jobs": jobs[begin : begin + _JOBS_AT_ONCE], "from_ms": from_ms, "to_ms": to_ms}
-            rows = self._store.query(oversized_sql.PAID, bound).to_pylist()
+            rows = [*rows_of(self._store.query(oversized_sql.PAID, bound))]
             found |= {(row["job_id"], row["at_ms"]) for row in rows}
         return found
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from schemas.columns import rows_of
 from streams.engine.alerts.budgets import MATCHED, Budget
 from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_actions import LiveJob
@@ -70,7 +71,7 @@ class LedgerReader:
             now_ms: Log time.
             log: Where the log of all shards ends; None: nobody can say, so shards without an open job are not waited for.
         """
-        rows = self._store.query(usage_sql.ACCRUED).to_pylist()
+        rows = [*rows_of(self._store.query(usage_sql.ACCRUED))]
         if not rows:
             return None
         accrued = {row["shard"]: row["accrued_ms"] for row in rows}
@@ -80,7 +81,7 @@ class LedgerReader:
         if has_others or until_ms < now_ms - _BEHIND_MS:
             # Offsets before jobs: what was read up to these offsets is then found to be open, if it is.
             unread = set[int]() if log is None else log.unread(self._next_offsets())
-            is_open = {row["shard"] for row in self._store.query(usage_sql.OPEN_SHARDS).to_pylist()}
+            is_open = {row["shard"] for row in rows_of(self._store.query(usage_sql.OPEN_SHARDS))}
             waited = [accrued.get(shard, 0) for shard in is_open | unread]
             # A shard where no job is open has accrued everything that it has read, however long ago.
             complete_ms = min([*waited, now_ms if log is None else log.asked_ms, now_ms])
@@ -94,7 +95,7 @@ class LedgerReader:
         return Accrued(until_ms, complete_ms, late, uncertain, cut_ms)
 
     def _next_offsets(self) -> dict[tuple[str, int], int]:
-        rows = self._store.query(usage_sql.NEXT_OFFSETS).to_pylist()
+        rows = [*rows_of(self._store.query(usage_sql.NEXT_OFFSETS))]
         return {(row["topic"], row["shard"]): row["next_offset"] for row in rows}
 
     def has_budgets(self) -> bool:
@@ -103,23 +104,23 @@ class LedgerReader:
 
     def judged_ms(self) -> int | None:
         """Return the last minute at which budgets were judged and there was one; None: there never was."""
-        (row,) = self._store.query(usage_sql.JUDGED).to_pylist()
+        (row,) = [*rows_of(self._store.query(usage_sql.JUDGED))]
         return int(row["judged_ms"]) if row["budgets"] else None
 
     def first_ms(self) -> int | None:
         """Return the first hour that anything was paid in; None: nothing was."""
-        (row,) = self._store.query(usage_sql.FIRST_HOUR).to_pylist()
+        (row,) = [*rows_of(self._store.query(usage_sql.FIRST_HOUR))]
         return int(row["first_ms"]) if row["hours"] else None
 
     def rows_by_day(self, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
         """Return the days of [from_ms, to_ms) that have rows by the hour, by their beginnings (ms), and how many, about."""
         found = self._store.query(usage_sql.ROWS_BY_DAY, {"from_ms": from_ms, "to_ms": to_ms})
-        return [(row["day_ms"], row["rows"]) for row in found.to_pylist()]
+        return [(row["day_ms"], row["rows"]) for row in rows_of(found)]
 
     def runs(self, from_ms: int, *, is_any: bool) -> list[tuple[Run, Mapping[str, str]]]:
         """Return the jobs that had not ended at `from_ms` with their own budgets; without `is_any` only those that have one."""
         found = self._store.query(usage_sql.RUNS, {"from_ms": from_ms, "is_any": is_any})
-        return [(_run(row), dict(row["budget"])) for row in found.to_pylist()]
+        return [(_run(row), dict(row["budget"])) for row in rows_of(found)]
 
     def usage(
         self,
@@ -151,9 +152,13 @@ class LedgerReader:
         """Return the matching job that cost most in the hour before, and its rate."""
         fields = [name for name in MATCHED if name in match]
         bound = {name: [match[name]] for name in fields}
-        rows = self._store.query(
-            usage_sql.top_sql(fields), {**bound, "from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
-        ).to_pylist()
+        rows = [
+            *rows_of(
+                self._store.query(
+                    usage_sql.top_sql(fields), {**bound, "from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
+                )
+            )
+        ]
         if not rows or not rows[0]["usd"]:
             return TopJob()
         since_ms = min(max(at_ms - rows[0]["first_ms"], MINUTE_MS), HOUR_MS)
@@ -163,7 +168,7 @@ class LedgerReader:
         """Return the matching jobs that run."""
         fields = [name for name in MATCHED if name in match]
         bound = {name: [match[name]] for name in fields}
-        rows = self._store.query(usage_sql.live_sql(fields), bound).to_pylist()
+        rows = [*rows_of(self._store.query(usage_sql.live_sql(fields), bound))]
         names = ("job_id", "owner", "team", "project", "experiment", "state")
         return [
             LiveJob(Run(**{name: row[name] for name in names}), row["cluster"], bool(row["is_unpriced"]))
@@ -181,7 +186,7 @@ class LedgerReader:
             **self._late,
             **_values(fields, groups),
         }
-        rows = self._store.query(usage_sql.before_sql(fields, len(pers)), bound).to_pylist()
+        rows = [*rows_of(self._store.query(usage_sql.before_sql(fields, len(pers)), bound))]
         return {
             (tuple(row[name] for name in fields), per): Amounts(
                 _nano(row[f"usd_{at}"]), int(row[f"gpu_{at}"]), int(row[f"wall_{at}"])
@@ -195,11 +200,11 @@ class LedgerReader:
     ) -> dict[Group, tuple[Any, Any]]:
         bound = {"from_ms": from_ms, "to_ms": to_ms, **self._late, **_values(fields, groups)}
         amounts: dict[Group, dict[int, list[int]]] = {}
-        for row in self._store.query(usage_sql.minutes_sql(fields), bound).to_pylist():
+        for row in rows_of(self._store.query(usage_sql.minutes_sql(fields), bound)):
             of_group = amounts.setdefault(tuple(row[name] for name in fields), {})
             of_group[row["minute_ms"]] = [_nano(row["usd"]), int(row["gpu"]), 0]
         if has_clock:
-            for row in self._store.query(usage_sql.wall_clock_sql(fields), bound).to_pylist():
+            for row in rows_of(self._store.query(usage_sql.wall_clock_sql(fields), bound)):
                 of_group = amounts.setdefault(tuple(row[name] for name in fields), {})
                 of_group.setdefault(row["minute_ms"], [0, 0, 0])[2] = int(row["wall"])
         return {

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from schemas.columns import rows_of
 from schemas.validate_sources import NOT_UNDERSTOOD
 from streams.engine.alerts.alert import Alert
 from streams.engine.ledger_rules.fleet_rules import FleetSettings
@@ -35,7 +36,7 @@ class SourceJudge:
         return cause_changes(records, firing, since_ms, until_ms, of.severity)
 
     def _records(self, from_ms: int, to_ms: int) -> Iterator[SourceState]:
-        rows = self._store.query(SOURCE_RECORDS, {"from_ms": max(from_ms, 0), "to_ms": to_ms}).to_pylist()
+        rows = [*rows_of(self._store.query(SOURCE_RECORDS, {"from_ms": max(from_ms, 0), "to_ms": to_ms}))]
         for offset, of_record in groupby(rows, key=lambda row: int(row["offset"])):
             found: list[dict[str, Any]] = [*of_record]
             yield SourceState(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from schemas.columns import rows_of
 from streams.engine.alerts.evidence import quoted
 from streams.engine.alerts.formatting import rounded_usd, sentence, short, span
 from streams.engine.ledger_rules.fleet_rules import HOUR_MS, UNUSUAL_LENGTH, FleetSettings, HourFinding
@@ -23,13 +24,13 @@ _JOBS_AT_ONCE: Final = 400
 def unusual_lengths(store: SqlStore, of: FleetSettings, begin_ms: int, end_ms: int) -> Iterator[HourFinding]:
     """Yield where the rule holds at the whole hours in (begin_ms, end_ms]."""
     bound = {"from_ms": begin_ms, "to_ms": end_ms}
-    completed = [RunTime(**row) for row in store.query(unusual_length_sql.COMPLETED, bound).to_pylist()]
+    completed = [RunTime(**row) for row in rows_of(store.query(unusual_length_sql.COMPLETED, bound))]
     if not completed:
         return
     hours = range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS)
     lengths, factor = Lengths(completed, hours, int(of.thresholds["jobs"])), of.thresholds["factor"]
     found: dict[str, tuple[RunTime, str, str]] = {}
-    for row in store.query(unusual_length_sql.RAN, bound).to_pylist():
+    for row in rows_of(store.query(unusual_length_sql.RAN, bound)):
         owner, project = row.pop("owner"), row.pop("project")
         job = RunTime(**row)
         if lengths.may_exceed(job, factor):
@@ -47,7 +48,7 @@ def unusual_lengths(store: SqlStore, of: FleetSettings, begin_ms: int, end_ms: i
 def _hours(store: SqlStore, jobs: Sequence[str], bound: dict[str, int]) -> Iterator[dict[str, Any]]:
     for begin in range(0, len(jobs), _JOBS_AT_ONCE):
         more = {**bound, "jobs": jobs[begin : begin + _JOBS_AT_ONCE]}
-        yield from store.query(unusual_length_sql.HOURS, more).to_pylist()
+        yield from rows_of(store.query(unusual_length_sql.HOURS, more))
 
 
 def _finding(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from schemas.columns import rows_of
 from streams.costs.drivers import CostCell
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.periods import periods
@@ -84,7 +85,7 @@ class DigestReader:
         )
 
     def _records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._store.query(sql, parameters).to_pylist()
+        rows: list[dict[str, Any]] = [*rows_of(self._store.query(sql, parameters))]
         return rows
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from schemas.columns import rows_of
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.engine.pricing.book import PriceBook
@@ -63,7 +64,7 @@ class ReceiptReader:
         return self._receipts(jobs) if jobs else []
 
     def _records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._store.query(sql, parameters).to_pylist()
+        rows: list[dict[str, Any]] = [*rows_of(self._store.query(sql, parameters))]
         return rows
 
     def _receipts(self, jobs: Sequence[EndedJob]) -> list[Receipt]:

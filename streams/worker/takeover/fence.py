@@ -11,6 +11,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.columns import values_of
 from schemas.tables import SCHEMAS
 from sinks.port import Store
 from streams.worker.shards.owned_shard import OwnedShard
@@ -31,9 +32,7 @@ async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShar
             return count
         if not late.num_rows:
             continue
-        if table not in WITHOUT_JOBS and not await rehydrator.for_rows(
-            owned, set(late["job_id"].to_pylist())
-        ):
+        if table not in WITHOUT_JOBS and not await rehydrator.for_rows(owned, set(values_of(late["job_id"]))):
             return count
         version = owned.versions.next()
         rows = owned.shard.read_back(table, late, version)

@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from schemas.columns import values_of
 from schemas.tables import (
     ALERTS,
     ATTEMPTS,
@@ -104,7 +105,7 @@ def _fence_rows(
         if not stored.num_rows:
             continue
         if table not in WITHOUT_JOBS:
-            jobs = set(stored["job_id"].to_pylist())
+            jobs = set(values_of(stored["job_id"]))
             shard.adopt(archived(store, number, shard.absent(jobs)))
             restore_as_new(shard, number, shard.absent(jobs))
         version = versions.next()

@@ -74,6 +74,7 @@ class CountingShard:
     saved: dict[str, int] = field(default_factory=dict)
     prices_seen: int = 0
     opened: int = 0
+    jobs_live: int = 0
     position: LogPosition = field(default_factory=LogPosition)
     tallies: dict[str, Tally] = field(default_factory=dict)
     snapshots: SnapshotProgress = field(default_factory=lambda: SnapshotProgress(PriceBook.empty()))

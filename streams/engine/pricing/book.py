@@ -6,7 +6,7 @@ it costs only what is new. It reads no topic and stores nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -201,6 +201,9 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
         return (
             _steps_of_one(histories[0], from_ms, until_ms) if applies_to(form, asked) else ((from_ms, None),)
         )
+    winner_throughout = _winner_throughout(asked, histories, from_ms, until_ms)
+    if winner_throughout is not None:
+        return _steps_of_one(winner_throughout, from_ms, until_ms)
     for at_ms in (
         from_ms,
         *sorted({ms for history in histories for ms in history.between(from_ms, until_ms)}),
@@ -216,12 +219,29 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
     return tuple(steps)
 
 
+def _winner_throughout(
+    asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: int
+) -> PriceHistory | None:
+    """Return the history that wins at each instant of [from, until); None: that is not the same one, or not obvious."""
+    if any(len(history.forms) != 1 for history in histories):
+        return None
+    applying = [history for history in histories if applies_to(history.revisions[0].form, asked)]
+    first = min(applying, key=lambda history: history.revisions[0].rank, default=None)
+    if first is None or first.instants[0] > from_ms:
+        return None
+    spelt_otherwise = any(
+        each.gpu_type not in (None, asked[0][GPU_TYPE]) for each in first.within(from_ms, until_ms)
+    )
+    return None if spelt_otherwise else first
+
+
 def _steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:
     """Return the steps of the usual case: one SKU whose match fields never change."""
-    first = bisect_right(history.instants, from_ms)
-    last = bisect_left(history.instants, until_ms)
-    begin = (from_ms, history.revisions[first - 1].ref if first else None)
-    return (begin, *((each.effective_ms, each.ref) for each in history.revisions[first:last]))
+    within = history.within(from_ms, until_ms)
+    if within and within[0].effective_ms <= from_ms:
+        begin, *later = within
+        return ((from_ms, begin.ref), *((each.effective_ms, each.ref) for each in later))
+    return ((from_ms, None), *((each.effective_ms, each.ref) for each in within))
 
 
 def _step_from(step: tuple[int, PriceRef | None]) -> int:

@@ -129,6 +129,11 @@ class PriceHistory:
         """Return the instants in (from_ms, until_ms) at which a revision takes effect."""
         return self.instants[bisect_right(self.instants, from_ms) : bisect_left(self.instants, until_ms)]
 
+    def within(self, from_ms: int, until_ms: int) -> tuple[Revision, ...]:
+        """Return the revisions that are in force at any instant of [from_ms, until_ms)."""
+        first = max(bisect_right(self.instants, from_ms) - 1, 0)
+        return self.revisions[first : bisect_left(self.instants, until_ms)]
+
     def around(self, at_ms: int) -> tuple[int, int]:
         """Return [from, until) around an instant in which the same revision, or none, is in force."""
         at = bisect_right(self.instants, at_ms)

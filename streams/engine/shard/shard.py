@@ -139,6 +139,11 @@ class Shard(ShardState):
             self.tracker.write_interim_rates(self.tracked, now_ms, view.at(now_ms))
 
     @property
+    def jobs_live(self) -> int:
+        """Return how many jobs ticks look at."""
+        return self.tracker.jobs_live
+
+    @property
     def rows_waiting(self) -> int:
         """Return how many burn rates wait for the next checkpoint."""
         return self.tracker.rows_waiting

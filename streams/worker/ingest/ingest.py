@@ -29,8 +29,10 @@ from streams.worker.takeover.rehydrate import Rehydrator
 logger = logging.getLogger(__name__)
 
 _REFETCH_EVERY_MS: Final = 1_000
-#: Ticks judged in one go; the event loop serves heartbeats in between.
+#: Ticks judged in one go, of few jobs more; the event loop serves heartbeats in between.
 _TICKS_AT_ONCE: Final = 2_000
+_TICKS_AT_MOST: Final = 50_000
+_CELLS_AT_ONCE: Final = 200_000
 #: Ticks of at most this age are current.
 _OF_NOW_MS: Final = 3 * TICK_MS
 #: A topic this many records ahead of the others of its shard is paused until they catch up.
@@ -127,7 +129,7 @@ class Ingest:
 
     async def _judge(self, owned: OwnedShard, ticks: Ticks, watermarks: WatermarkSource) -> bool:
         """Judge ticks; return False if the shard was revoked meanwhile."""
-        for part in _parts(ticks):
+        for part in _parts(ticks, owned.shard.jobs_live):
             if not await self._rehydrator.for_ticks(owned, part):
                 return False
             owned.shard.judge(part, owned.view)
@@ -269,7 +271,7 @@ def _horizon(watermarks: WatermarkSource, number: int, topic: str, next_offset: 
     return watermarks.quiet_until_ms(topic, number, next_offset)
 
 
-def _parts(ticks: Ticks) -> Iterator[Ticks]:
-    step_ms = _TICKS_AT_ONCE * TICK_MS
+def _parts(ticks: Ticks, jobs: int) -> Iterator[Ticks]:
+    step_ms = min(max(_CELLS_AT_ONCE // max(jobs, 1), _TICKS_AT_ONCE), _TICKS_AT_MOST) * TICK_MS
     for first_ms in range(ticks.first_ms, ticks.last_ms + 1, step_ms):
         yield Ticks(first_ms, min(first_ms + step_ms - TICK_MS, ticks.last_ms))

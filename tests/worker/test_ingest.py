@@ -166,14 +166,20 @@ def test_a_record_that_a_wrong_clock_dates_to_tomorrow_waits_half_a_minute() -> 
     run(work)
 
 
-def test_a_long_pause_is_judged_in_parts_with_room_for_heartbeats() -> None:
+@pytest.mark.parametrize(
+    ("jobs", "ticks_at_once"), [(0, 50_000), (5, 40_000), (100, 2_000), (100_000, 2_000)]
+)
+def test_a_long_pause_is_judged_in_parts_with_room_for_heartbeats(jobs: int, ticks_at_once: int) -> None:
     async def work(lab: Lab) -> None:
-        lab.watermarks.mark = Mark(50_000_000, {("jobs", 3): 1})
+        lab.shard.jobs_live = jobs
+        end_ms = ticks_at_once * 25_000  # two parts and a half
+        lab.watermarks.mark = Mark(end_ms, {("jobs", 3): 1})
         await lab.take("jobs", 0, 10_000)
+        whole_ms = (ticks_at_once - 1) * 10_000
         assert [ticks.last_ms - ticks.first_ms for ticks in lab.shard.judged] == [
-            19_990_000,
-            19_990_000,
-            9_990_000,
+            whole_ms,
+            whole_ms,
+            ticks_at_once * 5_000 - 10_000,
         ]
 
     run(work)

@@ -36,6 +36,16 @@ class Column(NamedTuple):
 
     values: list[Any]
 
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def chunks(self) -> list[Column]:
+        return [self]
+
+    def slice(self, first: int, length: int) -> Column:
+        return Column(self.values[first : first + length])
+
     def to_pylist(self) -> list[Any]:
         return self.values
 
@@ -55,11 +65,16 @@ class Rows(NamedTuple):
     def take(self, places: Column) -> Rows:
         return Rows([self.rows[place] for place in places.to_pylist()])
 
+    @property
+    def columns(self) -> list[Column]:
+        return [self.column(name) for name in (self.rows[0] if self.rows else ())]
+
+    def to_batches(self, max_chunksize: int) -> list[Rows]:
+        assert max_chunksize > 0
+        return [self]
+
     def to_pylist(self) -> list[Row]:
         return self.rows
-
-    def to_pydict(self) -> dict[str, list[Any]]:
-        return {name: [row[name] for row in self.rows] for name in (self.rows[0] if self.rows else ())}
 
 
 def answer(shelf: Shelf, sql: str, bound: Bound | None) -> Rows:

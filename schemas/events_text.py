@@ -54,8 +54,8 @@ More partitions later would move keys: a worker refuses to run when the count is
 RECORDS: Final = """
 ## Records
 
-- **The value** is one JSON object in UTF-8, of 1 MiB and 256 levels of nesting at most. Unknown fields are ignored. A field that is not required may be
-  absent or null, which is the same.
+- **The value** is one JSON object in UTF-8, of 1 MiB and 256 levels of nesting at most. Unknown fields are ignored, and counted by name on
+  stderr by `publish` and `replay`. A field that is not required may be absent or null, which is the same.
 - **Numbers** follow JSON strictly: an integer field takes 5, but neither 5.0 nor 5e0. NaN and infinity are refused. Counts have three decimals at most.
 - **Money** is a decimal string with at most nine decimals, or where a field says so a number, which is rounded to nano-dollars, half to even.
 - **Names, ids and labels** have [limits of length](names.md#limits).

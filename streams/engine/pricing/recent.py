@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -15,6 +16,7 @@ class Recent(Generic[K, V]):
     def __init__(self, weight_max: int) -> None:
         self._weight_max = weight_max
         self._weight = 0
+        self._lock = threading.Lock()
         self._values: dict[K, tuple[V, int]] = {}
 
     def get(self, key: K, make: Callable[[], V], weigh: Callable[[V], int]) -> V:
@@ -23,8 +25,10 @@ class Recent(Generic[K, V]):
         if found is not None:
             return found[0]
         value = make()
-        self._values[key] = value, weigh(value)
-        self._weight += self._values[key][1]
-        while self._weight > self._weight_max and len(self._values) > 1:
-            self._weight -= self._values.pop(next(iter(self._values)))[1]
+        with self._lock:  # shards are restored in threads of their own
+            if key not in self._values:
+                self._values[key] = value, weigh(value)
+                self._weight += self._values[key][1]
+            while self._weight > self._weight_max and len(self._values) > 1:
+                self._weight -= self._values.pop(next(iter(self._values)))[1]
         return value

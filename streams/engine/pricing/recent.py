@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -11,12 +10,13 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Values by key; the oldest are dropped while all together weigh more than `weight_max`."""
+    """Values by key; the oldest are dropped while all together weigh more than `weight_max`.
+
+    Threads may ask at once: each step on the dictionary is a single one, and two that compute the same value keep either.
+    """
 
     def __init__(self, weight_max: int) -> None:
         self._weight_max = weight_max
-        self._weight = 0
-        self._lock = threading.Lock()
         self._values: dict[K, tuple[V, int]] = {}
 
     def get(self, key: K, make: Callable[[], V], weigh: Callable[[V], int]) -> V:
@@ -25,10 +25,12 @@ class Recent(Generic[K, V]):
         if found is not None:
             return found[0]
         value = make()
-        with self._lock:  # shards are restored in threads of their own
-            if key not in self._values:
-                self._values[key] = value, weigh(value)
-                self._weight += self._values[key][1]
-            while self._weight > self._weight_max and len(self._values) > 1:
-                self._weight -= self._values.pop(next(iter(self._values)))[1]
+        self._values[key] = value, weigh(value)
+        kept = list(self._values.items())
+        weight = sum(each for _, (_, each) in kept)
+        for oldest, (_, its_weight) in kept[:-1]:
+            if weight <= self._weight_max:
+                break
+            self._values.pop(oldest, None)
+            weight -= its_weight
         return value

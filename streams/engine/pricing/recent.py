@@ -12,7 +12,7 @@ V = TypeVar("V")
 class Recent(Generic[K, V]):
     """Values by key; the oldest are dropped while all together weigh more than `weight_max`.
 
-    Threads may ask at once: each step on the dictionary is a single one, and two that compute the same value keep either.
+    Threads may ask at once: the dictionary is replaced, never changed, and of two that add to it one may be lost.
     """
 
     def __init__(self, weight_max: int) -> None:
@@ -25,12 +25,11 @@ class Recent(Generic[K, V]):
         if found is not None:
             return found[0]
         value = make()
-        self._values[key] = value, weigh(value)
-        kept = list(self._values.items())
-        weight = sum(each for _, (_, each) in kept)
-        for oldest, (_, its_weight) in kept[:-1]:
+        values = {**self._values, key: (value, weigh(value))}
+        weight = sum(each for _, each in values.values())
+        for oldest in list(values)[:-1]:
             if weight <= self._weight_max:
                 break
-            self._values.pop(oldest, None)
-            weight -= its_weight
+            weight -= values.pop(oldest)[1]
+        self._values = values
         return value

@@ -140,7 +140,7 @@ class StoredDeliveries:
             Condition("status", "=", FIRING),
             Condition("severity", "=", "page"),
         ]
-        rows = [*rows_of(self._store.select(ALERTS, where, ("subject_name", "silenced")))]
+        rows = rows_of(self._store.select(ALERTS, where, ("subject_name", "silenced")))
         return frozenset(row["subject_name"] for row in rows if not row["silenced"])
 
     def last_of_subjects(self, kind: str, shard: int) -> dict[tuple[str, str], Alert]:
@@ -256,8 +256,7 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
         if name in table.column_names:
             at = table.column_names.index(name)
             table = table.set_column(at, name, table[name].cast(pa.int64()))
-    rows: list[dict[str, Any]] = [*rows_of(table)]
-    return rows
+    return [*rows_of(table)]
 
 
 def _nano(usd: Decimal) -> int:

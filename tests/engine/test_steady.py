@@ -1,4 +1,4 @@
-"""Ticks at which nothing can be told are left out: rows and alerts are those of looking at each of them."""
+"""Ticks at which no alert can open or end are left out: rows and alerts are those of looking at each of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def drift(ratio: float) -> ControlEvent:
     )
 
 
-def told(story: Story, last_ms: int, *, skips: bool, ratio: float = 1.5) -> tuple[list[dict[str, Any]], int]:
+def rows_and_ticks(
+    story: Story, last_ms: int, *, skips: bool, ratio: float = 1.5
+) -> tuple[list[dict[str, Any]], int]:
     """All rows in the order in which they came, and how many ticks were looked at."""
     looked, write = [0], BurnTracker._write
 
@@ -63,7 +65,7 @@ def told(story: Story, last_ms: int, *, skips: bool, ratio: float = 1.5) -> tupl
         log = Log(Shard(0, ShardSettings(), PRICES))
         log.view = ReferenceLog(PRICES, controls={b"rule/z": UNPRICED_ON, b"rule/d": drift(ratio)}).view()
         tick_ms, rows = T0, []
-        for after_ms, job_id, event in [*sorted(story, key=lambda told: told[0]), (last_ms + 1, "", {})]:
+        for after_ms, job_id, event in [*sorted(story, key=lambda entry: entry[0]), (last_ms + 1, "", {})]:
             until_ms = (T0 + after_ms - 1) // TICK_MS * TICK_MS  # a tick sees what is not later than it
             if until_ms >= tick_ms:
                 log.judge(tick_ms, until_ms)
@@ -80,8 +82,8 @@ def told(story: Story, last_ms: int, *, skips: bool, ratio: float = 1.5) -> tupl
 
 def both(story: Story, last_ms: int, ratio: float = 1.5) -> tuple[int, int]:
     """How many ticks were looked at when some may be left out, and when none may; the rows are equal."""
-    rows, looked = told(story, last_ms, skips=True, ratio=ratio)
-    all_rows, all_looked = told(story, last_ms, skips=False, ratio=ratio)
+    rows, looked = rows_and_ticks(story, last_ms, skips=True, ratio=ratio)
+    all_rows, all_looked = rows_and_ticks(story, last_ms, skips=False, ratio=ratio)
     assert rows == all_rows
     return looked, all_looked
 
@@ -109,7 +111,7 @@ def test_of_a_job_that_is_heard_at_each_tick_all_are_looked_at_while_an_alert_ca
     beats: Story = [(6_000 + n * TICK_MS, "a", {"type": "heartbeat"}) for n in range(1, 360)]
     story: Story = [(0, "a", start()), *beats, (HOUR_MS + 3_000, "a", {"type": "scaled", "gpu_count": 64})]
     both(story, 3 * HOUR_MS)
-    rows, _ = told(story, 3 * HOUR_MS, skips=True)
+    rows, _ = rows_and_ticks(story, 3 * HOUR_MS, skips=True)
     assert any(row["table"] == ALERTS for row in rows)
 
 
@@ -124,7 +126,7 @@ def test_of_a_job_that_costs_more_than_expected_but_less_than_any_rule_asks_for_
     assert (looked, of_all) == (4 * 60 + 1, 4 * 360)
     looked, of_all = both(story, 4 * HOUR_MS, 16 / 12)
     assert looked > of_all * 0.7
-    rows, _ = told(story, 4 * HOUR_MS, skips=True, ratio=16 / 12)
+    rows, _ = rows_and_ticks(story, 4 * HOUR_MS, skips=True, ratio=16 / 12)
     assert any(row["table"] == ALERTS for row in rows)
 
 
@@ -138,7 +140,7 @@ def test_of_a_job_that_costs_more_than_expected_but_less_than_any_rule_asks_for_
 )
 def test_where_an_alert_can_open_each_tick_is_looked_at(story: Story) -> None:
     looked, of_all = both(story, 4 * HOUR_MS)
-    rows, _ = told(story, 4 * HOUR_MS, skips=True)
+    rows, _ = rows_and_ticks(story, 4 * HOUR_MS, skips=True)
     assert any(row["table"] == ALERTS for row in rows)
     assert looked > of_all * 0.7
 

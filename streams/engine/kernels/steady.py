@@ -1,6 +1,6 @@
 """Checks whether jobs continue unchanged, so that no alert can open and rows are due at whole minutes only.
 
-It must not know an alert's rule: a job opens none while its cost stays below the least ratio to its expected cost that one has.
+It must not know an alert's rule: it is given the smallest ratio of cost to expected cost at which any opens.
 """
 
 from __future__ import annotations

@@ -194,16 +194,15 @@ def clipped(steps: Steps, from_ms: int, until_ms: int) -> Steps:
 
 def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: int) -> Steps:
     """Return the best SKU at each instant at which a revision takes effect."""
+    if all(len(history.forms) == 1 for history in histories):
+        # A candidate may match by a form that only another book has.
+        histories = [history for history in histories if applies_to(history.revisions[0].form, asked)]
+        first = min(histories, key=lambda history: history.revisions[0].rank, default=None)
+        if first is None:
+            return ((from_ms, None),)
+        if len(histories) == 1 or _wins_throughout(first, asked[0][GPU_TYPE], from_ms, until_ms):
+            return _steps_of_one(first, from_ms, until_ms)
     steps: list[tuple[int, PriceRef | None]] = []
-    if len(histories) == 1 and len(histories[0].forms) == 1:
-        (form,) = histories[0].forms
-        # The candidate may match by a form that only another book has.
-        return (
-            _steps_of_one(histories[0], from_ms, until_ms) if applies_to(form, asked) else ((from_ms, None),)
-        )
-    winner_throughout = _winner_throughout(asked, histories, from_ms, until_ms)
-    if winner_throughout is not None:
-        return _steps_of_one(winner_throughout, from_ms, until_ms)
     for at_ms in (
         from_ms,
         *sorted({ms for history in histories for ms in history.between(from_ms, until_ms)}),
@@ -219,29 +218,17 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
     return tuple(steps)
 
 
-def _winner_throughout(
-    asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: int
-) -> PriceHistory | None:
-    """Return the history that wins at each instant of [from, until); None: that is not the same one, or not obvious."""
-    if any(len(history.forms) != 1 for history in histories):
-        return None
-    applying = [history for history in histories if applies_to(history.revisions[0].form, asked)]
-    first = min(applying, key=lambda history: history.revisions[0].rank, default=None)
-    if first is None or first.instants[0] > from_ms:
-        return None
-    spelt_otherwise = any(
-        each.gpu_type not in (None, asked[0][GPU_TYPE]) for each in first.within(from_ms, until_ms)
+def _wins_throughout(first: PriceHistory, gpu_type: str | None, from_ms: int, until_ms: int) -> bool:
+    """Return whether the history that ranks first wins at each instant of [from, until)."""
+    return first.instants[0] <= from_ms and all(
+        revision.gpu_type in (None, gpu_type) for revision in first.within(from_ms, until_ms)
     )
-    return None if spelt_otherwise else first
 
 
 def _steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:
     """Return the steps of the usual case: one SKU whose match fields never change."""
-    within = history.within(from_ms, until_ms)
-    if within and within[0].effective_ms <= from_ms:
-        begin, *later = within
-        return ((from_ms, begin.ref), *((each.effective_ms, each.ref) for each in later))
-    return ((from_ms, None), *((each.effective_ms, each.ref) for each in within))
+    steps = [(max(each.effective_ms, from_ms), each.ref) for each in history.within(from_ms, until_ms)]
+    return (*steps,) if steps and steps[0][0] == from_ms else ((from_ms, None), *steps)
 
 
 def _step_from(step: tuple[int, PriceRef | None]) -> int:

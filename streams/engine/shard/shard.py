@@ -254,9 +254,11 @@ class Shard(ShardState):
 
     price_changes: PriceChanges | None = None  # since the snapshot that it was restored from
 
-    def put_back_books(self, books: pa.Table, letters: pa.Table, version: int) -> dict[str, pa.Table]:
+    def put_back_books(
+        self, books: pa.Table, dead_letter_counts: pa.Table, version: int
+    ) -> dict[str, pa.Table]:
         """Return corrections for record accounting stored after the snapshot; call it before anything is folded."""
-        return restoring.put_back_books(self, books, letters, version)
+        return restoring.put_back_books(self, books, dead_letter_counts, version)
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
         """Return corrections for rows stored after the snapshot: see `streams.engine.snapshot.read_back`."""

@@ -129,18 +129,19 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
 
 
 def put_back_books(
-    shard: ShardState, books: pa.Table, letters: pa.Table, version: int
+    shard: ShardState, books: pa.Table, dead_letter_counts: pa.Table, version: int
 ) -> dict[str, pa.Table]:
     """Return rows of `books` and `dead_letter_counts` as of the snapshot: what others say is stored beyond it, is not any more.
 
     Args:
         shard: As restored.
         books: Rows of a former owner.
-        letters: The same of `dead_letter_counts`.
+        dead_letter_counts: The same of that table.
         version: The version of the corrections.
     """
     tallies = {topic: Tally() for topic in values_of(books["topic"])} | shard.tallies
-    for topic, reason in zip(values_of(letters["topic"]), values_of(letters["reason"]), strict=True):
+    topics, reasons = (values_of(dead_letter_counts[name]) for name in ("topic", "reason"))
+    for topic, reason in zip(topics, reasons, strict=True):
         tally = tallies.get(topic, Tally())
         if reason not in tally.reasons:
             tallies[topic] = msgspec.structs.replace(tally, reasons={**tally.reasons, reason: 0})
@@ -153,7 +154,7 @@ def put_back_books(
 
 def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     """Return the coverage of these rows' minutes, as far as the snapshot includes it."""
-    minutes = [*values_of(rows["minute"].cast(pa.int64()))]
+    minutes = values_of(rows["minute"].cast(pa.int64()))
     keys = set(zip(values_of(rows["job_id"]), values_of(rows["attempt"]), minutes, strict=True))
     found = [
         shard.coverage.minute_rows(job_id, attempt, minute_s // 60)
@@ -182,9 +183,9 @@ def _unattributed_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Ta
 def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     """Return empty rows for the hours of unknown attempts; those of known ones are written again."""
     gone: list[int] = []
-    keys = ([*values_of(rows[name])] for name in ("job_id", "attempt"))
+    keys = (values_of(rows[name]) for name in ("job_id", "attempt"))
     hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
-    fields = list(zip(*([*values_of(rows[name])] for name in PRICE_FIELDS), strict=True))
+    fields = list(zip(*(values_of(rows[name]) for name in PRICE_FIELDS), strict=True))
     for place, (job_id, number, hour) in enumerate(zip(*keys, hours, strict=True)):
         job = shard.jobs.get(job_id)
         attempt = job.attempts.get(number) if job is not None else None

@@ -89,7 +89,7 @@ def fetch_rows(store: Store, job_ids: Sequence[str]) -> dict[str, CanaryRows]:
     Raises:
         SinkBusy: The store does not answer in time.
     """
-    rows: list[dict[str, Any]] = [*rows_of(store.query(_LOOK, {"jobs": list(job_ids)}))]
+    rows = rows_of(store.query(_LOOK, {"jobs": list(job_ids)}))
     return {row.pop("job_id"): CanaryRows(**row) for row in rows}
 
 

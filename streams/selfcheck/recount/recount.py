@@ -110,7 +110,7 @@ class Recount:
                 as_of_ms, self.shard.snapshots.version + 1, open_attempts=open_attempts
             )
             more = point.more
-            for row in [*rows_of(point.tables[ARCHIVE])] if ARCHIVE in point.tables else ():
+            for row in rows_of(point.tables[ARCHIVE]) if ARCHIVE in point.tables else ():
                 self._archive[row["job_id"], row["version"]] = row["blob"]
             for table in LEDGERS:
                 if table in point.tables:

@@ -66,7 +66,7 @@ class DeadLetterProducer:
             if error is not None:
                 refused.append(error)
 
-        times_ms = [*values_of(rows["time"].cast(pa.int64()))]
+        times_ms = values_of(rows["time"].cast(pa.int64()))
         for row, time_ms in zip(rows_of(rows), times_ms, strict=True):
             key, value = message_of(row, time_ms)
             try:
@@ -107,7 +107,7 @@ def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
             Condition("partition", "=", partition),
             Condition("offset", "in", offsets[begin : begin + _OFFSETS_AT_ONCE]),
         ]
-        stored.update([*values_of(store.select(DEAD_LETTERS, where, ("offset",))["offset"])])
+        stored.update(values_of(store.select(DEAD_LETTERS, where, ("offset",))["offset"]))
     return rows.filter(pa.array([offset not in stored for offset in offsets]))
 
 

@@ -29,8 +29,9 @@ from streams.worker.takeover.rehydrate import Rehydrator
 logger = logging.getLogger(__name__)
 
 _REFETCH_EVERY_MS: Final = 1_000
-#: Ticks judged in one go, of few jobs more; the event loop serves heartbeats in between.
-_TICKS_AT_ONCE: Final = 2_000
+#: Ticks judged in one go, between which the event loop serves heartbeats: so many that they are about `_CELLS_AT_ONCE`
+#: pairs of a tick and a job, within these bounds.
+_TICKS_AT_LEAST: Final = 2_000
 _TICKS_AT_MOST: Final = 50_000
 _CELLS_AT_ONCE: Final = 200_000
 #: Ticks of at most this age are current.
@@ -272,6 +273,6 @@ def _horizon(watermarks: WatermarkSource, number: int, topic: str, next_offset: 
 
 
 def _parts(ticks: Ticks, jobs: int) -> Iterator[Ticks]:
-    step_ms = min(max(_CELLS_AT_ONCE // max(jobs, 1), _TICKS_AT_ONCE), _TICKS_AT_MOST) * TICK_MS
+    step_ms = min(max(_CELLS_AT_ONCE // max(jobs, 1), _TICKS_AT_LEAST), _TICKS_AT_MOST) * TICK_MS
     for first_ms in range(ticks.first_ms, ticks.last_ms + 1, step_ms):
         yield Ticks(first_ms, min(first_ms + step_ms - TICK_MS, ticks.last_ms))

@@ -120,7 +120,7 @@ def open_requests(store: Rows, since_ms: int) -> list[ActionRow]:
         Condition("state", "=", REQUESTED),
         Condition("time", ">=", since_ms),
     ]
-    keys = [*values_of(store.select(ACTIONS, asked, ("idempotency_key",))["idempotency_key"])]
+    keys = values_of(store.select(ACTIONS, asked, ("idempotency_key",))["idempotency_key"])
     rows = [row for row in stored_actions(store, set(keys)) if row.mode == "live"]
     done = {row.idempotency_key for row in rows if row.state in FINAL and row.attempt}
     return [row for row in rows if row.state == REQUESTED and row.idempotency_key not in done]

@@ -156,8 +156,7 @@ class FleetJudge:
         return row
 
     def _rows(self, sql: str, bound: Mapping[str, object], **more: object) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = [*rows_of(self._store.query(sql, {**bound, **more}))]
-        return rows
+        return [*rows_of(self._store.query(sql, {**bound, **more}))]
 
     def _holding(
         self, sql: str, bound: Mapping[str, object], column: str, **more: object

@@ -95,7 +95,7 @@ class LedgerReader:
         return Accrued(until_ms, complete_ms, late, uncertain, cut_ms)
 
     def _next_offsets(self) -> dict[tuple[str, int], int]:
-        rows = [*rows_of(self._store.query(usage_sql.NEXT_OFFSETS))]
+        rows = rows_of(self._store.query(usage_sql.NEXT_OFFSETS))
         return {(row["topic"], row["shard"]): row["next_offset"] for row in rows}
 
     def has_budgets(self) -> bool:
@@ -104,12 +104,12 @@ class LedgerReader:
 
     def judged_ms(self) -> int | None:
         """Return the last minute at which budgets were judged and there was one; None: there never was."""
-        (row,) = [*rows_of(self._store.query(usage_sql.JUDGED))]
+        (row,) = rows_of(self._store.query(usage_sql.JUDGED))
         return int(row["judged_ms"]) if row["budgets"] else None
 
     def first_ms(self) -> int | None:
         """Return the first hour that anything was paid in; None: nothing was."""
-        (row,) = [*rows_of(self._store.query(usage_sql.FIRST_HOUR))]
+        (row,) = rows_of(self._store.query(usage_sql.FIRST_HOUR))
         return int(row["first_ms"]) if row["hours"] else None
 
     def rows_by_day(self, from_ms: int, to_ms: int) -> list[tuple[int, int]]:

@@ -36,7 +36,7 @@ class SourceJudge:
         return cause_changes(records, firing, since_ms, until_ms, of.severity)
 
     def _records(self, from_ms: int, to_ms: int) -> Iterator[SourceState]:
-        rows = [*rows_of(self._store.query(SOURCE_RECORDS, {"from_ms": max(from_ms, 0), "to_ms": to_ms}))]
+        rows = rows_of(self._store.query(SOURCE_RECORDS, {"from_ms": max(from_ms, 0), "to_ms": to_ms}))
         for offset, of_record in groupby(rows, key=lambda row: int(row["offset"])):
             found: list[dict[str, Any]] = [*of_record]
             yield SourceState(

@@ -85,8 +85,7 @@ class DigestReader:
         )
 
     def _records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = [*rows_of(self._store.query(sql, parameters))]
-        return rows
+        return [*rows_of(self._store.query(sql, parameters))]
 
 
 def subjects_of(records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> Iterator[DigestSubject]:

@@ -64,8 +64,7 @@ class ReceiptReader:
         return self._receipts(jobs) if jobs else []
 
     def _records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = [*rows_of(self._store.query(sql, parameters))]
-        return rows
+        return [*rows_of(self._store.query(sql, parameters))]
 
     def _receipts(self, jobs: Sequence[EndedJob]) -> list[Receipt]:
         book = price_book(self._records(STORED_PRICES))

@@ -120,11 +120,11 @@ def _put_back_books(
     store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
 ) -> None:
     """Take back what a former owner said of rows that are taken back next: nobody may take the ledger for complete until then."""
-    books, letters = store.readback.newer_books(number, known_version)
+    books, dead_letter_counts = store.readback.newer_books(number, known_version)
     if not books.num_rows:
         return
     version = versions.next()
-    for table, rows in shard.put_back_books(books, letters, version).items():
+    for table, rows in shard.put_back_books(books, dead_letter_counts, version).items():
         put(table, rows, f"readback:{table}:{number}.{version}")
 
 

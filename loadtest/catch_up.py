@@ -239,7 +239,8 @@ def report(found: Mapping[str, Any]) -> str:
         f"{median['samples_per_s']:,.0f} samples/s (median of {len(found['rounds'])})\n"
         f"  CPU {median['cpu_s']:.2f} s: {median['cpu_us_per_message']:.2f} us a message, "
         f"{median['cpu_s_per_million_samples']:.3f} s per million samples (start: {median['start_cpu_s']:.1f} s); "
-        f"RSS {median['rss_peak_mib']:.0f} MiB; load {median['load']:.1f}"
+        f"RSS {median['rss_peak_mib']:.0f} MiB; "
+        f"{median['minor_faults_per_million_messages']:,.0f} minor faults per million messages; load {median['load']:.1f}"
     )
     lines = [head]
     if ratios:

@@ -36,6 +36,8 @@ def round_of(lines: Sequence[dict[str, Any]], known: Known, wanted: Mapping[str,
     folded = end["folded"]
     # As if nobody else had wanted the cores: sleeps and waits for answers count, waits for a core do not.
     busy_s = (folded["at_s"] - folded["delay_s"]) - (first["at_s"] - first["delay_s"])
+    # Pages touched for the first time: on a machine where that is slow, memory that is not reused costs more than work.
+    faults = end["minor_faults"] - first["minor_faults"]
     rows = sum(parts["rows"].values())
     insert_s = parts["parts"]["insert"]["wall_s"]
     return {
@@ -47,6 +49,7 @@ def round_of(lines: Sequence[dict[str, Any]], known: Known, wanted: Mapping[str,
         "pace_per_s": known.messages / busy_s,
         "cpu_us_per_message": cpu_s / known.messages * _MILLION,
         "cpu_s_per_million_samples": cpu_s / known.gpu_samples * _MILLION,
+        "minor_faults_per_million_messages": faults / known.messages * _MILLION,
         "rss_peak_mib": parts["rss_peak_mib"],
         "rows_per_s_inserted": rows / insert_s if insert_s else 0.0,
         "load": end["load"],

@@ -114,6 +114,7 @@ def _now() -> dict[str, float]:
         "at_s": time.time(),
         "cpu_s": time.process_time(),
         "delay_s": run_delay_s(),
+        "minor_faults": resource.getrusage(resource.RUSAGE_SELF).ru_minflt,
         "load": os.getloadavg()[0],
     }
 

@@ -112,7 +112,8 @@ def test_the_planted_slow_down_slows_and_changes_nothing(monkeypatch: pytest.Mon
 def stored(at_s: float, gpu: int, folded_s: float) -> dict[str, Any]:
     folded = {"at_s": folded_s, "cpu_s": 0.0, "delay_s": 1.0, "load": 0.0}
     records = {"gpu": gpu}
-    return {"stored": {"at_s": at_s, "cpu_s": at_s / 2, "load": 1.0, "records": records, "folded": folded}}
+    now = {"at_s": at_s, "cpu_s": at_s / 2, "minor_faults": 1_000 * int(at_s), "load": 1.0}
+    return {"stored": {**now, "records": records, "folded": folded}}
 
 
 def test_a_round_lasts_from_the_first_fold_to_the_flight_with_the_last_message() -> None:
@@ -121,7 +122,7 @@ def test_a_round_lasts_from_the_first_fold_to_the_flight_with_the_last_message()
     known.samples[0, 0] = 800
     part = {"count": 1, "wall_s": 2.0, "cpu_s": 1.0}
     lines = [
-        {"first": {"at_s": 10.0, "cpu_s": 5.0, "delay_s": 0.5, "load": 0.0}},
+        {"first": {"at_s": 10.0, "cpu_s": 5.0, "delay_s": 0.5, "minor_faults": 9_000, "load": 0.0}},
         stored(11.0, 60, 10.9),
         stored(12.0, 100, 11.5),
         stored(13.0, 100, 11.5),
@@ -133,6 +134,7 @@ def test_a_round_lasts_from_the_first_fold_to_the_flight_with_the_last_message()
     assert found["pace_per_s"] == 100  # a second and a half, half a second of it without a core
     assert found["cpu_us_per_message"] == 10_000
     assert found["rows_per_s_inserted"] == 20
+    assert found["minor_faults_per_million_messages"] == 3_000 * 10_000
 
 
 def test_a_flight_counts_when_it_has_every_topic() -> None:

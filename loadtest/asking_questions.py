@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
+from schemas.durations import DAY_MS
 from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from streams.costs.answer import cost_steps
@@ -34,7 +35,6 @@ _OF_JOB: Final = {
     "ledger by phase": "SELECT attempt, phase, component, sum(cost_usd) AS usd FROM ledger WHERE job_id = {job:String} "
     "GROUP BY attempt, phase, component",
 }
-_DAY_MS: Final = 86_400_000
 
 
 class Question(NamedTuple):
@@ -115,7 +115,7 @@ def _page(store: ClickHouseStore, job_id: str) -> Iterator[Question]:
     asked: dict[str, tuple[str, dict[str, object]]] = {
         "NEWEST": (queries.NEWEST, {}),
         "FLEET": (queries.FLEET, dict(live)),
-        "SPEND": (queries.SPEND, {"since_ms": as_of_ms - as_of_ms % _DAY_MS}),
+        "SPEND": (queries.SPEND, {"since_ms": as_of_ms - as_of_ms % DAY_MS}),
         "FLEET_PRODUCTIVE": (queries.FLEET_PRODUCTIVE, {"since_ms": as_of_ms - queries.USAGE_MS}),
         "HISTORY": (
             queries.HISTORY,

@@ -12,10 +12,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import MINUTE_S
+
 I64 = NDArray[np.int64]
 
 WINDOW_S: Final = 10
-MINUTE_S: Final = 60
 #: Of a price per GPU-hour and a quantity in thousandths of a GPU x ms.
 _DIVISOR: Final = 3_600_000 * 1000
 

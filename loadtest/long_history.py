@@ -20,9 +20,8 @@ from typing import Any, Final
 
 from loadtest.latency_world import ROOT, WorldError, machine
 from loadtest.saying import say
+from schemas.durations import DAY_MS, HOUR_MS
 
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
 BEGIN_MS: Final = 1_666_742_400_000  # 2022-10-26 00:00:00 UTC
 #: Twice ten years of history are over by now: nothing is of the future.
 DECADE_MS: Final = BEGIN_MS - 7_200 * DAY_MS

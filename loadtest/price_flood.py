@@ -21,6 +21,7 @@ from loadtest.latency_world import WorldError
 from loadtest.replayed import replayed
 from loadtest.saying import say
 from schemas.decode import decode
+from schemas.durations import DAY_MS, HOUR_MS, NEVER_MS
 from schemas.events import PriceEvent
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.kernels.warm import compile_all
@@ -31,13 +32,10 @@ from streams.engine.shard.sequencer import TICK_MS, Ticks
 from streams.engine.shard.shard import Shard
 
 T0_MS: Final = 1_772_366_400_000
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
-_HISTORY_MS: Final = 90 * _DAY_MS
+_HISTORY_MS: Final = 90 * DAY_MS
 #: Log time of a flood: what comes in ten seconds is seen by one tick.
 _TICKS: Final = 2
 _AT_ONCE: Final = 1_000
-_NEVER_MS: Final = 2**53
 
 Json = dict[str, Any]
 
@@ -58,10 +56,10 @@ class _Fleet:
         rng = random.Random(1)
         first = [_event(_price(sku, T0_MS - 2 * _HISTORY_MS, 2.0)) for sku in range(skus)]
         self._reference = ReferenceLog(PriceBook.empty().with_events(first))
-        self._shard = Shard(0, ShardSettings(job_horizon_ms=10 * _DAY_MS), self._reference.book)
+        self._shard = Shard(0, ShardSettings(job_horizon_ms=10 * DAY_MS), self._reference.book)
         self._view = self._reference.view()
         self._now_ms, self._version = T0_MS, 0
-        started = sorted(T0_MS - rng.randrange(_HOUR_MS, 3 * _DAY_MS) for _ in range(jobs))
+        started = sorted(T0_MS - rng.randrange(HOUR_MS, 3 * DAY_MS) for _ in range(jobs))
         values = [_started(number, rng.randrange(skus), at_ms) for number, at_ms in enumerate(started)]
         records = [
             LogRecord(offset, T0_MS, json.dumps(value).encode(), []) for offset, value in enumerate(values)
@@ -93,12 +91,12 @@ class _Fleet:
 def write_logs(folder: Path, jobs: int, prices: int, skus: int = 9) -> tuple[Path, Path]:
     """Logs of the same events: prices interleaved by time, and all of them in front."""
     rng = random.Random(7)
-    first = [(T0_MS - 1, "prices", _price(sku, T0_MS - _DAY_MS, 2.0)) for sku in range(skus)]
+    first = [(T0_MS - 1, "prices", _price(sku, T0_MS - DAY_MS, 2.0)) for sku in range(skus)]
     spot = [(value["effective_ms"], "prices", value) for value in _values(skus, prices, T0_MS + _HISTORY_MS)]
     events: list[tuple[int, str, Json]] = []
     for number in range(jobs):
-        begin_ms = T0_MS + rng.randrange(_HISTORY_MS - _DAY_MS)
-        end_ms = begin_ms + min(int(rng.lognormvariate(0, 1.3) * _HOUR_MS / 2), _DAY_MS)
+        begin_ms = T0_MS + rng.randrange(_HISTORY_MS - DAY_MS)
+        end_ms = begin_ms + min(int(rng.lognormvariate(0, 1.3) * HOUR_MS / 2), DAY_MS)
         value = _started(number, rng.randrange(skus), begin_ms)
         events.append((begin_ms, "jobs", {**value, "id": "a", "type": "allocated"}))
         events.append((begin_ms + 1_000, "jobs", {**value, "id": "b", "time_ms": begin_ms + 1_000}))
@@ -159,7 +157,7 @@ def _fields(sku: int) -> Json:
 
 
 def _event(value: Json) -> PriceEvent:
-    event = decode("prices", json.dumps(value).encode(), (), _NEVER_MS)
+    event = decode("prices", json.dumps(value).encode(), (), NEVER_MS)
     assert isinstance(event, PriceEvent), event
     return event
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from schemas.durations import MINUTE_MS
+
 FILE: Final = Path(__file__).resolve().parents[1] / "examples" / "sweep.jsonl"
 TRIALS: Final = 40
 _T0_MS: Final = 1_780_308_000_000  # 2026-06-01 10:00 UTC
-_MINUTE_MS: Final = 60_000
 #: With 40 GPUs at $3 an hour $100 are spent after 50 min, and judged a minute later; the trials are stopped then.
 _STOPPED_MIN: Final = 51
 
@@ -50,7 +51,7 @@ def lines() -> Iterator[str]:
 
 
 def _line(topic: str, minute: int, identity: str, fields: dict[str, Any]) -> str:
-    value = {"id": identity, "source": "example", "time_ms": _T0_MS + minute * _MINUTE_MS, **fields}
+    value = {"id": identity, "source": "example", "time_ms": _T0_MS + minute * MINUTE_MS, **fields}
     return json.dumps({"topic": topic, "value": value}) + "\n"
 
 

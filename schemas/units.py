@@ -8,12 +8,13 @@ import re
 from enum import StrEnum
 from typing import Final
 
+from schemas.durations import HOUR_MS
+
 #: What a ledger row may pay for: each has a column `<component>_cost_usd` in `job_hours`.
 COMPONENTS: Final = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
 
 NANO_PER_USD: Final = 10**9
 MILLI: Final = 1_000
-MS_PER_HOUR: Final = 3_600_000
 BYTES_PER_GIB: Final = 2**30
 BYTES_PER_GB: Final = 10**9
 BYTES_PER_MIB: Final = 2**20
@@ -55,15 +56,15 @@ class Per(StrEnum):
 
 
 _DIVISOR: Final[dict[Per, int]] = {
-    Per.gpu_hour: MS_PER_HOUR * MILLI,
-    Per.instance_hour: MS_PER_HOUR * MILLI,
-    Per.vcpu_hour: MS_PER_HOUR * MILLI,
-    Per.memory_gib_hour: MS_PER_HOUR * MILLI,
-    Per.job_hour: MS_PER_HOUR,
+    Per.gpu_hour: HOUR_MS * MILLI,
+    Per.instance_hour: HOUR_MS * MILLI,
+    Per.vcpu_hour: HOUR_MS * MILLI,
+    Per.memory_gib_hour: HOUR_MS * MILLI,
+    Per.job_hour: HOUR_MS,
     Per.gib: BYTES_PER_GIB,
     Per.gb: BYTES_PER_GB,
     Per.thousand_requests: REQUESTS_PER_THOUSAND,
-    Per.gib_month: MIB_PER_GIB * HOURS_PER_MONTH * MS_PER_HOUR,
+    Per.gib_month: MIB_PER_GIB * HOURS_PER_MONTH * HOUR_MS,
 }
 
 

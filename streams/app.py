@@ -18,6 +18,7 @@ from typing import Any, Final
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
+from schemas.durations import DAY_MS
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
@@ -30,7 +31,6 @@ from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.notify.from_settings import links_of, notifier_options
 from streams.notify.notifier import Notifier
-from streams.notify.options import DAY_MS
 from streams.notify.receiver_check import ReceiverCheck
 from streams.notify.webhooks.guard import ReceiverGuard
 from streams.notify.webhooks.sender import Sender

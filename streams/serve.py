@@ -9,12 +9,13 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from schemas.durations import DAY_MS
 from streams.app import run_worker
 from streams.broker.broker import LocalBroker
 from streams.broker.writers import LocalRecordLog
 from streams.clock import Clock, SystemClock
 from streams.config.live import ServeSettings
-from streams.config.settings import DAY_MS, Settings
+from streams.config.settings import Settings
 from streams.segmented_log.log import LogOptions
 from streams.web.record_log import Writers
 

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loadtest.labelled.market import DAY_MS, MINUTE_MS
 from loadtest.labelled.outcome import Outcome
+from schemas.durations import DAY_MS, MINUTE_MS
 from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Caught
 from streams.backtest.labels import Label
 from streams.backtest.score import ANY_RULE, KindScore

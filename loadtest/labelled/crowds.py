@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from loadtest.labelled import market
 from loadtest.labelled.job import JobSpec, LabelledJob, draw_spec
-from loadtest.labelled.market import HOUR_MS, MINUTE_MS
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.backtest.labels import Label
 
 OVERSIZED_TEST: Final = "oversized_test"

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from loadtest.labelled import market
 from loadtest.labelled.job import LabelledJob
-from loadtest.labelled.market import HOUR_MS, MINUTE_MS
+from schemas.durations import HOUR_MS, MINUTE_MS
 
 #: How often a collector says how many bytes moved.
 _READ_EVERY_MS: Final = 5 * MINUTE_MS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from loadtest.labelled import market
-from loadtest.labelled.market import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 
 #: How much what a job costs per hour varies, one standard deviation.
 NOISE_SHARE: Final = 0.08

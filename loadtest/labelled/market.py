@@ -10,9 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-HOUR_MS: Final = 3_600_000
-MINUTE_MS: Final = 60_000
-DAY_MS: Final = 24 * HOUR_MS
+from schemas.durations import HOUR_MS
 
 #: GPU type -> dollars per GPU-hour on demand.
 ON_DEMAND_USD: Final = {"H100": 2.49, "A100": 1.29, "L40S": 0.79}

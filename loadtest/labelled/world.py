@@ -19,7 +19,7 @@ import orjson
 from loadtest.labelled import crowds, market
 from loadtest.labelled.incidents import KINDS, length_ms
 from loadtest.labelled.job import JobSpec, LabelledJob, draw_spec
-from loadtest.labelled.market import DAY_MS, HOUR_MS, MINUTE_MS
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from streams.backtest.labels import COLUMNS, Label
 
 BEGIN_MS: Final = 1_780_272_000_000  # 2026-06-01T00:00:00Z

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from schemas.durations import DAY_MS
 from streams.backtest.labels import Label
 
-DAY_MS: Final = 86_400_000
 PAGE: Final = "page"
 TICKET: Final = "ticket"
 JOB: Final = "job"

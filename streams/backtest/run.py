@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from sinks.clickhouse import ClickHouseStore, Embedded
 from streams.backtest.fired import Backtest, Costs, CostSpan, FiredAlert, RuleFile
 from streams.backtest.recorder import AlertRecorder
@@ -38,7 +39,6 @@ WHERE toInt64(toUnixTimestamp(m.minute)) * 1000 < s.until_ms
 GROUP BY place
 """
 _SPANS_AT_ONCE: Final = 200
-_MINUTE_MS: Final = 60_000
 
 
 class BacktestRun(NamedTuple):
@@ -113,5 +113,5 @@ def _costs(store: ClickHouseStore, spans: Sequence[CostSpan]) -> dict[CostSpan, 
             "ends": [span.until_ms for span in part],
         }
         for row in store.query(_COSTS, columns).to_pylist():
-            found[part[row["place"] - 1]] = Decimal(row["usd_ms"]) / _MINUTE_MS
+            found[part[row["place"] - 1]] = Decimal(row["usd_ms"]) / MINUTE_MS
     return found

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from streams.backtest.fired import DAY_MS, JOB, PAGE, TICKET, Backtest, Caught, Costs, CostSpan, FiredAlert
+from schemas.durations import DAY_MS
+from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Caught, Costs, CostSpan, FiredAlert
 from streams.backtest.labels import Label
 
 #: In place of a rule: whichever was first.

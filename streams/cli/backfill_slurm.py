@@ -13,12 +13,12 @@ from typing import IO, Final, cast
 import msgspec
 import zstandard
 
+from schemas.durations import DAY_MS
 from schemas.escaping import visible
 from streams.cli.files import write_new
 from streams.cli.progress import progress
 from streams.errors import WrongUseError
 
-_DAY_MS: Final = 86_400_000
 _FAULTS_SHOWN: Final = 5
 
 
@@ -71,9 +71,9 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
 
 def until_default_ms(now_ms: int, horizon_ms: int) -> int:
     """Return the last midnight (UTC) that is at least a horizon ago, so that a day's commands ask for the same."""
-    return (now_ms - horizon_ms) // _DAY_MS * _DAY_MS
+    return (now_ms - horizon_ms) // DAY_MS * DAY_MS
 
 
 def _day(at_ms: int) -> str:
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return f"{at:%Y-%m-%d}" if at_ms % _DAY_MS == 0 else f"{at:%Y-%m-%dT%H%M%S}"
+    return f"{at:%Y-%m-%d}" if at_ms % DAY_MS == 0 else f"{at:%Y-%m-%dT%H%M%S}"

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+from schemas.durations import MINUTE_MS
 from streams.backtest.fired import Backtest, FiredAlert
 from streams.backtest.score import KindScore, Noise, RuleCount
 from streams.cli.output import Grid, OutputFormat, to_json, usd, write
@@ -24,7 +25,6 @@ _MEDIAN: Final = 0.5
 _MOST: Final = 0.9
 _DIGITS: Final = 4
 _CENT_MILLIONTH: Final = Decimal("0.000001")
-_MINUTE_MS: Final = 60_000
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _percent(share: float | None) -> str:
 
 
 def _minutes(ms: int | None) -> str:
-    return "" if ms is None else f"{ms / _MINUTE_MS:.1f}"
+    return "" if ms is None else f"{ms / MINUTE_MS:.1f}"
 
 
 def _dollars(amount: Decimal | None) -> str:

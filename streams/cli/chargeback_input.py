@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
+from schemas.durations import DAY_MS
 from streams.cli.reading import Reader
 from streams.costs import charge_sql
 from streams.costs.charge_lines import ChargedLine, IdleNode, Metered
@@ -16,7 +17,6 @@ from streams.costs.charging import EXACT, NANO_PLACES, Month
 from streams.costs.day_parts import answered, in_parts
 from streams.costs.parts import HourSpan
 
-_DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
@@ -191,11 +191,11 @@ def _day(iso: str) -> int:
 
 
 def _ms(iso: str) -> int:
-    return _day(iso) * _DAY_MS
+    return _day(iso) * DAY_MS
 
 
 def _iso_of(at_ms: int | None) -> str:
-    return _iso((at_ms or 0) // _DAY_MS)
+    return _iso((at_ms or 0) // DAY_MS)
 
 
 def _iso(day: int) -> str:

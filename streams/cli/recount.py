@@ -16,12 +16,12 @@ import msgspec
 import pyarrow as pa
 
 from schemas.decode import decode
+from schemas.durations import NEVER_MS
 from schemas.events import PriceEvent
 from schemas.reserved import FIRST_BACKFILL_SHARD
 from streams.app import shard_settings
 from streams.config.settings import Settings
 from streams.engine.batch import LogBatch, LogRecord
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import FUTURE_MS
 from streams.errors import WrongUseError

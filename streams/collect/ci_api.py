@@ -13,6 +13,7 @@ from typing import Final
 
 from pydantic import Field, field_validator
 
+from schemas.durations import HOUR_MS
 from schemas.escaping import visible
 from streams.accounts.accelerators import is_accelerator
 from streams.accounts.account import Account
@@ -26,7 +27,6 @@ from streams.topics import Topic
 
 _NEXT: Final = re.compile(r'<([^<>]{1,4096})>\s*;[^,]{0,200}\brel="?next"?')
 _PAGES_AT_MOST: Final = 1_000
-_HOUR_MS: Final = 3_600_000
 _LONGEST_WAIT_S: Final = 3_600
 _DIGITS: Final = re.compile(r"\d{1,10}\Z", re.ASCII)
 
@@ -80,7 +80,7 @@ class CiOptions(SinceOptions):
         read_ms = kept.get("read_ms")
         begin_ms = since_ms
         if isinstance(read_ms, int):
-            begin_ms = max(since_ms, read_ms - self.job_hours * _HOUR_MS)
+            begin_ms = max(since_ms, read_ms - self.job_hours * HOUR_MS)
         end_ms = now_ms
         if self.until is not None:
             end_ms = min(now_ms, SinceOptions(since=self.until).begin_ms(now_ms))

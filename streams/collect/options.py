@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time
-from typing import Annotated, Final, Self, TypeAlias
+from typing import Annotated, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from schemas.durations import DAY_MS
 from schemas.events import PRICE_FIELDS
-
-_DAY_MS: Final = 86_400_000
 
 
 def _are_price_fields(fields: dict[str, str]) -> dict[str, str]:
@@ -53,4 +52,4 @@ class SinceOptions(CollectorOptions):
 
     def begin_ms(self, now_ms: int) -> int:
         """Return `since` in ms since 1970, a time without a zone being UTC; by default the UTC day of `now_ms`."""
-        return now_ms // _DAY_MS * _DAY_MS if self.since is None else _instant_ms(self.since)
+        return now_ms // DAY_MS * DAY_MS if self.since is None else _instant_ms(self.since)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from streams.config.live import (
     ActionSettings,
     AlertSettings,
@@ -21,9 +22,6 @@ from streams.config.live import (
     WebSettings,
 )
 
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 MIB_BYTES = 2**20
 
 _HOST_PORT = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$")

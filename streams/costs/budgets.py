@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from schemas.durations import HOUR_MS
+
 Row = Mapping[str, Any]
 #: More are not listed; those that are used most come first.
 LISTED_MAX: Final = 500
-_HOUR_MS: Final = 3_600_000
 
 _LAST_USE: Final = "(SELECT max(time) FROM budget_use)"
 #: The budgets of the last minute that was judged; one that is gone since has an older row.
@@ -87,7 +88,7 @@ def exhausted_ms(row: Row) -> int | None:
     limit, used, rate = row["limit_usd"], row["used_usd"], row["usd_per_hour"]
     if not limit or not rate or used >= limit:
         return None
-    at_ms = int(row["time_ms"]) + int((limit - used) * _HOUR_MS / rate)
+    at_ms = int(row["time_ms"]) + int((limit - used) * HOUR_MS / rate)
     end_ms = int(row["period_end_ms"])
     return None if end_ms and at_ms >= end_ms else at_ms
 

@@ -9,13 +9,13 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from schemas.durations import DAY_S
 from streams.costs.providers import same_provider
 from streams.costs.shares import largest_remainder
 
 IDLE: Final = "idle"
 JOBS: Final = "jobs"
 UNALLOCATED: Final = "unallocated"
-_DAY_S: Final = 86_400
 #: A charge of more days stands on its first one, as in `billed_days`.
 _DAYS_MAX: Final = 62
 
@@ -101,11 +101,11 @@ class Where(NamedTuple):
 
 def days_of(line: ChargedLine) -> dict[int, int]:
     """Return the seconds of the charge period on each of its days."""
-    first, last = line.start_s // _DAY_S, (line.end_s - 1) // _DAY_S
+    first, last = line.start_s // DAY_S, (line.end_s - 1) // DAY_S
     if last - first >= _DAYS_MAX:
         return {first: 1}
     return {
-        day: min(line.end_s, (day + 1) * _DAY_S) - max(line.start_s, day * _DAY_S)
+        day: min(line.end_s, (day + 1) * DAY_S) - max(line.start_s, day * DAY_S)
         for day in range(first, last + 1)
     }
 

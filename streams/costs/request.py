@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Final, TypeVar
 
+from schemas.durations import HOUR_MS
 from schemas.escaping import visible
 from schemas.events import PRICE_FIELDS
 from streams.errors import WrongUseError
@@ -19,7 +20,6 @@ from streams.errors import WrongUseError
 Choice = TypeVar("Choice", bound=StrEnum)
 Default = TypeVar("Default", Decimal, None)
 
-HOUR_MS: Final = 3_600_000
 #: Levels of a job, and levels as they held in each hour.
 JOB_LEVELS: Final = ("owner", "team", "project", "experiment")
 HOUR_LEVELS: Final = PRICE_FIELDS

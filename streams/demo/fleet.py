@@ -9,10 +9,11 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.demo.catalog import GPUS_PER_NODE, LATE_PRICE, POOLS, PRICES, RULES, TEAMS
 from streams.demo.exporters import report_samples, report_traffic
 from streams.demo.job import DemoJob, State
-from streams.demo.job_specs import HOUR_MS, MINUTE_MS, JobSpec
+from streams.demo.job_specs import JobSpec
 from streams.demo.nodes import Held, PoolNodes
 from streams.demo.records import DemoRecord, Writer
 from streams.demo.story import Scene, Verb, scenes

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-MINUTE_MS: Final = 60_000
-HOUR_MS: Final = 60 * MINUTE_MS
+from schemas.durations import HOUR_MS, MINUTE_MS
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+from schemas.durations import DAY_MS
 from streams.clock import Clock
 from streams.demo.records import DemoRecord
 
 _ROUND_MS: Final = 100
-DAY_MS: Final = 86_400_000
 #: Event time starts in a morning: the day has a history, and the stories' alerts are about to fire.
 _MORNING_MS: Final = 9 * 3_600_000 + 50 * 60_000
 #: Duration of a demo that nobody stops.

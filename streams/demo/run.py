@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from pydantic import SecretStr
 
+from schemas.durations import HOUR_MS
 from sinks.clickhouse import ClickHouseStore
 from streams.app import engine, notifier_of, open_store, shard_settings
 from streams.clock import Clock
@@ -50,7 +51,6 @@ _OPEN_ATTEMPTS_INTERVAL_MS: Final = 1_000  # a minute of the fleet's time
 _TICK_POLL_MS: Final = 50
 _DELIVERY_TIMEOUT_MS: Final = 5_000
 _SECRET_BYTES: Final = 32
-_HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class _Demo:
                     await self._meter(self._wired(broker, receiver, secret), broker, receiver.url, url)
             finally:
                 await receiver.stop()
-        event_hours = (self._now_ms() - self._start_ms) / _HOUR_MS
+        event_hours = (self._now_ms() - self._start_ms) / HOUR_MS
         return summary_of(self._store, self._books, self._played_ms / 1_000, event_hours)
 
     def _wired(self, broker: EmbeddedBroker, receiver: WebhookReceiver, secret: str) -> Settings:

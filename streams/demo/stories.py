@@ -11,13 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from streams.demo.records import DemoRecord
 from streams.demo.story_logs import BEGIN_MS, STORIES
 from streams.topics import Topic
 
-_MINUTE_MS: Final = 60_000
-_HOUR_MS: Final = 60 * _MINUTE_MS
-_DAY_MS: Final = 24 * _HOUR_MS
 #: Where their jobs run and what their prices are for, so that no price is both the fleet's and theirs.
 CLOUD: Final = "stories"
 _PRICED: Final = (Topic.JOBS, Topic.NETWORK, Topic.STORAGE, Topic.PRICES)
@@ -35,7 +33,7 @@ class StoryPart(NamedTuple):
 
 PARTS: Final[Mapping[str, StoryPart]] = {
     "retry-loop": StoryPart(
-        2 * _HOUR_MS, 7, "llama-sft runs out of memory; its launcher will start it again and again"
+        2 * HOUR_MS, 7, "llama-sft runs out of memory; its launcher will start it again and again"
     ),
     "cross-region": StoryPart(
         0, 91, "the data set of vit-pretrain moves to us-west-2, and it reads a terabyte an hour"
@@ -43,7 +41,7 @@ PARTS: Final[Mapping[str, StoryPart]] = {
     "spot-fallback": StoryPart(
         0, 132, "diffusion-xl loses its spot nodes; the autoscaler finds room on demand only"
     ),
-    "idle-gpus": StoryPart(_HOUR_MS, 61, "the kernel of notebook-7 dies; the notebook keeps its four GPUs"),
+    "idle-gpus": StoryPart(HOUR_MS, 61, "the kernel of notebook-7 dies; the notebook keeps its four GPUs"),
     "oversized": StoryPart(
         0, 185, "lin starts test-12 with the launcher's default, 64 GPUs, and goes to lunch"
     ),
@@ -56,7 +54,7 @@ class Stories:
 
     def __init__(self, start_ms: int) -> None:
         self._start_ms = start_ms
-        self._days_ms = start_ms // _DAY_MS * _DAY_MS - BEGIN_MS // _DAY_MS * _DAY_MS
+        self._days_ms = start_ms // DAY_MS * DAY_MS - BEGIN_MS // DAY_MS * DAY_MS
         self._day = 1
         self._records = self._of_day(1)
         self._next = 0
@@ -85,13 +83,13 @@ class Stories:
         for day in count(1):
             captions = []
             for name, part in PARTS.items():
-                at_ms = BEGIN_MS + part.caption_minute * _MINUTE_MS + self._shift_ms(day) + part.delay_ms
+                at_ms = BEGIN_MS + part.caption_minute * MINUTE_MS + self._shift_ms(day) + part.delay_ms
                 again = "" if day == 1 else f" (day {day})"
                 captions.append((max(at_ms - self._start_ms, 0), f"story {name}: {part.caption}{again}"))
             yield from sorted(captions)
 
     def _shift_ms(self, day: int) -> int:
-        return self._days_ms + (day - 1) * _DAY_MS
+        return self._days_ms + (day - 1) * DAY_MS
 
     def _of_day(self, day: int) -> list[DemoRecord]:
         """Return the records of all stories on the first, second... day; they end before the next one's begin."""

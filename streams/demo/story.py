@@ -12,8 +12,9 @@ from enum import Enum
 from itertools import count
 from typing import Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.demo import job_specs
-from streams.demo.job_specs import MINUTE_MS, JobSpec
+from streams.demo.job_specs import JobSpec
 
 
 class Verb(Enum):

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import orjson
 
+from schemas.durations import MINUTE_MS
+
 BEGIN_MS: Final = 1_780_300_800_000  # 2026-06-01 08:00:00 UTC
-_MINUTE_MS: Final = 60_000
 _GB: Final = 10**9
 
 _PRICES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -50,7 +51,7 @@ class Story:
 
     def say(self, topic: str, minute: float, **value: Any) -> None:
         """Add an event."""
-        time_ms = BEGIN_MS + round(minute * _MINUTE_MS)
+        time_ms = BEGIN_MS + round(minute * MINUTE_MS)
         said = {"id": f"{topic}-{len(self._lines)}", "source": "story", "time_ms": time_ms, **value}
         self._lines.append((minute, orjson.dumps({"topic": topic, "value": said}) + b"\n"))
 
@@ -96,7 +97,7 @@ def cross_region() -> Story:
     story.job(0, "vit-pretrain", "started", gpu_count=8, **about)
     way = {"path": "cross_region", "direction": "ingress", "region": "us-west-2", "dst_region": "us-east-1"}
     for minute in range(91, 271):
-        story.say("network", minute, job_id="vit-pretrain", interval_ms=_MINUTE_MS, bytes=16 * _GB, **way)
+        story.say("network", minute, job_id="vit-pretrain", interval_ms=MINUTE_MS, bytes=16 * _GB, **way)
     story.job(420, "vit-pretrain", "completed")
     return story
 
@@ -132,7 +133,7 @@ def idle_gpus() -> Story:
             minute,
             job_id="notebook-7",
             node="n7",
-            interval_ms=_MINUTE_MS,
+            interval_ms=MINUTE_MS,
             gpus=gpus,
             util_ratio=[ratio] * 4,
         )

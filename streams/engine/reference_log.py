@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
+from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent, PriceEvent
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.recent import Recent
 

@@ -9,7 +9,8 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Final, get_args
 
-from schemas.units import MILLI, MS_PER_HOUR
+from schemas.durations import HOUR_MS
+from schemas.units import MILLI
 from schemas.wire_types import MAX_GPU_COUNT, Purchase
 from streams.errors import WrongUseError
 
@@ -36,7 +37,7 @@ def work_ms_of(text: str) -> int:
     Raises:
         WrongUseError: The text is no number of hours in (0, 9,600], the 400 days for which an attempt is paid.
     """
-    return max(int((_number("--hours", text, HOURS_AT_MOST) * MS_PER_HOUR).to_integral_value()), 1)
+    return max(int((_number("--hours", text, HOURS_AT_MOST) * HOUR_MS).to_integral_value()), 1)
 
 
 def speed_of(text: str) -> Fraction:

@@ -11,10 +11,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.engine.snapshot.job_blobs import JobBlob
 from streams.engine.timeline.intervals import Interval
-
-MINUTE_MS = 60_000
 
 #: (attempt, node, phase, component, unit, sku, price effective ms)
 Key = tuple[int, str, str, str, str, str, int]

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schemas.durations import DAY_MS
 from streams.notify.mail.mailer import SmtpOptions
-
-DAY_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
-from streams.engine.kernels.arrays import NEVER_MS
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, Minutes
 from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jump import PriceJumps
-from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
@@ -28,7 +26,6 @@ from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
-from streams.worker.receipts.receipt_reader import DAY_MS
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import NoAlertSink
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from schemas.events import ControlEvent, Event, JobEvent, JobType, PriceEvent
 from schemas.invalid import Invalid
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
-from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.replay.lines import Sendable
 from streams.worker.ledger_rules.reader import SqlStore
 

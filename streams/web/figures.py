@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from decimal import Decimal
 from typing import Any, Final
 
+from schemas.durations import DAY_MS
 from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
 from streams.engine.alerts.alert import FIRING
@@ -21,7 +22,6 @@ from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]
 
-DAY_MS: Final = 86_400_000
 # Ids are part of a request's URL, for which servers and proxies allow some 16 KiB.
 _IDS_BYTES: Final = 4096
 _NOTHING: Final = Decimal("0.000000000")

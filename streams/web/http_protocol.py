@@ -32,7 +32,7 @@ _LINGER_S: Final = 2.0
 #: Limit of unsent data in the process; beyond it the writer waits.
 _WRITE_BUFFER_BYTES: Final = 32 * 1024
 #: Disables aiohttp's own limit: ours is lower and checked more often.
-_NEVER_S: Final = 3600.0
+_KEEPALIVE_S: Final = 3600.0
 #: Where the system does not tell this, a handler finds out.
 _ENDED: Final = getattr(select, "POLLRDHUP", 0)
 
@@ -53,7 +53,7 @@ class HttpProtocol(web.RequestHandler):
         super().__init__(
             manager,
             loop=asyncio.get_running_loop(),
-            keepalive_timeout=_NEVER_S,
+            keepalive_timeout=_KEEPALIVE_S,
             access_log=None,  # type: ignore[arg-type]  # None disables aiohttp's access log
             max_line_size=LINE_MAX_BYTES,
             max_field_size=LINE_MAX_BYTES,

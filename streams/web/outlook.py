@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from schemas.durations import HOUR_MS
 from streams.costs.budgets import exhausted_ms
 from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.formatting import rounded_usd, short_instant, unheeded
@@ -15,7 +16,6 @@ from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.engine.ledger_rules.findings import budget_id
 from streams.engine.ledger_rules.fleet_rules import OVERSIZED
-from streams.engine.ledger_rules.usage import HOUR_MS
 
 Row = Mapping[str, Any]
 BUDGET_RULES: Final = (BUDGET_USED, BUDGET_FORECAST)

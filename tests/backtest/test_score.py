@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from streams.backtest.fired import DAY_MS, Backtest, CostSpan, FiredAlert
+from schemas.durations import DAY_MS
+from streams.backtest.fired import Backtest, CostSpan, FiredAlert
 from streams.backtest.labels import Label
 from streams.backtest.score import ANY_PAGE, ANY_RULE, count_rules, noise_of, score_kinds
 

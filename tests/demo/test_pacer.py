@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from schemas.durations import DAY_MS
 from streams.clock import ManualClock
-from streams.demo.pacer import DAY_MS, LONGEST_S, Pacer, start_before
+from streams.demo.pacer import LONGEST_S, Pacer, start_before
 from streams.demo.records import DemoRecord
 from streams.topics import Topic
 

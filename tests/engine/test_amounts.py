@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.engine.kernels.arrays import BEGINNING_MS
+from schemas.durations import BEGINNING_MS, MINUTE_MS
 from streams.engine.kernels.spread import spread
-from streams.engine.kernels.spread_few import MINUTE_MS, IntervalAmount, spread_few
+from streams.engine.kernels.spread_few import IntervalAmount, spread_few
 from streams.engine.pricing.kinds import Kind, unpriced
 from streams.engine.timeline.lines import Line
 

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.durations import DAY_MS
 from schemas.tables import ARCHIVE, JOB_MINUTES
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.engine.snapshot import archive_index, compaction
-from streams.engine.snapshot.archive_index import DAY_MS, ArchiveIndex, ranges
+from streams.engine.snapshot.archive_index import ArchiveIndex, ranges
 from tests.engine.stepping import step
 from tests.engine.test_shard import HOUR_MS, T0, batch, event, shard
 

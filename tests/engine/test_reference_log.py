@@ -2,9 +2,9 @@
 
 import pytest
 
+from schemas.durations import NEVER_MS
 from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.units import Per
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.repricing.price_changes import PriceChanges

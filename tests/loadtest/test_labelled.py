@@ -17,8 +17,9 @@ from loadtest.labelled.incidents import KINDS
 from loadtest.labelled.outcome import Outcome, merged, scores_of
 from loadtest.labelled.world import SMALL, LabelledWorld, make_world, write_world
 from schemas.decode import decode
+from schemas.durations import DAY_MS
 from schemas.invalid import Invalid
-from streams.backtest.fired import DAY_MS, Backtest, Caught, FiredAlert
+from streams.backtest.fired import Backtest, Caught, FiredAlert
 from streams.backtest.labels import Label, read_labels
 from streams.backtest.run import BacktestRun, backtested
 from streams.backtest.score import KindScore

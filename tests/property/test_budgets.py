@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.budgets import Budget, Limits
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
 from streams.engine.ledger_rules.budget_forecast import judge_forecast
 from streams.engine.ledger_rules.budget_used import Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import MINUTE_MS, Amounts, Usage
+from streams.engine.ledger_rules.usage import Amounts, Usage
 from tests.oracle.budgets import Told, budget_told, period_end
 
 T0 = 20_454 * 86_400_000 + 22 * HOUR_MS  # Thursday, 1 January 2026, 22:00 UTC

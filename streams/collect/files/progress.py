@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
+from schemas.durations import DAY_MS
 from streams.collect.collector import Position
 from streams.collect.files.listing import FoundFile
 from streams.errors import TrainfareError
 
-_DAY_MS: Final = 86_400_000
 #: A folder that is away for a while must not make its files new ones.
 _REMEMBERED_DAYS: Final = 40
 
@@ -38,7 +38,7 @@ class FileProgress:
     """All files that were read, by path, at one poll."""
 
     def __init__(self, read: dict[str, ReadFile], files: Collection[FoundFile], now_ms: int) -> None:
-        self._today = now_ms // _DAY_MS
+        self._today = now_ms // DAY_MS
         inodes = {file.path: file.inode for file in files}
         paths = {file.inode: file.path for file in files}
         known = [(path, each) for path, each in read.items() if each.day >= self._today - _REMEMBERED_DAYS]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.collect.allocations import JobHolder
 from streams.collect.collector import CollectedEvent
 from streams.topics import Topic
 
-_MINUTE_MS: Final = 60_000
 BYTES_MAX: Final = 2**53
 
 
@@ -40,8 +40,8 @@ class NetworkAmounts:
         count: int,
     ) -> bool:
         """Add bytes that went from one region to another; return whether they still fit into an event."""
-        from_ms = span_ms[0] // _MINUTE_MS * _MINUTE_MS
-        until_ms = max(-(-span_ms[1] // _MINUTE_MS) * _MINUTE_MS, from_ms + _MINUTE_MS)
+        from_ms = span_ms[0] // MINUTE_MS * MINUTE_MS
+        until_ms = max(-(-span_ms[1] // MINUTE_MS) * MINUTE_MS, from_ms + MINUTE_MS)
         key = _Key(holder, direction, path, *regions, from_ms, until_ms)
         total = self._bytes.get(key, 0) + count
         if total > BYTES_MAX:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from schemas.decode import decode
+from schemas.durations import NEVER_MS
 from schemas.invalid import Invalid
 from streams.collect.allocations import Allocations
 from streams.collect.collector import CollectedEvent
@@ -31,7 +32,6 @@ from streams.topics import Topic
 _ENTRIES_AT_MOST: Final = 1_000
 _ID_BYTES: Final = 200
 #: The meter judges by its own clock what is of the future; a verdict here must not depend on when a record is read.
-_NEVER_MS: Final = 2**53
 _NOTHING: Final = object()
 
 
@@ -205,7 +205,7 @@ class _CompiledRule:
             text = orjson.dumps(value)
         except TypeError as fault:
             raise MappingError("value", f"rule `{self._name}`", f"no JSON: {fault}") from None
-        verdict = decode(self._target, text, (), _NEVER_MS)
+        verdict = decode(self._target, text, (), NEVER_MS)
         if isinstance(verdict, Invalid):
             raise MappingError(verdict.reason, f"rule `{self._name}`", verdict.detail)
         return CollectedEvent(self._target, value)

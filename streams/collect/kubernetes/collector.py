@@ -7,9 +7,9 @@ history from there, it lists again: what is missing then has ended in between.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 from urllib.parse import quote
 
+from schemas.durations import DAY_S
 from streams.clock import SystemClock
 from streams.collect.allocations import ALL_GPUS, Allocation, with_past, write_allocations
 from streams.collect.collector import EventBatch, Position
@@ -17,8 +17,6 @@ from streams.collect.kubernetes.api import ApiServer, login_of
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.poll import Api, Poll
 from streams.collect.kubernetes.state import ClusterState, PodState
-
-_DAY_S: Final = 86_400
 
 
 class KubernetesCollector:
@@ -54,7 +52,7 @@ class KubernetesCollector:
         yield from poll.pods(self._pods, self._query)
         if self._options.allocations_output_file is not None:
             path = self._options.allocations_output_file
-            write_allocations(path, with_past(path, _allocations(state, now_s - _DAY_S), {}, now_ms))
+            write_allocations(path, with_past(path, _allocations(state, now_s - DAY_S), {}, now_ms))
         state.read_s = now_s
         state.forget_jobs(now_s)
         yield EventBatch([], state.position(), poll.accounted())

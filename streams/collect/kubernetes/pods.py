@@ -21,7 +21,7 @@ from streams.collect.kubernetes.state import ClusterState, KubernetesAttempt, Ku
 _SKEW_S: Final = 1
 #: An attempt that goes on for ever forgets pods that are gone.
 _PODS_KEPT: Final = 2_000
-_NEVER_S: Final = 2**62
+_NO_CHANGE_S: Final = 2**62
 
 
 class Touched(NamedTuple):
@@ -187,7 +187,7 @@ def _take_facts(
     pod: Pod, known: PodState, attempt: KubernetesAttempt, node: NodeFacts, options: Options
 ) -> int:
     """Take where it runs and since when; return from when on the attempt's holdings may be others."""
-    changed_s = _NEVER_S
+    changed_s = _NO_CHANGE_S
     if pod.spec.node_name and not known.bound_s:
         known.node = text(pod.spec.node_name)
         known.bound_s = _bound_s(pod)
@@ -206,7 +206,7 @@ def _take_facts(
 def _take_claims(claimed: Claimed, known: PodState, attempt: KubernetesAttempt) -> int:
     """Take the devices of claims, held since it was bound; return from when on the attempt's holdings may be others."""
     if not claimed.gpu_milli:
-        return _NEVER_S
+        return _NO_CHANGE_S
     known.devices[CLAIMED] = claimed.gpu_milli
     known.gpu_milli += claimed.gpu_milli
     fields = attempt.nodes.setdefault(known.node, {})

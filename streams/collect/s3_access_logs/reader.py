@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.collect.allocations import JobHolder, PastAllocations, stored_allocations
 from streams.collect.collector import CollectedEvent
 from streams.collect.files.content import Content, lines
@@ -17,7 +18,6 @@ from streams.collect.s3_access_logs.options import Bucket, Options
 from streams.collect.s3_access_logs.patterns import pattern_of
 from streams.topics import Topic
 
-_MINUTE_MS: Final = 60_000
 _BYTES_MAX: Final = 2**53
 _UNPAID_FROM: Final = 500  # what S3 itself failed at
 _PATTERNS: Final = ("bucket", "key", "requester", "user_agent")
@@ -79,7 +79,7 @@ class S3LogReader(WithoutHeader):
                 )
                 found.unattributed_bytes[holder] += request.bytes
                 continue
-            until_ms = request.time_ms // _MINUTE_MS * _MINUTE_MS + _MINUTE_MS
+            until_ms = request.time_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
             total = sums.setdefault(
                 _RequestsKey(holder, request.op, request.bucket, request.region, until_ms), [0, 0]
             )
@@ -123,7 +123,7 @@ class S3LogReader(WithoutHeader):
             "source": self._options.source,
             "id": blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
             "time_ms": key.until_ms,
-            "interval_ms": _MINUTE_MS,
+            "interval_ms": MINUTE_MS,
             "job_id": key.holder.job_id,
             "attempt": key.holder.attempt,
             "op": key.op,

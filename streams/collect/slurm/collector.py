@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from schemas.durations import DAY_S
 from streams.accounts.account import Account, KeyedAccount
 from streams.collect.allocations import ALL_GPUS, Allocation, JobHolder, with_past, write_allocations
 from streams.collect.collector import EventBatch, Position, SourceUnavailableError
@@ -34,7 +35,6 @@ from streams.collect.slurm.progress import NewEvent, Progress
 from streams.collect.slurm.records import JobRecord, queued_jobs
 from streams.collect.slurm.tres import GpusOfNode, gpu_milli, unknown_accelerators
 
-_DAY_S: Final = 86_400
 #: slurmctld tells slurmdbd seconds later; after a start, more is asked for again.
 _ASKED_AGAIN_S: Final = 600
 _ASKED_AGAIN_AT_START_S: Final = 3_600
@@ -148,9 +148,7 @@ class SlurmCollector:
         for fault in listing.faults:
             account.not_understood("malformed", fault)
         at_s = max(now_s - now_s % max(self.interval_ms // 1000, 1), progress.since_s)
-        first_s = max(
-            progress.since_s, now_s // _DAY_S * _DAY_S
-        )  # what is older than a day would be too late
+        first_s = max(progress.since_s, now_s // DAY_S * DAY_S)  # what is older than a day would be too late
         fields_of = FieldsOfNodes(self._options, partial(self._default_partition, account))
         self._gpu_milli_of_node = {node.name: gpu_milli(node.tres, self._options) for node in listing.nodes}
         found = node_events(listing.nodes, progress.nodes, at_s, first_s, self._options, fields_of, account)

@@ -11,11 +11,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple, get_args
 
 from schemas.checks import STORED_USD_LIMIT
+from schemas.durations import HOUR_MS
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from schemas.wire_types import BudgetAction, BudgetPeriod
 from streams.engine.alerts.malformed import MalformedControlError
-from streams.engine.kernels.burn import HOUR_MS
 
 MILLI: Final = 1_000
 RUN: Final = "run"

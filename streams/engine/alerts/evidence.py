@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from schemas.durations import MINUTE_MS
 from schemas.units import NANO_PER_USD
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MINUTE_MS: Final = 60_000
-_IDLE_MS: Final = 32 * _MINUTE_MS  # the window of `idle_gpus`, and how far it lags behind
+_IDLE_MS: Final = 32 * MINUTE_MS  # the window of `idle_gpus`, and how far it lags behind
 _ROWS_ABOUT: Final = 15  # a screenful, whatever the window
 
 
@@ -37,13 +37,13 @@ def decimal(nano: int) -> str:
 
 
 def _minute(ms: int) -> str:
-    at = _EPOCH + timedelta(minutes=ms // _MINUTE_MS)
+    at = _EPOCH + timedelta(minutes=ms // MINUTE_MS)
     return f"toDateTime('{at.isoformat(' ')[:19]}', 'UTC')"
 
 
 def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_hour: int) -> str:
     """Return SQL for the job's cost over the window: actual and expected dollars per hour, GPUs, and the prices applied."""
-    step_minutes = max(1, window_ms // _MINUTE_MS // _ROWS_ABOUT)
+    step_minutes = max(1, window_ms // MINUTE_MS // _ROWS_ABOUT)
     return (
         f"SELECT toStartOfInterval(l.minute, INTERVAL {step_minutes} MINUTE) AS from_minute,"  # noqa: S608 - quoted() escapes the name
         " round(toFloat64(sum(l.cost_usd)) * 60 / uniqExact(l.minute), 4) AS usd_per_hour,"

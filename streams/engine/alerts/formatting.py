@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from schemas.escaping import visible
 
 _NANO: Final = 10**9
@@ -20,9 +21,6 @@ SENTENCE_AT_MOST: Final = 200
 NAMES_AT_MOST: Final = 40
 _LENGTHS: Final = (NAMES_AT_MOST, 24, 16, 12)
 _UNHEEDED_HOURS: Final = 8
-_MINUTE_MS: Final = 60_000
-_HOUR_MS: Final = 3_600_000
-_DAY_MS: Final = 24 * _HOUR_MS
 _UNITS_MS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
@@ -61,9 +59,9 @@ def instant(ms: int) -> str:
 
 def short_instant(ms: int, today_ms: int) -> str:
     """Format as `03:12`, with the date if it is another UTC day than that of `today_ms`."""
-    if ms // _DAY_MS != today_ms // _DAY_MS:
+    if ms // DAY_MS != today_ms // DAY_MS:
         return f"{_EPOCH + timedelta(milliseconds=ms):%Y-%m-%d %H:%M}"
-    hour, minute = divmod(ms % _DAY_MS // _MINUTE_MS, 60)
+    hour, minute = divmod(ms % DAY_MS // MINUTE_MS, 60)
     return f"{hour:02d}:{minute:02d}"
 
 
@@ -98,8 +96,8 @@ def sentence(build: Callable[[int], str], *more: str) -> str:
 
 def unheeded(nano_per_hour: int, at_ms: int) -> str:
     """Return what it costs if nothing is done for 8 h: for a night, or a working day."""
-    until_ms = (at_ms // _HOUR_MS + _UNHEEDED_HOURS) * _HOUR_MS
-    more = rounded_usd(nano_per_hour * (until_ms - at_ms) // _HOUR_MS)
+    until_ms = (at_ms // HOUR_MS + _UNHEEDED_HOURS) * HOUR_MS
+    more = rounded_usd(nano_per_hour * (until_ms - at_ms) // HOUR_MS)
     return f"{more} more by {short_instant(until_ms, at_ms)} UTC"
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.evidence import attempts_evidence, burn_evidence, idle_evidence, unpriced_evidence
 from streams.engine.alerts.rules import NAMES, SUBJECT_KIND, WINDOW_MS
 from streams.engine.alerts.summary import AlertFigures, summary
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.kernels.episode import (
     BURN_RULES,
     HELD,

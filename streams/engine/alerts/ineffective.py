@@ -6,11 +6,11 @@ It must not show a value that may be an address.
 from __future__ import annotations
 
 from schemas.decode import decode
+from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent, Event
 from schemas.invalid import Invalid
 from schemas.redaction import CONTROLS
 from streams.engine.alerts.controls import Controls
-from streams.engine.kernels.arrays import NEVER_MS
 
 
 def control_faults(value: bytes | None) -> list[str]:

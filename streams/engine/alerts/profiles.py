@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES, PAGE
 from streams.engine.kernels.arrays import F64
-from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, WINDOWS_MS
+from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, SILENT, TRAFFIC, RuleLimits
 
 _CLEARS_BELOW: Final = 0.8

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS, MINUTE_MS
+
 PAGE: Final = "page"
 TICKET: Final = "ticket"
 SUBJECT_KIND: Final = "job"
-
-_MINUTE_MS: Final = 60_000
-_HOUR_MS: Final = 3_600_000
 
 
 class BurnRule(NamedTuple):
@@ -29,9 +28,9 @@ class BurnRule(NamedTuple):
 
 
 BURN_RULES: Final = (
-    BurnRule("burn_fast", PAGE, 15 * _MINUTE_MS, 2.5, 5 * _MINUTE_MS, 6.0, 4.8),
-    BurnRule("burn_sustained", PAGE, _HOUR_MS, 2.1, 15 * _MINUTE_MS, 2.1, 1.68),
-    BurnRule("burn_drift", TICKET, 6 * _HOUR_MS, 1.5, _HOUR_MS, 1.5, 1.2),
+    BurnRule("burn_fast", PAGE, 15 * MINUTE_MS, 2.5, 5 * MINUTE_MS, 6.0, 4.8),
+    BurnRule("burn_sustained", PAGE, HOUR_MS, 2.1, 15 * MINUTE_MS, 2.1, 1.68),
+    BurnRule("burn_drift", TICKET, 6 * HOUR_MS, 1.5, HOUR_MS, 1.5, 1.2),
 )
 UNPRICED_RULE: Final = "unpriced"
 SILENT_RULE: Final = "silent_job"
@@ -116,13 +115,13 @@ JOB_RULES: Final = (
                 25.0, 0.01, 1e9, "dollars lost within an hour by at least two such failures"
             ),
         },
-        5 * _MINUTE_MS,
+        5 * MINUTE_MS,
     ),
     JobRule(
         IDLE_RULE,
         TICKET,
         {"productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 30 min")},
-        5 * _MINUTE_MS,
+        5 * MINUTE_MS,
     ),
     JobRule(
         RUNAWAY_RULE,
@@ -131,7 +130,7 @@ JOB_RULES: Final = (
             "hours": Threshold(168, 0.1, 9600, "hours since the first paid instant"),
             "grace_minutes": Threshold(0, 0, 525_600, "minutes after the deadline of the job"),
         },
-        5 * _MINUTE_MS,
+        5 * MINUTE_MS,
     ),
     JobRule(
         TRAFFIC_RULE,
@@ -140,13 +139,13 @@ JOB_RULES: Final = (
             "usd_per_hour": Threshold(5.0, 0.01, 1e9, "dollars of network and storage in an hour"),
             "ratio": Threshold(1.0, 0.01, 1e6, "those dollars / what accrues with time in the hour"),
         },
-        _HOUR_MS,
+        HOUR_MS,
     ),
     JobRule(
         BASIS_RULE,
         TICKET,
         {"rise_ratio": Threshold(1.0, 1.0, 1e6, "new rate per GPU / old one: above it")},
-        5 * _MINUTE_MS,
+        5 * MINUTE_MS,
     ),
 )
 NAMES: Final = tuple(rule.name for rule in JOB_RULES)

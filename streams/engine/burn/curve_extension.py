@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from schemas.durations import MINUTE_MS
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
@@ -19,7 +20,6 @@ from streams.engine.kernels.curve_extension import TAIL
 from streams.engine.ledger.gpu_rates import UNPRICED, GpuRate, GpuRates
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.job import JobState
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.expected import Expected
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
-from streams.engine.kernels.arrays import NEVER_MS
+from schemas.durations import NEVER_MS
 
 
 class ExpiryQueue:

@@ -13,13 +13,13 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.job_rules.burn_cause import Passed
 from streams.engine.job_rules.facts import JobFacts
 from streams.engine.job_rules.retry_loop import BrokenAttempts
 from streams.engine.job_rules.stretches import Stretch, stretches
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.ledger.gpu_rates import per_gpu_second
 from streams.engine.pricing.book import PriceBook
@@ -33,7 +33,6 @@ from streams.engine.state.job_facts import (
     undecided_until_ms,
     unpriced_minutes,
 )
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines, are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from schemas.durations import BEGINNING_MS
 from streams.engine.alerts.profiles import Profiles
 from streams.engine.job_rules.turns import turn_at
-from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.episode import SILENT
 from streams.engine.state.job import JobState
 from streams.engine.windows.curves import CurveBook

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from schemas.durations import NEVER_MS
 from streams.engine.alerts.episodes import Memory, Remembered
 from streams.engine.burn.tracker import BurnTracker, BurnTrackerBlob
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.shard.state import ShardState
 
 

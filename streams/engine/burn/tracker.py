@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from schemas.durations import MINUTE_MS, NEVER_MS
 from schemas.tables import ALERTS, BURN_RATES
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
@@ -31,7 +32,7 @@ from streams.engine.job_rules.causes import cause_of, flow_costs
 from streams.engine.job_rules.facts import facts_of, silent_rows
 from streams.engine.job_rules.idle_gpus import IdleGpus, mark_idle
 from streams.engine.job_rules.turns import turn_of
-from streams.engine.kernels.arrays import F64, I64, NEVER_MS
+from streams.engine.kernels.arrays import F64, I64
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import BURN_RULES, TICK_MS
 from streams.engine.ledger.gpu_rates import GpuRates
@@ -41,7 +42,6 @@ from streams.engine.repricing.price_changes import PriceChanges, index_job
 from streams.engine.repricing.price_index import PriceIndex
 from streams.engine.state.job import JobBook, JobState
 from streams.engine.state.job_facts import dimensions_of, is_fresh
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.windows.burn_rows import BurnRows, RowPolicy, ticks_with_rows
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.figures import WindowFigures

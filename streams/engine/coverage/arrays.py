@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from streams.engine.kernels.arrays import I32, I64
 from streams.engine.kernels.rings import chain_rows, fill_cells, rows_of_pairs
 from streams.engine.kernels.store import (
+    BEGINNING_MINUTE,
+    BEGINNING_S,
     COUNTS,
     DIRTY,
     DIRTY_ROWS,
     HOLDER,
-    NEVER_MINUTE,
-    NEVER_S,
     PLANE,
     ROW,
     ROWS,
@@ -87,7 +87,7 @@ class CoverageArrays:
         """Add a holder and return its number; `counting`: its rows have counts."""
         if self.holders == len(self.store.holders):
             self.store = self.store._replace(holders=grown(self.store.holders, self.holders + 1))
-        self.store.holders[self.holders] = (-1, counting, NEVER_MINUTE, 0)
+        self.store.holders[self.holders] = (-1, counting, BEGINNING_MINUTE, 0)
         self.holders += 1
         return self.holders - 1
 
@@ -112,7 +112,7 @@ class CoverageArrays:
         first = self.slots
         self.slots += len(holders)
         slots = self.store.slots[first : self.slots]
-        slots["newest_s"], slots["touched_s"] = NEVER_S, UNTOUCHED_S
+        slots["newest_s"], slots["touched_s"] = BEGINNING_S, UNTOUCHED_S
         slots["holder"], slots["ordinal"] = holders, ordinals
         np.add.at(self.store.holders["gpus"], holders, 1)
 

@@ -27,7 +27,7 @@ from streams.engine.kernels.rings import (
     set_newest,
     write_cells,
 )
-from streams.engine.kernels.store import NEVER_S, PLANE, UNEXPORTED_ROWS, UNEXPORTED_SLOTS
+from streams.engine.kernels.store import BEGINNING_S, PLANE, UNEXPORTED_ROWS, UNEXPORTED_SLOTS
 
 # A second that no sample can add to.
 _SEALED = 1001
@@ -57,7 +57,7 @@ def pack(
     newest_s = store.slots["newest_s"][slots]
     # A ring covers its width only; a slot without a second has no cell.
     from_s = np.where(
-        newest_s == NEVER_S, NEVER_S + 1, np.maximum(from_s, newest_s - store.ring.shape[1] + 1)
+        newest_s == BEGINNING_S, BEGINNING_S + 1, np.maximum(from_s, newest_s - store.ring.shape[1] + 1)
     )
     slot_part["holder"] = place[store.slots["holder"][slots]]
     slot_part["ordinal"] = store.slots["ordinal"][slots]
@@ -119,7 +119,7 @@ def changed(
         for part, owner in ((slots, store.slots["holder"]), (rows, store.rows["holder"]))
     )
     theirs = all_slots(entire.values())
-    from_s = np.concatenate([store.slots["touched_s"][slots], np.full(len(theirs), NEVER_S)])
+    from_s = np.concatenate([store.slots["touched_s"][slots], np.full(len(theirs), BEGINNING_S)])
     return list(entire.values()), np.concatenate([slots, theirs]), from_s, rows
 
 
@@ -234,7 +234,7 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
     part, begin = part[begin >= 0], begin[begin >= 0]
     slots = every[begin + part["ordinal"]]
     from_s, newest_s = part["from_s"].astype(np.int64), part["newest_s"].astype(np.int64)
-    fresh = store.slots["newest_s"][slots] == NEVER_S
+    fresh = store.slots["newest_s"][slots] == BEGINNING_S
     write_cells(slots, from_s, newest_s, cells, store.slots, store.ring)
     if arrays.has_sm:
         write_cells(slots, from_s, newest_s, sm, store.slots, store.sm_ring)
@@ -242,7 +242,7 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
         write_cells(slots, from_s, newest_s, tensor, store.slots, store.tensor_ring)
     if blob.width_s < store.ring.shape[1]:
         # The horizon has grown: seconds that the narrower ring has lost must not be counted twice.
-        sealed = fresh & (newest_s != NEVER_S)
+        sealed = fresh & (newest_s != BEGINNING_S)
         seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.ring, _SEALED)
         if arrays.has_sm:
             seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.sm_ring, _SEALED)

@@ -25,10 +25,10 @@ from streams.engine.kernels.arrays import F64, I32, I64, U16
 from streams.engine.kernels.coverage import fold_samples
 from streams.engine.kernels.rings import free_rows, rows_at, rows_between
 from streams.engine.kernels.store import (
+    BEGINNING_MINUTE,
+    BEGINNING_S,
     DIRTY,
     DIRTY_ROWS,
-    NEVER_MINUTE,
-    NEVER_S,
     UNEXPORTED,
     UNEXPORTED_ROWS,
     UNEXPORTED_SLOTS,
@@ -211,13 +211,13 @@ class Coverage:
         self, holders: Sequence[int], lo_minute: int | None = None, hi_minute: int | None = None
     ) -> I64:
         """Return the holders' rows of the minutes [lo, hi), sorted by holder as given, then minute ([n] int64)."""
-        lo = NEVER_MINUTE if lo_minute is None else lo_minute
+        lo = BEGINNING_MINUTE if lo_minute is None else lo_minute
         hi = 2**31 if hi_minute is None else hi_minute
         if lo < min(hi, self._old.packed_to):
             self._old.unpack(dict.fromkeys(holders, range(lo, hi)))
         return self._rows_of(holders, lo, hi)
 
-    def _rows_of(self, holders: Sequence[int], lo: int = NEVER_MINUTE, hi: int = 2**31) -> I64:
+    def _rows_of(self, holders: Sequence[int], lo: int = BEGINNING_MINUTE, hi: int = 2**31) -> I64:
         """Return rows that are not packed."""
         numbers = np.array(holders, np.int64)
         walk = rows_at if hi - lo <= _FEW_MINUTES else rows_between
@@ -377,7 +377,7 @@ class Coverage:
         holders = [holder for job_id in job_ids for holder in self._names.of_job(job_id)]
         slots = all_slots(holders)
         rows = self._rows_of([holder.number for holder in holders])
-        return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows)
+        return pack(self._arrays, self._names, [], slots, np.full(len(slots), BEGINNING_S), rows)
 
     def export_dirty(self, whole: Iterable[Holder] = ()) -> bytes:
         """Encode what changed since the last export, for apply(): new and `whole` holders completely."""

@@ -26,7 +26,7 @@ from streams.engine.kernels.packed_rows import (
     unpack_rows,
 )
 from streams.engine.kernels.rings import drop_rows, find_reaching
-from streams.engine.kernels.store import NEVER_MINUTE, NEVER_S, Samples
+from streams.engine.kernels.store import BEGINNING_MINUTE, BEGINNING_S, Samples
 
 #: Minutes between two packings, by the newest sample.
 _EVERY: Final = 30
@@ -47,17 +47,17 @@ class PackedRows:
         self._arrays = arrays
         self._names = names
         self._young = _YOUNG + 2 * late_horizon_s // 60
-        self.packed_to = NEVER_MINUTE  # minute before which rows of any holder may be packed
+        self.packed_to = BEGINNING_MINUTE  # minute before which rows of any holder may be packed
         self.size_bytes = 0
-        self._limit = NEVER_MINUTE  # of the last packing
+        self._limit = BEGINNING_MINUTE  # of the last packing
         self._left = 0  # rows after it
 
     def pack(self) -> None:
         """Pack old rows that were drained and exported, if it is time; row numbers become invalid."""
-        newest_s = int(self._arrays.store.slots["newest_s"][: self._arrays.slots].max(initial=NEVER_S))
+        newest_s = int(self._arrays.store.slots["newest_s"][: self._arrays.slots].max(initial=BEGINNING_S))
         limit = max(newest_s // 60 - self._young, self._limit)
         has_many = self._arrays.rows >= 2 * self._left + _MANY
-        if newest_s == NEVER_S or (limit < self._limit + _EVERY and not has_many):
+        if newest_s == BEGINNING_S or (limit < self._limit + _EVERY and not has_many):
             return
         self._limit = limit
         store = self._arrays.store
@@ -132,7 +132,7 @@ class PackedRows:
     def unpack_reached(self, samples: Samples, first: int, stop: int, horizon_s: int) -> None:
         """Unpack what the records [first, stop) may change."""
         begin_s = samples.begin_s[first:stop][samples.group[first:stop] > 0]
-        if self.packed_to == NEVER_MINUTE or int(begin_s.min(initial=INT64_MAX)) // 60 >= self.packed_to:
+        if self.packed_to == BEGINNING_MINUTE or int(begin_s.min(initial=INT64_MAX)) // 60 >= self.packed_to:
             return
         room = int(samples.value_ptr[stop] - samples.value_ptr[first])
         holders, lo, hi = (np.empty(room, np.int64) for _ in range(3))

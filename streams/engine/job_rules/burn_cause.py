@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS
 from schemas.events import PRICE_FIELDS
 from streams.engine.alerts.formatting import count, rounded_usd, short, short_instant, span, usd
 from streams.engine.job_rules.stretches import Stretch
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.windows.expected import Expected
 

@@ -12,15 +12,14 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Final
 
+from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS, NEVER_MS
 from schemas.events import FLOW_FIELDS
 from streams.engine.alerts.formatting import short, short_instant, span, times, unheeded, usd
 from streams.engine.alerts.profiles import Profile
 from streams.engine.job_rules.facts import JobFacts, rate_at
 from streams.engine.job_rules.idle_gpus import WINDOW_MINUTES, IdleShare
 from streams.engine.job_rules.retry_loop import within_an_hour
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.bill import cost_of
-from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS
 from streams.engine.kernels.episode import (
     IDLE_GPUS,
     PRICE_BASIS,

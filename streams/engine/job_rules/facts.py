@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from schemas.reserved import is_canary_job
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.profiles import Profile
 from streams.engine.job_rules.price_basis import BasisChange, basis_changes, has_several_purchases
 from streams.engine.job_rules.retry_loop import BrokenAttempt, BrokenAttempts, RetryLimits, retry_spans
 from streams.engine.job_rules.silent_job import silent_spans
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
-from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.episode import PRICE_BASIS, RETRY_LOOP, SILENT, UNPRICED
 from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import done_ms

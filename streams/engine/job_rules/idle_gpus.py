@@ -12,11 +12,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from schemas.durations import MINUTE_MS
 from streams.engine.alerts.profiles import Profiles
 from streams.engine.coverage.coverage import Coverage, RecentUsage
 from streams.engine.job_rules.turns import TURNS, turn_at, turn_of
 from streams.engine.kernels.arrays import I64
-from streams.engine.kernels.burn import MINUTE_MS, TURN_MS
+from streams.engine.kernels.burn import TURN_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import OPEN_MS

@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import partial
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS
 from schemas.events import PRICE_FIELDS
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.windows.expected import Expected

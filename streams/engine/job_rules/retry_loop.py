@@ -11,8 +11,7 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from streams.engine.kernels.arrays import BEGINNING_MS
-from streams.engine.kernels.burn import HOUR_MS
+from schemas.durations import BEGINNING_MS, HOUR_MS
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import changed_since
 from streams.engine.timeline.intervals import Span, union

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streams.engine.kernels.arrays import BEGINNING_MS
+from schemas.durations import BEGINNING_MS
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
 

@@ -28,9 +28,7 @@ INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
 #: The end of an open interval, or an instant that never comes; sums with it cannot overflow int64.
-NEVER_MS = 2**62
 #: Before every instant.
-BEGINNING_MS = -NEVER_MS
 
 S = TypeVar("S", bound=np.generic)
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import F64, I64, Records
 
 Bool = NDArray[np.bool_]
 
-MINUTE_MS = 60_000
-HOUR_MS = 3_600_000
 #: Ascending: the kernel searches the far edge of each window at or before that of the shorter one.
 WINDOWS_MS = (300_000, 900_000, 3_600_000, 21_600_000)
 #: Up to this many steps are summed one by one: a difference of prefix sums has the rounding error of all before it.

@@ -10,10 +10,10 @@ import numpy as np
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import F64, I32, U16, Records
 from streams.engine.kernels.store import (
+    BEGINNING_S,
     COUNTS,
     DIRTY,
     DIRTY_ROWS,
-    NEVER_S,
     ROWS,
     UNEXPORTED,
     UNEXPORTED_ROWS,
@@ -92,7 +92,7 @@ def touch_slot(slot: int, from_s: int, store: CoverageStore) -> None:
 @helper
 def clear_gap(slot: int, newest_s: int, begin_s: int, ring: U16) -> None:
     """Clear the seconds after the newest and before `begin_s`, whose cells hold older seconds."""
-    if newest_s == NEVER_S or ring.shape[0] == 0:
+    if newest_s == BEGINNING_S or ring.shape[0] == 0:
         return
     width = ring.shape[1]
     for second in range(max(newest_s + 1, begin_s - width), begin_s):

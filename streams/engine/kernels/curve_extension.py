@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS
 from streams.engine.kernels._jit import helper, kernel
-from streams.engine.kernels.arrays import BEGINNING_MS, F64, I64, Records
-from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, step_at
+from streams.engine.kernels.arrays import F64, I64, Records
+from streams.engine.kernels.burn import step_at
 from streams.engine.kernels.coverage import find_row
 from streams.engine.kernels.store import CoverageStore
 

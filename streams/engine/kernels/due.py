@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from schemas.durations import MINUTE_MS
 from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import F64, I64, Records
-from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS, Bool
+from streams.engine.kernels.burn import WINDOWS_MS, Bool
 
 #: After the end: each minute for this long, then every tenth.
 CLOSE_MS = 900_000

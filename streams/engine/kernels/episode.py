@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import BEGINNING_MS
 from streams.engine.kernels.arrays import F64, I64, Records, exact
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -41,7 +42,6 @@ OUTRANKED = 5  # cleared: a more urgent rule takes precedence
 SWITCHED_OFF = 6  # cleared: the rule does not apply to the job any more
 
 # No instant; sums with it cannot overflow int64.
-NEVER_MS = -(2**62)
 EPISODE = np.dtype(
     [
         ("open", np.int64),
@@ -142,5 +142,5 @@ def no_episodes(jobs: int) -> Records:
     """Return empty episodes [job, rule]."""
     episodes = np.zeros((jobs, RULES), EPISODE)
     for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "reported_ms"):
-        episodes[name] = NEVER_MS
+        episodes[name] = BEGINNING_MS
     return episodes

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from schemas.durations import MINUTE_MS
 from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import I32, I64, U8, check_pointers, equal_lengths, exact
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
-from streams.engine.kernels.minutes import MAX_RATE, MINUTE_MS
+from streams.engine.kernels.minutes import MAX_RATE
 from streams.engine.kernels.wide import saturating_add, saturating_mul
 
 

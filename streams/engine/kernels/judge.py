@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from schemas.durations import HOUR_MS
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import I32, I64, Records, as_flag, as_int64, equal_lengths, exact
-from streams.engine.kernels.burn import HOUR_MS, TRAFFIC_WINDOW, WINDOWS_MS
+from streams.engine.kernels.burn import TRAFFIC_WINDOW, WINDOWS_MS
 from streams.engine.kernels.conditions import (
     LEAST_EXPECTED_NANO,
     holds_at,

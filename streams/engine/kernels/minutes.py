@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from schemas.durations import MINUTE_MS
 from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import I32, I64, INT64_MAX, U8, check_pointers, equal_lengths, exact
 
-MINUTE_MS = 60_000
 # A whole minute at a greater rate would overflow int64; rates are capped to this.
 MAX_RATE = INT64_MAX // MINUTE_MS
 

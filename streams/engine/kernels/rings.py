@@ -8,7 +8,7 @@ from __future__ import annotations
 from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import I32, I64, U16, Records
 from streams.engine.kernels.coverage import clear_gap, find_row, mark_unexported, open_row, touch_slot
-from streams.engine.kernels.store import NEVER_S, ROWS, CoverageStore, Samples
+from streams.engine.kernels.store import BEGINNING_S, ROWS, CoverageStore, Samples
 
 
 @kernel
@@ -38,7 +38,7 @@ def write_cells(slots: I32, from_s: I64, newest_s: I64, cells: U16, own: Records
 def set_newest(slots: I32, from_s: I64, newest_s: I64, touch: bool, store: CoverageStore) -> None:
     """Set the newest second of each slot, after its cells; `touch`: the next increment includes them."""
     for i in range(slots.size):
-        if newest_s[i] != NEVER_S:
+        if newest_s[i] != BEGINNING_S:
             store.slots[slots[i]]["newest_s"] = newest_s[i]
             if touch:
                 touch_slot(slots[i], from_s[i], store)

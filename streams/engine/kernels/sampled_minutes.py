@@ -8,10 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from schemas.durations import MINUTE_MS
 from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import I32, I64, U16, check_pointers, equal_lengths, exact
-
-MINUTE_MS = 60_000
 
 
 @kernel

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from schemas.durations import MINUTE_MS
 from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import I32, I64, U8, check_pointers, equal_lengths, exact
 from streams.engine.kernels.wide import mul_div_floor, saturating_add, saturating_mul
 
-MINUTE_MS = 60_000
 # Minutes are int32 in the result, whatever the caller allows.
 MINUTE_MIN = -(2**31)
 MINUTE_MAX = 2**31 - 1

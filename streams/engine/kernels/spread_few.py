@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Line
 
-MINUTE_MS: Final = 60_000
 _MOST: Final = 2**63 - 1
 
 

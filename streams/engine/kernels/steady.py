@@ -5,8 +5,9 @@ It must not know an alert's rule: it is given the smallest ratio of cost to expe
 
 from __future__ import annotations
 
+from schemas.durations import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels._jit import helper, kernel
-from streams.engine.kernels.arrays import BEGINNING_MS, F64, I64, NEVER_MS, Records
+from streams.engine.kernels.arrays import F64, I64, Records
 
 # Special values of the end of a curve's steady time: not computed; not steady.
 UNKNOWN = -1

@@ -12,7 +12,7 @@ import numpy as np
 from streams.engine.kernels.arrays import F64, I32, I64, INT64_MAX, U8, U16, Records
 
 # The newest second of a slot without samples; sums with it cannot overflow int64.
-NEVER_S = -(2**62)
+BEGINNING_S = -(2**62)
 # The touched second of a slot that is unchanged since the last export.
 UNTOUCHED_S = INT64_MAX
 
@@ -44,7 +44,7 @@ HOLDER = np.dtype(
     align=True,
 )
 # `packed_to` of a holder without packed rows.
-NEVER_MINUTE = -(2**31)
+BEGINNING_MINUTE = -(2**31)
 
 # Flags of a row: changed since the last drain, since the last export.
 DIRTY = 1

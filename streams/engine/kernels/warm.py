@@ -46,8 +46,8 @@ from streams.engine.kernels.spans import ABSENT, SPAN, sum_up
 from streams.engine.kernels.spread import spread
 from streams.engine.kernels.steady import is_steady
 from streams.engine.kernels.store import (
+    BEGINNING_S,
     HOLDER,
-    NEVER_S,
     PLANE,
     ROW,
     SLOT,
@@ -163,7 +163,7 @@ def empty_store() -> CoverageStore:
         unexported_slots=np.zeros(1, np.int32),
         used=np.zeros(USED_SIZE, np.int64),
     )
-    store.slots["newest_s"] = store.slots["touched_s"] = NEVER_S
+    store.slots["newest_s"] = store.slots["touched_s"] = BEGINNING_S
     store.holders["newest_row"] = -1
     return store
 

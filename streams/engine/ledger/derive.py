@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from schemas.durations import MINUTE_MS
 from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.hour_singles import is_cut, minute_fields
 from streams.engine.ledger.hours import hours_of, mark_lines, mark_time, put_off_hours, write_hours
@@ -20,7 +21,7 @@ from streams.engine.state.hours import MINUTES_PER_HOUR
 from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.open_accruals import OpenAccruals, Payer, cut_lines
-from streams.engine.state.traffic import MINUTE_MS, MinuteRows
+from streams.engine.state.traffic import MinuteRows
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Line, Lines, attempt_lines

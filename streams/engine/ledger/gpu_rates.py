@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import MINUTE_MS
 from streams.engine.kernels.arrays import F64
 from streams.engine.ledger.sampled_minutes import MILLI_MS_PER_GPU_S
 from streams.engine.pricing.book import PriceBook
@@ -17,7 +18,6 @@ from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.history import PriceHistory
 from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind
 from streams.engine.state.attempt import Winner
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.lines import price_pieces
 
 #: The row of a minute in which GPU-time has no price.

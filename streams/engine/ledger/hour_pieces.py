@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from streams.engine.kernels.arrays import NEVER_MS
+from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.ledger.hour_singles import minute_fields
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, Fields, HourPieces, Sums, shown_fields
-from streams.engine.state.traffic import MINUTE_MS
+from streams.engine.state.hours import MINUTES_PER_HOUR, Fields, HourPieces, Sums, shown_fields
 from streams.engine.timeline.attempts import Timeline
 
 

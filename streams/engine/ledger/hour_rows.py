@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from schemas.column_types import OFFSETS, SECOND
 from schemas.columns import money, table_of, take_text
+from schemas.durations import HOUR_MS
 from schemas.events import PRICE_FIELDS
 from schemas.tables import JOB_HOURS, SCHEMAS
 from schemas.units import COMPONENTS
@@ -30,7 +31,6 @@ from streams.engine.state.hours import (
     COST_OF,
     FIRST_COST,
     GPU,
-    HOUR_MS,
     LOST_COST,
     LOST_GPU,
     MEASURES,

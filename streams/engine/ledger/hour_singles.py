@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from schemas.durations import MINUTE_MS
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.hours import (
@@ -22,7 +23,6 @@ from streams.engine.state.hours import (
     shown_fields,
 )
 from streams.engine.state.job import JobState
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.intervals import Span, split_at
 from streams.engine.timeline.lines import Line

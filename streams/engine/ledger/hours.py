@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schemas.durations import HOUR_MS
 from streams.engine.coverage.coverage import UsagePiece
 from streams.engine.ledger.hour_pieces import pieces_of
 from streams.engine.ledger.hour_rows import HourRows
@@ -14,7 +15,6 @@ from streams.engine.ledger.hour_singles import SingleSums
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.hours import (
-    HOUR_MS,
     MINUTES_PER_HOUR,
     NOTHING_BOOKED,
     BookedTime,

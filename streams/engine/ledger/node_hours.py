@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.columns import money, seconds_of_minutes, table_of, take_text
+from schemas.durations import HOUR_MS
 from schemas.events import PRICE_FIELDS
 from schemas.tables import NODE_HOURS, SCHEMAS
 from streams.engine.kernels.bill import MAX_COST_NANO
@@ -20,7 +21,7 @@ from streams.engine.kernels.hours import sum_hours
 from streams.engine.ledger.hours import changed_span, hours_of
 from streams.engine.ledger.rows import flat_intervals
 from streams.engine.pricing.kinds import PriceRef
-from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR
+from streams.engine.state.hours import MINUTES_PER_HOUR
 from streams.engine.state.node import NodeState
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines

@@ -15,13 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from schemas.columns import instants_of, money, same_text, seconds_of_minutes, table_of, take_text
+from schemas.durations import MINUTE_MS
 from schemas.events import FLOW_FIELDS
 from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.engine.kernels.bill import bill_rows
 from streams.engine.kernels.minutes import diff_minutes
 from streams.engine.ledger.sums import MonthSums, month_sums
 from streams.engine.pricing.kinds import PriceRef
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Flow, Line, Lines
 

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS, U16, U64
+from streams.engine.kernels.arrays import U16, U64
 from streams.engine.kernels.sampled_minutes import minute_pieces
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import Context, usage_context
@@ -21,7 +22,6 @@ from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, 
 from streams.engine.state.attempt import Winner
 from streams.engine.state.job import JobState
 from streams.engine.state.open_accruals import Payer
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.lines import Line, price_pieces
 
 #: Thousandths of a GPU x ms in one sampled GPU-second.

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.evidence import quoted
 from streams.engine.alerts.formatting import (
@@ -24,7 +25,6 @@ from streams.engine.alerts.outlook import WILL, sentence_of, used_up
 from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import TICKET
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
 from streams.engine.ledger_rules.budget_used import THRESHOLDS
 from streams.engine.ledger_rules.findings import BudgetFinding

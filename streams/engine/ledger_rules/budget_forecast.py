@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import FIRING
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_used import Last, Minutes, over_ms
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import MINUTE_MS, Amounts, Usage, limits_of
+from streams.engine.ledger_rules.usage import Amounts, Usage, limits_of
 
 BUDGET_FORECAST: Final = "budget_forecast"
 #: It clears when less than this share would be used at the end.

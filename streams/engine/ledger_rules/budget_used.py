@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.rules import PAGE, TICKET
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import MINUTE_MS, Usage
+from streams.engine.ledger_rules.usage import Usage
 
 BUDGET_USED: Final = "budget_used"
 #: Percent used, and the severity of the alert.

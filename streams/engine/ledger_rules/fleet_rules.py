@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
 from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rule_fields import rule_fields_of
 from streams.engine.alerts.rules import PAGE, TICKET, JobRule, Threshold
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.burn import HOUR_MS as HOUR_MS
 
 TEAM_BURN: Final = "team_burn"
 RETRY_OVERHEAD: Final = "retry_overhead"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from schemas.durations import NEVER_MS
 from schemas.events import PriceEvent
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.ledger_rules.missing_price import EVERY_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceView

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.resolving import resolved
-from streams.engine.ledger_rules.fleet_rules import HOUR_MS, HourFinding, opened
+from streams.engine.ledger_rules.fleet_rules import HourFinding, opened
 from streams.engine.ledger_rules.similar_jobs import Similarity, similarities_of
 
-MINUTE_MS: Final = 60_000
 #: It is judged at whole five minutes: `RATE_MS` of whole minutes after its first one say its rate.
 EVERY_MS: Final = 5 * MINUTE_MS
 RATE_MS: Final = 5 * MINUTE_MS

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-DAY_MS: Final = 86_400_000
+from schemas.durations import DAY_MS
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

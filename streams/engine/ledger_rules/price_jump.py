@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from schemas.durations import HOUR_MS
 from schemas.events import PriceEvent
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.fleet_rules import HOUR_MS, PRICE_JUMP, settings_of
+from streams.engine.ledger_rules.fleet_rules import PRICE_JUMP, settings_of
 from streams.engine.reference_log import ReferenceView
 
 

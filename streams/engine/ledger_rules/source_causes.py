@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.accounts.causes import REMEDIES
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.evidence import quoted
 from streams.engine.alerts.formatting import sentence, short
 from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.fleet_rules import NOT_UNDERSTOOD, HourFinding, opened
-from streams.engine.ledger_rules.usage import MINUTE_MS
 
 #: A source that says nothing for so long is not there any more: nobody can tell whether its causes are.
 VALID_MS: Final = 24 * 3_600_000

@@ -9,8 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from streams.engine.kernels.arrays import NEVER_MS
-from streams.engine.ledger_rules.fleet_rules import HOUR_MS
+from schemas.durations import HOUR_MS, NEVER_MS
 from streams.engine.ledger_rules.similar_jobs import Similarity, similarities_of
 
 #: Similar jobs that count: the last ones that were completed so recently.

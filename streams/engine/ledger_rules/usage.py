@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.budgets import Limits
-from streams.engine.kernels.burn import HOUR_MS as HOUR_MS
 from streams.engine.ledger_rules.periods import CalendarPeriod
-
-MINUTE_MS: Final = 60_000
 
 
 class Amounts(NamedTuple):

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import PriceEvent
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.pricing.context import GPU_TYPE, Context
 from streams.engine.pricing.history import Asked, Form, PriceHistory, SkuIndex, applies_to, best
 from streams.engine.pricing.kinds import Kind, PriceRef

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.units import divisor
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.pricing.context import GPU_TYPE, Context
 from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.kinds import UNIT_OF_KIND, Kind, PriceRef, kind_of_price

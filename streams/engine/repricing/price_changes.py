@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from schemas.durations import MINUTE_MS
 from schemas.wire_types import MAX_INTERVAL_MS
 from streams.engine.pricing.book import PriceBook, clipped
 from streams.engine.pricing.context import Context, traffic_context, usage_context
@@ -17,7 +18,6 @@ from streams.engine.repricing.price_index import Ask, PriceIndex
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
-from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import Timelines
 from streams.engine.timeline.intervals import Span, union

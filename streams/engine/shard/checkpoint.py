@@ -14,6 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from schemas.durations import MINUTE_MS
 from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, NODE_HOURS, NODE_MINUTES, SCHEMAS
 from streams.engine.alerts.alert import Alert
 from streams.engine.coverage.usage_table import usage_tables
@@ -32,7 +33,6 @@ from streams.engine.snapshot import writer
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.job import JobState
 from streams.engine.state.shard_parts import set_member
-from streams.engine.state.traffic import MINUTE_MS
 
 #: A sample covers an hour at most (docs/events.md, gpu).
 LONGEST_SAMPLE_MS: Final = 3_600_000

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.columns import instants
+from schemas.durations import MINUTE_MS
 from schemas.reasons import Reason
 from schemas.redaction import kept_raw
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, SCHEMAS
@@ -29,7 +30,6 @@ SAMPLE_EVERY: Final = 100
 SAMPLE_RAW_BYTES: Final = 1024
 #: Limit of the bytes stored whole per topic, reason and minute.
 WHOLE_BYTES_PER_MINUTE: Final = 16 * 2**20
-_MINUTE_MS: Final = 60_000
 _PLACE: Final = re.compile(r"([a-z]{1,20})/(\d{1,10})/(\d{1,18})")
 _LATE_BY: Final = re.compile(r"is (\d+) ms before the newest event")
 _LATE_SAMPLE: Final = re.compile(r"begins more than (\d+) ms before its newest second")
@@ -72,7 +72,7 @@ class Quota:
         """Return how many bytes of the record to store; None: only count it."""
         if self._per_minute is None:
             return RAW_BYTES_AT_MOST
-        minute, reasons = log_ms // _MINUTE_MS, self._minutes.setdefault(topic, {})
+        minute, reasons = log_ms // MINUTE_MS, self._minutes.setdefault(topic, {})
         newest, before, kept_bytes = reasons.get(reason, (minute, 0, 0))
         if newest != minute:
             before = kept_bytes = 0

@@ -11,11 +11,11 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import BEGINNING_MS
 from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from streams.engine.batch import Record
-from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.shard.books import Tally
 from streams.engine.shard.fold import FoldOutcome, fold_job, fold_node, fold_samples, fold_traffic
 from streams.engine.shard.job_tables import late_by, late_gpus

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.engine.kernels.arrays import BEGINNING_MS, I32, I64, NEVER_MS, U8
+from schemas.durations import BEGINNING_MS, NEVER_MS
+from streams.engine.kernels.arrays import I32, I64, U8
 
 #: Limit of rows of newest samples: a few MiB.
 MOST_WAITING: Final = 65_536

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.decode import decode
+from schemas.durations import BEGINNING_MS
 from schemas.events import Event, GpuEvent
 from schemas.invalid import Invalid
 from streams import fallbacks
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.coverage.shapes import Parsed, Shape, Shapes
-from streams.engine.kernels.arrays import BEGINNING_MS, I64
+from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.spans import ABSENT, SPAN, sum_up
 from streams.engine.kernels.store import DIRTY_ROWS, Samples
 from streams.engine.raw_records import RawRecords

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import NEVER_MS
 from streams.engine.batch import LogBatch, Record
 from streams.engine.kernels import episode
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.raw_records import RawRecords
 from streams.topics import SHARD_TOPICS
 

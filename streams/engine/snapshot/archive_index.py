@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import DAY_MS
 from streams.engine.kernels.arrays import Records
 
 #: An archived job: halves of its key, the version of its state, the day (since 1970, UTC) of its last event.
 ENTRY: Final = np.dtype([("hi", "<u8"), ("lo", "<u8"), ("version", "<u8"), ("day", "<u2")])
-DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2**16 - 1
 _FEW: Final = 1024  # new entries are merged into the sorted ones from this many on
 _HALF: Final = 2**64

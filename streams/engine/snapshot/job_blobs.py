@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.durations import BEGINNING_MS
 from schemas.events import JobEvent, NodeEvent
-from streams.engine.kernels.arrays import BEGINNING_MS
-from streams.engine.kernels.store import NEVER_MINUTE
+from streams.engine.kernels.store import BEGINNING_MINUTE
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.hours import UNKNOWN_TIME, MinuteUsage
@@ -45,7 +45,7 @@ class AttemptBlob(msgspec.Struct, array_like=True):
     booked_traffic: BookedRows
     owed_hours: list[int] = []
     written: list[tuple[tuple[str, ...], tuple[int, int]]] = []
-    evicted_to: int = NEVER_MINUTE
+    evicted_to: int = BEGINNING_MINUTE
     evicted_usage: list[tuple[int, MinuteUsage]] = []
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from schemas.durations import BEGINNING_MS
 from schemas.events import JobEvent
-from streams.engine.kernels.arrays import BEGINNING_MS
-from streams.engine.kernels.store import NEVER_MINUTE
+from streams.engine.kernels.store import BEGINNING_MINUTE
 from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, load_rows
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.changes import OwedHour
@@ -42,7 +42,7 @@ class AttemptPart(msgspec.Struct, array_like=True):
     booked_lost: list[Span]
     owed_hours: list[int] = []
     written: list[tuple[tuple[str, ...], tuple[int, int]]] = []
-    evicted_to: int = NEVER_MINUTE
+    evicted_to: int = BEGINNING_MINUTE
     evicted_usage: list[tuple[int, MinuteUsage]] = []
 
 

@@ -11,27 +11,18 @@ from itertools import islice
 from operator import add
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS, MINUTE_MS, MINUTE_S
 from schemas.events import GpuEvent, JobEvent, JobType
-from streams.engine.kernels.store import NEVER_MINUTE
-from streams.engine.state.hours import (
-    HOUR_MS,
-    MINUTES_PER_HOUR,
-    NO_USAGE,
-    Fields,
-    HourPieces,
-    MinuteUsage,
-    RowSums,
-)
+from streams.engine.kernels.store import BEGINNING_MINUTE
+from streams.engine.state.hours import MINUTES_PER_HOUR, NO_USAGE, Fields, HourPieces, MinuteUsage, RowSums
 from streams.engine.state.open_accruals import OpenAccruals
-from streams.engine.state.traffic import MINUTE_MS, MinuteRows, Traffic
+from streams.engine.state.traffic import MinuteRows, Traffic
 from streams.engine.state.unsaved import NO_HOURS, UnsavedParts
 from streams.engine.timeline.attempts import event_order
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.timeline.states import STARTS
 from streams.engine.timeline.values import NO_FIELDS, named_fields
-
-MINUTE_S = 60
 
 
 def names_nothing(event: JobEvent) -> bool:
@@ -134,7 +125,7 @@ class AttemptState:
         # Usage before minute `evicted_to`, whose rows may be gone: minute -> MinuteUsage of it and of later ones that
         # always have the same price fields, none beyond its hour.
         self.evicted_usage: dict[int, MinuteUsage] = {}
-        self.evicted_to = NEVER_MINUTE
+        self.evicted_to = BEGINNING_MINUTE
         self.unsaved = UnsavedParts()
 
     @property

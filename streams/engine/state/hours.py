@@ -14,7 +14,6 @@ from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.timeline.attempts import FieldStep, Timeline
 from streams.engine.timeline.lines import Line
 
-HOUR_MS: Final = 3_600_000
 MINUTES_PER_HOUR: Final = 60
 #: Positions of the measures.
 WALL_CLOCK, QUEUED, STARTING, GPU, LOST_GPU, UNPRICED_GPU = range(6)

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import PRICE_FIELDS, JobEvent, JobType
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.state.attempt import AttemptState, names_nothing
 from streams.engine.state.hours import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities

@@ -5,8 +5,7 @@ It is valid until a known instant, for one timeline and one payer. A caller that
 
 from __future__ import annotations
 
-from typing import Final
-
+from schemas.durations import NEVER_MS
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.intervals import Interval
@@ -14,7 +13,6 @@ from streams.engine.timeline.lines import Line, Lines
 
 #: Team and project.
 Payer = tuple[str | None, str | None]
-_NEVER_MS: Final = 2**63
 
 
 class OpenAccruals:
@@ -28,7 +26,7 @@ class OpenAccruals:
     def __init__(self, source: object, payer: Payer) -> None:
         self.source = source  # a timeline or segments: another object once an event changes them
         self.payer = payer
-        self.as_of_ms, self.until_ms = -_NEVER_MS, _NEVER_MS
+        self.as_of_ms, self.until_ms = -NEVER_MS, NEVER_MS
         self.growing: list[tuple[Line, list[Interval]]] = []
         self._by_end = False  # whether the open lines are exactly those that end at `as_of_ms`
 
@@ -37,8 +35,8 @@ class OpenAccruals:
         self.as_of_ms = as_of_ms
         starts = (start_ms for intervals in whole.values() for start_ms, _, _, _ in intervals)
         ends = (end_ms for intervals in whole.values() for _, end_ms, _, _ in intervals)
-        next_start_ms = min((start_ms for start_ms in starts if start_ms >= as_of_ms), default=_NEVER_MS)
-        self.until_ms = min((end_ms for end_ms in ends if end_ms > as_of_ms), default=_NEVER_MS)
+        next_start_ms = min((start_ms for start_ms in starts if start_ms >= as_of_ms), default=NEVER_MS)
+        self.until_ms = min((end_ms for end_ms in ends if end_ms > as_of_ms), default=NEVER_MS)
         self.until_ms = min(self.until_ms, next_start_ms)
         self.growing = [
             (line, booked[line])

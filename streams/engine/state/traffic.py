@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from schemas.events import FLOW_FIELDS, TrafficEvent
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.spread import spread
 from streams.engine.kernels.spread_few import IntervalAmount, spread_few
 from streams.engine.pricing.book import PriceBook, Steps
@@ -23,7 +23,6 @@ from streams.engine.pricing.kinds import KIND_OF_UNIT, Kind, unpriced
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Flow, Line
 
-MINUTE_MS = 60_000
 #: Up to this many amounts and minutes, plain Python is faster than building arrays.
 FEW = 8
 _FEW_MINUTES = 64

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from schemas.durations import BEGINNING_MS
 from schemas.events import JobEvent, JobType
-from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.timeline.intervals import Covered, Interval, Span, exclusive_ms, union
 from streams.engine.timeline.states import ENDINGS, STARTS, held_after, state_after
 from streams.engine.timeline.values import Values, values_after

@@ -9,8 +9,8 @@ import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from schemas.durations import BEGINNING_MS
 from schemas.events import JobEvent
-from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.timeline.attempts import Draft, Timeline, draft_of, timeline_of
 from streams.engine.timeline.values import Values
 

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.columns import instants_of, money, table_of
+from schemas.durations import MINUTE_MS
 from schemas.tables import BURN_RATES, SCHEMAS
 from streams.engine.kernels.arrays import F64, I64, Records, exact
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS, Bool
+from streams.engine.kernels.burn import WINDOWS_MS, Bool
 from streams.engine.kernels.due import ENDED, FORGOTTEN, LAST_ROW, NONE, ONGOING, choose_rows, write_rows
 from streams.engine.windows.figures import WindowFigures, per_hour, ratios
 

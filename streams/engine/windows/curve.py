@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
-from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS
+from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.windows.expected import Expected

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records, exact
-from streams.engine.kernels.burn import CURVE, FACT, LUMP, MINUTE_MS, STEP, fill_figures, find_facts
+from schemas.durations import MINUTE_MS, NEVER_MS
+from streams.engine.kernels.arrays import F64, I64, Records, exact
+from streams.engine.kernels.burn import CURVE, FACT, LUMP, STEP, fill_figures, find_facts
 from streams.engine.kernels.curve_extension import write_tails
 from streams.engine.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.engine.kernels.store import CoverageStore

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schemas.durations import HOUR_MS
 from streams.engine.kernels.arrays import F64, I64
-from streams.engine.kernels.burn import HOUR_MS, WINDOWS_MS, Bool
+from streams.engine.kernels.burn import WINDOWS_MS, Bool
 
 
 class WindowFigures(NamedTuple):

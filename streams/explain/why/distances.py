@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.rules import BURN_RULES, JOB_RULES
 
 _DEFAULTS: Final = {
     rule.name: {name: each.default for name, each in rule.thresholds.items()} for rule in JOB_RULES
 }
-_MINUTE_MS: Final = 60_000
-_HOUR_MS: Final = 3_600_000
 _COLUMNS: Final = {
-    5 * _MINUTE_MS: "usd_per_hour",
-    15 * _MINUTE_MS: "usd_per_hour_15m",
-    _HOUR_MS: "usd_per_hour_1h",
-    6 * _HOUR_MS: "usd_per_hour_6h",
+    5 * MINUTE_MS: "usd_per_hour",
+    15 * MINUTE_MS: "usd_per_hour_15m",
+    HOUR_MS: "usd_per_hour_1h",
+    6 * HOUR_MS: "usd_per_hour_6h",
 }
 _RUNS: Final = frozenset({"starting", "running", "metered"})
 
@@ -72,7 +71,7 @@ def _burn(facts: JobRows) -> Iterator[Distance]:
         extra = None
         if facts.rates is not None and rule.long_ms in facts.expected:
             excess = float(facts.rates[_COLUMNS[rule.long_ms]]) - facts.expected[rule.long_ms]
-            extra = excess * facts.paid_ms[rule.long_ms] / _HOUR_MS
+            extra = excess * facts.paid_ms[rule.long_ms] / HOUR_MS
         what = f"dollars more than expected over {_span(rule.long_ms)}"
         yield _above(rule.name, what, extra, of["extra_usd"])
 
@@ -80,7 +79,7 @@ def _burn(facts: JobRows) -> Iterator[Distance]:
 def _ratio(facts: JobRows, window_ms: int) -> float | None:
     if facts.rates is None:
         return None
-    if window_ms == 15 * _MINUTE_MS and facts.rates["ratio_15m"]:
+    if window_ms == 15 * MINUTE_MS and facts.rates["ratio_15m"]:
         return float(facts.rates["ratio_15m"])
     expected = facts.expected.get(window_ms, 0.0)
     return float(facts.rates[_COLUMNS[window_ms]]) / expected if expected else None
@@ -116,10 +115,10 @@ def _others(facts: JobRows) -> Iterator[Distance]:
         and started_ms <= at_ms
         and (job["ended_ms"] is None or job["ended_ms"] > at_ms)
     )
-    hours = (at_ms - started_ms) / _HOUR_MS if runs else None
+    hours = (at_ms - started_ms) / HOUR_MS if runs else None
     yield _above("runaway_length", "hours since it started", hours, _DEFAULTS["runaway_length"]["hours"])
     if deadline_ms:
-        late = (at_ms - deadline_ms) / _MINUTE_MS if runs else None
+        late = (at_ms - deadline_ms) / MINUTE_MS if runs else None
         yield _above("runaway_length", "minutes after its deadline", late, 0, way=1)
     traffic, timed = float(ledger["traffic_usd"]), float(ledger["timed_usd"])
     of = _DEFAULTS["traffic"]
@@ -134,10 +133,10 @@ def _others(facts: JobRows) -> Iterator[Distance]:
 def _silent_minutes(facts: JobRows) -> float | None:
     if facts.job["state"] not in _RUNS or not facts.usage["last_minute_ms"]:
         return None  # the rule is about running jobs that were heard of
-    times = [facts.usage["last_minute_ms"] + _MINUTE_MS, facts.job["started_ms"] or 0]
+    times = [facts.usage["last_minute_ms"] + MINUTE_MS, facts.job["started_ms"] or 0]
     if facts.job["last_event_ms"] <= facts.at_ms:
         times.append(facts.job["last_event_ms"])
-    return max(0.0, float(facts.at_ms - max(times)) / _MINUTE_MS)
+    return max(0.0, float(facts.at_ms - max(times)) / MINUTE_MS)
 
 
 def _above(rule: str, what: str, value: Any, threshold: float, *, way: int = 0) -> Distance:
@@ -150,4 +149,4 @@ def _above(rule: str, what: str, value: Any, threshold: float, *, way: int = 0) 
 
 
 def _span(ms: int) -> str:
-    return f"{ms // _HOUR_MS} h" if ms >= _HOUR_MS else f"{ms // _MINUTE_MS} min"
+    return f"{ms // HOUR_MS} h" if ms >= HOUR_MS else f"{ms // MINUTE_MS} min"

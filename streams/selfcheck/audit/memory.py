@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS
+from schemas.durations import MINUTE_MS
+from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.shard.shard import Shard
 from streams.selfcheck.audit.facts import Flows, KnownMinutes
 from streams.selfcheck.audit.verdict import Book

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from schemas.durations import HOUR_S
 from schemas.reasons import OUTCOMES
 from schemas.tables import KEYS
 from sinks.clickhouse.damage import SET_ASIDE, LostPart
@@ -34,10 +35,9 @@ from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredRows
 Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
 
 LEDGERS: Final = ("job_minutes", "node_minutes")
-_HOUR_S: Final = 3600
 _NODE_MINUTES: Final = 10_000
 #: Ledger rows are read in pieces of this many seconds of event time.
-_PIECE_S: Final = 6 * _HOUR_S
+_PIECE_S: Final = 6 * HOUR_S
 
 
 class Stand(NamedTuple):
@@ -131,7 +131,7 @@ def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
     """Return the minutes of the last whole hour of nodes that do not balance, and how many were checked."""
     newest_s = ask(sql.NEWEST_MINUTE, {})[0]["second"]
     # The newest minute is still accruing, for jobs and nodes at different checkpoints.
-    span = {"since_s": max(newest_s - _HOUR_S, 0), "until_s": newest_s}
+    span = {"since_s": max(newest_s - HOUR_S, 0), "until_s": newest_s}
     rows = ask(sql.NODES, {**span, "most": _NODE_MINUTES})
     wrong = [
         NodeMinute(r["node"], r["minute"], r["idle_usd"], r["free_usd"], r["rows"])

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.columns import rows_of
+from schemas.durations import NEVER_MS
 from schemas.tables import ARCHIVE, JOB_MINUTES, KEYS, NODE_MINUTES
 from streams.engine.batch import LogBatch
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, Protocol
 
 from faust.types import TP
 
+from schemas.durations import NEVER_MS
 from streams.engine.batch import LogBatch
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.raw_records import RawRecords
 from streams.topics import REFERENCE_TOPICS, full_name
 from streams.transport.answers import LogEnd

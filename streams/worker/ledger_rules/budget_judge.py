@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.budgets import MATCHED, own_budget
 from streams.engine.alerts.controls import Controls
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_alert import budget_alert, budget_over
 from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, judge_forecast
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS, Minutes, judge_used

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceView, Standing
 
 

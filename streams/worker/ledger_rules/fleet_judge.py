@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from schemas.columns import rows_of, values_of
+from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
@@ -21,7 +22,6 @@ from streams.engine.alerts.formatting import NAMES_AT_MOST, count, rounded_usd, 
 from streams.engine.ledger_rules import fleet_rules as rules
 from streams.engine.ledger_rules.fleet_rules import (
     FLEET_RULES,
-    HOUR_MS,
     FleetSettings,
     HourFinding,
     hourly_changes,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from schemas.durations import NEVER_MS
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
-from streams.engine.kernels.arrays import NEVER_MS
 
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas.durations import HOUR_MS
 from sinks.port import Store
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jump import PriceJumps
 from streams.engine.reference_log import ReferenceView

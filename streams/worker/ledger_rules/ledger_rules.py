@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 from weakref import ref
 
+from schemas.durations import DAY_MS, MINUTE_MS
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
@@ -19,7 +20,6 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
-from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.engine.reference_log import ReferenceLog, ReferenceView
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
@@ -32,7 +32,6 @@ from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
 from streams.worker.ledger_rules.rule_rows import RuleRows, RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
-from streams.worker.receipts.receipt_reader import DAY_MS
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from schemas.columns import rows_of, values_of
+from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.evidence import quoted
 from streams.engine.alerts.formatting import rounded_usd, sentence, short, times, unheeded
-from streams.engine.ledger_rules.fleet_rules import HOUR_MS, OVERSIZED, FleetSettings, HourFinding
+from streams.engine.ledger_rules.fleet_rules import OVERSIZED, FleetSettings, HourFinding
 from streams.engine.ledger_rules.oversized import (
     EVERY_MS,
     RATE_MS,

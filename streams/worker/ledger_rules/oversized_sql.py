@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas.durations import MINUTE_MS
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
-from streams.engine.ledger_rules.oversized import HISTORY_MS, MINUTE_MS, RATE_MS
+from streams.engine.ledger_rules.oversized import HISTORY_MS, RATE_MS
 
 _TRAFFIC: Final = ("network", "storage")
 _RATE_COST: Final = " + ".join(

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.columns import rows_of
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.budgets import MATCHED, Budget
-from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.ledger_rules.budget_actions import LiveJob
 from streams.engine.ledger_rules.budget_alert import TopJob
 from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import Run
-from streams.engine.ledger_rules.usage import MINUTE_MS, Amounts, Usage
+from streams.engine.ledger_rules.usage import Amounts, Usage
 from streams.worker.ledger_rules import usage_sql
 from streams.worker.ledger_rules.known_log import KnownLog
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from schemas.budget_tables import BUDGET_USE
 from schemas.columns import instants, money
+from schemas.durations import HOUR_MS
 from schemas.tables import ALERTS, SCHEMAS
 from sinks.errors import SinkBusy
 from sinks.rows import Rows
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.burn import HOUR_MS
 from streams.worker.ledger_rules.budget_judge import BudgetState, LedgerChanges
 from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.shards.owned_shard import OwnedShard

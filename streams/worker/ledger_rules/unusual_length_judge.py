@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from schemas.columns import rows_of
+from schemas.durations import HOUR_MS
 from streams.engine.alerts.evidence import quoted
 from streams.engine.alerts.formatting import rounded_usd, sentence, short, span
-from streams.engine.ledger_rules.fleet_rules import HOUR_MS, UNUSUAL_LENGTH, FleetSettings, HourFinding
+from streams.engine.ledger_rules.fleet_rules import UNUSUAL_LENGTH, FleetSettings, HourFinding
 from streams.engine.ledger_rules.unusual_length import Lengths, RunTime, UsualLength
 from streams.worker.ledger_rules import unusual_length_sql
 from streams.worker.ledger_rules.reader import SqlStore

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, Final
 
 from schemas.columns import rows_of
+from schemas.durations import WEEK_MS
 from streams.costs.drivers import CostCell
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.periods import periods
-from streams.engine.ledger_rules.usage import HOUR_MS
 from streams.estimate.ran import nano_of
 from streams.notify.history import pieces
 from streams.notify.links import Links
@@ -24,7 +24,6 @@ from streams.worker.receipts.receipt import Receipt
 
 #: Drivers and jobs of a digest.
 SHOWN_AT_MOST: Final = 3
-_WEEK_MS: Final = 7 * 24 * HOUR_MS
 #: Each takes three statements.
 _AT_ONCE: Final = 20
 
@@ -58,7 +57,7 @@ class DigestReader:
         bound = {
             "name": subject.name,
             "from_ms": subject.from_ms,
-            "before_ms": subject.from_ms - _WEEK_MS,
+            "before_ms": subject.from_ms - WEEK_MS,
             "until_ms": subject.until_ms,
         }
         (row,) = self._records(digest_sql.totals_sql(subject.kind), **bound)

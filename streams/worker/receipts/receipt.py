@@ -12,14 +12,13 @@ from typing import Final, Literal, NamedTuple, cast
 import msgspec
 from msgspec import UNSET
 
+from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.escaping import visible
 from schemas.messages.receipt import JobEnded, JobEndedData, ReceiptCheaper, ReceiptExpected, ReceiptKind
-from schemas.units import MS_PER_HOUR
 from streams.engine.alerts.alert import receipt_id
 from streams.engine.alerts.formatting import one_line, span
 from streams.engine.alerts.formatting import usd as shown_usd
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
-from streams.engine.ledger_rules.usage import MINUTE_MS
 from streams.notify.body import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import JOB_ENDED
@@ -212,11 +211,11 @@ def _against(value: int, usual: int) -> str:
 
 def _per_hour(cost_nano: int, wall_clock_ms: int) -> int | None:
     """Return nano-dollars per hour of run time, rounded half to even; None: it never ran."""
-    return round(Fraction(cost_nano * MS_PER_HOUR, wall_clock_ms)) if wall_clock_ms else None
+    return round(Fraction(cost_nano * HOUR_MS, wall_clock_ms)) if wall_clock_ms else None
 
 
 def _hours(ms: int) -> str:
-    return f"{ms / MS_PER_HOUR:,.1f} h" if ms >= MS_PER_HOUR else span(ms)
+    return f"{ms / HOUR_MS:,.1f} h" if ms >= HOUR_MS else span(ms)
 
 
 def show_command(identity: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from schemas.durations import DAY_MS
 from sinks.port import Store
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.notify.history import RECEIPT_SHARD
@@ -18,7 +19,7 @@ from streams.worker.ledger_rules.reader import Accrued
 from streams.worker.ledger_rules.rule_rows import RuleRows, RuleRowWriter
 from streams.worker.receipts.digest_reader import DigestReader
 from streams.worker.receipts.receipt import Receipt
-from streams.worker.receipts.receipt_reader import DAY_MS, ReceiptReader
+from streams.worker.receipts.receipt_reader import ReceiptReader
 from streams.worker.receipts.receipt_rows import receipt_rows
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink

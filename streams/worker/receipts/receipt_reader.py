@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from schemas.columns import rows_of
+from schemas.durations import DAY_MS
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.engine.pricing.book import PriceBook
@@ -23,7 +24,6 @@ from streams.worker.ledger_rules.reader import Accrued, SqlStore
 from streams.worker.receipts import receipt_sql
 from streams.worker.receipts.receipt import Cheaper, EndedJob, Figures, Receipt, UsualCost, receipt_of
 
-DAY_MS: Final = 86_400_000
 #: A job that reopens again and again gets so many receipts in a day.
 PER_JOB_AND_DAY: Final = 3
 #: Each takes some ten statements.

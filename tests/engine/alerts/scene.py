@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.profiles import Profiles
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import SILENT as SILENT_FACT
 from streams.engine.kernels.episode import UNPRICED as UNPRICED_FACT

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
-from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.episode import UNPRICED
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.timeline.lines import Line

@@ -17,7 +17,7 @@ from streams.engine.coverage import packed_rows
 from streams.engine.coverage.blob_form import Blob, read
 from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.coverage.usage_table import usage_tables
-from streams.engine.kernels.store import NEVER_MINUTE, ROW
+from streams.engine.kernels.store import BEGINNING_MINUTE, ROW
 from tests.engine.coverage.naive import NaiveCoverage
 from tests.engine.coverage.samples import T0_S, histories, sample
 from tests.engine.coverage.test_coverage import HORIZON_S, check_equal, every_row, rows_by_key
@@ -98,7 +98,7 @@ def row_sums(coverage: Coverage) -> dict[tuple[str, int], list[int]]:
     found: dict[tuple[str, int], list[int]] = {}
     for holder in coverage.holders():
         mine = found.setdefault((holder.job_id, holder.attempt), [0, 0, 0, 0])
-        for _, usage in coverage.minute_usage([holder.number], NEVER_MINUTE, 2**31 - 1):
+        for _, usage in coverage.minute_usage([holder.number], BEGINNING_MINUTE, 2**31 - 1):
             mine[:] = map(add, mine, usage)
     return {owner: usage for owner, usage in found.items() if any(usage)}
 

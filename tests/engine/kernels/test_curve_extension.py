@@ -7,10 +7,9 @@ import random
 import numpy as np
 import pytest
 
+from schemas.durations import BEGINNING_MS, MINUTE_MS
 from schemas.events import GpuEvent
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.kernels.arrays import BEGINNING_MS
-from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.curve_extension import TAIL
 from streams.engine.windows.curve import METERED_HOLDS_MS
 from streams.engine.windows.curves import CurveBook

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.durations import BEGINNING_MS
 from streams.engine.alerts.profiles import DEFAULT as DEFAULT_PROFILE
 from streams.engine.alerts.profiles import limits_of
 from streams.engine.alerts.rules import NAMES
@@ -22,7 +23,6 @@ from streams.engine.kernels.episode import (
     BURN_RULES,
     ENDED,
     HELD,
-    NEVER_MS,
     OPENED,
     OUTRANKED,
     RECOVERED,
@@ -191,7 +191,7 @@ def shown(episode: np.void) -> Episode:
         bool(episode["open"]),
         int(episode["started_ms"]),
         int(episode["fired_ms"]),
-        None if cleared == NEVER_MS else cleared,
+        None if cleared == BEGINNING_MS else cleared,
         int(episode["held_ms"]),
         int(episode["firings"]),
         int(episode["cost_nano"]),

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from schemas.durations import BEGINNING_MS
 from schemas.events import MATCH_FIELDS, Component, PriceEvent
 from schemas.units import Per, divisor, usd_to_nano
-from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.pricing.book import PriceBook, Steps, clipped, price_in_force
 from streams.engine.pricing.context import Context, traffic_context, usage_context
 from streams.engine.pricing.history import TIE_ORDER

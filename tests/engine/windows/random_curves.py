@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from streams.engine.kernels.arrays import F64, I64, NEVER_MS
+from schemas.durations import NEVER_MS
+from streams.engine.kernels.arrays import F64, I64
 from streams.engine.kernels.burn import Bool
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.timeline.lines import Line, Lines

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from schemas.durations import BEGINNING_MS, NEVER_MS
 from streams.engine.timeline.lines import Line
 from streams.engine.windows.curve import MeteredRun
 from tests.engine.windows import random_curves

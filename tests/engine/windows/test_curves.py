@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.engine.kernels.arrays import NEVER_MS
+from schemas.durations import NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.windows.curve import MeteredRun
 from streams.engine.windows.curves import CurveBook

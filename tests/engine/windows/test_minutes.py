@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from schemas.durations import BEGINNING_MS, NEVER_MS
 from streams.engine.windows.curve import Curve
 from streams.engine.windows.curves import CurveBook
 

@@ -10,11 +10,10 @@ from typing import Final
 
 import msgspec
 
+from schemas.durations import MINUTE_MS
 from streams.collect.files.content import Content, json_records
 from streams.collect.files.parts import FilePart, Findings, WithoutHeader
 from streams.collect.flow_logs.flow import Flow, FlowEnd
-
-_MINUTE_MS: Final = 60_000
 
 
 class _FlowGroup(msgspec.Struct):
@@ -128,7 +127,7 @@ def _flows(unit_ms: int, mac: str, cells: list[str]) -> list[Flow] | None:
     source, destination = (FlowEnd((address,), address) for address in cells[1:3])
     ways = ("egress", "ingress") if cells[_DIRECTION_AT] == "O" else ("ingress", "egress")
     there = Flow(
-        max(end_ms - _MINUTE_MS, 0),
+        max(end_ms - MINUTE_MS, 0),
         end_ms,
         _number(cells[_SENT_AT] or "0"),
         source,

@@ -15,7 +15,7 @@ from streams.notify.history import DeliveryHistory
 from streams.notify.inhibition import Inhibition
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
-from streams.notify.webhooks.retry import delay_ms
+from streams.notify.retry_schedule import delay_ms
 
 INHIBITED = "a page of its team fires; sent once that is over and this still fires"
 _NEEDLESS = "the alert changed again before it was sent"

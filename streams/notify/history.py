@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from schemas.columns import rows_of
+from schemas.column_types import MILLI
+from schemas.columns import rows_of, times_as_integers
 from schemas.receipt_table import RECEIPTS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.rows import Condition, Rows
@@ -29,7 +30,7 @@ AT_ONCE: Final = (
 )
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
-_INSTANTS: Final = ("time", "started", "resolved", "held", "changed")
+_INSTANTS: Final = dict.fromkeys(("time", "started", "resolved", "held", "changed"), MILLI)
 
 
 @dataclass
@@ -252,11 +253,7 @@ def _alert(row: Mapping[str, Any]) -> Alert:
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows with their instants in ms since 1970."""
-    for name in _INSTANTS:
-        if name in table.column_names:
-            at = table.column_names.index(name)
-            table = table.set_column(at, name, table[name].cast(pa.int64()))
-    return [*rows_of(table)]
+    return [*rows_of(times_as_integers(table, _INSTANTS))]
 
 
 def _nano(usd: Decimal) -> int:

@@ -34,8 +34,8 @@ from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
 from streams.notify.receivers import UNSUPPORTED, Receivers
+from streams.notify.retry_schedule import delay_ms, retry_after_ms
 from streams.notify.store_faults import DeliveryFaults
-from streams.notify.webhooks.retry import delay_ms, retry_after_ms
 from streams.notify.webhooks.sender import Sender, SendResult
 from streams.notify.withheld import WithheldAlerts
 

@@ -21,7 +21,7 @@ from streams.notify.groups import MUTED_LOOK_MS, PAGE_INTERVAL_MS
 from streams.notify.history import FINAL, FINAL_FOR_ALL
 from streams.notify.mail import message
 from streams.notify.options import NotifierOptions
-from streams.notify.webhooks.retry import SCHEDULE_MS
+from streams.notify.retry_schedule import SCHEDULE_MS
 from streams.notify.webhooks.sender import SendVerdict
 from streams.notify.webhooks.signing import Signer
 from tests.docs.sections import DOCS, block, published, rows, section, span

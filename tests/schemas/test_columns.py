@@ -10,7 +10,17 @@ import pytest
 
 from schemas import columns
 from schemas.column_types import COUNT, MILLI, MONEY, SECOND
-from schemas.columns import count, instants, instants_of, money, seconds_of_minutes, table_of, take_text
+from schemas.columns import (
+    count,
+    instants,
+    instants_of,
+    money,
+    rows_of,
+    seconds_of_minutes,
+    table_of,
+    take_text,
+    times_as_integers,
+)
 
 _AMOUNTS = [0, 1, -1, 10**18 - 1, -(10**18) + 1]
 
@@ -33,6 +43,15 @@ def test_instants() -> None:
 def test_minutes() -> None:
     minutes = np.array([0, 28_333_333, 2**31 - 1], np.int32)
     assert seconds_of_minutes(minutes).equals(pa.array((minutes.astype(np.int64) * 60).tolist(), SECOND))
+
+
+def test_times_as_integers_are_in_their_unit_and_other_columns_stay() -> None:
+    table = pa.table({"at": instants([1_999, None]), "n": pa.array([1, 2]), "minute": instants([60_999, 0])})
+    found = times_as_integers(table, {"at": MILLI, "minute": MILLI, "absent": SECOND})
+    assert found.column_names == table.column_names
+    assert [*rows_of(found)] == [{"at": 1_999, "n": 1, "minute": 60_999}, {"at": None, "n": 2, "minute": 0}]
+    seconds = pa.table({"minute": seconds_of_minutes(np.array([1], np.int32))})
+    assert [*rows_of(times_as_integers(seconds, {"minute": SECOND}))] == [{"minute": 60}]
 
 
 @pytest.mark.parametrize("size", [0, 1, 400, 401, 1_000])

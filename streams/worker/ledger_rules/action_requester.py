@@ -31,8 +31,8 @@ from streams.engine.ledger_rules.budget_actions import (
     is_over,
     next_due_action,
 )
+from streams.notify.retry_schedule import delay_ms, retry_after_ms
 from streams.notify.webhooks.guard import shown
-from streams.notify.webhooks.retry import delay_ms, retry_after_ms
 from streams.notify.webhooks.sender import Sender, SendResult
 from streams.notify.webhooks.signing import Signer
 from streams.threads import Threads

@@ -152,11 +152,8 @@ class FleetJudge:
         return found
 
     def _is_there(self, bound: Mapping[str, object]) -> Mapping[str, Any]:
-        (row,) = self._rows(fleet_sql.IS_THERE, bound)
+        (row,) = rows_of(self._store.query(fleet_sql.IS_THERE, bound))
         return row
-
-    def _rows(self, sql: str, bound: Mapping[str, object], **more: object) -> list[dict[str, Any]]:
-        return [*rows_of(self._store.query(sql, {**bound, **more}))]
 
     def _holding(
         self, sql: str, bound: Mapping[str, object], column: str, **more: object
@@ -184,7 +181,7 @@ class FleetJudge:
                 (name for name in ("experiment", "project", "team", "owner") if name in fields), _FLEET
             )
             name = record.match.get(kind, "")
-            for row in self._rows(fleet_sql.team_burn_sql(fields), bound, **record.match):
+            for row in rows_of(self._store.query(fleet_sql.team_burn_sql(fields), {**bound, **record.match})):
                 spent, fleet = float(row["usd"]), float(row["fleet_usd"])
                 part = spent / fleet if fleet else 0.0
                 limit = f"{rounded_usd(_nano(most))}/h" if most and spent > most else f"{100 * share:g} %"
@@ -214,7 +211,7 @@ class FleetJudge:
             )  # fmt: skip
 
     def _unallocated(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        for row in self._rows(fleet_sql.UNALLOCATED, bound, **of.thresholds):
+        for row in rows_of(self._store.query(fleet_sql.UNALLOCATED, {**bound, **of.thresholds})):
             spent, idle = float(row["usd"]), float(row["idle_usd"])
             yield HourFinding(
                 rules.UNALLOCATED, of.severity, _FLEET, "nodes", row["at_ms"],
@@ -225,7 +222,7 @@ class FleetJudge:
             )  # fmt: skip
 
     def _owner_coverage(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        for row in self._rows(fleet_sql.OWNER_COVERAGE, bound, **of.thresholds):
+        for row in rows_of(self._store.query(fleet_sql.OWNER_COVERAGE, {**bound, **of.thresholds})):
             spent, unowned = float(row["usd"]), float(row["unowned_usd"])
             yield HourFinding(
                 rules.OWNER_COVERAGE, of.severity, _FLEET, "owners", row["at_ms"],
@@ -253,7 +250,7 @@ class FleetJudge:
             )  # fmt: skip
 
     def _provisioning_burst(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        for row in self._rows(fleet_sql.PROVISIONING_BURST, bound):
+        for row in rows_of(self._store.query(fleet_sql.PROVISIONING_BURST, bound)):
             what = f"{short(row['instance_type'])} in {short(row['cluster'])}"
             yield HourFinding(
                 rules.PROVISIONING_BURST, of.severity, _FLEET, f"{row['cluster']}/{row['instance_type']}", row["at_ms"],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from schemas.columns import rows_of
 from schemas.durations import WEEK_MS
@@ -41,7 +41,9 @@ class DigestReader:
         subjects = {each.id: each for each in subjects_of(records, accrued, from_ms)}
         self._done.intersection_update(subjects)
         for ids in pieces(sorted(subjects.keys() - self._done)):
-            self._done |= {row["receipt_id"] for row in self._records(digest_sql.STORED, ids=ids)}
+            self._done |= {
+                row["receipt_id"] for row in rows_of(self._store.query(digest_sql.STORED, {"ids": ids}))
+            }
         left = (subject for key, subject in sorted(subjects.items()) if key not in self._done)
         return list(islice(self._digests(left), _AT_ONCE))
 
@@ -60,9 +62,10 @@ class DigestReader:
             "before_ms": subject.from_ms - WEEK_MS,
             "until_ms": subject.until_ms,
         }
-        (row,) = self._records(digest_sql.totals_sql(subject.kind), **bound)
-        changed = self._records(digest_sql.drivers_sql(subject.kind), **bound, most=SHOWN_AT_MOST)
-        largest = self._records(digest_sql.largest_sql(subject.kind), **bound, most=SHOWN_AT_MOST)
+        (row,) = rows_of(self._store.query(digest_sql.totals_sql(subject.kind), bound))
+        shown = {**bound, "most": SHOWN_AT_MOST}
+        changed = rows_of(self._store.query(digest_sql.drivers_sql(subject.kind), shown))
+        largest = rows_of(self._store.query(digest_sql.largest_sql(subject.kind), shown))
         return WeekFigures(
             cost_nano=nano_of(row["usd"]),
             previous_nano=nano_of(row["previous_usd"]),
@@ -82,9 +85,6 @@ class DigestReader:
             ),
             largest=tuple((each["job_id"], nano_of(each["usd"])) for each in largest),
         )
-
-    def _records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        return [*rows_of(self._store.query(sql, parameters))]
 
 
 def subjects_of(records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> Iterator[DigestSubject]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.notify.webhooks.retry import SCHEDULE_MS, delay_ms, retry_after_ms
+from streams.notify.retry_schedule import SCHEDULE_MS, delay_ms, retry_after_ms
 
 NOW_MS = 1_445_412_480_000  # Wed, 21 Oct 2015 07:28:00 GMT
 HOUR_MS = 3_600_000

@@ -18,7 +18,7 @@ from streams.cli.kernels import compile_kernels
 from streams.cli.options import settings_for
 from streams.cli.output import OutputFormat, write_summary
 from streams.cli.progress import progress
-from streams.config.settings import LogSettings
+from streams.config.settings import LogSettings, Settings
 from streams.errors import FileFaultsError, TrainfareError, WrongUseError
 from streams.log import configure_logging
 
@@ -59,10 +59,8 @@ def replay(
     """Meter event files; replaying the same files resumes, or changes nothing."""
     settings = settings_for(data, meter__as_of_ms=as_of, kafka__partitions=partitions)
     must_exist(files)
-    if deliver and not settings.alerts.sends:
-        raise WrongUseError(
-            "--deliver: nothing can be signed; give TRAINFARE_ALERTS_WEBHOOK_SECRET (whsec_...)"
-        )
+    if deliver:
+        _must_send(settings)
     configure_logging(quieter(settings.log))
     from streams.replay.replay import run_replay  # loads Kafka, ClickHouse and the kernels
 
@@ -82,6 +80,16 @@ def replay(
         raise FileFaultsError(
             [f"{fault} (this control has no effect)" for fault in result.control_faults]
             + ["everything else is metered; mend these and replay the log into an empty directory"]
+        )
+
+
+def _must_send(settings: Settings) -> None:
+    from streams.notify.channels.channels import can_send  # loads aiohttp
+    from streams.notify.from_settings import notifier_options
+
+    if not can_send(notifier_options(settings)):
+        raise WrongUseError(
+            "--deliver: nothing can be signed; give TRAINFARE_ALERTS_WEBHOOK_SECRET (whsec_...)"
         )
 
 

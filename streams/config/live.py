@@ -168,15 +168,6 @@ class AlertSettings(Group):
             return self.smtp_host.strip("[]"), {"starttls": 587, "tls": 465, "none": 25}[self.smtp_security]
         return host.strip("[]"), int(port)
 
-    @property
-    def sends(self) -> bool:
-        """Return whether anything is configured that messages can be sent by."""
-        return (
-            self.webhook_secret is not None
-            or self.owner_secrets_dir is not None
-            or bool(self.alertmanager_urls or self.smtp_host)
-        )
-
     @field_validator("webhook_secret")
     @classmethod
     def _standard_webhooks(cls, secret: SecretStr | None) -> SecretStr | None:

@@ -7,26 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from streams.engine.alerts.alert import FIRING, Alert, webhook_id
 
 AlertReceiver: TypeAlias = tuple[str, str]  # alert_id, receiver
-ReceiverKind: TypeAlias = Literal["webhook", "slack", "email", "alertmanager"]
+
+
+class ChannelTraits(NamedTuple):
+    """What the stages of the notifier have to know of a channel."""
+
+    kind: str  # its name in rows, in logs and in the addresses of owners
+    is_for_people: bool = False  # messages are grouped and repeated; programs get each change at once
+    takes_notices: bool = True  # receipts and digests as well as alerts
+    server: str = (
+        ""  # all its messages go to one server, and share its attempt slots; empty: each host has its own
+    )
 
 
 @dataclass(frozen=True)
 class Receiver:
     """Where a message goes, and whose secret signs it."""
 
-    kind: ReceiverKind
+    channel: ChannelTraits
     url: str = field(repr=False)
     signed_for: str = ""  # an owner; empty: the common secret
 
     @property
-    def is_person(self) -> bool:
-        """Return whether people read there, so that messages are grouped."""
-        return self.kind in ("slack", "email")
+    def kind(self) -> str:
+        """Return the name of its channel."""
+        return self.channel.kind
 
 
 @dataclass(eq=False)
@@ -38,6 +48,7 @@ class Delivery:
     receiver: str
     to: Receiver
     attempt: int = 1  # number of the next attempt, from 1
+    note: str = ""  # why it comes again, for people
 
     @property
     def webhook_id(self) -> str:
@@ -52,8 +63,7 @@ class Delivery:
     @property
     def host(self) -> str:
         """Return the key of receivers that share attempt slots."""
-        # All e-mail goes to one server.
-        return "smtp" if self.to.kind == "email" else self.receiver.partition(" #")[0]
+        return self.to.channel.server or self.receiver.partition(" #")[0]
 
     @property
     def alerts(self) -> list[Alert]:

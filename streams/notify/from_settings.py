@@ -8,7 +8,7 @@ from __future__ import annotations
 from streams.config.live import AlertSettings
 from streams.config.settings import Settings
 from streams.notify.links import Links
-from streams.notify.mail.mailer import SmtpOptions
+from streams.notify.mailer import SmtpOptions
 from streams.notify.options import NotifierOptions
 
 

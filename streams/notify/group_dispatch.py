@@ -63,7 +63,7 @@ class GroupDispatch:
         people = {
             name: GroupKey(name, alert.owner, alert.project)
             for name, each in receivers.items()
-            if each.is_person
+            if each.channel.is_for_people
         }
         for key, member in self.groups.leave_only(alert.alert_id, () if alert.silenced else people.values()):
             self._log.record(member.alert, key.receiver, "superseded", _NEEDLESS, attempt=member.attempts)

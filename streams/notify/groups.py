@@ -63,7 +63,6 @@ class GroupDelivery(Delivery):
     key: GroupKey = _NO_GROUP
     members: list[Member] = field(default_factory=list)
     is_repeat: bool = False
-    note: str = ""
     number: int = 0  # of the group's messages, which makes its id another one than that of the last
     sent: tuple[Member, ...] = ()  # of the attempt under way
 

@@ -19,7 +19,7 @@ from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Address, Alert, webhook_id
 from streams.engine.alerts.outlook import sentence_of
-from streams.notify.channels import Channels
+from streams.notify.channels.channels import Channels
 from streams.notify.delivery import Delivery, Receiver, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
 from streams.notify.firing import FiringAlerts
@@ -28,12 +28,11 @@ from streams.notify.groups import GroupDelivery, GroupTimes
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
 from streams.notify.inhibition import Inhibition
 from streams.notify.intake import AlertIntake
-from streams.notify.mail.mailer import Mailer
 from streams.notify.notice import Notice
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
-from streams.notify.receivers import UNSUPPORTED, Receivers
+from streams.notify.receivers import Receivers
 from streams.notify.retry_schedule import delay_ms, retry_after_ms
 from streams.notify.store_faults import DeliveryFaults
 from streams.notify.webhooks.sender import Sender, SendResult
@@ -63,7 +62,6 @@ class Notifier:
         *,
         jitter_ratio: Callable[[], float] = random.random,
         sender: Sender | None = None,
-        mailer: Mailer | None = None,
     ) -> None:
         self._options = options
         self._clock = clock
@@ -72,7 +70,7 @@ class Notifier:
         self._withheld = WithheldAlerts(clock.monotonic_ms())
         self._notified: set[str] = set()  # ids of what fires and was sent by a former process
         self._is_silenced: Callable[[Alert], bool] = lambda _: True  # without controls no silence ends
-        self._channels = Channels(options, clock, self._firing, sender, mailer)
+        self._channels = Channels(options, clock, self._firing, sender)
         self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
         self._recent = RecentDeliveries(_RECENT)
         self._receivers = Receivers(addresses, options)
@@ -238,8 +236,7 @@ class Notifier:
         self._withheld.note(alert, shard)
         receivers = self._receivers.of(alert.owner)
         if isinstance(alert, Notice):
-            # An Alertmanager takes alerts only.
-            receivers = {name: to for name, to in receivers.items() if to.kind != "alertmanager"}
+            receivers = {name: to for name, to in receivers.items() if to.channel.takes_notices}
         else:
             self._people.restore(alert, shard, receivers, history)
         if history.settled(receivers):
@@ -284,10 +281,11 @@ class Notifier:
 
     def _owe(self, alert: Alert, shard: int, name: str, receiver: Receiver, history: DeliveryHistory) -> bool:
         """Queue what is owed to a receiver; return False if there is no room."""
-        if not self._receivers.supports(receiver):
-            self._log.record(alert, name, "unsupported", UNSUPPORTED)
+        why = self._receivers.unsupported(receiver)
+        if why:
+            self._log.record(alert, name, "unsupported", why)
             return True
-        if receiver.is_person and not isinstance(alert, Notice):
+        if receiver.channel.is_for_people and not isinstance(alert, Notice):
             return self._people.place(alert, shard, name, receiver, history)
         attempts = history.attempts.get(name, 0)
         # Attempts of a former process count, and its back-off continues.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.durations import DAY_MS
-from streams.notify.mail.mailer import SmtpOptions
+from streams.notify.mailer import SmtpOptions
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,3 @@ class NotifierOptions:
     look_up_timeout_ms: int = 2_000
     # How long a stop waits for attempts in flight and for the store.
     stop_timeout_ms: int = 5_000
-
-    @property
-    def sends(self) -> bool:
-        """Return whether there is any way to send."""
-        return bool(self.webhook_secret or self.owner_secrets_dir or self.alertmanager_urls or self.smtp)

@@ -13,12 +13,12 @@ from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, RESOLVED, Address, Alert, alert_id
 from streams.engine.alerts.formatting import instant
 from streams.engine.alerts.rules import TICKET
-from streams.notify.channels import Channels
+from streams.notify.channels.channels import Channels
 from streams.notify.delivery import Delivery, Receiver
 from streams.notify.firing import FiringAlerts
 from streams.notify.links import TEST
 from streams.notify.options import NotifierOptions
-from streams.notify.receivers import UNSUPPORTED, Receivers
+from streams.notify.receivers import Receivers
 from streams.notify.webhooks.sender import SendResult
 
 
@@ -52,9 +52,10 @@ class ReceiverCheck:
         return await asyncio.gather(*(self._tried(owner, name, to) for name, to in found.items()))
 
     async def _tried(self, owner: str, name: str, to: Receiver) -> ReceiverCheckResult:
-        if not self._receivers.supports(to):
-            return ReceiverCheckResult(name, to.kind, "unsupported", 0, UNSUPPORTED)
-        for alert in _messages(owner, self._clock.now_ms(), both=to.kind in ("webhook", "alertmanager")):
+        why = self._receivers.unsupported(to)
+        if why:
+            return ReceiverCheckResult(name, to.kind, "unsupported", 0, why)
+        for alert in _messages(owner, self._clock.now_ms(), both=not to.channel.is_for_people):
             try:
                 answer = await self._channels.send(Delivery(alert, 0, name, to))
             except Exception as fault:  # noqa: BLE001 - one receiver must not hide the others; its text may have the address

@@ -9,15 +9,12 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from streams.engine.alerts.alert import Address
+from streams.notify.channels.channels import CHANNEL_OF, CHANNELS, can_send
+from streams.notify.channels.webhook import WebhookChannel
 from streams.notify.delivery import Receiver
 from streams.notify.options import NotifierOptions
-from streams.notify.webhooks.guard import shown
 
 logger = logging.getLogger(__name__)
-
-UNSUPPORTED = (
-    "e-mail is not sent: alerts.smtp_host is not set; set it, or give the owner a webhook or slack address"
-)
 
 
 class Receivers:
@@ -25,28 +22,28 @@ class Receivers:
 
     def __init__(self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions) -> None:
         self._addresses = addresses
-        self._mails = options.smtp is not None
-        self._default = options.default_webhook
-        self._may_send = options.sends
-        self._peers = [Receiver("alertmanager", url) for url in options.alertmanager_urls]
+        self._options = options
+        self._may_send = can_send(options)
+        self._peers = [Receiver(each.traits, url) for each in CHANNELS for url in each.peers(options)]
         self._said_so = False
 
     @property
     def peers(self) -> dict[str, Receiver]:
-        """Return the Alertmanagers by name."""
+        """Return by name those that get the alerts of all owners, and what fires again and again."""
         return {_name(receiver): receiver for receiver in self._peers}
 
-    def supports(self, receiver: Receiver) -> bool:
-        """Return whether messages of its kind can be sent."""
-        return receiver.kind != "email" or self._mails
+    def unsupported(self, receiver: Receiver) -> str:
+        """Return why it gets no message by these settings; empty: it does."""
+        return CHANNEL_OF[receiver.kind].unsupported(self._options)
 
     def of(self, owner: str) -> dict[str, Receiver]:
         """Return the owner's receivers by name. The names are stable while the addresses are."""
         addresses = list(self._addresses(owner)) if owner else []
-        found = [Receiver(kind, url, owner) for kind, url in dict.fromkeys(addresses)]
-        if self._default is not None and not any(map(self.supports, found)):
+        found = [Receiver(CHANNEL_OF[kind].traits, url, owner) for kind, url in dict.fromkeys(addresses)]
+        default = self._options.default_webhook
+        if default is not None and all(map(self.unsupported, found)):
             # Whoever stands in for all owners cannot know the secret of each.
-            found.append(Receiver("webhook", self._default))
+            found.append(Receiver(WebhookChannel.traits, default))
         named: dict[str, Receiver] = {}
         for receiver in (*found, *self._peers):
             name = _name(receiver)
@@ -74,8 +71,4 @@ class Receivers:
 
 
 def _name(receiver: Receiver) -> str:
-    if receiver.kind == "email":
-        return "email"
-    if receiver.kind == "alertmanager":
-        return f"alertmanager {shown(receiver.url)}"
-    return shown(receiver.url) or f"{receiver.kind} address"
+    return CHANNEL_OF[receiver.kind].name_of(receiver.url)

@@ -16,6 +16,7 @@ from schemas.decode import decode
 from schemas.events import ControlEvent
 from schemas.invalid import Invalid
 from schemas.redaction import CONTROLS, field_name
+from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.receipt_records import receipt_request
 
@@ -26,7 +27,7 @@ _WITHOUT_END: Final = ("budget", "receipt", "source")
 UNTIL_MAX_MS: Final = 366 * 86_400_000
 _OURS: Final = ("source", "id", "time_ms", "by", "specversion")
 # Addresses are for those who may write to the topic: what is sent there is signed by us.
-_BY_LOG_ALONE: Final = ("webhook", "slack", "email")
+_BY_LOG_ALONE: Final = ADDRESS_KINDS
 _OF_ACK: Final = frozenset({"kind", "name", "alert_id", "until_ms", "comment"})
 _NOT_MATCHED: Final = frozenset({"kind", "name", "from_ms", "until_ms", "usd_per_hour", "comment", "match"})
 _FIELD: Final = re.compile(r"field `([^`]*)`: (.*)", re.DOTALL)

@@ -13,7 +13,7 @@ from streams.cli.top.figures import Burn, Job, MeterView
 from streams.demo.summary import Summary
 from streams.engine.alerts.alert import Alert
 from streams.engine.shard.books import Books
-from streams.notify.body import webhook_body
+from streams.notify.channels.webhook import webhook_body
 from streams.notify.webhooks.receiver import Received
 
 AT_MS = 1_763_650_720_000  # 14:58:40 UTC

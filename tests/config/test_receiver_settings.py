@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from streams.config.load import SettingsError, load_settings
+from streams.notify.channels.channels import can_send
+from streams.notify.from_settings import notifier_options
 
 SECRET = "whsec_" + "A" * 32
 
@@ -47,14 +49,14 @@ def test_a_secret_that_cannot_sign_is_not_shown(value: str) -> None:
 
 def test_two_secrets_at_once_are_accepted() -> None:
     settings = load_settings({"TRAINFARE_ALERTS_WEBHOOK_SECRET": f"{SECRET} {SECRET}"}, Path("/dev/null"))
-    assert settings.alerts.sends
+    assert can_send(notifier_options(settings))
 
 
 def test_a_directory_of_secrets_must_be_there(tmp_path: Path) -> None:
     assert "expected a directory" in refused("TRAINFARE_ALERTS_OWNER_SECRETS_DIR", str(tmp_path / "none"))
     found = load_settings({"TRAINFARE_ALERTS_OWNER_SECRETS_DIR": str(tmp_path)}, Path("/dev/null"))
-    assert found.alerts.sends
-    assert not load_settings({}, Path("/dev/null")).alerts.sends
+    assert can_send(notifier_options(found))
+    assert not can_send(notifier_options(load_settings({}, Path("/dev/null"))))
 
 
 SMTP = {"TRAINFARE_ALERTS_SMTP_HOST": "smtp.example.com", "TRAINFARE_ALERTS_SMTP_FROM": "fare@example.com"}
@@ -93,9 +95,9 @@ def test_a_mail_server_is_checked_as_a_whole(more: dict[str, str], expected: str
 )
 def test_the_port_of_a_mail_server(host: str, security: str, found: tuple[str, int]) -> None:
     env = SMTP | {"TRAINFARE_ALERTS_SMTP_HOST": host, "TRAINFARE_ALERTS_SMTP_SECURITY": security}
-    alerts = load_settings(env, Path("/dev/null")).alerts
-    assert alerts.smtp_host_port == found
-    assert alerts.sends
+    settings = load_settings(env, Path("/dev/null"))
+    assert settings.alerts.smtp_host_port == found
+    assert can_send(notifier_options(settings))
 
 
 @pytest.mark.parametrize("value", ["am-1:9093", "http://ada@am-1:9093", "http://am-1:9093?x=1"])

@@ -12,11 +12,11 @@ from typing import Any, Final
 from streams.backtest.recorder import AlertRecorder
 from streams.config.settings import Settings
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.notify.alertmanager import alertmanager_body
-from streams.notify.body import webhook_body
+from streams.notify.channels.alertmanager import alertmanager_body
+from streams.notify.channels.email import mail_message
+from streams.notify.channels.slack import slack_body
+from streams.notify.channels.webhook import webhook_body
 from streams.notify.links import Links
-from streams.notify.mail.message import mail_message
-from streams.notify.slack import slack_body
 from streams.replay.replay import run_replay
 
 STORY: Final = Path(__file__).resolve().parents[2] / "examples" / "stories" / "spot-fallback.jsonl"

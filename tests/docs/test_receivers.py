@@ -15,11 +15,10 @@ import pytest
 
 from streams.engine.alerts.alert import Alert, alert_id
 from streams.engine.alerts.controls import Controls
-from streams.notify import slack
-from streams.notify.body import webhook_body
+from streams.notify.channels import email, slack
+from streams.notify.channels.webhook import webhook_body
 from streams.notify.groups import MUTED_LOOK_MS, PAGE_INTERVAL_MS
 from streams.notify.history import FINAL, FINAL_FOR_ALL
-from streams.notify.mail import message
 from streams.notify.options import NotifierOptions
 from streams.notify.retry_schedule import SCHEDULE_MS
 from streams.notify.webhooks.sender import SendVerdict
@@ -60,7 +59,7 @@ def test_the_times_of_groups_are_those_of_the_notifier() -> None:
     assert f"`alerts.alertmanager_resend_ms` ({span(options.alertmanager_resend_ms)})" in said
     assert PAGE_INTERVAL_MS == 60_000
     assert MUTED_LOOK_MS == 30_000
-    assert f"A message shows {slack.SHOWN_AT_MOST} alerts (e-mail: {message.SHOWN_AT_MOST})" in said
+    assert f"A message shows {slack.SHOWN_AT_MOST} alerts (e-mail: {email.SHOWN_AT_MOST})" in said
 
 
 def test_the_bounds_are_those_of_the_notifier() -> None:

@@ -12,9 +12,9 @@ import pytest
 from schemas.escaping import visible
 from streams.clock import ManualClock
 from streams.engine.alerts.alert import Address
-from streams.notify.alertmanager import alertmanager_body
-from streams.notify.channels import Channels
-from streams.notify.delivery import Delivery, Receiver, ReceiverKind
+from streams.notify.channels.alertmanager import alertmanager_body
+from streams.notify.channels.channels import CHANNEL_OF, Channels
+from streams.notify.delivery import Delivery, Receiver
 from streams.notify.firing import FiringAlerts
 from streams.notify.links import Links
 from streams.notify.options import NotifierOptions
@@ -228,13 +228,14 @@ def test_an_owners_webhook_does_not_reach_an_alertmanager_because_our_alerts_do(
             webhook_secret=SECRET, alertmanager_urls=("http://127.0.0.1:9",), timeout_ms=500
         )
         channels = Channels(options, ManualClock(NOW_MS), FiringAlerts())
-        ways: list[tuple[ReceiverKind, str]] = [
+        ways = [
             ("webhook", f"http://127.0.0.1:9{API}"),
             ("slack", f"http://127.0.0.1:9{API}"),
             ("alertmanager", "http://127.0.0.1:9"),
         ]
         return [
-            await channels.send(Delivery(an_alert(), SHARD, "x", Receiver(kind, url))) for kind, url in ways
+            await channels.send(Delivery(an_alert(), SHARD, "x", Receiver(CHANNEL_OF[kind].traits, url)))
+            for kind, url in ways
         ]
 
     webhook, slack, peer = run(go())

@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from schemas.escaping import visible
-from streams.notify.body import rfc3339, usd, webhook_body
+from streams.notify.channels.webhook import webhook_body
+from streams.notify.json_forms import rfc3339, usd
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
 
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from streams.engine.alerts.alert import Address
+from streams.notify.channels.webhook import WebhookChannel
 from streams.notify.delivery import Delivery, Receiver
 from streams.notify.queue import DeliveryQueue
 from streams.notify.webhooks.sender import SendResult
@@ -16,7 +17,7 @@ AWAY = SendResult("retry", 0, "no answer within 15000 ms")
 
 
 def parcel(name: str, receiver: str, shard: int = 0) -> Delivery:
-    return Delivery(an_alert(name), shard, receiver, Receiver("webhook", HOOK))
+    return Delivery(an_alert(name), shard, receiver, Receiver(WebhookChannel.traits, HOOK))
 
 
 def test_a_receiver_that_is_away_does_not_fill_the_room_that_a_page_to_another_needs() -> None:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from streams.engine.alerts.rules import NAMES
 from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
-from streams.notify.body import webhook_body
+from streams.notify.channels.webhook import webhook_body
 from streams.notify.links import RULES_PAGE, RUNBOOKS, Links
 from tests.notify.notices import a_receipt
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved

@@ -13,11 +13,11 @@ from jsonschema import ValidationError
 
 from streams.clock import SystemClock
 from streams.engine.alerts.alert import Address
+from streams.notify.channels.email import mail_message
+from streams.notify.channels.slack import slack_body
 from streams.notify.links import Links
-from streams.notify.mail.message import mail_message
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
-from streams.notify.slack import slack_body
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from tests.memory_store import MemoryStore
 from tests.notify.mail.servers import mail_server

@@ -7,11 +7,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.notify.channels.webhook import WebhookChannel
 from streams.notify.delivery import Delivery, Receiver
 from streams.notify.queue import DeliveryQueue
 from tests.notify.scripted_sender import NOW_MS, an_alert
 
-HOOK = Receiver("webhook", "https://hooks.example.com/hunter2")
+HOOK = Receiver(WebhookChannel.traits, "https://hooks.example.com/hunter2")
 
 
 def parcel(name: str, receiver: str = "r", change: int = 0, shard: int = 0) -> Delivery:

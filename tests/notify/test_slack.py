@@ -11,8 +11,8 @@ import pytest
 
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
+from streams.notify.channels.slack import SHOWN_AT_MOST, fitted, slack_body
 from streams.notify.links import Links
-from streams.notify.slack import SHOWN_AT_MOST, fitted, slack_body
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
 
 LINKS = Links("https://fare.example.com", "https://docs.example.com")

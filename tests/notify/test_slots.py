@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from typing import Any
 
+from streams.notify.channels.webhook import WebhookChannel
 from streams.notify.delivery import Delivery, Receiver
 from streams.notify.options import NotifierOptions
 from streams.notify.queue import DeliveryQueue
@@ -13,7 +14,7 @@ from streams.notify.slots import SLOW_MS
 from tests.notify.scripted_sender import an_alert, resolved
 
 OPTIONS = NotifierOptions()
-HOOK = Receiver("webhook", "https://hooks.example.com/hunter2")
+HOOK = Receiver(WebhookChannel.traits, "https://hooks.example.com/hunter2")
 
 
 def parcel(name: str, receiver: str, shard: int = 0, **other: Any) -> Delivery:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -67,10 +67,15 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     )
 
 
+#: Fields of an `owner` record that are addresses; each has a channel in `streams.notify.channels`.
+AddressKind: TypeAlias = Literal["webhook", "slack", "email"]
+ADDRESS_KINDS: Final[tuple[AddressKind, ...]] = get_args(AddressKind)
+
+
 class Address(NamedTuple):
     """Where an owner's alerts are sent."""
 
-    kind: Literal["webhook", "slack", "email"]
+    kind: AddressKind
     url: str
 
 

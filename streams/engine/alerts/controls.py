@@ -17,7 +17,7 @@ from schemas.events import ControlEvent
 from schemas.redaction import field_name
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
-from streams.engine.alerts.alert import Address, Alert
+from streams.engine.alerts.alert import ADDRESS_KINDS, Address, Alert
 from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.budgets import OVERRIDE_FIELDS, Budget, Override, budget_of, override_of
 from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
@@ -35,8 +35,7 @@ from streams.engine.ledger_rules.fleet_rules import FleetRuleRecord, fleet_rule_
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "by", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
-_KINDS: Final = ("webhook", "slack", "email")
-_OWNER_FIELDS: Final = frozenset({*_KINDS, "by", "comment"})
+_OWNER_FIELDS: Final = frozenset({*ADDRESS_KINDS, "by", "comment"})
 _ACK_FIELDS: Final = frozenset({"alert_id", "until_ms", "by", "comment"})
 
 
@@ -282,7 +281,7 @@ def _addresses(event: ControlEvent, faults: list[ControlFault]) -> tuple[Address
             known = ", ".join(sorted(_OWNER_FIELDS))
             detail = f"{field_name(given)}: no such field, expected one of {known}"
             faults.append(ControlFault(event.kind, event.name, detail))
-    for kind in _KINDS:
+    for kind in ADDRESS_KINDS:
         url = event.value.get(kind)
         if url is None:
             continue

@@ -26,8 +26,8 @@ from streams.engine.ledger_rules.budget_alert import whose
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.engine.ledger_rules.findings import budget_alert_id
 from streams.engine.ledger_rules.periods import named
-from streams.notify.body import rfc3339, usd
 from streams.notify.history import pieces
+from streams.notify.json_forms import rfc3339, usd
 
 
 class ActionRow(NamedTuple):

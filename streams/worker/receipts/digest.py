@@ -20,7 +20,7 @@ from streams.costs.drivers import CostCell, effects_of
 from streams.engine.alerts.alert import receipt_id
 from streams.engine.alerts.formatting import one_line
 from streams.engine.alerts.formatting import usd as shown_usd
-from streams.notify.body import rfc3339, usd
+from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import DIGEST_WEEKLY, more_or_less
 from streams.worker.receipts.digest_sql import SubjectKind

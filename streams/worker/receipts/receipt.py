@@ -19,7 +19,7 @@ from streams.engine.alerts.alert import receipt_id
 from streams.engine.alerts.formatting import one_line, span
 from streams.engine.alerts.formatting import usd as shown_usd
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
-from streams.notify.body import rfc3339, usd
+from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import JOB_ENDED
 

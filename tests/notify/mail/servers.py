@@ -15,7 +15,7 @@ from typing import Any
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
-from streams.notify.mail.mailer import SmtpOptions
+from streams.notify.mailer import SmtpOptions
 from tests.tls import certificate, server_and_client
 
 USER, PASSWORD = "fare", "hunter2-hunter2"

@@ -12,9 +12,9 @@ import pytest
 
 from streams.clock import SystemClock
 from streams.engine.alerts.alert import Address
+from streams.notify.channels.email import mail_message
 from streams.notify.links import Links
-from streams.notify.mail.mailer import Mailer, SmtpOptions
-from streams.notify.mail.message import mail_message
+from streams.notify.mailer import Mailer, SmtpOptions
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.receiver import WebhookReceiver
@@ -34,7 +34,7 @@ def sent(options: SmtpOptions, to: str = TO, timeout_ms: int = 10_000) -> SendRe
         message = mail_message(
             [an_alert("\u00fc" * 100)], Links(), sender=SENDER, to=TO, message_id="msg_1", now_ms=NOW_MS
         )
-        return await Mailer(options, timeout_ms=timeout_ms).send(to, message)
+        return await Mailer(options, timeout_ms=timeout_ms).send(to, message.as_bytes())
 
     return asyncio.run(go())
 
@@ -118,7 +118,7 @@ def bad(talk: Any, timeout_ms: int = 300) -> SendResult:
             message = mail_message(
                 [an_alert()], Links(), sender=SENDER, to=TO, message_id="msg_1", now_ms=NOW_MS
             )
-            return await Mailer(options, timeout_ms=timeout_ms).send(TO, message)
+            return await Mailer(options, timeout_ms=timeout_ms).send(TO, message.as_bytes())
 
     return asyncio.run(go())
 

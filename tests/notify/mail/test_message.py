@@ -9,8 +9,9 @@ from email.message import EmailMessage
 import pytest
 
 from streams.engine.alerts.alert import Alert
+from streams.notify.channels.email import SHOWN_AT_MOST, mail_message
 from streams.notify.links import Links
-from streams.notify.mail.message import SHOWN_AT_MOST, domain_of, mail_message
+from streams.notify.mailer import domain_of
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
 
 LINKS = Links("https://fare.example.com", "https://docs.example.com")

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
 from schemas.messages.json_schema import MESSAGES, rendered
-from streams.notify.body import webhook_body
+from streams.notify.channels.webhook import webhook_body
 from tests.notify.scripted_sender import an_alert, resolved
 
 FILES = importlib.resources.files("schemas.messages")

@@ -1,4 +1,4 @@
-"""Builds the message to a Slack address: blocks with a title, a sentence, figures, and buttons that are links.
+"""Slack: a message to an incoming webhook of theirs, as blocks with a title, a sentence, figures, and buttons that are links.
 
 It must not let a name mention somebody, format text or become a link: every text is plain text, and escaped besides;
 but for instants, which Slack shows in the reader's time zone.
@@ -16,9 +16,12 @@ from msgspec import UNSET
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.formatting import instant
+from streams.notify.channels.channel import Channel, ChannelTools
+from streams.notify.delivery import ChannelTraits, Delivery
 from streams.notify.figures import figures, title
 from streams.notify.links import Links
 from streams.notify.notice import Figure
+from streams.notify.webhooks.sender import SendResult
 
 #: Limits of Slack's Block Kit, in characters.
 HEADER_AT_MOST: Final = 150
@@ -37,6 +40,24 @@ _BUTTONS: Final = (
     ("silence", "Silence"),
     ("planned", "This is planned"),
 )
+
+
+class SlackChannel(Channel):
+    """Sends to the incoming webhooks of Slack, unsigned: their addresses are the secret."""
+
+    traits = ChannelTraits("slack", is_for_people=True)
+
+    def __init__(self, tools: ChannelTools) -> None:
+        super().__init__(tools)
+        self._sender = tools.to_owners
+
+    def render(self, delivery: Delivery) -> bytes:
+        """Return the blocks as JSON."""
+        return slack_body(self._current(delivery.alerts), self._links, delivery.note)
+
+    async def send(self, delivery: Delivery) -> SendResult:
+        """Post once."""
+        return await self._sender.post(delivery.to.url, self.render(delivery), {})
 
 
 def slack_body(alerts: Sequence[Alert], links: Links, note: str = "") -> bytes:

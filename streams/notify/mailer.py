@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass, field
-from email.message import EmailMessage
 from pathlib import Path
+from typing import Final
 
 import aiosmtplib
 from aiohttp.abc import AbstractResolver
 
 from streams.config.live import SmtpSecurity
-from streams.notify.mail.message import domain_of
 from streams.notify.webhooks.resolver import ReceiverResolver
 from streams.notify.webhooks.sender import SendResult
 
-_QUIT_S = 1.0
+_QUIT_S: Final = 1.0
+_WORD: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_ADDRESS: Final = re.compile(rf"(?=[^@]{{1,64}}@){_WORD}(?:\.{_WORD})*@({_LABEL}(?:\.{_LABEL})*)")
+_LONGEST_ADDRESS: Final = 254
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,12 @@ class SmtpOptions:
     password: str = field(default="", repr=False)
     ca_file: Path | None = None  # None: the system's authorities
     domains: frozenset[str] = frozenset()  # that messages may go to; empty: any
+
+
+def domain_of(address: str) -> str | None:
+    """Return the domain of one plain address, in lower case; None: it is something else, which gets no message."""
+    found = _ADDRESS.fullmatch(address) if len(address) <= _LONGEST_ADDRESS else None
+    return None if found is None else found[1].lower()
 
 
 class Mailer:
@@ -64,7 +74,7 @@ class Mailer:
             return "the domain of the e-mail address is not in alerts.email_domains"
         return ""
 
-    async def send(self, address: str, message: EmailMessage) -> SendResult:
+    async def send(self, address: str, message: bytes) -> SendResult:
         """Send the message once to the address, whatever its headers say. Failures are part of the result."""
         refusal = self.refusal(address)
         if refusal:
@@ -87,7 +97,7 @@ class Mailer:
         except (aiosmtplib.SMTPException, OSError) as fault:
             return SendResult("retry", 0, _words(fault))
 
-    async def _send(self, address: str, message: EmailMessage) -> SendResult:
+    async def _send(self, address: str, message: bytes) -> SendResult:
         options = self._options
         client = aiosmtplib.SMTP(
             hostname=options.host,
@@ -108,7 +118,7 @@ class Mailer:
             except aiosmtplib.SMTPResponseException:
                 # Not about this message, whatever its code.
                 return SendResult("retry", 0, "the SMTP server is not ready, or speaks no SMTP")
-            await client.sendmail(options.sender, [address], message.as_bytes())
+            await client.sendmail(options.sender, [address], message)
             with suppress(TimeoutError, aiosmtplib.SMTPException, OSError):
                 async with asyncio.timeout(_QUIT_S):  # it was accepted already
                     await client.quit()

@@ -1,4 +1,4 @@
-"""Builds the e-mail about alerts: plain text, and the same as simple HTML.
+"""E-mail, by the operator's SMTP server: plain text, and the same as simple HTML.
 
 It must not let a name begin a header, a line or an element: names are escaped before they are put anywhere.
 """
@@ -6,7 +6,6 @@ It must not let a name begin a header, a line or an element: names are escaped b
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -18,8 +17,13 @@ from msgspec import UNSET
 
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
+from streams.notify.channels.channel import Channel, ChannelTools
+from streams.notify.delivery import ChannelTraits, Delivery
 from streams.notify.figures import figures, title
 from streams.notify.links import Links
+from streams.notify.mailer import Mailer, domain_of
+from streams.notify.options import NotifierOptions
+from streams.notify.webhooks.sender import SendResult
 
 SUBJECT_AT_MOST: Final = 200
 #: Of a group so many are shown whole, and so many more by name.
@@ -27,22 +31,63 @@ SHOWN_AT_MOST: Final = 20
 NAMED_AT_MOST: Final = 200
 # Every byte of it is ASCII, so that any server takes it.
 _POLICY: Final = SMTP.clone(cte_type="7bit")
+UNSUPPORTED: Final = (
+    "e-mail is not sent: alerts.smtp_host is not set; set it, or give the owner a webhook or slack address"
+)
 _LABELS: Final = (
     ("subject", "Open"),
     ("runbook", "Runbook"),
     ("silence", "Silence"),
     ("planned", "This is planned"),
 )
-_WORD: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_ADDRESS: Final = re.compile(rf"(?=[^@]{{1,64}}@){_WORD}(?:\.{_WORD})*@({_LABEL}(?:\.{_LABEL})*)")
-_LONGEST_ADDRESS: Final = 254
 
 
-def domain_of(address: str) -> str | None:
-    """Return the domain of one plain address, in lower case; None: it is something else, which gets no message."""
-    found = _ADDRESS.fullmatch(address) if len(address) <= _LONGEST_ADDRESS else None
-    return None if found is None else found[1].lower()
+class EmailChannel(Channel):
+    """Sends to the addresses of owners, as far as the settings allow their domains."""
+
+    traits = ChannelTraits("email", is_for_people=True, server="smtp")
+
+    def __init__(self, tools: ChannelTools) -> None:
+        super().__init__(tools)
+        smtp, timeout_ms = tools.options.smtp, tools.options.timeout_ms
+        self._mailer = None if smtp is None else Mailer(smtp, timeout_ms=timeout_ms)
+
+    @classmethod
+    def is_configured(cls, options: NotifierOptions) -> bool:
+        """Return whether there is a server."""
+        return options.smtp is not None
+
+    @classmethod
+    def unsupported(cls, options: NotifierOptions) -> str:
+        """Return what is missing without a server."""
+        return "" if cls.is_configured(options) else UNSUPPORTED
+
+    @classmethod
+    def name_of(cls, url: str) -> str:
+        """Return the kind alone: the address is a person's."""
+        return cls.traits.kind
+
+    def render(self, delivery: Delivery) -> bytes:
+        """Return headers and body; every byte is ASCII."""
+        assert self._mailer is not None  # without a server it is unsupported, and nothing is sent
+        message = mail_message(
+            self._current(delivery.alerts),
+            self._links,
+            sender=self._mailer.sender,
+            to=delivery.to.url,
+            message_id=delivery.webhook_id,
+            now_ms=self._clock.now_ms(),
+            note=delivery.note,
+        )
+        return message.as_bytes()
+
+    async def send(self, delivery: Delivery) -> SendResult:
+        """Hand it to the server once, unless the address is refused."""
+        assert self._mailer is not None
+        refusal = self._mailer.refusal(delivery.to.url)
+        if refusal:
+            return SendResult("refused", 0, refusal)
+        return await self._mailer.send(delivery.to.url, self.render(delivery))
 
 
 def mail_message(

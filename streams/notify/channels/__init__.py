@@ -1,0 +1,1 @@
+"""The ways of sending messages: one file a channel, with one contract."""

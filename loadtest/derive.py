@@ -16,8 +16,7 @@ from loadtest.derive_load import GPUS, SAMPLED_S, Load
 from loadtest.saying import say
 from streams.cli.cycles import collect_rarely
 from streams.engine.kernels.bill import bill_rows
-from streams.engine.shard import checkpoint
-from streams.engine.snapshot import writer
+from streams.engine.shard import checkpoint, snapshot_writer
 
 #: What a checkpoint consists of: functions of its module, by the name they are shown under.
 _PARTS = {
@@ -36,7 +35,7 @@ class Timed:
         self.spent_s: dict[str, float] = {}
         for name, shown in _PARTS.items():
             vars(checkpoint)[name] = self._timed(shown, vars(checkpoint)[name])
-        vars(writer)["build_snapshot"] = self._timed("snapshot", writer.build_snapshot)
+        vars(snapshot_writer)["build_snapshot"] = self._timed("snapshot", snapshot_writer.build_snapshot)
 
     def _timed(self, shown: str, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*args: object, **kwargs: object) -> object:

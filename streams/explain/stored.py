@@ -15,17 +15,17 @@ import msgspec
 
 from sinks.archive import Archive
 from sinks.snapshots import Snapshots
-from streams.engine.snapshot import writer
-from streams.engine.snapshot.archive_index import ArchiveIndex
-from streams.engine.snapshot.job_blobs import JobBlob, dump_job
-from streams.engine.snapshot.job_parts import PaidPart
-from streams.engine.snapshot.reader import (
+from streams.engine.shard import snapshot_writer
+from streams.engine.shard.snapshot_reader import (
     JobsOfChain,
     KnownJobs,
     apply_archived,
     apply_jobs,
     unpack_jobs,
 )
+from streams.engine.snapshot.archive_index import ArchiveIndex
+from streams.engine.snapshot.job_blobs import JobBlob, dump_job
+from streams.engine.snapshot.job_parts import PaidPart
 
 #: Limit of cached, unpacked snapshots.
 KEPT_MAX_BYTES: Final = 64 * 2**20
@@ -112,7 +112,7 @@ class StoredJobs:
         if archived is None:
             return None
         fetched = store.archive.fetch(shard, {job_id: archived})
-        return writer.unpack_job(fetched[job_id]).job if job_id in fetched else None
+        return snapshot_writer.unpack_job(fetched[job_id]).job if job_id in fetched else None
 
     def fell_back(self, reason: str) -> None:
         """Count an explanation that falls back to whole minutes."""
@@ -145,8 +145,8 @@ def _unpacked(data: bytes) -> _Unpacked:
     apply_archived(archived, blob)
     return _Unpacked(
         blob,
-        jobs={writer.job_id_of(raw): raw for raw in blob.jobs},
-        parts={writer.job_id_of(raw): raw for raw in blob.parts},
+        jobs={snapshot_writer.job_id_of(raw): raw for raw in blob.jobs},
+        parts={snapshot_writer.job_id_of(raw): raw for raw in blob.parts},
         paid={each.id: each for each in blob.paid},
         gone=frozenset(blob.gone),
         archived=archived,

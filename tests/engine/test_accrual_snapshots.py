@@ -12,8 +12,8 @@ from schemas.tables import JOB_HOURS
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.shard import Shard
+from streams.engine.shard.snapshot_writer import unpack
 from streams.engine.snapshot.job_parts import dump_paid
-from streams.engine.snapshot.writer import unpack
 from tests.engine.test_open_accruals import BOOK, MINUTE_MS, Json, Stored, event, feed, moments
 
 JOBS = 5  # each snapshot has one of them whole

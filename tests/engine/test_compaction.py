@@ -11,9 +11,9 @@ import pytest
 from streams.engine.batch import LogBatch
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
+from streams.engine.shard import snapshot_writer
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.shard import Shard
-from streams.engine.snapshot import writer
 from streams.engine.snapshot.job_blobs import JobBlob
 from tests.engine.test_shard import T0, event, records
 
@@ -71,7 +71,7 @@ def test_the_root_moves_round_after_round_and_no_snapshot_but_the_first_has_many
     assert len(roots) >= 3
     assert next(point.version for point in points if point.frees) == 1
     assert sum(point.frees for point in points) == len(roots)
-    whole = [len(writer.unpack(point.snapshot).jobs) for point in points]
+    whole = [len(snapshot_writer.unpack(point.snapshot).jobs) for point in points]
     assert whole[0] == JOBS
     assert max(whole[1:]) <= JOBS // 4
 
@@ -80,7 +80,7 @@ def test_each_job_of_a_chain_is_decoded_once(monkeypatch: pytest.MonkeyPatch) ->
     _, points = rolled()
     chain = chain_of(points, SNAPSHOTS - 1)
     decoded: list[str] = []
-    decode = writer.whole_job
+    decode = snapshot_writer.whole_job
 
     def noted(raw: msgspec.Raw) -> JobBlob:
         assert not gc.isenabled()
@@ -88,10 +88,10 @@ def test_each_job_of_a_chain_is_decoded_once(monkeypatch: pytest.MonkeyPatch) ->
         decoded.append(job.id)
         return job
 
-    monkeypatch.setattr(writer, "whole_job", noted)
+    monkeypatch.setattr(snapshot_writer, "whole_job", noted)
     Shard.restore(3, SETTINGS, PriceBook.empty(), chain)
     assert sorted(decoded) == sorted(f"j{job}" for job in range(JOBS))
-    assert sum(len(writer.whole_jobs(data)) for data in chain) > JOBS
+    assert sum(len(snapshot_writer.whole_jobs(data)) for data in chain) > JOBS
     assert gc.isenabled()
 
 
@@ -111,8 +111,8 @@ def test_a_chain_from_its_root_is_the_shard(last: int) -> None:
     )  # fmt: skip
     for job_id, job in again.jobs.items():
         found, expected = (
-            writer.job_blobs(again, [job], 1),
-            writer.job_blobs(whole, [whole.jobs[job_id]], 1),
+            snapshot_writer.job_blobs(again, [job], 1),
+            snapshot_writer.job_blobs(whole, [whole.jobs[job_id]], 1),
         )
         assert list(found) == list(expected)
 

@@ -13,9 +13,9 @@ from schemas.events import PriceEvent
 from schemas.tables import JOB_MINUTES
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
+from streams.engine.shard import snapshot_writer
 from streams.engine.shard.shard import Shard
-from streams.engine.snapshot import writer
-from streams.engine.snapshot.writer import UnknownFormatError
+from streams.engine.shard.snapshot_writer import UnknownFormatError
 from streams.errors import TrainfareError
 from tests.engine.test_shard import T0, batch, event, shard
 from tests.oracle.cases import price
@@ -42,7 +42,7 @@ def test_restored_shard_goes_on_where_the_snapshot_ends() -> None:
 def test_snapshot_of_another_format_is_refused_with_what_to_do() -> None:
     point = shard().checkpoint(T0, 1, open_attempts=True)
     blob = msgspec.msgpack.decode(zstandard.decompress(point.snapshot))
-    blob["format"] = writer.FORMAT + 1
+    blob["format"] = snapshot_writer.FORMAT + 1
     changed = zstandard.compress(msgspec.msgpack.encode(blob))
     assert issubclass(UnknownFormatError, TrainfareError)  # said in words, without a traceback
     with pytest.raises(UnknownFormatError, match="run the program that wrote it"):
@@ -89,7 +89,7 @@ def test_a_snapshot_has_the_prices_that_came_since_the_one_before_and_a_chain_ha
         book = book.with_events(event for event in news if isinstance(event, PriceEvent))
         one.set_prices(book)
         points.append(one.checkpoint(T0 + 60_000, number + 1, open_attempts=True))
-    written = [writer.unpack(point.snapshot) for point in points]
+    written = [snapshot_writer.unpack(point.snapshot) for point in points]
     assert [blob.prices is None for blob in written] == [False] + [True] * (len(written) - 1)
     assert sum(len(blob.more_prices) for blob in written) < 1_000  # all of all would be 1,395
     begin = next(k for k, blob in enumerate(written) if blob.version == points[-1].root)
@@ -107,7 +107,7 @@ def test_a_book_that_lacks_what_the_last_snapshot_has_is_written_whole() -> None
     ]
     for number, book in enumerate(books, 1):
         one.set_prices(book)
-        blob = writer.unpack(one.checkpoint(T0, number, open_attempts=True).snapshot)
+        blob = snapshot_writer.unpack(one.checkpoint(T0, number, open_attempts=True).snapshot)
     assert blob.prices == books[1].events
 
 

@@ -27,10 +27,10 @@ from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
+from streams.engine.shard.parts import LogPosition
 from streams.engine.shard.sequencer import TICK_MS, Ticks
 from streams.engine.shard.shard import Shard
 from streams.engine.snapshot.progress import SnapshotProgress
-from streams.engine.state.shard_parts import LogPosition
 from streams.worker.shards.ports import ShardFactory
 
 

@@ -22,6 +22,7 @@ from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.open_accruals import OpenAccruals, Payer, cut_lines
 from streams.engine.state.traffic import MinuteRows
+from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Line, Lines, attempt_lines
@@ -88,7 +89,7 @@ def accrue_job(
             paid.append((attempt, known))
     for attempt, known in paid:
         _mark_accrual(attempt, known, as_of_ms)
-        known.accrue(job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
+        _accrue(known, job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
     write_hours(job, hours, sampled, prices, as_of_ms)
     job.booked_as_of_ms = as_of_ms
     return True
@@ -111,7 +112,7 @@ def derive_node(
     if known is not None and known.covers(segments, _NOBODY, as_of_ms):
         if node.is_open and known.as_of_ms < as_of_ms:
             changed.update(hours_of((known.as_of_ms, as_of_ms)))
-        known.accrue(node.name, 0, rows, as_of_ms, None)
+        _accrue(known, node.name, 0, rows, as_of_ms, None)
     else:
         lines = node_lines(segments, as_of_ms, book)
         rows.add_lines(node.name, 0, node.booked_lines, lines)
@@ -151,7 +152,7 @@ def _derive_time(
         known.source = timeline  # a checkpoint event, for example, whose effect is unknown yet
     if known is not None and known.covers(timeline, payer, as_of_ms):
         _mark_accrual(attempt, known, as_of_ms)
-        known.accrue(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
+        _accrue(known, job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
         return
     attempt.open_accruals = OpenAccruals(timeline, payer)
     whole = attempt_lines(timeline.paid(OPEN_MS), timeline.lost, book, *payer)
@@ -163,6 +164,22 @@ def _derive_time(
     mark_lines(attempt, attempt.booked_lines, lines)
     attempt.unsaved.add_lines(attempt.booked_lines, lines)
     attempt.booked_lines = lines
+
+
+def _accrue(
+    known: OpenAccruals,
+    owner_id: str,
+    attempt: int,
+    rows: LedgerRows,
+    as_of_ms: int,
+    unsaved: UnsavedParts | None,
+) -> None:
+    """Book the open lines up to an instant."""
+    if as_of_ms == known.as_of_ms:
+        return
+    for line, intervals in known.growing:
+        rows.prolong(owner_id, attempt, line, intervals, as_of_ms)
+    known.advance(as_of_ms, unsaved)
 
 
 def _mark_accrual(attempt: AttemptState, known: OpenAccruals, as_of_ms: int) -> None:

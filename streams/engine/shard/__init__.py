@@ -1,1 +1,1 @@
-"""One shard of the log: folding batches, ticks between records, checkpoints. `shard` is the entry point."""
+"""One shard of the log: folding, ticks, prices, checkpoints, snapshots and their restore. `shard` is the entry point."""

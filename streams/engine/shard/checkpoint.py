@@ -25,14 +25,14 @@ from streams.engine.ledger.node_hours import NodeHourRows
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import SampledMinutes
 from streams.engine.repricing.price_changes import index_job, node_lookups
+from streams.engine.shard import snapshot_writer
 from streams.engine.shard.books import book_tables
 from streams.engine.shard.job_tables import job_tables
+from streams.engine.shard.parts import set_member
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.state import ShardState
-from streams.engine.snapshot import writer
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.job import JobState
-from streams.engine.state.shard_parts import set_member
 
 #: A sample covers an hour at most (docs/events.md, gpu).
 LONGEST_SAMPLE_MS: Final = 3_600_000
@@ -104,7 +104,7 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
         shard.due.books_next, shard.due.books_owed = dict(shard.position.next), False
     parent, root = shard.snapshots.parent, shard.snapshots.compaction.root
     shard.snapshots.version = shard.snapshots.parent = version
-    blob = writer.build_snapshot(shard)
+    blob = snapshot_writer.build_snapshot(shard)
     shard.snapshots.next = dict(shard.position.next)
     rows = sum(table.num_rows for table in tables.values())
     alerts = shard.tracker.alerts.drain_changes()
@@ -338,7 +338,7 @@ def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Tab
     columns: dict[str, object] = {
         "shard": [shard.number] * len(leaving),
         "job_id": [job.id for job in leaving],
-        "blob": list(writer.job_blobs(shard, leaving, version)),
+        "blob": list(snapshot_writer.job_blobs(shard, leaving, version)),
         "first_ms": [job.first_ms for job in leaving],
         "last_ms": [_last_ms(job) for job in leaving],
         "version": [version] * len(leaving),

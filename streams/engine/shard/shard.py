@@ -16,21 +16,19 @@ from schemas.events import Event
 from schemas.invalid import Invalid
 from streams.engine.alerts.alert import Alert
 from streams.engine.batch import LogBatch, Record
-from streams.engine.burn.rewind import rewind
 from streams.engine.pricing.book import PriceBook
 from streams.engine.raw_records import RawRecords, first_from
 from streams.engine.reference_log import ReferenceView
-from streams.engine.repricing import reprice
 from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.settings import ShardSettings
 from streams.engine.shard import checkpoint as checkpoints
+from streams.engine.shard import read_back, reprice, snapshot_reader
 from streams.engine.shard.books import Tally
 from streams.engine.shard.fold_batch import fold_columns, fold_records
+from streams.engine.shard.rewind import rewind
 from streams.engine.shard.samples import SampleBatch, sampled_bytes
 from streams.engine.shard.sequencer import TICK_MS, Ticks
 from streams.engine.shard.state import ShardState
-from streams.engine.snapshot import read_back as restoring
-from streams.engine.snapshot import reader
 
 
 @dataclass(slots=True)
@@ -193,14 +191,14 @@ class Shard(ShardState):
         self.publish_samples()
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
-                restoring.adopt_job(self, job_id, blob)
+                read_back.adopt_job(self, job_id, blob)
 
     def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceChanges) -> None:
         """Load those of the archived jobs that accrued at prices that have changed."""
         self.publish_samples()
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
-                restoring.adopt_job(self, job_id, blob, news)
+                read_back.adopt_job(self, job_id, blob, news)
 
     # -- storing -------------------------------------------------------------------------------------------
 
@@ -247,7 +245,7 @@ class Shard(ShardState):
         `id_seed`: for the keys of archived jobs, if the snapshots have none.
         """
         shard = cls(number, settings, PriceBook.empty(), id_seed)
-        reader.load(shard, blobs)
+        snapshot_reader.load(shard, blobs)
         reprice.after_restore(shard)
         shard.price_changes = shard.set_prices(book)
         return shard
@@ -258,9 +256,9 @@ class Shard(ShardState):
         self, books: pa.Table, dead_letter_counts: pa.Table, version: int
     ) -> dict[str, pa.Table]:
         """Return corrections for record accounting stored after the snapshot; call it before anything is folded."""
-        return restoring.put_back_books(self, books, dead_letter_counts, version)
+        return read_back.put_back_books(self, books, dead_letter_counts, version)
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
-        """Return corrections for rows stored after the snapshot: see `streams.engine.snapshot.read_back`."""
+        """Return corrections for rows stored after the snapshot: see `streams.engine.shard.read_back`."""
         self.publish_samples()
-        return restoring.read_back(self, table, rows, version)
+        return read_back.read_back(self, table, rows, version)

@@ -13,17 +13,18 @@ from streams.engine.coverage.coverage import Coverage
 from streams.engine.coverage.ids import SeenIds
 from streams.engine.ledger.sums import LedgerSums
 from streams.engine.pricing.book import PriceBook
+from streams.engine.repricing.shard_prices import ShardPrices
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.dead_letters import RefusedRecords
 from streams.engine.shard.partitioning import PartitionCheck
+from streams.engine.shard.parts import DueWork, LogPosition
 from streams.engine.shard.samples import SampleColumns
 from streams.engine.snapshot.archive_index import ArchiveIndex
 from streams.engine.snapshot.compaction import ShardContents
 from streams.engine.snapshot.progress import SnapshotProgress
 from streams.engine.state.job import JobBook
 from streams.engine.state.node import NodeState
-from streams.engine.state.shard_parts import DueWork, LogPosition, ShardPrices
 
 
 class ShardState:

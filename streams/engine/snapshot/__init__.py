@@ -1,1 +1,1 @@
-"""Snapshots of a shard: `writer` writes one, `reader` restores from a chain of them, `compaction` keeps chains short."""
+"""What snapshots of a shard are made of: blobs of jobs, the index of archived ones, and which part comes next."""

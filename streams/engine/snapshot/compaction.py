@@ -16,10 +16,10 @@ from schemas.events import PriceEvent
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.coverage.ids import SeenIds, SeenPart
 from streams.engine.coverage.names import Holder
+from streams.engine.repricing.shard_prices import ShardPrices
 from streams.engine.snapshot.archive_index import ArchiveIndex, ranges
 from streams.engine.state.job import JobBook, JobState
 from streams.engine.state.node import NodeState
-from streams.engine.state.shard_parts import ShardPrices
 
 #: A slice is at most this size, or the size of the changes if that is larger, even if the round then takes longer.
 SLICE_BYTES: Final = 2 * 2**20

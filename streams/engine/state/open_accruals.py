@@ -6,7 +6,6 @@ It is valid until a known instant, for one timeline and one payer. A caller that
 from __future__ import annotations
 
 from schemas.durations import NEVER_MS
-from streams.engine.ledger.rows import LedgerRows
 from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Line, Lines
@@ -47,17 +46,11 @@ class OpenAccruals:
         self._by_end = ending == len(self.growing) > 0
 
     def covers(self, source: object, payer: Payer, as_of_ms: int) -> bool:
-        """Return whether `accrue` can book everything up to an instant."""
+        """Return whether longer open lines alone book everything up to an instant."""
         return self.source is source and self.as_of_ms <= as_of_ms <= self.until_ms and self.payer == payer
 
-    def accrue(
-        self, owner_id: str, attempt: int, rows: LedgerRows, as_of_ms: int, unsaved: UnsavedParts | None
-    ) -> None:
-        """Book the open lines up to an instant."""
-        if as_of_ms == self.as_of_ms:
-            return
-        for line, intervals in self.growing:
-            rows.prolong(owner_id, attempt, line, intervals, as_of_ms)
+    def advance(self, as_of_ms: int, unsaved: UnsavedParts | None) -> None:
+        """Record that the open lines are booked up to an instant; `unsaved` is of the attempt, None for a node."""
         if unsaved is not None and not (self._by_end and unsaved.add_accrual(self.as_of_ms, as_of_ms)):
             for line, intervals in self.growing:
                 unsaved.lines.setdefault(line, len(intervals) - 1)

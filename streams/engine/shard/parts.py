@@ -1,4 +1,4 @@
-"""The parts of a shard's state that several modules write to, each with one owner and one meaning.
+"""Parts of a shard's state that several of its modules write: how far the log is read, and what is due.
 
 Plain memory: no part computes a cost, and none knows the shard that it belongs to.
 """
@@ -6,10 +6,6 @@ Plain memory: no part computes a cost, and none knows the shard that it belongs 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from streams.engine.ledger.sampled_minutes import MinutePrices
-from streams.engine.pricing.book import PriceBook
-from streams.engine.repricing.price_index import PriceIndex
 
 
 @dataclass(slots=True)
@@ -48,13 +44,3 @@ def set_member(jobs: set[str], job_id: str, *, is_member: bool) -> None:
         jobs.add(job_id)
     else:
         jobs.discard(job_id)
-
-
-class ShardPrices:
-    """The price book, and which jobs and nodes look up which of its prices."""
-
-    def __init__(self, book: PriceBook) -> None:
-        self.book = book
-        self.minutes = MinutePrices(book)
-        self.jobs, self.nodes = PriceIndex(), PriceIndex()
-        self.unindexed: list[str] = []  # jobs of a snapshot that are not indexed yet

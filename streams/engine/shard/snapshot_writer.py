@@ -1,6 +1,6 @@
 """Writes snapshots of a shard: what changed since the last one, and a slice of what did not.
 
-It defines the format and encodes state; `reader` restores from a chain, and storage is handled elsewhere.
+It defines the format and encodes state; `snapshot_reader` restores from a chain, and storage is handled elsewhere.
 """
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ from streams.engine.ledger.hour_rows import emptied_hours
 from streams.engine.ledger.node_hours import emptied_node_hours
 from streams.engine.ledger.rows import LedgerRows, quantity_in
 from streams.engine.pricing.kinds import PriceRef
+from streams.engine.shard import snapshot_writer
 from streams.engine.shard.books import Tally, book_tables
 from streams.engine.shard.state import ShardState
-from streams.engine.snapshot import writer
 from streams.engine.snapshot.job_blobs import load_job
 from streams.engine.state.hours import UNKNOWN_TIME
 from streams.engine.state.job import JobState
@@ -59,7 +59,7 @@ def drop_counts(shard: ShardState, job: JobState) -> None:
 
 def adopt_job(shard: ShardState, job_id: str, data: bytes, news: PriceChanges | None = None) -> None:
     """Load an archived job (if `news` affects it); all of it is derived again."""
-    archived = writer.unpack_job(data)
+    archived = snapshot_writer.unpack_job(data)
     if archived.version != shard.archived.version_of(job_id):
         return  # it was loaded and archived again meanwhile: the caller asks again
     job = load_job(archived.job)

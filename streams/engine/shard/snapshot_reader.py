@@ -15,17 +15,17 @@ import msgspec
 import zstandard
 
 from streams.engine.pricing.book import PriceBook
+from streams.engine.shard import snapshot_writer
+from streams.engine.shard.parts import DueWork, set_member
+from streams.engine.shard.read_back import drop_counts
+from streams.engine.shard.snapshot_writer import StoredBlob
 from streams.engine.shard.state import ShardState
-from streams.engine.snapshot import writer
 from streams.engine.snapshot.archive_index import ArchiveIndex
 from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, NodeBlob, load_job, load_node
 from streams.engine.snapshot.job_parts import PaidPart, apply_owed, apply_paid, apply_part
-from streams.engine.snapshot.read_back import drop_counts
-from streams.engine.snapshot.writer import StoredBlob
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.hours import UNKNOWN_TIME
 from streams.engine.state.job import JobState
-from streams.engine.state.shard_parts import DueWork, set_member
 
 
 class JobsOfChain(msgspec.Struct):
@@ -69,7 +69,7 @@ def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
         UnknownFormatError: The program does not support its format.
     """
     raw = zstandard.decompress(data)
-    writer.check_format(msgspec.msgpack.decode(raw, type=writer.SnapshotFormat).format)
+    snapshot_writer.check_format(msgspec.msgpack.decode(raw, type=snapshot_writer.SnapshotFormat).format)
     return msgspec.msgpack.decode(raw, type=JobsOfChain), len(raw)
 
 
@@ -101,9 +101,9 @@ def apply_jobs(
         awaited.discard(job_id)
         _flag(target, job_id, 0)
     for raw in blob.jobs:
-        job_id = writer.job_id_of(raw)
+        job_id = snapshot_writer.job_id_of(raw)
         if last[job_id] == place:
-            whole = writer.whole_job(raw)
+            whole = snapshot_writer.whole_job(raw)
             target.jobs[job_id] = load_job(whole)
             awaited.discard(job_id)
             _flag(target, job_id, whole.flags)
@@ -129,14 +129,14 @@ def _apply_parts(
 ) -> None:
     """Apply changes of known jobs."""
     for raw in blob.parts:
-        job_id = writer.job_id_of(raw)
+        job_id = snapshot_writer.job_id_of(raw)
         if last.get(job_id, -1) > place:
             continue
         known = target.jobs.get(job_id)
         if known is None:
             awaited.add(job_id)
         else:
-            part = writer.job_part(raw)
+            part = snapshot_writer.job_part(raw)
             apply_part(known, part)
             _flag(target, job_id, part.flags)
     for paid in blob.paid:
@@ -193,9 +193,9 @@ def _no_collection() -> Iterator[None]:
 def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
     awaited: set[str] = set()
     nodes: dict[str, NodeBlob] = {}  # the last of each: nodes are always whole
-    last = {job_id: place for place, data in enumerate(blobs) for job_id in writer.whole_jobs(data)}
+    last = {job_id: place for place, data in enumerate(blobs) for job_id in snapshot_writer.whole_jobs(data)}
     for place, data in enumerate(blobs):
-        blob = writer.unpack(data)
+        blob = snapshot_writer.unpack(data)
         if blob.shard != shard.number:
             raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
         _apply_facts(shard, blob)
@@ -204,9 +204,9 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
         nodes.update((node.name, node) for node in blob.nodes)
         shard.coverage.apply(blob.coverage)
         for topic, ids in blob.seen.items():
-            shard.seen[topic].apply(writer.seen_part(ids))
+            shard.seen[topic].apply(snapshot_writer.seen_part(ids))
         for topic, ids in blob.seen_older:
-            shard.seen[topic].apply_older(writer.seen_part(ids))
+            shard.seen[topic].apply_older(snapshot_writer.seen_part(ids))
     if awaited or not shard.coverage.is_complete:
         raise ValueError(f"the snapshots of shard {shard.number} do not begin early enough")
     # Older snapshots contain entries that the shard has dropped since.

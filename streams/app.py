@@ -15,9 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from faust.exceptions import ConsumerNotStarted
-from faust.types import TP
-
 from schemas.durations import DAY_MS
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
@@ -42,6 +39,7 @@ from streams.selfcheck.recount.committed import committed
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.cluster import FoundLog, KafkaUnreachableError, find_log, log_name
+from streams.transport.faust_types import TP, ConsumerNotStarted
 from streams.transport.record_writer import RecordWriter
 from streams.transport.security import librdkafka_config
 from streams.web.last_audit import LastAudit
@@ -54,17 +52,17 @@ from streams.worker.health.probe import Probe
 from streams.worker.health.stall import StallLimits
 from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
-from streams.worker.ingest.dead_letters import DeadLetterProducer
-from streams.worker.ingest.log_time import LogTime, MessageTime
 from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
 from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.ledger_rules.known_log import known_log
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter
+from streams.worker.log_time import LogTime, MessageTime
 from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.ports import ShardFactory
 from streams.worker.startup import Startup, stopped_by_signals
+from streams.worker.storing.dead_letters import DeadLetterProducer
 from streams.worker.storing.retention import keep_dropping
 from streams.worker.supervise import beside
 

@@ -159,7 +159,7 @@ class ShardMeter:
             rows = shard.read_back(table, late, version)
             if rows.num_rows:
                 self._store.insert(table, rows, f"backfill:late:{table}:{self._number}.{version}")
-        shard.snapshots.unswept_from = None
+        shard.snapshots.end_sweep()
 
     def _store_all(self, as_of_ms: int, *, open_attempts: bool) -> None:
         if open_attempts:

@@ -190,7 +190,7 @@ def _of_files(
     ends: dict[tuple[str, int], int] = {}
     for segment, paths in parts:
         for again in shards:
-            again.shard.settings = replace(again.shard.settings, run_start_ms=segment.run_start_ms)
+            again.shard.enter_run(segment.run_start_ms)
         for batch in _batches(_records(settings, replayed, segment, paths), ends):
             shards[batch.partition].feed(batch)
             advance(len(batch.records))

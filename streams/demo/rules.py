@@ -16,7 +16,7 @@ from streams.worker.ledger_rules.hourly import HOURS_KEY
 from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.reader import LATE_MS
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.shard_manager import ShardManager
 
 _EVERY_S: Final = 0.5
 

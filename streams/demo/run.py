@@ -39,8 +39,8 @@ from streams.web.local_access import LocalAccess
 from streams.web.server import WebServer
 from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
-from streams.worker.ingest.log_time import LogTime
 from streams.worker.ingest.watermarks import ReplayWatermarks
+from streams.worker.log_time import LogTime
 from streams.worker.meter import LogOrigin, Meter
 from streams.worker.options import ShardManagerOptions
 from streams.worker.startup import stopped_by_signals

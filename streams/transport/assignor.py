@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 
 from faust.assignor.client_assignment import ClientMetadata
 from faust.assignor.partition_assignor import PartitionAssignor
-from faust.types import TP
 from yarl import URL
 
+from streams.transport.faust_types import TP
 from streams.transport.whole_metadata import NotWholeError
 
 _ASKED: Final = "asked_again"

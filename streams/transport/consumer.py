@@ -15,7 +15,6 @@ from typing import Any, cast
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, NoOffsetForPartitionError
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
 from streams.engine.batch import LogBatch, LogRecord
@@ -24,6 +23,7 @@ from streams.transport import large_responses, raw_fetch
 from streams.transport.answers import Answers, LogEnd
 from streams.transport.asking_again import AskingAgain
 from streams.transport.decompressed import DecompressedBytes
+from streams.transport.faust_types import TP
 from streams.transport.fetch_wait import FetchWait, OtherPartitionsError, finish_waits, readable_end
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of

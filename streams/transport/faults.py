@@ -11,10 +11,10 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from faust.types import TP
 
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
+from streams.transport.faust_types import TP
 
 
 def explained(fault: BaseException, kafka: KafkaSettings) -> BaseException:

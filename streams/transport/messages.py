@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from faust.types import TP
-
 from streams.engine.batch import LogBatch
 from streams.engine.raw_records import RawRecords
+from streams.transport.faust_types import TP
 
 #: Up to this many records all shards share one message: a buffer counts messages, and each full one blocks a partition.
 LITTLE_RECORDS: Final = 2_000

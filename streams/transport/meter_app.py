@@ -15,7 +15,6 @@ from typing import Any
 import faust
 from faust.sensors import Monitor
 from faust.tables.manager import TableManager
-from faust.types import TP
 
 from streams.config.settings import KafkaSettings
 from streams.engine.batch import LogBatch
@@ -23,6 +22,7 @@ from streams.topics import SHARD_TOPICS, full_name, partition_count
 from streams.transport.allocator import keep_freed_memory
 from streams.transport.assignor import MeterAssignor
 from streams.transport.consumer import Consumer, Transport
+from streams.transport.faust_types import TP
 from streams.transport.options import FetchOptions
 from streams.transport.security import faust_brokers, faust_credentials
 from streams.transport.versions import refuse_other_versions

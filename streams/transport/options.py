@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from faust.types import TP
+from streams.transport.faust_types import TP
 
 #: The start offset of each assigned partition in the broker's log; a partition left out is not read yet.
 StartOffsets = Callable[[Iterable[TP]], Mapping[TP, int]]

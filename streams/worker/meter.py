@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any
 
-from faust.types import TP
-
 from schemas.events import ControlEvent
 from schemas.validate_controls import ACK
 from sinks.port import Store
@@ -26,16 +24,17 @@ from streams.engine.reference_log import ReferenceLog, Standing
 from streams.engine.settings import ShardSettings
 from streams.notify.notifier import Notifier
 from streams.transport.faults import explained, is_explained
+from streams.transport.faust_types import TP
 from streams.transport.meter_app import Hooks, MeterApp, new_meter_app
 from streams.transport.options import FetchOptions
 from streams.transport.security import librdkafka_config
-from streams.worker.ingest.dead_letters import DeadLetterSink
-from streams.worker.ingest.reference_reader import ReferenceChanges, ReferenceReader
 from streams.worker.ingest.watermarks import KafkaWatermarks, ReplayWatermarks
 from streams.worker.options import ShardManagerOptions
+from streams.worker.reference.reference_reader import ReferenceChanges, ReferenceReader
+from streams.worker.shard_manager import ShardManager
 from streams.worker.shards.ports import ShardFactory
-from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing.checkpoint_schedule import CheckpointSchedule
+from streams.worker.storing.dead_letters import DeadLetterSink
 from streams.worker.supervise import beside
 
 logger = logging.getLogger(__name__)

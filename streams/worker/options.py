@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streams.clock import ManualClock
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
 from streams.transport.partitions import partition_of
 from streams.transport.security import librdkafka_config
-from streams.worker.ingest.reference_reader import first_of
+from streams.worker.reference.reference_reader import first_of
 from tests.kafka.broker import shared_broker
 
 PARTITIONS = 3

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from aiokafka import TopicPartition
 from faust.assignor.partition_assignor import PartitionAssignor
-from faust.types import TP
 
 from sinks.snapshots import Chain, Snapshots
 from streams.config.settings import KafkaSettings
@@ -35,11 +34,12 @@ from streams.transport.admin import TopicState
 from streams.transport.asking_again import AskingAgain
 from streams.transport.assignor import MeterAssignor
 from streams.transport.consumer import Consumer
+from streams.transport.faust_types import TP
 from streams.transport.momentary import Momentary
 from streams.transport.whole_metadata import WholeMetadata
-from streams.worker.ingest.log_time import LogTime
 from streams.worker.ledger_rules.known_alerts import SHARD
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.log_time import LogTime
+from streams.worker.shard_manager import ShardManager
 from tests.chaos.present import BEHIND, PAID_UNTIL_MS
 
 _LOST_RATIO: Final = 0.03

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.shard_manager import ShardManager
 from tests.chaos import patched
 
 

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 
 from sinks.clickhouse import ClickHouseStore
-from streams.worker.storing.versions import Version
+from streams.worker.shards.versions import Version
 from tests.chaos.plan import Plan
 from tests.chaos.run import Chaos
 from tests.chaos.test_chaos import assert_exact

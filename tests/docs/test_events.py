@@ -24,7 +24,7 @@ from streams.engine.timeline.states import held_after, state_after
 from streams.keys import key_of
 from streams.topics import SHARD_TOPICS, Topic, partition_count, topic_config
 from streams.transport.admin import DEAD_LETTER_TOPIC
-from streams.worker.ingest.dead_letters import message_of
+from streams.worker.storing.dead_letters import message_of
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "events.md").read_text()
 LATER_MS = 2**42

@@ -20,7 +20,7 @@ from streams.engine.settings import ShardSettings
 from streams.engine.shard.samples import SampleColumns
 from streams.engine.shard.shard import Shard
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
-from streams.worker.storing.versions import VersionClock
+from streams.worker.shards.versions import VersionClock
 from tests.property.profile import PROFILE
 from tests.raw_records import raw
 

@@ -19,7 +19,7 @@ from streams.config.settings import KafkaSettings
 from streams.engine.settings import ShardSettings
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.meter import Meter
 from streams.worker.options import ShardManagerOptions
 from tests.kafka.broker import shared_broker

@@ -15,7 +15,7 @@ from streams.worker.health import probe as outlooks
 from streams.worker.health.probe import Probe
 from streams.worker.health.stall import StallLimits
 from streams.worker.health.status import StatusCollector
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.meter import Meter
 from tests.kafka.broker import shared_broker
 from tests.web.serving import LOCAL, Client, serving

@@ -14,7 +14,7 @@ from pathlib import Path
 from streams.clock import SystemClock
 from streams.config.settings import KafkaSettings
 from streams.engine.settings import ShardSettings
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.meter import Meter
 from streams.worker.options import ShardManagerOptions
 from streams.worker.startup import stopped_by_signals

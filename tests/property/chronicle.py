@@ -17,7 +17,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.replay.ledger_rules import LogJudge
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
-from streams.worker.storing.versions import VersionClock
+from streams.worker.shards.versions import VersionClock
 from tests.property.ledger_stories import CENT_NANO, LENGTH, T0, Story
 from tests.sinks.stores import empty
 from tests.worker.fakes import CountingShard, State, as_shard

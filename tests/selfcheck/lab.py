@@ -9,8 +9,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from faust.types import TP
-
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.tables import PRICES
@@ -26,9 +24,10 @@ from streams.engine.shard.shard import Shard
 from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import AuditFinding, Verdict
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
 from streams.worker.options import ShardManagerOptions
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.shard_manager import ShardManager
 from tests.worker.test_shard_manager import Consumer
 
 T0 = 1_704_067_200_000

@@ -14,7 +14,7 @@ from streams.engine.alerts.meter_rules import BOOKS_UNBALANCED, CANARY_WRONG, Me
 from streams.engine.pricing.book import PriceBook
 from streams.selfcheck.alerts.self_alerts import SelfAlerts
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
-from streams.worker.storing.versions import VersionClock
+from streams.worker.shards.versions import VersionClock
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import HOOK, NOW_MS, Office, run
 from tests.worker.fakes import CountingShard, State, as_shard

@@ -14,7 +14,7 @@ from streams.config.live import CanarySettings
 from streams.config.settings import KafkaSettings
 from streams.selfcheck.alerts import self_watch
 from streams.selfcheck.alerts.self_watch import SelfWatch
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.meter import Meter
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, run

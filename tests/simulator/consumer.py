@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from faust.types import TP
-
 from streams.engine.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.answers import LogEnd
+from streams.transport.faust_types import TP
 from tests.simulator.group import Group
 from tests.simulator.log import Log, Part
 from tests.simulator.process import Process

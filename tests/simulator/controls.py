@@ -21,14 +21,14 @@ from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
 from streams.notify.notice import Notice
 from streams.notify.notifier import Notifier
-from streams.worker.ingest.log_time import LogTime
 from streams.worker.ledger_rules.hourly import HourlyJudge
 from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
+from streams.worker.log_time import LogTime
+from streams.worker.shard_manager import ShardManager
 from streams.worker.shards.owned_shard import InFlightCheckpoint
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.shards.versions import VersionClock
 from streams.worker.storing.checkpointer import Checkpointer
-from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover import fence as sweeping
 from streams.worker.takeover import restore as restoring
 

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from faust.types import TP
-
+from streams.transport.faust_types import TP
 from tests.simulator.world import World
 
 _REBALANCE_MS = 15_000  # a member that does not join again by then is out

@@ -13,13 +13,13 @@ import orjson
 
 from streams.engine.batch import LogRecord
 from streams.topics import REFERENCE_TOPICS
-from streams.worker.ingest.reference_reader import ReferenceReader
+from streams.worker.reference.reference_reader import ReferenceReader
 from tests.simulator.consumer import PREFIX
 from tests.simulator.log import Log, Part
 from tests.simulator.process import Process
 
 if TYPE_CHECKING:
-    from streams.worker.shards.shard_manager import ShardManager
+    from streams.worker.shard_manager import ShardManager
 
 
 class FakeMessage:

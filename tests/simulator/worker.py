@@ -15,10 +15,10 @@ from sinks.port import Store
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.notify.notifier import Notifier
-from streams.worker.ingest.log_time import LogTime, MessageTime
 from streams.worker.ingest.watermarks import KafkaWatermarks
+from streams.worker.log_time import LogTime, MessageTime
 from streams.worker.options import ShardManagerOptions
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.shard_manager import ShardManager
 from tests.simulator.consumer import PREFIX, FakeConsumer, partitions_of
 from tests.simulator.group import Group, Joined
 from tests.simulator.mail import Judge, Mailbox, judge_of, notifier_of

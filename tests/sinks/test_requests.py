@@ -10,7 +10,7 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkError
 from sinks.rows import Condition
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
-from streams.worker.ingest.dead_letters import not_in_store
+from streams.worker.storing.dead_letters import not_in_store
 from tests.store_process import StoreProcess
 
 SQL = "SELECT arrayJoin({ids:Array(String)}) AS id, {text:String} AS text"

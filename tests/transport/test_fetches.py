@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from faust.transport.drivers import aiokafka as driver
-from faust.types import TP
 
 from streams.engine.batch import LogBatch, LogRecord
 from streams.transport import messages
 from streams.transport.consumer import ConsumerThread
+from streams.transport.faust_types import TP
 from streams.transport.fetch_wait import OtherPartitionsError
 
 TOPICS = ("t.jobs", "t.gpu", "t.network")

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from faust.types import TP
 
 from streams.transport.consumer import ConsumerThread
+from streams.transport.faust_types import TP
 
 PLACE = TP("t.jobs", 0)
 ANSWERS = [(10, 1_000), (12, 6_000)]

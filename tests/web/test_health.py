@@ -11,8 +11,8 @@ import pytest
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import StoreUnreachable
 from streams.web import health
+from streams.worker.health import transactions
 from streams.worker.health.worker_status import Check, WorkerStatus
-from streams.worker.ingest import transactions
 from tests.cli.command import ROOT
 from tests.web.serving import BEARER, LOCAL_TOKEN, TOKEN, Client, served
 

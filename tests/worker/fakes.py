@@ -30,7 +30,7 @@ from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.engine.shard.parts import LogPosition
 from streams.engine.shard.sequencer import TICK_MS, Ticks
 from streams.engine.shard.shard import Shard
-from streams.engine.snapshot.progress import SnapshotProgress
+from streams.engine.shard.snapshot_progress import SnapshotProgress
 from streams.worker.shards.ports import ShardFactory
 
 
@@ -91,10 +91,10 @@ class CountingShard:
 
     def judge(self, ticks: Ticks, view: ReferenceView) -> None:
         self.judged.append(ticks)
-        self.position.tick_ms = ticks.last_ms + TICK_MS
+        self.position.expect_tick(ticks.last_ms + TICK_MS)
 
     def rewind(self, tick_ms: int) -> None:
-        self.position.tick_ms = tick_ms
+        self.position.expect_tick(tick_ms)
 
     def write_interim_rates(self, now_ms: int, view: ReferenceView) -> None:
         self.looks.append(now_ms)

@@ -20,10 +20,10 @@ from streams.engine.settings import ShardSettings
 from streams.replay.broker import EmbeddedBroker
 from streams.topics import Topic, full_name, partition_count
 from streams.transport.admin import DEAD_LETTER_TOPIC, connect, create_topics
-from streams.worker.ingest.dead_letters import DeadLetterSink
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.meter import LogOrigin, Meter
 from streams.worker.options import ShardManagerOptions
+from streams.worker.storing.dead_letters import DeadLetterSink
 from tests.worker.fakes import counting_shards
 
 PARTITIONS = 2

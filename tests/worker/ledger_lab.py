@@ -26,7 +26,7 @@ from streams.worker.ledger_rules.known_log import KnownLog
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
-from streams.worker.storing.versions import VersionClock
+from streams.worker.shards.versions import VersionClock
 from tests.notify.scripted_sender import Office, ScriptedSender
 from tests.sinks.rows import rows
 from tests.sinks.stores import embedded, empty

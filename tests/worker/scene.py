@@ -8,24 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from faust.exceptions import ConsumerNotStarted
-from faust.types import TP
-
 from streams.clock import ManualClock
 from streams.config.settings import KafkaSettings
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books, Tally
 from streams.transport.answers import LogEnd
+from streams.transport.faust_types import TP, ConsumerNotStarted
 from streams.worker.health.probe import ProbeResult
 from streams.worker.health.stall import StallLimits
 from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
 from streams.worker.ingest.backpressure import BackpressureGate
 from streams.worker.ingest.ingest_counts import IngestCounts
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
+from streams.worker.shards.versions import VersionClock
 from streams.worker.storing.checkpointer import StoredTotals
-from streams.worker.storing.versions import VersionClock
 from tests.worker.fakes import CountingShard, State, as_shard
 
 NOW_MS = 1_800_000_000_000

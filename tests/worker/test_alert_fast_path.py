@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from faust.types import TP
 
 from schemas.tables import ALERTS, DEAD_LETTERS
 from sinks.errors import QueryFailed, SinkBusy, SinkError
@@ -19,6 +18,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.batch import LogBatch, LogRecord
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import NoAlertSink
 from tests.memory_store import MemoryStore

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from faust.types import TP
 
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.ingest.assignment import check_assignment
 
 

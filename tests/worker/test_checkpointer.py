@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pyarrow as pa
-from faust.types import TP
 
 from schemas.tables import BOOKS, DEAD_LETTERS, JOB_MINUTES, JOBS
 from sinks.errors import StoreFull
@@ -15,11 +14,12 @@ from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.job_tables import DeadLetter
 from streams.topics import SHARD_TOPICS
-from streams.worker.ingest.reference_reader import ReferenceChanges
+from streams.transport.faust_types import TP
 from streams.worker.options import ShardManagerOptions
+from streams.worker.reference.reference_reader import ReferenceChanges
+from streams.worker.shard_manager import ShardManager
 from streams.worker.shards.owned_shard import InFlightCheckpoint, OwnedShard, Takeover
-from streams.worker.shards.shard_manager import ShardManager
-from streams.worker.storing.versions import VersionClock
+from streams.worker.shards.versions import VersionClock
 from tests.memory_store import MemoryStore
 from tests.sinks.rows import rows
 from tests.worker.fakes import CountingShard, State, as_shard, counting_shards, point

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from faust.types import TP
-
 from streams.clock import ManualClock
 from streams.engine.batch import LogBatch, LogRecord
 from streams.selfcheck.alerts.clock_alerts import ClockAlerts
 from streams.transport.answers import LogEnd
-from streams.worker.ingest.log_time import LogTime
+from streams.transport.faust_types import TP
 from streams.worker.ingest.watermarks import KafkaWatermarks
+from streams.worker.log_time import LogTime
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, run
 from tests.selfcheck.test_self_alerts import Life, stored

@@ -8,7 +8,7 @@ from typing import Any
 from schemas.control_table import CONTROLS
 from schemas.events import ControlEvent
 from streams.engine.pricing.book import PriceBook
-from streams.worker.ingest.reference_reader import ReferenceChanges
+from streams.worker.reference.reference_reader import ReferenceChanges
 from streams.worker.storing.control_rows import control_table
 from streams.worker.storing.unsharded_rows import reference_rows
 

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from sinks.errors import SinkBusy
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.transport.security import librdkafka_config
-from streams.worker.ingest import dead_letters
-from streams.worker.ingest.dead_letters import DeadLetterProducer
+from streams.worker.storing import dead_letters
+from streams.worker.storing.dead_letters import DeadLetterProducer
 from tests.worker.lab import Lab
 
 LETTERS = dead_letter_table(

@@ -8,17 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from faust.types import TP
 
 from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SCHEMAS
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.options import ShardManagerOptions
+from streams.worker.shard_manager import ShardManager
 from streams.worker.shards.ports import NoAlertSink
-from streams.worker.shards.shard_manager import ShardManager
-from streams.worker.storing.versions import Version
+from streams.worker.shards.versions import Version
 from tests.memory_store import MemoryStore
 from tests.worker.fakes import CountingShard
 from tests.worker.test_shard_manager import Bench, Consumer

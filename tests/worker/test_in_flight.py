@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from faust.types import TP
 
 from schemas.tables import BURN_RATES, JOBS
 from sinks.errors import SinkBusy
@@ -18,9 +17,10 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.shard import Shard
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.options import ShardManagerOptions
+from streams.worker.shard_manager import ShardManager
 from streams.worker.shards.owned_shard import InFlightCheckpoint
-from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing import checkpointer
 from tests.memory_store import MemoryStore
 from tests.sinks.rows import rows

@@ -8,21 +8,21 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from faust.types import TP
 
 from streams.clock import ManualClock
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.sequencer import Ticks
 from streams.transport.answers import LogEnd
+from streams.transport.faust_types import TP
 from streams.worker.ingest.ingest import Ingest
-from streams.worker.ingest.log_time import LogTime
 from streams.worker.ingest.watermarks import KafkaWatermarks, Mark, ReplayWatermarks
+from streams.worker.log_time import LogTime
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.ports import LogConsumer
+from streams.worker.shards.versions import VersionClock
 from streams.worker.storing.checkpointer import Checkpointer
-from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover.rehydrate import Rehydrator
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import an_alert

@@ -7,7 +7,7 @@ import asyncio
 from streams.engine.batch import LogBatch, LogRecord
 from streams.worker.ingest.ingest_counts import TopicCounts
 from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.shard_manager import ShardManager
 from tests.worker.test_shard_manager import Bench
 
 

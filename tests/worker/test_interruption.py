@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from streams.errors import TrainfareError
-from streams.worker.ingest.interruption import GONE_AFTER_S, Interruption
+from streams.worker.reference.interruption import GONE_AFTER_S, Interruption
 
 PRICES = TopicPartition("t.prices", 0)
 MOMENTS = (

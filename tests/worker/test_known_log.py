@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from faust.types import TP
 
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import ManualClock
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.health.probe import ProbeResult
 from streams.worker.ledger_rules.known_log import KnownLog, known_log
 from streams.worker.ledger_rules.reader import LATE_MS, LedgerReader

@@ -8,7 +8,7 @@ from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.worker.health.lag import LagSource, LagTracker, ShardLag
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
-from streams.worker.storing.versions import VersionClock
+from streams.worker.shards.versions import VersionClock
 from tests.worker.fakes import CountingShard, State, as_shard
 
 NOW_MS = 1_800_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.worker.ingest.log_time import OFF_MS, LogTime, MessageTime
+from streams.worker.log_time import OFF_MS, LogTime, MessageTime
 
 NOW_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000

@@ -9,7 +9,6 @@ from typing import cast
 import msgspec
 import pyarrow as pa
 import pytest
-from faust.types import TP
 
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
@@ -17,9 +16,10 @@ from sinks.port import Store
 from streams.engine.batch import LogBatch
 from streams.errors import TrainfareError
 from streams.notify.notifier import Notifier
+from streams.transport.faust_types import TP
 from streams.worker.meter import Meter
-from streams.worker.shards.shard_manager import ShardManager
-from streams.worker.storing.versions import Version
+from streams.worker.shard_manager import ShardManager
+from streams.worker.shards.versions import Version
 from tests.memory_store import MemoryStore
 from tests.worker.fakes import CountingShard, State, file_store
 from tests.worker.lab import Lab, folded, run, until

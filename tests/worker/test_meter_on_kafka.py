@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from streams.errors import TrainfareError
 from streams.transport.admin import connect
-from streams.worker.storing.versions import Version
+from streams.worker.shards.versions import Version
 from tests.kafka.broker import shared_broker
 from tests.memory_store import MemoryStore
 from tests.worker.fakes import State

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from streams.worker.storing.versions import LaterGenerationError, Version, refuse_if_later
+from streams.worker.shards.versions import LaterGenerationError, Version, refuse_if_later
 from tests.memory_store import MemoryStore
 from tests.worker.lab import until
 from tests.worker.test_shard_manager import Bench, Consumer

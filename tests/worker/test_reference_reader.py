@@ -14,8 +14,8 @@ from streams.engine.settings import ShardSettings
 from streams.engine.shard.dead_letters import REPLAY_HEADER
 from streams.engine.shard.job_tables import dead_letter_table
 from streams.transport.security import librdkafka_config
-from streams.worker.ingest.dead_letters import message_of
-from streams.worker.ingest.reference_reader import ReferenceChanges, ReferenceReader
+from streams.worker.reference.reference_reader import ReferenceChanges, ReferenceReader
+from streams.worker.storing.dead_letters import message_of
 from streams.worker.storing.unsharded_rows import reference_rows
 from tests.logged import logged
 from tests.memory_store import MemoryStore

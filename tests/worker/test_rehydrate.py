@@ -22,8 +22,8 @@ from streams.engine.shard.shard import Shard
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.ports import LogConsumer
+from streams.worker.shards.versions import VersionClock
 from streams.worker.storing.checkpointer import Checkpointer
-from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover.fence import fence_late_rows
 from streams.worker.takeover.rehydrate import Rehydrator
 from streams.worker.takeover.restore import Attempts, restore, restore_as_new

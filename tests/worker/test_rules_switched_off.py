@@ -18,8 +18,8 @@ from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.ports import LogConsumer
+from streams.worker.shards.versions import VersionClock
 from streams.worker.storing.checkpointer import Checkpointer
-from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover.rehydrate import Rehydrator
 from tests.engine.alerts.scene import UNPRICED_ON
 from tests.engine.test_shard import HOUR_MS, T0, event

@@ -9,13 +9,13 @@ import weakref
 from collections.abc import Mapping
 
 import pytest
-from faust.types import TP
 
 from streams.engine.batch import LogBatch, LogRecord
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.options import ShardManagerOptions
-from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.shard_manager import ShardManager
 from tests.memory_store import MemoryStore
 from tests.worker.fakes import CountingShard, counting_shards
 from tests.worker.lab import until

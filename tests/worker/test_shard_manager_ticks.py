@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
-from faust.types import TP
-
 from streams.engine.alerts.alert import Alert
 from streams.topics import SHARD_TOPICS
+from streams.transport.faust_types import TP
 from streams.worker.shards.ports import NoAlertSink
 from tests.notify.scripted_sender import an_alert
 from tests.worker.fakes import CountingShard

@@ -15,7 +15,7 @@ from schemas.events import ControlEvent
 from schemas.source_table import SOURCES
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.pricing.book import PriceBook
-from streams.worker.ingest.reference_reader import ReferenceChanges, ReferenceReader
+from streams.worker.reference.reference_reader import ReferenceChanges, ReferenceReader
 from streams.worker.storing.source_rows import source_table
 from streams.worker.storing.unsharded_rows import reference_rows
 from tests.schemas.test_sources import NOW_MS, TOLD

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faust.types import TP
-
 from streams.transport.answers import LogEnd
+from streams.transport.faust_types import TP
 from streams.worker.health.probe import ProbeResult
 from streams.worker.shards.owned_shard import OwnedShard
 from tests.worker.scene import NOW_MS, Scene

@@ -26,7 +26,7 @@ MANY = min(32, (os.cpu_count() or 1) + 4)
 #: Calls of these are of the start, the stop or the command line, where nothing else is to be held up, or take no time.
 SHARED = {
     "streams/worker/health/probe.py",  # its own pool's shutdown
-    "streams/worker/ingest/reference_reader.py",  # the end of its thread
+    "streams/worker/reference/reference_reader.py",  # the end of its thread
     "streams/worker/startup.py",
     "streams/app.py",
     "streams/cli/demo_screens.py",

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
-from faust.types import TP
 
 from schemas.tables import NODE_MINUTES
-from streams.worker.storing.versions import Version
+from streams.transport.faust_types import TP
+from streams.worker.shards.versions import Version
 from tests.worker.fakes import CountingShard
 from tests.worker.test_fence import node_row
 from tests.worker.test_shard_manager import Bench

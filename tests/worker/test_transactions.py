@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from faust.types import TP
-
 from streams.transport.answers import LogEnd
+from streams.transport.faust_types import TP
 from streams.worker.health.probe import ProbeResult
 from tests.worker.scene import Scene
 

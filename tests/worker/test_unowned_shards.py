@@ -17,7 +17,7 @@ from streams.topics import SHARD_TOPICS, full_name
 from streams.worker.health.group_shards import GroupShards, group_shards
 from streams.worker.health.ownership import LONGEST_MS, Ownership
 from streams.worker.health.probe import EVERY_S, ProbeResult
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, run
 from tests.selfcheck.test_self_alerts import Life, stored

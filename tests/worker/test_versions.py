@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.worker.storing.versions import Version, VersionClock
+from streams.worker.shards.versions import Version, VersionClock
 
 
 @given(

@@ -1,11 +1,10 @@
 """How far the log is known to have been read, on Kafka and in a log that we feed ourselves."""
 
-from faust.types import TP
-
 from streams.clock import ManualClock
 from streams.transport.answers import LogEnd
-from streams.worker.ingest.log_time import LogTime
+from streams.transport.faust_types import TP
 from streams.worker.ingest.watermarks import KafkaWatermarks, Mark, ReplayWatermarks
+from streams.worker.log_time import LogTime
 
 
 class Ends:

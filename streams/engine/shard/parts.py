@@ -20,6 +20,10 @@ class LogPosition:
     log_ms: dict[str, int] = field(default_factory=dict)  # the newest log time
     tick_ms: int | None = None  # the next tick to judge; None before the first record
 
+    def expect_tick(self, tick_ms: int | None) -> None:
+        """Record the next tick to judge: all before it are judged, or will never be."""
+        self.tick_ms = tick_ms
+
 
 @dataclass(slots=True)
 class DueWork:

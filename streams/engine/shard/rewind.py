@@ -23,7 +23,7 @@ def rewind(shard: ShardState, tick_ms: int) -> None:
     shard.tracker.alerts.judged(NEVER_MS)
     for job in shard.jobs.values():
         shard.tracker.restored(job.id)
-    shard.position.tick_ms = tick_ms
+    shard.position.expect_tick(tick_ms)
 
 
 def _before(memory: Memory, tick_ms: int) -> Memory:

@@ -7,7 +7,7 @@ clock; fetching, storing and committing happen outside.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -49,6 +49,10 @@ class Shard(ShardState):
     _decoded: DecodedBatch | None = None  # decoded by `missing`, used by `fold`
 
     # -- the log -------------------------------------------------------------------------------------------
+
+    def enter_run(self, run_start_ms: int) -> None:
+        """Judge which events lie in the future by the start of this replay from now on."""
+        self.settings = replace(self.settings, run_start_ms=run_start_ms)
 
     def missing(self, batch: LogBatch) -> dict[str, int]:
         """Return archived jobs that the batch refers to, with the version to load: `adopt` them before `fold`."""
@@ -109,7 +113,7 @@ class Shard(ShardState):
         """Judge the burn rates at these ticks, with the prices and controls known then."""
         self.publish_samples()
         self.tracker.judge(self.tracked, ticks.first_ms, ticks.last_ms, view)
-        self.position.tick_ms = ticks.last_ms + TICK_MS
+        self.position.expect_tick(ticks.last_ms + TICK_MS)
 
     def missing_at(self, ticks: Ticks, view: ReferenceView) -> dict[str, int]:
         """Return archived jobs with an alert that these ticks may resolve, its rule being switched off, with the version to load.

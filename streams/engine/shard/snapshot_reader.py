@@ -234,9 +234,9 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
 
 def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
     """Apply what each snapshot includes whole."""
-    shard.snapshots.version = shard.snapshots.parent = blob.version
+    shard.snapshots.resume(blob.version, blob.next, blob.unswept_from)
     shard.snapshots.compaction.root = blob.root
-    shard.position.next, shard.snapshots.next = dict(blob.next), dict(blob.next)
+    shard.position.next = dict(blob.next)
     shard.position.newest_ms, shard.position.log_ms, shard.position.forgotten_ms = (
         blob.newest_ms,
         blob.log_ms,
@@ -247,8 +247,7 @@ def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
     shard.due.accrued_to_ms, shard.due.accrued_read_to_ms = blob.paid_ms, blob.paid_read_to_ms
     shard.sums.load(blob.sums)
     shard.refused.quota.load(blob.letter_minutes)
-    shard.snapshots.unswept_from = blob.unswept_from
-    shard.position.tick_ms = blob.tick_ms
+    shard.position.expect_tick(blob.tick_ms)
     if blob.prices is not None:
         shard.prices.book = PriceBook.empty().with_events(blob.prices)
     shard.prices.book = shard.snapshots.book = shard.prices.book.with_events(blob.more_prices)

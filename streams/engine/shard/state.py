@@ -20,9 +20,9 @@ from streams.engine.shard.dead_letters import RefusedRecords
 from streams.engine.shard.partitioning import PartitionCheck
 from streams.engine.shard.parts import DueWork, LogPosition
 from streams.engine.shard.samples import SampleColumns
+from streams.engine.shard.snapshot_progress import SnapshotProgress
 from streams.engine.snapshot.archive_index import ArchiveIndex
 from streams.engine.snapshot.compaction import ShardContents
-from streams.engine.snapshot.progress import SnapshotProgress
 from streams.engine.state.job import JobBook
 from streams.engine.state.node import NodeState
 

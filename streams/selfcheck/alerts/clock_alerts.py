@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from streams.engine.alerts.meter_rules import CLOCK_EVIDENCE, CLOCK_WRONG, MeterFinding
 from streams.selfcheck.alerts.self_alerts import SelfAlerts
-from streams.worker.ingest.log_time import LogTime, in_words
+from streams.worker.log_time import LogTime, in_words
 from streams.worker.shards.owned_shard import OwnedShard
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from streams.engine.alerts.meter_rules import OWNERS_EVIDENCE, SHARDS_UNOWNED, MeterFinding
 from streams.selfcheck.alerts.self_alerts import SelfAlerts
 from streams.worker.health.ownership import Ownership
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.shards.owned_shard import OwnedShard
 
 #: An alert belongs to an owned shard. One that nobody could raise is raised within this time after all is well.

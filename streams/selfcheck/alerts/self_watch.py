@@ -10,8 +10,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from faust.exceptions import ConsumerNotStarted
-
 from schemas.canary_proof import CanaryProof
 from sinks.port import Store
 from streams.config.live import CanarySettings
@@ -25,8 +23,9 @@ from streams.selfcheck.canary.canary import SHARD, SUBJECT, Canary
 from streams.selfcheck.canary.client import CanarySender
 from streams.selfcheck.canary.counts import CanaryCounts
 from streams.selfcheck.canary.plan import CanaryOptions
+from streams.transport.faust_types import ConsumerNotStarted
 from streams.worker.health.ownership import Ownership
-from streams.worker.ingest.log_time import LogTime
+from streams.worker.log_time import LogTime
 from streams.worker.meter import Meter
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from streams.worker.health.shard_counts import LETTERS, counted
 from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.shard_counts import LETTERS, counted
 
 
 class Counts:

@@ -14,11 +14,11 @@ from typing import Final
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
-from faust.types import TP
 
 from streams.clock import Clock
 from streams.config.settings import KafkaSettings
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, full_name
+from streams.transport.faust_types import TP
 from streams.transport.security import librdkafka_config
 from streams.worker.health.group_shards import GroupShards, group_shards
 

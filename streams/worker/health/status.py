@@ -8,29 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from faust.exceptions import ConsumerNotStarted
-from faust.types import TP
-
 from schemas.reasons import OUTCOMES
 from streams import fallbacks
 from streams.config.settings import KafkaSettings
 from streams.notify.store_faults import DeliveryFaults
 from streams.topics import SHARD_TOPICS
 from streams.transport.answers import LogEnd
+from streams.transport.faust_types import TP, ConsumerNotStarted
 from streams.worker.health.check_status import balanced, canary_of
 from streams.worker.health.counts import Counts, dead_letters
 from streams.worker.health.lag import LagSource, LagTracker, ShardLag
+from streams.worker.health.log_ends import Ends, WatchedReader, price_age_ms
 from streams.worker.health.ownership import Ownership
 from streams.worker.health.probe import ProbeResult
-from streams.worker.health.shard_counts import STORED
 from streams.worker.health.stall import RestartCheck, StallLimits, readiness
+from streams.worker.health.transactions import Transactions
 from streams.worker.health.worker_status import Check, SeenCanary, SeenVerdict, WorkerStatus
 from streams.worker.ingest.backpressure import BackpressureGate
 from streams.worker.ingest.ingest_counts import IngestCounts
-from streams.worker.ingest.log_ends import Ends, WatchedReader, price_age_ms
-from streams.worker.ingest.log_time import LogTime, in_words
-from streams.worker.ingest.transactions import Transactions
+from streams.worker.log_time import LogTime, in_words
 from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.shard_counts import STORED
 from streams.worker.storing.checkpointer import StoredTotals
 
 _LIMITS: Final = StallLimits()

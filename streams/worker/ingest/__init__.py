@@ -1,1 +1,1 @@
-"""From fetched records to the engine: order by log time, watermarks, backpressure, prices and controls."""
+"""From fetched records to the engine: order by log time, watermarks, backpressure."""

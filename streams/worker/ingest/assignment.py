@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from faust.types import TP
-
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.faust_types import TP
 from streams.worker.shards.owned_shard import OwnedShard
 
 

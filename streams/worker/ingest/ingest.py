@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from faust.types import TP
-
 from streams.engine.batch import LogBatch
 from streams.engine.raw_records import first_from
 from streams.engine.shard.sequencer import TICK_MS, FoldStep, Ticks
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.faust_types import TP
 from streams.worker.ingest.ingest_counts import IngestCounts
-from streams.worker.ingest.log_time import OFF_MS
+from streams.worker.log_time import OFF_MS
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import LogConsumer, WatermarkSource
@@ -108,9 +107,8 @@ class Ingest:
             for step in owned.align.steps(horizon):
                 if self._owned.get(owned.number) is not owned or owned.gone:
                     return
-                owned.shard.position.tick_ms = (
-                    step.first_ms if isinstance(step, Ticks) else owned.align.tick_ms
-                )
+                tick_ms = step.first_ms if isinstance(step, Ticks) else owned.align.tick_ms
+                owned.shard.position.expect_tick(tick_ms)
                 if isinstance(step, FoldStep):
                     fed = await self._feed(owned, step.batch)
                     if fed is None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from faust.types import TP
-
 from schemas.durations import NEVER_MS
 from streams.engine.batch import LogBatch
 from streams.engine.raw_records import RawRecords
 from streams.topics import REFERENCE_TOPICS, full_name
 from streams.transport.answers import LogEnd
-from streams.worker.ingest.log_time import LogTime
+from streams.transport.faust_types import TP
+from streams.worker.log_time import LogTime
 
 #: A record becomes visible a little after it was appended, and brokers' clocks differ.
 _MARGIN_MS: Final = 100

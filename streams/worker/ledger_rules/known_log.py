@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from faust.types import TP
-
 from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.faust_types import TP
 from streams.worker.health.probe import ProbeResult
 
 #: Topic and shard.

@@ -1,1 +1,1 @@
-"""The shards that this worker owns, from assignment to revocation. `shard_manager` is the entry point."""
+"""The shards that this worker owns: their state beside the engine's, their versions, and the ports around them."""

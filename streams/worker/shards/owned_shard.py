@@ -18,8 +18,8 @@ from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import Shard
 from streams.topics import Topic
-from streams.worker.health.shard_counts import counted
-from streams.worker.storing.versions import VersionClock
+from streams.worker.shards.shard_counts import counted
+from streams.worker.shards.versions import VersionClock
 
 #: Approximate size of a burn rate row in memory.
 _BURN_ROW_BYTES: Final = 128

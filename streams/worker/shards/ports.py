@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from faust.types import TP
-
 from streams.engine.alerts.alert import Alert
 from streams.engine.batch import LogBatch
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.shard import Shard
+from streams.transport.faust_types import TP
 
 
 class AlertSink(Protocol):

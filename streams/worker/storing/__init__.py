@@ -1,1 +1,1 @@
-"""Checkpoints into the store: when they are due, in which order they are stored, under which versions."""
+"""Checkpoints into the store: when they are due, in which order they are stored, and the dead letters with them."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
-from faust.types import TP
 
 from schemas.tables import ALERTS, BURN_RATES, DEAD_LETTERS, SCHEMAS
 from sinks.errors import SinkBusy, SinkError
@@ -23,11 +22,12 @@ from sinks.snapshots import Snapshot
 from streams.engine.alerts.alert import Alert
 from streams.threads import Threads
 from streams.topics import full_name
-from streams.worker.ingest.dead_letters import DeadLetterSink, not_in_store
+from streams.transport.faust_types import TP
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import InFlightCheckpoint, OwnedShard
 from streams.worker.shards.ports import AlertSink, LogConsumer, NoAlertSink
 from streams.worker.storing.alert_fast_path import AlertFastPath
+from streams.worker.storing.dead_letters import DeadLetterSink, not_in_store
 from streams.worker.storing.unsharded_rows import UnshardedRows
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from streams.engine.pricing.rows import price_table
 from streams.engine.shard.dead_letters import RecordPosition, replay_table
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.topics import REFERENCE_TOPICS
-from streams.worker.ingest.reference_reader import ReferenceChanges
+from streams.worker.reference.reference_reader import ReferenceChanges
 from streams.worker.storing.control_rows import control_table
 from streams.worker.storing.source_rows import source_table
 

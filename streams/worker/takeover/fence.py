@@ -42,7 +42,8 @@ async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShar
         count += rows.num_rows
     if owned.gone:
         return count
-    owned.shard.snapshots.unswept_from = owned.sweep_due_ms = None
+    owned.shard.snapshots.end_sweep()
+    owned.sweep_due_ms = None
     if count:
         first = owned.takeover.first
         logger.warning(

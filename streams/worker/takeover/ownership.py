@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from streams.worker.shards.ports import LogConsumer
-from streams.worker.storing.versions import LaterGenerationError
+from streams.worker.shards.versions import LaterGenerationError
 from streams.worker.takeover.rehydrate import Rehydrator
 from streams.worker.takeover.restore import Attempts, Restored
 

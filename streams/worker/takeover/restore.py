@@ -32,7 +32,7 @@ from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.shard.shard import Shard
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.ports import ShardFactory
-from streams.worker.storing.versions import VersionClock, refuse_if_later
+from streams.worker.shards.versions import VersionClock, refuse_if_later
 
 logger = logging.getLogger(__name__)
 
@@ -84,11 +84,9 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
         versions = attempts.versions = VersionClock(newest, generation, attempts.now_ms)
     first = versions.next()
     shard = factory(number, book, chain.blobs)
-    if shard.snapshots.unswept_from is None:
-        # Otherwise its owner had not yet fenced late rows of the owner before, so some may be older than the snapshot.
-        shard.snapshots.unswept_from = chain.version
-    takeover = Takeover(shard.snapshots.unswept_from, first)
-    put_right = _fence_rows(store, shard, put, attempts.number, shard.snapshots.unswept_from, versions)
+    known = shard.snapshots.begin_sweep(chain.version)
+    takeover = Takeover(known, first)
+    put_right = _fence_rows(store, shard, put, attempts.number, known, versions)
     if shard.price_changes is not None:
         shard.adopt_repriced(repriced(store, shard, number, shard.price_changes), shard.price_changes)
     return Restored(OwnedShard(number, shard, versions, takeover), put_right)

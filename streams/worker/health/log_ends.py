@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from faust.exceptions import ConsumerNotStarted
-from faust.types import TP
-
 from streams.engine.shard.books import Books
 from streams.topics import REFERENCE_TOPICS, Topic, full_name
+from streams.transport.faust_types import TP, ConsumerNotStarted
 from streams.worker.health.probe import ProbeResult
 from streams.worker.ingest.watermarks import LogEnds
 

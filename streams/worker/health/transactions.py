@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from faust.exceptions import ConsumerNotStarted
-from faust.types import TP
-
 from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.faust_types import TP, ConsumerNotStarted
 from streams.worker.health.worker_status import Check
 from streams.worker.ingest.watermarks import LogEnds
 

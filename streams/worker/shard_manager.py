@@ -10,8 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from faust.types import TP
-
 from schemas.validate_sources import is_source
 from sinks.errors import SinkError
 from sinks.port import Store
@@ -21,16 +19,17 @@ from streams.engine.reference_log import ReferenceLog
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError
 from streams.notify.history import RECEIPT_SHARD
+from streams.transport.faust_types import TP
 from streams.worker.ingest.assignment import awaited, check_assignment
 from streams.worker.ingest.backpressure import BackpressureGate
-from streams.worker.ingest.dead_letters import DeadLetterSink
 from streams.worker.ingest.ingest import Ingest
-from streams.worker.ingest.reference_reader import ReferenceChanges
 from streams.worker.options import ShardManagerOptions
+from streams.worker.reference.reference_reader import ReferenceChanges
 from streams.worker.shards.owned_shard import InFlightCheckpoint, OwnedShard
 from streams.worker.shards.ports import LogConsumer, ShardFactory, WatermarkSource
 from streams.worker.storing.accrual_schedule import AccrualSchedule
 from streams.worker.storing.checkpointer import Checkpointer
+from streams.worker.storing.dead_letters import DeadLetterSink
 from streams.worker.storing.unsharded_rows import reference_rows, refused_rows
 from streams.worker.takeover.fence import fence_late_rows
 from streams.worker.takeover.ownership import restore_owned

@@ -28,7 +28,7 @@ from streams.engine.shard.dead_letters import Quota, RecordPosition, Replay, rep
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError
 from streams.topics import REFERENCE_TOPICS, Topic, full_name
-from streams.worker.ingest.interruption import Interruption
+from streams.worker.reference.interruption import Interruption
 
 logger = logging.getLogger(__name__)
 

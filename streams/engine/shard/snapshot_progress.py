@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from streams.engine.pricing.book import PriceBook
 from streams.engine.snapshot.compaction import Compaction
 from streams.engine.snapshot.compression import new_compressor
@@ -20,3 +22,23 @@ class SnapshotProgress:
         self.compaction = Compaction()
         self.compressor = new_compressor()
         self.unswept_from: int | None = None  # rows above this version may be a former owner's
+
+    def resume(self, version: int, next_offsets: Mapping[str, int], unswept_from: int | None) -> None:
+        """Continue after a stored snapshot."""
+        self.version = self.parent = version
+        self.next = dict(next_offsets)
+        self.unswept_from = unswept_from
+
+    def begin_sweep(self, restored: int) -> int:
+        """Return the version above which rows may be a former owner's, from now until `end_sweep`.
+
+        As a rule it is the version that was restored. But the owner of that snapshot may not have swept rows of the
+        owner before, and some may be older.
+        """
+        if self.unswept_from is None:
+            self.unswept_from = restored
+        return self.unswept_from
+
+    def end_sweep(self) -> None:
+        """Record that no row of a former owner is left."""
+        self.unswept_from = None

@@ -18,11 +18,11 @@ from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.history import PriceHistory
 from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind
 from streams.engine.state.attempt import Winner
+from streams.engine.state.open_accruals import Payer
 from streams.engine.timeline.lines import price_pieces
 
 #: The row of a minute in which GPU-time has no price.
 UNPRICED: Final = -1
-Payer = tuple[str | None, str | None]  #: team and project
 _ROOM: Final = 8
 _ROWS_AT_MOST: Final = 20_000
 

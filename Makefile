@@ -22,11 +22,13 @@ TEST_WORKERS ?= 4
 SHARED := -n $(TEST_WORKERS) --dist worksteal
 # Once for all processes, which each would compile kernels that have changed: 20 s of a core, and a second where none has.
 COMPILED = $(BIN)/python -m streams.cli.kernels
+# Once for all processes, too: pytest compiles each test file with its asserts rewritten, in a new checkout two minutes of a core.
+COLLECTED = $(BIN)/python -m pytest --collect-only -q -m ""
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries many more.
-export TRAINFARE_EXAMPLES ?= 10
+export TRAINFARE_EXAMPLES ?= 5
 LONG_EXAMPLES ?= 500
 # Seeds of the simulator, a tenth of a second each; python -m tests.simulator --seeds A:B runs any.
-export TRAINFARE_SEEDS ?= 50
+export TRAINFARE_SEEDS ?= 12
 LONG_SEEDS ?= 50000
 # What Python compiles is kept, also where the shell says otherwise: each process would compile 700 files anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -77,9 +79,11 @@ example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EX
 
 # The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
 test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest; TEST_WORKERS; TRAINFARE_EXAMPLES; TRAINFARE_SEEDS).
+	@echo "== compiling kernels and tests"
+	@$(COLLECTED) tests/[a-d]* >/dev/null & collecting=$$!; \
+		$(COMPILED); $(COLLECTED) tests/[e-z]* >/dev/null; wait $$collecting
 	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
-	@$(COMPILED) & compiling=$$!; \
-		NUMBA_DISABLE_JIT=1 $(PYTEST) $(SHARED) tests/engine/kernels tests/engine/coverage; wait $$compiling
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) $(SHARED) tests/engine/kernels tests/engine/coverage
 	@echo "== all tests"
 	@$(PYTEST) $(SHARED) --durations=25 $(TEST_ARGS)
 
@@ -88,8 +92,8 @@ test-long: $(STAMP)  ## Run what takes minutes: the properties with many example
 	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(PYTEST) $(SHARED) tests/property tests/engine --timeout 3600 $(TEST_ARGS)
 	@echo "== the simulator, $(LONG_SEEDS) seeds"
 	@TRAINFARE_SEEDS=$(LONG_SEEDS) $(PYTEST) $(SHARED) tests/simulator --timeout 3600 $(TEST_ARGS)
-	@echo "== the tests marked long"
-	@$(BIN)/python -m pytest -m long --timeout 3600 $(TEST_ARGS)
+	@echo "== the tests marked long, and those of tests/long_tests.txt"
+	@$(PYTEST) -n 2 --dist worksteal -m long --timeout 3600 $(TEST_ARGS)
 
 coverage: PYTEST = $(BIN)/coverage run -m pytest
 coverage: coverage-erased test  ## Run the tests as `make test` does, slower, and show which lines they leave out (TEST_ARGS).

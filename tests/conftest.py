@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import new_store
+from tests import long_tests, new_store
 from tests.property.profile import EXAMPLES
 from tests.query import priority
 
@@ -45,6 +45,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{REQUIRE_KAFKA}=1, but this was skipped: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(tryfirst=True)  # before those marked long are left out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of `long_tests.txt`: where each stands, one look shows what the short suite leaves out."""
+    if any("::" in each for each in config.args):
+        return  # who names a test wants it run
+    if stale := long_tests.mark(items):
+        raise pytest.UsageError(f"{long_tests.LIST.name} names tests that do not exist: {', '.join(stale)}")
 
 
 @pytest.hookimpl(trylast=True)

@@ -24,6 +24,8 @@ from tests.oracle.charging import Idle, Month, Question, Use
 from tests.sinks.rows import rows
 
 MONTHS = 100
+#: So many of them in a suite that is run often.
+MONTHS_OFTEN = 4
 TEAMS = ("nlp", "speech", "vision")
 ACCOUNTS = {"A1": "AWS", "A2": "Amazon Web Services", "G1": "Google Cloud", "payer": "AWS"}
 #: Nodes with events: account, cluster, GPU type.
@@ -201,7 +203,13 @@ def found_of(row: Charge) -> tuple[tuple[str, ...], dict[str, Decimal]]:
     return name, {column: usd for column, usd in amounts.items() if usd}
 
 
-@pytest.mark.parametrize("number", range(MONTHS))
+@pytest.mark.parametrize(
+    "number",
+    [
+        *range(MONTHS_OFTEN),
+        *(pytest.param(each, marks=pytest.mark.long) for each in range(MONTHS_OFTEN, MONTHS)),
+    ],
+)
 def test_a_random_month(number: int, months: Reader, fleet: Fleet) -> None:
     pick = random.Random(number)
     month = date(2015 + number // 12, number % 12 + 1, 1)

@@ -1,4 +1,4 @@
-"""How many seeds are run: 50, or TRAINFARE_SEEDS.
+"""How many seeds are run: 12, or TRAINFARE_SEEDS.
 
 Must be the only place that reads that variable.
 """
@@ -7,4 +7,4 @@ from __future__ import annotations
 
 import os
 
-SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "50"))
+SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "12"))

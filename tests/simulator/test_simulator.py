@@ -1,6 +1,6 @@
-"""Fifty runs with faults: each ends with the oracle's tables and the alerts of an undisturbed run.
+"""Runs with faults: each ends with the oracle's tables and the alerts of an undisturbed run.
 
-50 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
+12 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.simulator.seeds import SEEDS
 # A process that is killed never begins what it was about to begin.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-PART = 25  # seeds of one test, so that processes can share them
+PART = 6  # seeds of one test, so that processes can share them
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = range(3, 5)
 

@@ -1,7 +1,4 @@
-"""Whether a tag may become a release: `python -m deploy.check_release v0.1.0` prints its notes, or says what differs.
-
-It must not change a file or a tag, and needs nothing but Python.
-"""
+"""Whether a tag may become a release: `python -m deploy.check_release v0.1.0` prints its notes, or says what differs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Container images by digest: `python -m deploy.pin_images` asks a registry for them, `--check` refuses what has none.
-
-It must not invent a digest, and needs nothing but Python and Docker: it runs before anything is installed.
-"""
+"""Container images by digest: `python -m deploy.pin_images` asks a registry for them, `--check` refuses what has none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The attackers: idle, slow, deaf, sending bombs, guessing; each goes on until it is cancelled, and counts what it met.
-
-It must not spare the worker, only the machine: who was cut comes again after a second.
-"""
+"""The attackers: idle, slow, deaf, sending bombs, guessing; each goes on until it is cancelled, and counts what it met."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Statements that ask for too much, and how whoever sends them treats the answer.
-
-It must not talk to anybody.
-"""
+"""Statements that ask for too much, and how whoever sends them treats the answer."""
 
 from __future__ import annotations
 

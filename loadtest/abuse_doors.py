@@ -1,8 +1,7 @@
 """`trainfare serve` while its doors are held by connections that say nothing: `python -m loadtest.abuse_doors`.
 
-It is attacked from the moment that it has ports, before its own worker is connected: it must start, take signed webhooks
-and events, and let `trainfare publish` write.  All are of one address, as behind a proxy.  It must not attack anything but the
-`serve` that it has started.
+It is attacked from the moment that it has ports, before its own worker is connected: it must start, take
+signed webhooks and events, and let `trainfare publish` write. All are of one address, as behind a proxy.
 """
 
 from __future__ import annotations

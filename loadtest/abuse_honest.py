@@ -1,6 +1,6 @@
 """Honest clients beside the attack: /healthz twice a second, the list of jobs, a small query, listeners that read.
 
-It must not try again in silence: an answer that did not come is counted.
+An answer that did not come is counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an attack came to: one figure after the other beside the quiet time before it, and the limits that it is held to.
 
-It must not measure, nor forgive: what was not measured is not within its limit.
+What was not measured is not within its limit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How long events take to be readable, whoever else asks: new jobs are sent, and looked for in the store's own files.
 
-It must not ask the worker: users' SQL is a few queries at a time, and what is measured here is the meter, not their queue.
+Users' SQL is a few queries at a time, and what is measured here is the meter, not their queue.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What an attack came to, for people: tables on a terminal, the same in plain lines where it is piped.
-
-It must not judge.
-"""
+"""What an attack came to, for people: tables on a terminal, the same in plain lines where it is piped."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One attack on a worker from its start to the comparison of its books; `loadtest.abuse` says what it is for.
-
-It must not judge: what it returns is figures.
-"""
+"""One attack on a worker from its start to the comparison of its books; `loadtest.abuse` says what it is for."""
 
 from __future__ import annotations
 

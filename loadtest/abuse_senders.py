@@ -1,6 +1,6 @@
 """Honest senders beside the attack on the doors: signed webhooks of CI and events, each within two seconds.
 
-It must not try again in silence: an answer that did not come is counted.
+An answer that did not come is counted.
 """
 
 from __future__ import annotations

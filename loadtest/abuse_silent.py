@@ -1,7 +1,4 @@
-"""Attackers of the doors of `trainfare serve`: bodies that do not come or stop, and a log's port at which nothing is said.
-
-It must not spare the server, only the machine: who was cut comes again after a second.
-"""
+"""Attackers of the doors of `trainfare serve`: bodies that do not come or stop, and a log's port at which nothing is said."""
 
 from __future__ import annotations
 

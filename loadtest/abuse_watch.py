@@ -1,7 +1,4 @@
-"""What a worker holds while it is attacked: memory, open files, and the processes that run users' SQL for it.
-
-It must not ask the worker anything: all of it is read from /proc.
-"""
+"""What a worker holds while it is attacked: memory, open files, and the processes that run users' SQL for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sockets that a hostile client has, without anything that would make it polite.
-
-It must not be used against anything but a worker of this machine's own: all addresses are loopback.
-"""
+"""Sockets that a hostile client has, without anything that would make it polite."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How long questions take to a store of all Helios jobs: `python -m loadtest.asking --helios cluster_log.csv`.
 
-The store is made once by `trainfare replay`, kept, and used again; medians of warm runs stand beside their targets. It
-must not fail because of a slow answer: the machine may be busy, and says so.
+The store is made once by `trainfare replay`, kept, and used again; medians of warm runs stand beside their
+targets.
 """
 
 from __future__ import annotations

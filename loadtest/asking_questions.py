@@ -1,6 +1,6 @@
 """The questions of `loadtest.asking`: any metric over time, one job, and what the page asks.
 
-It must not measure. Each question is asked as the command or the server asks it.
+Each question is asked as the command or the server asks it.
 """
 
 from __future__ import annotations

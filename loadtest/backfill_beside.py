@@ -1,7 +1,7 @@
 """What a backfill does to the latencies of a live meter on the same server: `python -m loadtest.backfill_beside FILE --rate N`.
 
-The live load is that of loadtest.latency; the backfill begins when its latencies are measured. Without FILE nothing is
-backfilled, for comparison. It must not judge latencies; totals that are wrong, of the load or of the backfill, are a failure.
+The live load is that of loadtest.latency; the backfill begins when its latencies are measured. Without FILE
+nothing is backfilled, for comparison. Totals that are wrong, of the load or of the backfill, are a failure.
 The server is `tests.store_front`: chDB in a process of its own.
 """
 

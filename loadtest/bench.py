@@ -1,7 +1,6 @@
 """Every scenario in one table, and as JSON with the machine's facts: `make bench`, or `python -m loadtest.bench w1 w2`.
 
-A scenario whose totals are not what was sent is a failure, whatever its speed.  It must not judge speed:
-`loadtest.compare` does, and `--compare` calls it.
+A scenario whose totals are not what was sent is a failure, whatever its speed.
 """
 
 from __future__ import annotations

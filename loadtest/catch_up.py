@@ -1,7 +1,7 @@
 """How fast one worker meters a full log, the whole engine: `python -m loadtest.catch_up --scenario w2`.
 
-The log is filled before the worker starts.  The clock runs from the first record that is folded to the last one whose
-rows and snapshot are in ClickHouse.  It must not report a figure unless the totals are right.
+The log is filled before the worker starts. The clock runs from the first record that is folded to the last
+one whose rows and snapshot are in ClickHouse.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From what a worker said of itself to figures: rates, CPU, memory, and how it compares with who only counts the log.
-
-It must not measure.
-"""
+"""From what a worker said of itself to figures: rates, CPU, memory, and how it compares with who only counts the log."""
 
 from __future__ import annotations
 

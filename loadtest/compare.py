@@ -1,7 +1,7 @@
 """Whether the meter has become slower: ratios of a run against the committed ones, `python -m loadtest.compare RESULTS.json`.
 
-A ratio is to something measured beside it in the same run, so it says the same on another machine, more or less.  It
-must not compare seconds of two machines.
+A ratio is to something measured beside it in the same run, so it says the same on another machine, more or
+less.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the text of dcgm-exporter costs: CPU seconds for the GPUs of many nodes, on one thread.
 
-`python -m loadtest.dcgm_text --nodes 100000` prints one JSON object and exits with 1 if reading takes 10 s or more. The
-texts of some hundred nodes are read again and again: what a core has to look at, not what fits into its caches. It must
-not make text while it measures.
+`python -m loadtest.dcgm_text --nodes 100000` prints one JSON object and exits with 1 if reading takes 10 s or
+more. The texts of some hundred nodes are read again and again: what a core has to look at, not what fits into
+its caches.
 """
 
 from __future__ import annotations

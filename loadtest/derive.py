@@ -1,6 +1,6 @@
 """What the rows of a checkpoint cost: derived, made into tables, snapshots apart; without Kafka and ClickHouse.
 
-`python -m loadtest.derive metered | open | prices | bill`: CPU seconds of this process.  It must not judge: it prints.
+`python -m loadtest.derive metered | open | prices | bill`: CPU seconds of this process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Shards without Kafka, filled with jobs of one node of eight GPUs each: by their life, or by samples alone.
-
-It must not measure; nothing it folds is random.
-"""
+"""Shards without Kafka, filled with jobs of one node of eight GPUs each: by their life, or by samples alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sends events on a schedule that waits for nobody: each second's events evenly over the second after it.
 
-It must not make events, nor leave one out: a broker that was away, or a meter that is slow, moves no due time, and what
-is late is sent at once and counted.
+A broker that was away, or a meter that is slow, moves no due time, and what is late is sent at once and
+counted.
 """
 
 from __future__ import annotations

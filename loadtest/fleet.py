@@ -1,8 +1,8 @@
 """A fleet's samples as an exporter on each node sends them, as fast as arrays allow, with totals that are known exactly.
 
-`python -m loadtest.fleet w2 --bootstrap 127.0.0.1:9092 --topic trainfare.gpu --partitions 8` fills a topic.  The value is
-the contract's `gpu` message, the key the job, the batch's instants the event times.  It must not read a clock: the
-same seed and begin give the same bytes.
+`python -m loadtest.fleet w2 --bootstrap 127.0.0.1:9092 --topic trainfare.gpu --partitions 8` fills a topic.
+The value is the contract's `gpu` message, the key the job, the batch's instants the event times. The same
+seed and begin give the same bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What writing hours costs a replay: `python -m loadtest.hours_cost LOG.jsonl.gz`, with and without them in turn.
 
-It must not compare times of a busy machine's clock: it compares CPU time of whole processes, start and end included.
+It compares CPU time of whole processes, start and end included.
 """
 
 from __future__ import annotations

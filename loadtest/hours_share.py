@@ -1,7 +1,7 @@
 """The share of a replay's CPU time that hours take: `python -m loadtest.hours_share LOG.jsonl.gz --data DIR`.
 
-Stopwatches of the thread's CPU time stand around all that marks, sums and stores hours, so that other processes on the
-machine do not decide the figure as they do in `loadtest.hours_cost`. It must not judge.
+Stopwatches of the thread's CPU time stand around all that marks, sums and stores hours, so that other
+processes on the machine do not decide the figure as they do in `loadtest.hours_cost`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A worker with stopwatches in it: `python -m loadtest.inside OUT.jsonl worker --data DIR` is `trainfare worker`.
 
-Each stored flight of checkpoints is a line: how far the log is stored, when, and what the process had used.  The last
-line is what its parts took.  It must not change what the worker does: it looks at calls, one a batch and not a record.
+Each stored flight of checkpoints is a line: how far the log is stored, when, and what the process had used.
+The last line is what its parts took.
 """
 
 from __future__ import annotations

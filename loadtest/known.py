@@ -1,6 +1,6 @@
 """What a fleet's messages must come to: per job and window, per job as the whole engine stores it.
 
-Integers only, by whole arrays; a test holds it against the tests' oracle on a small fleet. It must not read a message.
+Integers only, by whole arrays; a test holds it against the tests' oracle on a small fleet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How long an event takes to be readable and an alert to arrive, and what the worker costs: `python -m loadtest.latency`.
 
-It must not judge: it prints what it measured, and the load of the machine it measured it under; but totals that are not
-those of what was sent are a failure. A real Kafka broker, one worker in its own process, a receiver of signed webhooks.
+A real Kafka broker, one worker in its own process, a receiver of signed webhooks.
 """
 
 from __future__ import annotations

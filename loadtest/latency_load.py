@@ -1,6 +1,6 @@
 """What a latency run looks for, beside its load: new jobs whose rows must come, and jobs that burn too much.
 
-It must not read a clock or talk to anybody: instants are handed in, events are handed out.
+Instants are handed in, events are handed out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a measurement stands on: a real broker with our topics, and the machine.
-
-It must not measure: it starts things, stops them and says what they are.
-"""
+"""What a measurement stands on: a real broker with our topics, and the machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What the same log costs who only counts it: librdkafka with settings that do not wait, in a process of its own.
 
-`python -m loadtest.limit --bootstrap H:P --topic T --messages N` prints a JSON object.  It must not decode, but for a
-part of the values at the end: a yardstick of this machine's Python, apart from the network.
+`python -m loadtest.limit --bootstrap H:P --topic T --messages N` prints a JSON object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Latencies and shares of a worker under load: event to readable row, tick to received webhook, CPU.
-
-It must not send the load, nor wire anything: what it measures is handed in.
-"""
+"""Latencies and shares of a worker under load: event to readable row, tick to received webhook, CPU."""
 
 from __future__ import annotations
 

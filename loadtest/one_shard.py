@@ -1,6 +1,6 @@
 """How fast one shard meters on this machine: decode, fold and rows, without Kafka and ClickHouse.
 
-It must not judge: it prints what it measured, and the load it measured it under.
+It prints what it measured, and the load it measured it under.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a flood of prices costs: `python -m loadtest.price_flood`.
 
-First a shard with live jobs to which revisions of many SKUs come, each SKU's in order of time, within two ticks, at n, 2n and 4n revisions: what they
-cost must grow no faster than they do.  Then `trainfare replay` of jobs and spot prices, once interleaved by time and
-once with all prices in front: the same dollars, and the one no slower than twice the other.  It must not judge: it prints.
+First a shard with live jobs to which revisions of many SKUs come, each SKU's in order of time, within two
+ticks, at n, 2n and 4n revisions: what they cost must grow no faster than they do. Then `trainfare replay` of
+jobs and spot prices, once interleaved by time and once with all prices in front: the same dollars, and the
+one no slower than twice the other.
 """
 
 from __future__ import annotations

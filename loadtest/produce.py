@@ -1,7 +1,7 @@
 """Sends prepared record batches to one broker as fast as it takes them: a socket, no client in between.
 
-It must not be taken for a producer: it asks nobody for leaders, and a fault ends it, but for a broker that has lost
-sight of its controller for a while, as happens on a busy machine.
+It asks nobody for leaders, and a fault ends it, but for a broker that has lost sight of its controller for a
+while, as happens on a busy machine.
 """
 
 from __future__ import annotations

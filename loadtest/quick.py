@@ -1,7 +1,4 @@
-"""A worker with stopwatches on an embedded broker, which cannot describe its topics: `python -m loadtest.quick OUT worker`.
-
-It must not run on a real broker: topics are taken for what they should be.
-"""
+"""A worker with stopwatches on an embedded broker, which cannot describe its topics: `python -m loadtest.quick OUT worker`."""
 
 from __future__ import annotations
 

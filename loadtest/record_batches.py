@@ -1,7 +1,4 @@
-"""Record batches of the log whose bytes hardly change from second to second: a template, and what is patched in it.
-
-It must not know what the values say: where digits are patched is found by marks in them.
-"""
+"""Record batches of the log whose bytes hardly change from second to second: a template, and what is patched in it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How fast `trainfare replay` meters a file, what its rows weigh on disk, and whether its ledger is the oracle's.
 
-`python -m loadtest.replayed --helios cluster_log.csv` does it for all jobs of that trace, `python -m loadtest.replayed
-FILE.jsonl.gz` for any log.  It must not skip the comparison unless it is told to, and then it says so.
+`python -m loadtest.replayed --helios cluster_log.csv` does it for all jobs of that trace, `python -m
+loadtest.replayed FILE.jsonl.gz` for any log.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What a worker costs at rest and at a small load, by thread: `python -m loadtest.rest --rate 0|1000 [--embedded]`.
-
-It must not judge: it prints the CPU time and the wake-ups of one worker process with default settings, on a real Kafka
-broker, with a store in a process of its own or embedded, while nodes are sampled on an open-loop schedule.
-"""
+"""What a worker costs at rest and at a small load, by thread: `python -m loadtest.rest --rate 0|1000 [--embedded]`."""
 
 from __future__ import annotations
 

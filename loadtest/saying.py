@@ -1,7 +1,4 @@
-"""Progress of a measurement, seen at once also where the output is piped.
-
-It must not decide what is said.
-"""
+"""Progress of a measurement, seen at once also where the output is piped."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The scenarios of `make bench`: one TOML file each, beside this one, and what runs each kind.
-
-It must not print; what a scenario comes to is a plain object, fit for JSON.
-"""
+"""The scenarios of `make bench`: one TOML file each, beside this one, and what runs each kind."""
 
 from __future__ import annotations
 

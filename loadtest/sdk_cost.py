@@ -5,9 +5,9 @@ process of its own, with its endpoint in another one. A call during which the ma
 no call; their number is printed; after such a switch a step goes on for a millisecond. `empty_call_p50_us` is the same
 line with a function that does nothing: what is between the two is the SDK's own, but the shares are of the whole.
 
-With `--gpu` a step is as many matrix products on a GPU as take 10 ms (it needs PyTorch), and the driver is asked for samples.
-CUDA's own threads cannot be distinguished from the SDK's there, so only the calls are judged: compare the CPU of the threads with that of
-the case `off`, the same training without a run. It must not subtract anything but what reading the clock takes.
+With `--gpu` a step is as many matrix products on a GPU as take 10 ms (it needs PyTorch), and the driver is
+asked for samples. CUDA's own threads cannot be distinguished from the SDK's there, so only the calls are
+judged: compare the CPU of the threads with that of the case `off`, the same training without a run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `trainfare serve` spends on events over HTTP: CPU seconds of its process, latency, and how far behind it ends.
 
-`python -m loadtest.serve_ingest --per-s 20000 --seconds 30` prints one JSON object. It must not share a directory with anything.
+`python -m loadtest.serve_ingest --per-s 20000 --seconds 30` prints one JSON object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A worker that is slower than it need be, to see that `make bench-check` says so: a sleep or work at each fold.
 
-`make bench-check BENCH_ARGS="--program 'loadtest.slowed sleep 2'"` adds 2 us for each record; `work` instead of
-`sleep` keeps a core busy.  It must not be part of the product, nor change what is metered.
+`make bench-check BENCH_ARGS="--program 'loadtest.slowed sleep 2'"` adds 2 us for each record; `work` instead
+of `sleep` keeps a core busy.
 """
 
 from __future__ import annotations

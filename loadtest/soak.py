@@ -1,8 +1,8 @@
 """Hours of load with a fault every minute, and whether anything grew, was lost or went unnoticed: `python -m loadtest.soak`.
 
-A real broker, three `trainfare worker` processes and a store that they share (with --embedded one worker with its own
-ClickHouse), thousands of nodes sampled every second. Faults hit two of the workers, the store and the broker; the third
-worker is the observer whose memory is the figure. It must not judge by anything but what was sent.
+A real broker, three `trainfare worker` processes and a store that they share (with --embedded one worker with
+its own ClickHouse), thousands of nodes sampled every second. Faults hit two of the workers, the store and the
+broker; the third worker is the observer whose memory is the figure.
 """
 
 from __future__ import annotations

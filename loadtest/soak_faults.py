@@ -1,7 +1,4 @@
-"""The faults of a soak, one after the other: what is hurt, for how long, and that it is healed again.
-
-It must not touch the observer, a worker that nothing is done to; what is shared, store and broker, hurts all.
-"""
+"""The faults of a soak, one after the other: what is hurt, for how long, and that it is healed again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What must be stored after a soak, by the tests' oracle, and what is: every job's rows, quantities and nano-dollars.
-
-It must not forgive anything; the canary's jobs are no part of it.
-"""
+"""What must be stored after a soak, by the tests' oracle, and what is: every job's rows, quantities and nano-dollars."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The events of a soak: nodes sampled every second, jobs that begin and end on them, and the account of what was sent.
 
-It must not read a clock or talk to anybody: seconds are handed in, events are handed out, and the same seed gives the same.
+Seconds are handed in, events are handed out, and the same seed gives the same.
 """
 
 from __future__ import annotations

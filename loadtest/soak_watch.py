@@ -1,7 +1,4 @@
-"""What was seen during a soak, and what it comes to: slopes of memory, audits, canaries, one line at a time.
-
-It must not ask anybody: looks are handed in.
-"""
+"""What was seen during a soak, and what it comes to: slopes of memory, audits, canaries, one line at a time."""
 
 from __future__ import annotations
 

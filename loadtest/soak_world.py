@@ -1,7 +1,4 @@
-"""What a soak stands on: a broker, a store, workers, each a process of its own that can be hurt and looked at.
-
-It must not decide what is hurt when, nor judge what it sees.
-"""
+"""What a soak stands on: a broker, a store, workers, each a process of its own that can be hurt and looked at."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a fleet's state costs: the pause of a checkpoint, the size of snapshots, the time of a restore, memory.
 
 `python -m loadtest.state --gpus 100000 --shards 8` fills shards as a fleet at 1 Hz would, without Kafka and
-ClickHouse, and takes a checkpoint of every shard each second of event time.  It must not judge: it prints.
+ClickHouse, and takes a checkpoint of every shard each second of event time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A fleet in shards, without Kafka and ClickHouse: jobs on nodes of eight GPUs that are sampled each second.
-
-It must not measure more than what a call took; nothing it folds is random but by its seed.
-"""
+"""A fleet in shards, without Kafka and ClickHouse: jobs on nodes of eight GPUs that are sampled each second."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Hours of a fleet's samples in minutes: one message for each node and minute, as a fetch brings its bytes.
 
-It must not measure; what differs from minute to minute is written over the bytes of the minute before.
+What differs from minute to minute is written over the bytes of the minute before.
 """
 
 from __future__ import annotations

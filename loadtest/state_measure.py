@@ -1,7 +1,4 @@
-"""Figures of a run of loadtest.state: pauses, sizes, restores, memory of the process.
-
-It must not judge them.
-"""
+"""Figures of a run of loadtest.state: pauses, sizes, restores, memory of the process."""
 
 from __future__ import annotations
 

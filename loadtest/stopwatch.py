@@ -1,7 +1,4 @@
-"""Durations of something that happens often: how many, how long in all, the middle and the end of them.
-
-It must not know what is measured.
-"""
+"""Durations of something that happens often: how many, how long in all, the middle and the end of them."""
 
 from __future__ import annotations
 

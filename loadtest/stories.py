@@ -1,7 +1,4 @@
-"""Writes the stories of docs/stories.md, each as a small log: `python -m loadtest.stories`.
-
-It must not make them up: the demo has the same.
-"""
+"""Writes the stories of docs/stories.md, each as a small log: `python -m loadtest.stories`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What ticks cost: windows, rows and alerts of many live jobs, and before that the curves of those that changed.
 
-`python -m loadtest.ticks --jobs 100000` judges jobs that a timeline pays for; with `--metered` samples alone pay
-for them, eight GPUs each at 1 Hz, so that every job's curve moves before each tick.  It must not judge: it prints.
+`python -m loadtest.ticks --jobs 100000` judges jobs that a timeline pays for; with `--metered` samples alone
+pay for them, eight GPUs each at 1 Hz, so that every job's curve moves before each tick.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reading the traces' CSV files and writing event logs, byte for byte the same each time.
-
-It must not decide what an event says, nor read anything but the files it is given.
-"""
+"""Reading the traces' CSV files and writing event logs, byte for byte the same each time."""
 
 import csv
 import gzip

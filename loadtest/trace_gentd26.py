@@ -1,6 +1,6 @@
 """Measured duty cycles of Alibaba's GenTD26 pods laid over the GPUs of other traces' jobs, as samples.
 
-It must not smooth or fill a series: a tick that is missing there is a gap here.
+A tick that is missing there is a gap here.
 """
 
 import csv

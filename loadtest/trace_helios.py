@@ -1,6 +1,6 @@
 """SenseTime Helios (first 15,000 jobs of one cluster) as trace jobs.
 
-It must not simulate a queue: the trace has no waiting times, so a job starts when it is submitted.
+The trace has no waiting times, so a job starts when it is submitted.
 """
 
 from pathlib import Path

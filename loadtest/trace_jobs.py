@@ -1,7 +1,4 @@
-"""One job of a public trace, and the lifecycle events that stand for it.
-
-It must not know any trace's file format, nor invent a figure that the trace does not give.
-"""
+"""One job of a public trace, and the lifecycle events that stand for it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""Alibaba's openb GPU cluster trace of 2023 (shares of GPUs, pods that never ran) as trace jobs.
-
-It must not place pods on nodes: the trace does not say where a pod ran.
-"""
+"""Alibaba's openb GPU cluster trace of 2023 (shares of GPUs, pods that never ran) as trace jobs."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """Turns public cluster traces into event logs for `trainfare replay`; docs and rules in examples/README.md.
 
-It must not fetch anything or use chance: the same files give the same log, byte for byte.
+The same files give the same log, byte for byte.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""Whether what is stored is what was sent: a fleet's known totals against the tables, job by job.
-
-It must not forgive anything.
-"""
+"""Whether what is stored is what was sent: a fleet's known totals against the tables, job by job."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`trainfare` without hour rows, to see what writing them costs: `python -m loadtest.without_hours replay ...`.
 
-It must not run on a store that is kept: what it writes has no hours, and its state owes none.
+What it writes has no hours, and its state owes none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One worker against several on the same full log: `python -m loadtest.workers --scenario w2-long --seconds 1000`.
 
-Each number of workers has a group and a store of its own, which is a ClickHouse outside of them.  The clock runs from
-the first record that any of them folds to the instant when everything is stored.  It must not report a figure unless the
-totals are right.
+Each number of workers has a group and a store of its own, which is a ClickHouse outside of them. The clock
+runs from the first record that any of them folds to the instant when everything is stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks that several topics share.
 
-It must not know a topic; each check refuses or returns the normalised value.
+Each check refuses or returns the normalised value.
 """
 
 import re

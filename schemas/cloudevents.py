@@ -1,7 +1,7 @@
 """CloudEvents 1.0 on Kafka: removes the envelope, in structured and in binary mode.
 
-It must not check the payload. There is no batch mode: one record is one event. It reads `specversion`, `id`, `source`
-and `time` of the envelope; `type` adds nothing to the payload.
+There is no batch mode: one record is one event. It reads `specversion`, `id`, `source` and `time` of the
+envelope; `type` adds nothing to the payload.
 """
 
 import base64

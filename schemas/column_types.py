@@ -1,7 +1,4 @@
-"""Column types of stored tables, and the construction of a table's schema from them.
-
-It must not know any table.
-"""
+"""Column types of stored tables, and the construction of a table's schema from them."""
 
 from typing import Final
 

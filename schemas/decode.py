@@ -1,6 +1,6 @@
 """Decodes records of the log to events: the one place where data enters.
 
-It must not raise, whatever the bytes are: a record that is no valid event is an `Invalid`.
+A record that is no valid event is an `Invalid`.
 """
 
 import re

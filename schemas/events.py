@@ -1,7 +1,4 @@
-"""The events as the engine sees them: typed, validated and in integer units.
-
-It must not know JSON: the decoder knows the wire format.
-"""
+"""The events as the engine sees them: typed, validated and in integer units."""
 
 from enum import IntEnum, StrEnum
 from typing import Final, TypeAlias

@@ -1,7 +1,6 @@
 """Writes docs/events.md from the wire structs, so that the page always agrees with the decoder.
 
-It must not contain text about single fields, which is in `schemas.wire` beside each field. Text about whole topics is
-in `schemas.events_text`.
+Text about whole topics is in `schemas.events_text`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The text of docs/events.md about whole topics: introductions, rules that several fields share, reasons of refusals.
-
-It must not repeat the text beside a field in `schemas.wire`.
-"""
+"""The text of docs/events.md about whole topics: introductions, rules that several fields share, reasons of refusals."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A refused record, as a value.
 
-It must not be raised: a refusal is a result that is counted and stored, and stops nothing.
+A refusal is a result that is counted and stored, and stops nothing.
 """
 
 import msgspec

@@ -1,6 +1,6 @@
 """Reads the wire format of Protocol Buffers: the fields of one message, by number.
 
-It must not know a schema: who reads a field says what its bytes are.
+Who reads a field says what its bytes are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What may be stored of a refused record that may contain an owner's address: a Slack address is a secret.
 
-It must not judge a record. Records of `controls` are never stored unchanged; neither are records of other topics that
-look like one, as a control sent to the wrong topic is refused there.
+Records of `controls` are never stored unchanged; neither are records of other topics that look like one, as a
+control sent to the wrong topic is refused there.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Explains refusals: from what a decoder or a check found wrong to a reason and a detail.
 
-It must not decide what is valid; it explains decisions made elsewhere, and so may be slow.
+It explains decisions made elsewhere, and so may be slow.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The columns of every stored table, as Arrow schemas, and the key under which a newer version replaces a row.
 
-It must not know any database, connection or SQL: producers build `pa.Table`s from it, sinks store them.
+Producers build `pa.Table`s from it, sinks store them.
 """
 
 from typing import Final

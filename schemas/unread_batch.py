@@ -1,7 +1,4 @@
-"""The value of a placeholder for a whole batch that was too large to read.
-
-It must not hold what was not read.
-"""
+"""The value of a placeholder for a whole batch that was too large to read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Converts control records to events.
-
-It must not interpret the kinds: apart from amounts, times and choices that any kind may have, the alert of an
-acknowledgement, and the limits of size and number, a record's fields are stored unchanged.
-"""
+"""Converts control records to events."""
 
 from collections.abc import Mapping
 from typing import Final

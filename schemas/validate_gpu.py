@@ -1,7 +1,4 @@
-"""Converts GPU samples to events, fast: a fleet sends more of these than of everything else together.
-
-It must not copy or rewrite the arrays; the wire types already limit their numbers.
-"""
+"""Converts GPU samples to events, fast: a fleet sends more of these than of everything else together."""
 
 from schemas.checks import check_job_id, price_fields
 from schemas.events import GpuEvent

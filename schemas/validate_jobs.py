@@ -1,7 +1,4 @@
-"""Converts lifecycle records of jobs and nodes to events.
-
-It must not know earlier records: each is checked by itself.
-"""
+"""Converts lifecycle records of jobs and nodes to events."""
 
 from schemas.checks import check_job_id, check_time, milli, money_nano, price_fields
 from schemas.events import JobEvent, JobType, NodeEvent, NodeType

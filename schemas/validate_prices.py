@@ -1,7 +1,4 @@
-"""Converts price records to events.
-
-It must not compare prices with one another: lookups decide which one wins.
-"""
+"""Converts price records to events."""
 
 from typing import Final
 

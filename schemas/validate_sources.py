@@ -1,7 +1,4 @@
-"""Checks the controls of kind `source`: what a collector or a reader of prices says of all that it has read.
-
-It must not know the rules and reasons: a newer collector has others.
-"""
+"""Checks the controls of kind `source`: what a collector or a reader of prices says of all that it has read."""
 
 import re
 from collections.abc import Mapping

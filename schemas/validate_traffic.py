@@ -1,7 +1,4 @@
-"""Converts records of network and storage traffic to events.
-
-It must not spread amounts over time: it only determines amount and unit.
-"""
+"""Converts records of network and storage traffic to events."""
 
 from schemas.checks import check_job_id, check_time
 from schemas.events import TrafficEvent

@@ -1,8 +1,4 @@
-"""The records on the wire, one typed struct per topic.
-
-It must not relate fields to one another: it defines what each field may be, and what it means. docs/events.md is
-generated from it (`schemas.events_docs`).
-"""
+"""The records on the wire, one typed struct per topic."""
 
 from typing import Annotated, Any, get_args
 

@@ -1,8 +1,8 @@
 """The types of fields on the wire, and their limits.
 
-It must not know a record. The `Meta` of a type describes in a refusal what was expected; the `Doc` at a record's field
-is its description in docs/events.md. Numbers follow JSON strictly: an integer field accepts 5 but neither 5.0 nor 5e0,
-a number accepts both, and a boolean is no number.
+The `Meta` of a type describes in a refusal what was expected; the `Doc` at a record's field is its
+description in docs/events.md. Numbers follow JSON strictly: an integer field accepts 5 but neither 5.0 nor
+5e0, a number accepts both, and a boolean is no number.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias, get_args

@@ -1,7 +1,4 @@
-"""The result of SQL: columns with their names and ClickHouse types.
-
-It must not know a driver.
-"""
+"""The result of SQL: columns with their names and ClickHouse types."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Finished jobs that left a shard's memory, as opaque blobs that can be loaded by job id.
-
-It must not know what is in a blob, nor when a job may leave.
-"""
+"""Finished jobs that left a shard's memory, as opaque blobs that can be loaded by job id."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

@@ -1,6 +1,6 @@
 """Converts Arrow tables to the exact columns and types of `schemas.tables`.
 
-It must not change a value: a value that does not fit is an error.
+A value that does not fit is an error.
 """
 
 from collections.abc import Sequence

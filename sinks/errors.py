@@ -1,7 +1,4 @@
-"""The errors of sinks, classified by what the caller does next.
-
-It must not import a database driver: foreign exceptions are mapped in `clickhouse/faults.py`.
-"""
+"""The errors of sinks, classified by what the caller does next."""
 
 
 class SinkError(Exception):

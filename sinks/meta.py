@@ -1,7 +1,4 @@
-"""Metadata of the whole store: which log it belongs to, its format, the group's incarnation.
-
-It must not hold anything that changes with every batch.
-"""
+"""Metadata of the whole store: which log it belongs to, its format, the group's incarnation."""
 
 from typing import Final
 

@@ -1,7 +1,4 @@
-"""What the meter needs of a store, as protocols; what is built on top is the same for every store.
-
-It must not know which store it is, nor use SQL, except for `query`, which only a real store supports.
-"""
+"""What the meter needs of a store, as protocols; what is built on top is the same for every store."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,6 +1,6 @@
 """Reads what a shard has stored beyond a version: a new owner derives these rows again or zeroes them.
 
-It must not judge the rows: the engine knows which of them still apply.
+The engine knows which of them still apply.
 """
 
 import pyarrow as pa

@@ -1,7 +1,4 @@
-"""The operations of every store on the rows of its tables, as a protocol.
-
-It must not know which store it is, nor use SQL.
-"""
+"""The operations of every store on the rows of its tables, as a protocol."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol

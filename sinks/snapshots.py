@@ -1,7 +1,4 @@
-"""A shard's state, stored for the next owner: increments, each with its root, in checksummed chunks.
-
-It must not know what is in a blob, nor decide when one is due.
-"""
+"""A shard's state, stored for the next owner: increments, each with its root, in checksummed chunks."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple

@@ -1,7 +1,4 @@
-"""Where a ClickHouse is: a server's address, or a directory for the one embedded in this process.
-
-It must not read settings or the environment; the caller passes them in.
-"""
+"""Where a ClickHouse is: a server's address, or a directory for the one embedded in this process."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Unpacks gzip within a limit of size: no more is unpacked of a bomb. It must not know where the bytes come from."""
+"""Unpacks gzip within a limit of size: no more is unpacked of a bomb."""
 
 from __future__ import annotations
 

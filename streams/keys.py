@@ -1,6 +1,6 @@
 """Derives the Kafka key of an event, so that all events of a job, node, price or control are in one partition.
 
-It must not check an event: one without its key's fields gets an empty key and is refused by the meter.
+One without its key's fields gets an empty key and is refused by the meter.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Our modules log an event in a few plain words and pass values as `extra`; each becomes a field of the line. The field
 `runbook` links what the operator should do.
 
-It must not decide what is worth a line; it renders on stderr, limits floods of one line, and shows the libraries' own
-lifecycle only at `debug`. Content of lines is escaped for people; JSON has its own escapes.
+It renders on stderr, limits floods of one line, and shows the libraries' own lifecycle only at `debug`.
+Content of lines is escaped for people; JSON has its own escapes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Wires `trainfare serve`: a broker on a log in the data directory, and the worker of production on it.
-
-It must not contain logic of either.
-"""
+"""Wires `trainfare serve`: a broker on a log in the data directory, and the worker of production on it."""
 
 from __future__ import annotations
 

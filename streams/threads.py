@@ -1,7 +1,7 @@
 """Threads for one kind of blocking work, so that a call that hangs blocks only its own kind.
 
-The event loop's default threads are few and shared; a call that may wait half a minute for a store or a name does not
-belong there. It must not know what it runs.
+The event loop's default threads are few and shared; a call that may wait half a minute for a store or a name
+does not belong there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The names of all Kafka topics, and the required settings of each.
-
-It must not know a broker: `streams.transport` creates and checks the topics.
-"""
+"""The names of all Kafka topics, and the required settings of each."""
 
 from __future__ import annotations
 

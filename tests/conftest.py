@@ -1,7 +1,4 @@
-"""What holds for every test: no way out of this machine, and no silent skip of what CI demands.
-
-It must not hold fixtures of one suite; those stand beside their tests.
-"""
+"""What holds for every test: no way out of this machine, and no silent skip of what CI demands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Counts what a call costs in instructions of Python, so that a test of a cost asks no clock.
-
-Must not run a kernel's machine code where its work is what is counted: `plain` makes Python of it first.
-"""
+"""Counts what a call costs in instructions of Python, so that a test of a cost asks no clock."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Processes that begin with everything loaded: one that has imported the product forks itself for each command.
 
-Must not run anything in the process of the tests: a fork has its own environment, directory, streams and exit, by itself
-or by a signal.  What a real start and a real end cost, and that they work, is for the tests that make one.
+What a real start and a real end cost, and that they work, is for the tests that make one.
 
 One fork stays, for commands that only read a store: ClickHouse is loaded in it once, two fifths of what such a command costs.
 """

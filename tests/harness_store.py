@@ -1,7 +1,6 @@
 """A store in a dict, with ReplacingMergeTree's rule: the greatest version of a key stands.
 
-It must not compute; it hands out rows as they were given.  A row is looked at where it is asked for: most are replaced
-before anybody does.
+A row is looked at where it is asked for: most are replaced before anybody does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the log would show of captured records: the event and its fields.
-
-It must not leave a field out, or a test that looks for a secret would miss it there.
-"""
+"""What the log would show of captured records: the event and its fields."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""New embedded stores without their migrations, half a second of a core each: an empty one is made once and copied.
-
-Must not be used where it matters how a store begins: those tests open a directory that has none.
-"""
+"""New embedded stores without their migrations, half a second of a core each: an empty one is made once and copied."""
 
 from __future__ import annotations
 

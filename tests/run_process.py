@@ -1,7 +1,4 @@
-"""Runs over files into a store, each in a process of its own, which may end by a kill; chDB knows one directory per process.
-
-It must not know what a run does.
-"""
+"""Runs over files into a store, each in a process of its own, which may end by a kill; chDB knows one directory per process."""
 
 from __future__ import annotations
 

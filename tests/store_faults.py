@@ -1,7 +1,4 @@
-"""Faults on demand of the tests' server, in the order in which they were asked for.
-
-It must not carry one out: it only says which one is due.
-"""
+"""Faults on demand of the tests' server, in the order in which they were asked for."""
 
 import threading
 from collections import Counter

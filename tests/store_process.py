@@ -1,7 +1,4 @@
-"""Starts, faults, kills and restarts `tests.store_front` as a process of its own, on a port that stays.
-
-It must not be left running: use it as a context manager.
-"""
+"""Starts, faults, kills and restarts `tests.store_front` as a process of its own, on a port that stays."""
 
 import json
 import subprocess

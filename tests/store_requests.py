@@ -1,7 +1,4 @@
-"""What a ClickHouse server reads of a request and what it refuses unread, with the limits it has by default.
-
-It must not run anything.
-"""
+"""What a ClickHouse server reads of a request and what it refuses unread, with the limits it has by default."""
 
 from collections.abc import Mapping
 from email.parser import BytesParser

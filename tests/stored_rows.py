@@ -1,6 +1,6 @@
 """Stored rows in columns of plain values, and all of them in the oracle's words: of any store of the tests.
 
-It must not compute, and must not forgive: quantities and costs are taken as they are stored.
+Quantities and costs are taken as they are stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""TLS for tests: a certificate of localhost made on the spot, and a client that trusts it alone.
-
-It must not leave a key behind.
-"""
+"""TLS for tests: a certificate of localhost made on the spot, and a client that trusts it alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The SQL of the live dashboard, in the words of Grafana's ClickHouse data source (`$__fromTime`, `$__interval_s`...).
-
-It must not be run by trainfare itself; only Grafana and the tests do.
-"""
+"""The SQL of the live dashboard, in the words of Grafana's ClickHouse data source (`$__fromTime`, `$__interval_s`...)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Writes the dashboards of `deploy/grafana/dashboards`: `python -m deploy.grafana.make_dashboards`.
 
-It must not be needed to run them: what it writes is checked in, and a test says when it is out of date.
+What it writes is checked in, and a test says when it is out of date.
 """
 
 from __future__ import annotations

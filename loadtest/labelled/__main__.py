@@ -1,7 +1,4 @@
-"""`python -m loadtest.labelled`: makes labelled logs, backtests the rules on them, and prints how well they do.
-
-It must not pass a bound that is missed: the exit code is 1 then.
-"""
+"""`python -m loadtest.labelled`: makes labelled logs, backtests the rules on them, and prints how well they do."""
 
 from __future__ import annotations
 

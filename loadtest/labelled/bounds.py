@@ -1,6 +1,6 @@
 """What the rules must do on labelled traces, what they did, and between which bounds that lies.
 
-It must not judge an alert: it counts what the backtest found. The bootstrap draws with a fixed seed.
+The bootstrap draws with a fixed seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Incidents that only a look at other jobs shows: a test job far larger than such tests are, a team that takes the cluster.
-
-It must not know the rules that should catch them, but for the limit that the platform sets for the team.
-"""
+"""Incidents that only a look at other jobs shows: a test job far larger than such tests are, a team that takes the cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The incidents of the labelled fleet: how each begins, what goes on in it, and how it is put right.
-
-It must not know the rules that should catch it.
-"""
+"""The incidents of the labelled fleet: how each begins, what goes on in it, and how it is put right."""
 
 from __future__ import annotations
 

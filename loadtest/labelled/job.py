@@ -1,7 +1,4 @@
-"""One job of the labelled fleet as a clean job behaves: noise, rescales, preemptions, samples and late traffic.
-
-It must not know incidents; those change its factor, its use of GPUs, or its attempts.
-"""
+"""One job of the labelled fleet as a clean job behaves: noise, rescales, preemptions, samples and late traffic."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What the labelled fleet pays: fixed prices on demand, and spot prices that follow the hours of the day.
 
-It must not read a clock; spot prices are functions of the instant and the seed.
+Spot prices are functions of the instant and the seed.
 """
 
 from __future__ import annotations

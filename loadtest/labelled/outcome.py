@@ -1,7 +1,4 @@
-"""Judges one labelled log, in whichever process, and puts together what was found on several.
-
-It must not decide whether that is good.
-"""
+"""Judges one labelled log, in whichever process, and puts together what was found on several."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The whole labelled log: clean jobs, jobs with one incident each, and what is true of them.
 
-It must not judge; the same shape and seed give the same lines.
+The same shape and seed give the same lines.
 """
 
 from __future__ import annotations

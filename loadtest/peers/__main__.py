@@ -1,7 +1,4 @@
-"""`python -m loadtest.peers`: fill the topics, run every peer and then ours, print the tables with their ratios.
-
-It must not leave out silently what cannot be installed or was wrong: both are rows, and a wrong total is exit code 1.
-"""
+"""`python -m loadtest.peers`: fill the topics, run every peer and then ours, print the tables with their ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limit of a client: aiokafka's getmany() alone. It must not decode: it counts."""
+"""The limit of a client: aiokafka's getmany() alone."""
 
 from __future__ import annotations
 

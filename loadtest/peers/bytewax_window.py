@@ -1,8 +1,8 @@
 """Bytewax: KafkaSource, orjson, fold_window with an event clock and tumbling windows, one worker, no recovery store.
 
-Its event clock adds the system's time to the watermark, so a replay needs a wait longer than itself, or messages are
-dropped as late: with 30 s, a sixth of them on a busy machine. Sums need no order, so the fold is told so: 13 instead of
-65 CPU s per million messages with that wait. It must not run on more than one worker: the others do not either.
+Its event clock adds the system's time to the watermark, so a replay needs a wait longer than itself, or
+messages are dropped as late: with 30 s, a sixth of them on a busy machine. Sums need no order, so the fold is
+told so: 13 instead of 65 CPU s per million messages with that wait.
 """
 
 from __future__ import annotations

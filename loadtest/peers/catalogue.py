@@ -1,6 +1,6 @@
 """The peers: how each is started, how much of a workload it is given, what it does and does not do.
 
-It must not be tuned here: settings of a peer stand in its own module, with what was tried.
+Settings of a peer stand in its own module, with what was tried.
 """
 
 from __future__ import annotations

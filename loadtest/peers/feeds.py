@@ -1,7 +1,7 @@
 """The topics that the peers read: fleets of loadtest.fleet, with what each window must come to.
 
-It must not talk to a peer. Small topics are the first seconds of the same fleets, for peers that would take minutes,
-with one flushing message per job behind them: an idle instant one window later, that no total counts.
+Small topics are the first seconds of the same fleets, for peers that would take minutes, with one flushing
+message per job behind them: an idle instant one window later, that no total counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Where peers run: virtual environments of their own, and a folder of jars, made once and kept.
 
-It must not hide why one cannot be made: `MissingError` carries the last thing that was said. Both kinds are made anew when
-what they are made from has changed.
+Both kinds are made anew when what they are made from has changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The limit of a client: confluent-kafka's consume() alone, or with msgspec and a dict of totals.
 
-It keeps no state that survives it and commits nothing: no engine can be this bare. It must not be called a peer.
+It keeps no state that survives it and commits nothing: no engine can be this bare.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How busy the machine was with what is not ours: a shared machine makes a wall clock worthless, and must be seen to.
-
-It must not count the broker or a peer as others: both are our children.
-"""
+"""How busy the machine was with what is not ours: a shared machine makes a wall clock worthless, and must be seen to."""
 
 from __future__ import annotations
 

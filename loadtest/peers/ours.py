@@ -1,8 +1,8 @@
 """Our own worker on the peers' topics: the whole engine, with an embedded ClickHouse whose rows are compared.
 
-Each run is a new group with a store of its own. The clock runs from the first record that is folded to the last one
-whose rows and snapshot are stored; `taken` stops it at the last record folded, as the clock of clients that count and of
-Kafka Streams does. It must not report a run whose rows are not what was sent: every job's seconds, permille and cents.
+Each run is a new group with a store of its own. The clock runs from the first record that is folded to the
+last one whose rows and snapshot are stored; `taken` stops it at the last record folded, as the clock of
+clients that count and of Kafka Streams does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What was measured: the runs of each system, as a table for people and as JSON for programs.
 
-It must not measure, nor smooth anything: a median stands beside the least and the most, and what could not be run or was
-wrong is a row that says why.
+A median stands beside the least and the most, and what could not be run or was wrong is a row that says why.
 """
 
 from __future__ import annotations

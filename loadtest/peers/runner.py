@@ -1,7 +1,7 @@
 """Runs one peer on one feed, and says how fast it was and whether it was right.
 
-It must not believe a peer: its windows are compared with what was sent, and a wrong or missing result is a fault in
-the table, not a row less.
+Its windows are compared with what was sent, and a wrong or missing result is a fault in the table, not a row
+less.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What one process of a peer is asked to do, its clock and what it found; used on both sides.
 
-It must import the standard library only: it runs in environments that hold a peer and nothing of ours. It must not
-check the results: whoever started the process does.
+It must import the standard library only: it runs in environments that hold a peer and nothing of ours.
 """
 
 from __future__ import annotations

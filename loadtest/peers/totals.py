@@ -1,8 +1,4 @@
-"""Whether a peer's windows are what was sent: every group, counts equal, sums equal to the thousandth.
-
-It must not forgive a group that is missing; only windows behind the last one of the fleet, which flushing messages
-open, are no concern.
-"""
+"""Whether a peer's windows are what was sent: every group, counts equal, sums equal to the thousandth."""
 
 from __future__ import annotations
 

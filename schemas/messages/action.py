@@ -1,6 +1,6 @@
 """The message that asks a receiver to act on a job because of a budget, field by field as it is sent.
 
-It must not know how a value is computed. A released field is never renamed or removed: receivers read these names.
+A released field is never renamed or removed: receivers read these names.
 """
 
 from __future__ import annotations

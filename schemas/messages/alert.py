@@ -1,6 +1,6 @@
 """The messages about alerts, field by field as they are sent.
 
-It must not know how a value is computed. A released field is never renamed or removed: receivers read these names.
+A released field is never renamed or removed: receivers read these names.
 """
 
 from __future__ import annotations

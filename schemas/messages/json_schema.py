@@ -1,7 +1,6 @@
 """Writes the JSON Schema (2020-12) of a message from its struct: `python -m schemas.messages.json_schema TYPE`.
 
-The files `schemas/messages/TYPE.json` are what it writes (`make docs`); a test compares them. It must not contain text
-about single fields, which is beside each field.
+The files `schemas/messages/TYPE.json` are what it writes (`make docs`); a test compares them.
 """
 
 from __future__ import annotations

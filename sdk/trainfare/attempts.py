@@ -1,7 +1,4 @@
-"""Which attempt of its job a process is: given by the launcher, or counted in a file.
-
-It must not raise: where nothing is known it is the first.
-"""
+"""Which attempt of its job a process is: given by the launcher, or counted in a file."""
 
 from __future__ import annotations
 

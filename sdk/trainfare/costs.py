@@ -1,7 +1,4 @@
-"""Asks the meter what a job costs, as attributes for a span of OpenTelemetry or fields of a log line.
-
-It must not raise, nor take longer than it is told.
-"""
+"""Asks the meter what a job costs, as attributes for a span of OpenTelemetry or fields of a log line."""
 
 from __future__ import annotations
 

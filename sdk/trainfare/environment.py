@@ -1,7 +1,4 @@
-"""What the launcher's environment says of this process: its job, its rank, the price fields of its job.
-
-It must not raise, import anything heavy, or read more than the environment and the ranks of a group that is there already.
-"""
+"""What the launcher's environment says of this process: its job, its rank, the price fields of its job."""
 
 from __future__ import annotations
 

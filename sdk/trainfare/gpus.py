@@ -1,7 +1,4 @@
-"""Which GPUs are this process's, and how busy they were since the last sample.
-
-It must not count GPUs that other processes of the machine use.
-"""
+"""Which GPUs are this process's, and how busy they were since the last sample."""
 
 from __future__ import annotations
 

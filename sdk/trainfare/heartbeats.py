@@ -1,7 +1,4 @@
-"""A thread that sends heartbeats and GPU samples of a run at regular intervals.
-
-It must not raise, nor go on after `stop`.
-"""
+"""A thread that sends heartbeats and GPU samples of a run at regular intervals."""
 
 from __future__ import annotations
 

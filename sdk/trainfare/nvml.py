@@ -1,6 +1,6 @@
 """Reads GPUs through the driver's own library, `libnvidia-ml.so.1`, by ctypes.
 
-It must not need a package or a GPU: where the library is missing there are no GPUs. What a GPU does not tell is None.
+What a GPU does not tell is None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Sends events in a thread of its own: a bounded queue, batches, retries; what does not fit is dropped and counted.
 
-With a spool a second thread writes events to disk first, however long a request takes. It must not raise into, or wait in,
-the thread that trains.
+With a spool a second thread writes events to disk first, however long a request takes.
 """
 
 from __future__ import annotations

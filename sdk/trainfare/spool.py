@@ -1,7 +1,7 @@
 """Events on disk until the endpoint has them, so that neither an outage nor a killed process loses any.
 
-A file for each process, locked as long as it lives; the next process takes what a dead one left. Each line is the CRC-32 of
-an event, a space and the event. It must not hold more than its bound, or read lines whose checksum is wrong.
+A file for each process, locked as long as it lives; the next process takes what a dead one left. Each line is
+the CRC-32 of an event, a space and the event.
 """
 
 from __future__ import annotations

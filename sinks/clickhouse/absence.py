@@ -1,6 +1,6 @@
 """Logs that a store refuses requests, at intervals that it still does, and once that it has recovered.
 
-It must not decide whether to retry. It limits log lines, as an unavailable store is tried often.
+It limits log lines, as an unavailable store is tried often.
 """
 
 import logging

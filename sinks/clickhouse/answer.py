@@ -1,7 +1,4 @@
-"""Runs our own SQL and returns column names, ClickHouse types and Python values.
-
-It must not format values for display, nor run SQL of users: `sinks.query` does.
-"""
+"""Runs our own SQL and returns column names, ClickHouse types and Python values."""
 
 from collections.abc import Mapping
 

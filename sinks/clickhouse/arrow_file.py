@@ -1,7 +1,4 @@
-"""Encodes rows as an Arrow file, a format that ClickHouse accepts.
-
-It must not send anything, nor know where the file goes.
-"""
+"""Encodes rows as an Arrow file, a format that ClickHouse accepts."""
 
 from typing import Final
 

@@ -1,7 +1,4 @@
-"""Clients of one ClickHouse, one per thread, and the retries around every call.
-
-It must not know any table, and exposes no client: calls go through `call`.
-"""
+"""Clients of one ClickHouse, one per thread, and the retries around every call."""
 
 import threading
 from collections.abc import Callable, Iterable

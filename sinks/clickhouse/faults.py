@@ -1,7 +1,4 @@
-"""Maps the driver's exceptions to ours, in one place.
-
-It must not decide whether to retry: it only classifies the fault.
-"""
+"""Maps the driver's exceptions to ours, in one place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

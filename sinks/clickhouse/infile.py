@@ -1,7 +1,4 @@
-"""Inserts rows into the embedded engine through an Arrow file in memory.
-
-It must not be used with a server, which cannot read our files.
-"""
+"""Inserts rows into the embedded engine through an Arrow file in memory."""
 
 import hashlib
 import os

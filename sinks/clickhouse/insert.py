@@ -1,6 +1,6 @@
 """Splits a table of rows into inserts that ClickHouse accepts: limited months and rows at a time.
 
-It must not send anything. The same rows are always split in the same way.
+The same rows are always split in the same way.
 """
 
 from collections.abc import Iterator

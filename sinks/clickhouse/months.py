@@ -1,7 +1,4 @@
-"""Drops whole months of a table, which costs no rewriting: each is a partition of its own.
-
-It must not decide which months.
-"""
+"""Drops whole months of a table, which costs no rewriting: each is a partition of its own."""
 
 from functools import partial
 from typing import Final

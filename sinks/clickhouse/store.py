@@ -1,7 +1,4 @@
-"""The store of the meter in a ClickHouse, a server or embedded: one object for rows, snapshots and SQL.
-
-It must not know what the rows mean, nor when they are due.
-"""
+"""The store of the meter in a ClickHouse, a server or embedded: one object for rows, snapshots and SQL."""
 
 import logging
 import threading

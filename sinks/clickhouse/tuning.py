@@ -1,6 +1,6 @@
 """Table settings for the embedded engine; on a server its administrator chooses them.
 
-They must not change what is stored. The engine's version is pinned with the package, so it supports these settings.
+The engine's version is pinned with the package, so it supports these settings.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """Writes results to a file, block by block: JSON or an Arrow stream, of limited size.
 
-It must not hold a whole result, except Arrow's own columns, nor truncate one: a result that is too large is an error.
+A result that is too large is an error.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

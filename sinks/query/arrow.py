@@ -1,6 +1,6 @@
 """Encodes results of SQL as Arrow streams that preserve every value's type, and decodes them.
 
-It must not guess: each column has its ClickHouse type, and values without an Arrow type are sent as JSON.
+Each column has its ClickHouse type, and values without an Arrow type are sent as JSON.
 """
 
 from __future__ import annotations

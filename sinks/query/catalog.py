@@ -1,7 +1,4 @@
-"""Reads the tables and views of an embedded store from its files, as statements that open them for reading.
-
-It must not open a table for writing: each is on a read-only disk, and ClickHouse may not clean it.
-"""
+"""Reads the tables and views of an embedded store from its files, as statements that open them for reading."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,4 @@
-"""Checks parameter values against their types.
-
-It must not put a value into a text: the engine binds it.
-"""
+"""Checks parameter values against their types."""
 
 from collections.abc import Mapping
 from typing import Final

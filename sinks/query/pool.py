@@ -1,6 +1,6 @@
 """The processes that run users' SQL: a few, started on demand, reused for a while, replaced when worn out.
 
-It must not exceed the configured number of processes, nor wait for one: when all are busy, the caller reports that.
+When all are busy, the caller reports that.
 """
 
 import logging

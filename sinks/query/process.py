@@ -1,7 +1,4 @@
-"""The worker's side of a process that runs users' SQL: started, given one query at a time, killed at any moment.
-
-It must not decode a result: rows stay in a file, and only that process holds them as values.
-"""
+"""The worker's side of a process that runs users' SQL: started, given one query at a time, killed at any moment."""
 
 import os
 import shutil

@@ -1,7 +1,4 @@
-"""Reasons for not answering a query, as exceptions inside the query process.
-
-They must not contain a path of the store: `session.failing` removes paths from the engine's messages.
-"""
+"""Reasons for not answering a query, as exceptions inside the query process."""
 
 
 class RefusedQueryError(Exception):

@@ -1,7 +1,4 @@
-"""Runs queries on a ClickHouse server, as a user who may only read our database.
-
-It must not use another user, nor run anything while that user has more privileges.
-"""
+"""Runs queries on a ClickHouse server, as a user who may only read our database."""
 
 import re
 from contextlib import suppress

@@ -1,7 +1,4 @@
-"""Runs one query in a session of its own: checked, run within its limits, its result written to a file.
-
-It must not keep anything for the next query: the session and its tables end with it.
-"""
+"""Runs one query in a session of its own: checked, run within its limits, its result written to a file."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

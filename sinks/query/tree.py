@@ -1,7 +1,7 @@
 """Converts statements to syntax trees and back, by ClickHouse's own parser: what is checked is what runs.
 
-It must not run a statement. The engine's functions `parseQueryToJSON` and `formatQueryFromJSON` do the work; the text
-is passed as a bound parameter.
+The engine's functions `parseQueryToJSON` and `formatQueryFromJSON` do the work; the text is passed as a bound
+parameter.
 """
 
 import json

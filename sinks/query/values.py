@@ -1,6 +1,6 @@
 """Encodes ClickHouse values as JSON: money and large integers as strings, instants as milliseconds since 1970.
 
-It must not round: a value that a double cannot represent is sent as text.
+A value that a double cannot represent is sent as text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The messages between the worker and a query process, as JSON in frames over a socket.
-
-They must not contain a result's rows: those go into a file that the worker passes along.
-"""
+"""The messages between the worker and a query process, as JSON in frames over a socket."""
 
 import socket
 import struct

@@ -1,6 +1,6 @@
 """Meters files of past events into a store, beside whatever meters into it live.
 
-The function `run_backfill` shows the whole flow. It must not meter or store by itself.
+The function `run_backfill` shows the whole flow.
 """
 
 from __future__ import annotations

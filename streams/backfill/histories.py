@@ -1,7 +1,4 @@
-"""What the files say of each job and node as a whole: whether it is over, and so may be metered.
-
-It must not know prices, rows or the store.
-"""
+"""What the files say of each job and node as a whole: whether it is over, and so may be metered."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which of the jobs and nodes of a backfill the store has from others: the live meter, or earlier backfills.
 
-It must not write. All calls block.
+All calls block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Leaves the store to others for part of the time. It must not read a clock by itself, nor know what is stored."""
+"""Leaves the store to others for part of the time."""
 
 from __future__ import annotations
 

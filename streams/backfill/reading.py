@@ -1,7 +1,4 @@
-"""Reads the files of a backfill once: events into the sorter, prices apart, and each refused line as a dead letter.
-
-It must not decide what is left out: that needs the store.
-"""
+"""Reads the files of a backfill once: events into the sorter, prices apart, and each refused line as a dead letter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a backfill has come to: its record accounting, what it left out, and what its rows add up to.
-
-It must not count anything: the record counts are the shard's, the totals the tables'.
-"""
+"""What a backfill has come to: its record accounting, what it left out, and what its rows add up to."""
 
 from __future__ import annotations
 

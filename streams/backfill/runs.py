@@ -1,7 +1,4 @@
-"""The record of all backfills of a store: their files, their shards, and whether they ended.
-
-It must not read events; contents are identified by their digests.
-"""
+"""The record of all backfills of a store: their files, their shards, and whether they ended."""
 
 from __future__ import annotations
 

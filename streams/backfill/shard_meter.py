@@ -1,7 +1,4 @@
-"""Meters the sorted events of a backfill in a shard of its own, and stores it as a worker would: rows, then the snapshot.
-
-It must not read files, nor decide what is left out.
-"""
+"""Meters the sorted events of a backfill in a shard of its own, and stores it as a worker would: rows, then the snapshot."""
 
 from __future__ import annotations
 

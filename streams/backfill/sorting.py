@@ -1,6 +1,6 @@
 """Sorts more events than fit into memory by time: sorted runs in temporary files, merged as they are read.
 
-Events of one time keep the order in which they were added. It must not know what an event says.
+Events of one time keep the order in which they were added.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Takes a backfill back: deletes everything that its shard stored.
-
-It must not delete rows of any other shard; prices stay.
-"""
+"""Takes a backfill back: deletes everything that its shard stored."""
 
 from __future__ import annotations
 

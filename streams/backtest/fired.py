@@ -1,7 +1,4 @@
-"""What a backtest is made of: the alerts that would have fired, and how long each job ran.
-
-It must not read a store.
-"""
+"""What a backtest is made of: the alerts that would have fired, and how long each job ran."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads labels: which jobs had an incident, of which kind, from when to when.
 
-It must not guess: a row that is not as expected is reported with its line.
+A row that is not as expected is reported with its line.
 """
 
 from __future__ import annotations

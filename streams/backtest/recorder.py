@@ -1,7 +1,4 @@
-"""Keeps the changes of alerts that a replay offers, and makes episodes of them.
-
-It must not judge or send.
-"""
+"""Keeps the changes of alerts that a replay offers, and makes episodes of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Replays a log under given rules into a store that is thrown away, and reads what would have fired.
-
-It must not judge: the alerts are those that the same app as in production stores.
-"""
+"""Replays a log under given rules into a store that is thrown away, and reads what would have fired."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The columns of FOCUS 1.0 to 1.3 that are stored typed, and what a bill must have.
-
-It must not read a file.
-"""
+"""The columns of FOCUS 1.0 to 1.3 that are stored typed, and what a bill must have."""
 
 from __future__ import annotations
 

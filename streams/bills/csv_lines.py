@@ -1,7 +1,4 @@
-"""Reads a bill in CSV line by line, within bounds, and refuses what is not whole.
-
-It must not hold more than one record, whatever the file unpacks to.
-"""
+"""Reads a bill in CSV line by line, within bounds, and refuses what is not whole."""
 
 from __future__ import annotations
 

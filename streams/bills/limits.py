@@ -1,7 +1,4 @@
-"""How much a file of a bill may hold.
-
-It must not depend on the machine: the same file is accepted everywhere.
-"""
+"""How much a file of a bill may hold."""
 
 from typing import Final
 

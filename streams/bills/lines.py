@@ -1,7 +1,4 @@
-"""Checks one line of a bill and makes rows of `bill_lines` of many.
-
-It must not read a file, nor let a line pass in part.
-"""
+"""Checks one line of a bill and makes rows of `bill_lines` of many."""
 
 from __future__ import annotations
 

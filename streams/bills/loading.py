@@ -1,8 +1,8 @@
 """Loads files of bills: all are checked to their ends first, then stored under a name, then made visible by one insert.
 
-It must not make a file visible in part: what a crash leaves behind belongs to no load, and the next attempt completes it.
-Two commands may load the same bill into one server at the same time: each looks after its insert whether the other is
-there, and withdraws if it is. The later insert always finds the earlier one, so a bill never stands twice.
+Two commands may load the same bill into one server at the same time: each looks after its insert whether the
+other is there, and withdraws if it is. The later insert always finds the earlier one, so a bill never stands
+twice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads the cells of a bill: numbers, instants and tags, as text of CSV or as values of Parquet.
 
-It must not guess: what is not certain is refused with what was expected.
+What is not certain is refused with what was expected.
 """
 
 from __future__ import annotations

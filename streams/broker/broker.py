@@ -1,7 +1,4 @@
-"""Runs the broker in a thread of its own, and writes how to reach it into a file for this user alone.
-
-It must not be reachable from another machine.
-"""
+"""Runs the broker in a thread of its own, and writes how to reach it into a file for this user alone."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One client's connection: frames in, answers out in their order, nothing before the password.
-
-It must not know what a request means.
-"""
+"""One client's connection: frames in, answers out in their order, nothing before the password."""
 
 from __future__ import annotations
 

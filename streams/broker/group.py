@@ -1,7 +1,7 @@
 """The consumer group: one member at a time, its generation, and the offsets that it has committed.
 
-Generations only grow, over restarts too: rows that a worker writes carry them. Offsets say what retention may drop;
-older ones than the last are safe. It must not speak the protocol.
+Generations only grow, over restarts too: rows that a worker writes carry them. Offsets say what retention may
+drop; older ones than the last are safe.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the broker answers to each request.
 
-It must not know connections. Times are of the event loop.
+Times are of the event loop.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Moves a log on disk to Kafka, from where an earlier run stopped: `trainfare publish DIR`.
 
-It must not validate a record; prices and controls go first. What an interrupted run sent again counts once.
+What an interrupted run sent again counts once.
 """
 
 from __future__ import annotations

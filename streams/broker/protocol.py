@@ -1,7 +1,4 @@
-"""The requests that the broker answers, one version of each, in aiokafka's own definitions.
-
-It must not act on a request.
-"""
+"""The requests that the broker answers, one version of each, in aiokafka's own definitions."""
 
 from __future__ import annotations
 

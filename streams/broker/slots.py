@@ -1,7 +1,6 @@
 """Which connections the broker keeps: a place for whoever shows a password, and few for those that have not.
 
-It must not touch a socket: the owner of a connection closes it. The worker's own connections are not counted, and so
-nobody takes their places.
+The worker's own connections are not counted, and so nobody takes their places.
 """
 
 from __future__ import annotations

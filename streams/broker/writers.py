@@ -1,6 +1,6 @@
 """Appends events and controls of HTTP requests to the log of this process, durable before a call returns.
 
-It must not validate a record. A record whose acknowledgement is late may be in the log all the same: write it again.
+A record whose acknowledgement is late may be in the log all the same: write it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A job of a CI system, and its lifecycle events. It must not know which system it is of, nor who sent it."""
+"""A job of a CI system, and its lifecycle events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `trainfare` command: one module per command. It must not compute a cost; it queries and displays."""
+"""The `trainfare` command: one module per command."""
 
 import os
 

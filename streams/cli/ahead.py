@@ -1,7 +1,4 @@
-"""Starts the slowest part before the command line is loaded: `trainfare sql` answers in half the time.
-
-It must not do anything irreversible, as the command line may turn out to be invalid.
-"""
+"""Starts the slowest part before the command line is loaded: `trainfare sql` answers in half the time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trainfare alerts test OWNER`: sends a test message to each receiver of the owner, and shows what happened.
-
-It must not show a secret, an address beyond its host, or report success where a message was not delivered.
-"""
+"""`trainfare alerts test OWNER`: sends a test message to each receiver of the owner, and shows what happened."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trainfare alerts why ID`: how far each rule is from firing, and what kept a message back.
-
-It must not judge anew: it shows what the judging worker stored.
-"""
+"""`trainfare alerts why ID`: how far each rule is from firing, and what kept a message back."""
 
 from __future__ import annotations
 

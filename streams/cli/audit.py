@@ -1,7 +1,4 @@
-"""`trainfare audit`: checks the record accounting and the ledger, and compares the ledger with the log.
-
-It must not change anything without --repair, nor report success for what it could not check.
-"""
+"""`trainfare audit`: checks the record accounting and the ledger, and compares the ledger with the log."""
 
 from __future__ import annotations
 

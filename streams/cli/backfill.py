@@ -1,7 +1,4 @@
-"""`trainfare backfill FILE...`: meters past events into the store of a live meter, and says what it left out.
-
-It must not meter by itself.
-"""
+"""`trainfare backfill FILE...`: meters past events into the store of a live meter, and says what it left out."""
 
 from __future__ import annotations
 

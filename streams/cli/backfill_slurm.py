@@ -1,6 +1,6 @@
 """Writes what Slurm's accounting has of the past to a file of events, for a backfill.
 
-It must not meter. A file that is there is what was read before: the same command resumes with the same events.
+A file that is there is what was read before: the same command resumes with the same events.
 """
 
 from __future__ import annotations

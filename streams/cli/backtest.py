@@ -1,6 +1,6 @@
 """`trainfare backtest FILE...`: which alerts a log would have had under given rules, and how good they would have been.
 
-It must not judge or score: it replays into a store that is thrown away, and shows what `streams.backtest` finds.
+It replays into a store that is thrown away, and shows what `streams.backtest` finds.
 """
 
 from __future__ import annotations

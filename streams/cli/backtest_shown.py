@@ -1,7 +1,4 @@
-"""Shows the outcome of backtests: tables for people, JSON for programs. Of several rule files side by side.
-
-It must not compute an alert or a score.
-"""
+"""Shows the outcome of backtests: tables for people, JSON for programs. Of several rule files side by side."""
 
 from __future__ import annotations
 

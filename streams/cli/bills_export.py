@@ -1,7 +1,4 @@
-"""`trainfare bills export`: our ledger rows as charges of FOCUS 1.2.
-
-It must not write a part of them as if it were all.
-"""
+"""`trainfare bills export`: our ledger rows as charges of FOCUS 1.2."""
 
 from __future__ import annotations
 

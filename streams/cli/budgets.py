@@ -1,7 +1,4 @@
-"""`trainfare budgets`: what every budget has used, when it will be used up, and what was done because of it.
-
-It must not sum: the worker of shard 0 stores what budgets have used.
-"""
+"""`trainfare budgets`: what every budget has used, when it will be used up, and what was done because of it."""
 
 from __future__ import annotations
 

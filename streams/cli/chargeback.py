@@ -1,7 +1,4 @@
-"""`trainfare chargeback --month 2026-10 --by team`: a month charged to those who caused it, down to the last digit of the bill.
-
-It must not add up money in floats, nor show a part as if it were the whole.
-"""
+"""`trainfare chargeback --month 2026-10 --by team`: a month charged to those who caused it, down to the last digit of the bill."""
 
 from __future__ import annotations
 

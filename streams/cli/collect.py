@@ -1,7 +1,4 @@
-"""`trainfare collect NAME`: reads an outside system and publishes what it reports as events.
-
-It must not know any outside system.
-"""
+"""`trainfare collect NAME`: reads an outside system and publishes what it reports as events."""
 
 from __future__ import annotations
 

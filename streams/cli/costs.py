@@ -1,7 +1,4 @@
-"""`trainfare costs`: a metric by any levels, per hour, day, week or month.
-
-It must not add up costs: ClickHouse sums decimals.
-"""
+"""`trainfare costs`: a metric by any levels, per hour, day, week or month."""
 
 from __future__ import annotations
 

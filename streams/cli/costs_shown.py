@@ -1,6 +1,6 @@
 """Costs as a table for people: dates, rounded figures, and only the columns that say something.
 
-It must not change what programs get: JSON and CSV have every column and digit.
+JSON and CSV have every column and digit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Makes Python's garbage collector run less often, and look at less, in a process that meters.
-
-It must not disable it: a worker lives for months.
-"""
+"""Makes Python's garbage collector run less often, and look at less, in a process that meters."""
 
 from __future__ import annotations
 

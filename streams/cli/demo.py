@@ -1,7 +1,4 @@
-"""`trainfare demo`: a simulated fleet, metered by the same components as a real one, in one process.
-
-It must not connect beyond this machine, nor leave anything behind unless asked to.
-"""
+"""`trainfare demo`: a simulated fleet, metered by the same components as a real one, in one process."""
 
 from __future__ import annotations
 

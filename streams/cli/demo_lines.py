@@ -1,7 +1,4 @@
-"""The demo's output as lines: its start, burn rates, deliveries, summary.
-
-It must not fetch anything, nor read a clock.
-"""
+"""The demo's output as lines: its start, burn rates, deliveries, summary."""
 
 from __future__ import annotations
 

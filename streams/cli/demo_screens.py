@@ -1,6 +1,6 @@
 """The demo's screens: plain lines for pipes, the live table of `trainfare top` on a terminal.
 
-It must not start or stop the meter; it ends when the user quits, or when it is stopped.
+It ends when the user quits, or when it is stopped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`trainfare estimate`: what a job would cost, and what one that ran would have cost elsewhere.
-
-It must not compute: `streams.estimate` does, from the store's prices and past jobs.
-"""
+"""`trainfare estimate`: what a job would cost, and what one that ran would have cost elsewhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shows estimates as tables, JSON or CSV.
-
-It must not compute a cost: it formats what `streams.estimate` has computed.
-"""
+"""Shows estimates as tables, JSON or CSV."""
 
 from __future__ import annotations
 

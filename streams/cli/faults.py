@@ -1,7 +1,4 @@
-"""Converts every fault to a line on stderr and an exit code.
-
-It must not print a traceback, unless TRAINFARE_DEBUG=1 requests it.
-"""
+"""Converts every fault to a line on stderr and an exit code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads files named by the user: plain, gzip or zstd, line by line; writes new ones as a whole.
 
-It must not guess: a file that cannot be read, or has a line that is too long, is reported as wrong use.
+A file that cannot be read, or has a line that is too long, is reported as wrong use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`trainfare gate`: whether the budgets leave enough, as an exit code for pipelines.
-
-It must not sum: the worker of shard 0 stores what budgets have used.
-"""
+"""`trainfare gate`: whether the budgets leave enough, as an exit code for pipelines."""
 
 from __future__ import annotations
 

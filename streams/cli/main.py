@@ -1,7 +1,4 @@
-"""The command `trainfare`: every subcommand, and the example at the end of its --help.
-
-It must not do work itself, nor import what only one subcommand needs: `trainfare --help` answers immediately.
-"""
+"""The command `trainfare`: every subcommand, and the example at the end of its --help."""
 
 from __future__ import annotations
 

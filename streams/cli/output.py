@@ -1,7 +1,7 @@
 """Writes rows for people or programs: rich tables on a terminal, plain text, JSON or CSV on request or in pipes.
 
-It must not round for programs: JSON and CSV have every digit, money as decimal strings. Nor may a name control a
-terminal or run in a spreadsheet: tables and CSV are escaped, even in pipes, and JSON is by escapes of its own.
+JSON and CSV have every digit, money as decimal strings. A name can neither control a terminal nor run in a
+spreadsheet: tables and CSV are escaped, even in pipes, and JSON is by escapes of its own.
 """
 
 from __future__ import annotations

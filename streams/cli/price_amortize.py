@@ -1,7 +1,4 @@
-"""`trainfare prices amortize`: prices per GPU-hour of GPUs that are owned, and the schedule of their depreciation.
-
-It must not calculate: `streams.prices.amortize` does.
-"""
+"""`trainfare prices amortize`: prices per GPU-hour of GPUs that are owned, and the schedule of their depreciation."""
 
 from __future__ import annotations
 

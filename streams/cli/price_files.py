@@ -1,7 +1,4 @@
-"""Reads and writes files of prices for the commands.
-
-It must not publish, nor know a format: `streams.prices` does.
-"""
+"""Reads and writes files of prices for the commands."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the commands of prices have in common: prices as a table, the prices of a store, warnings, and Kafka.
-
-It must not judge prices: `streams.prices.findings` does.
-"""
+"""What the commands of prices have in common: prices as a table, the prices of a store, warnings, and Kafka."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trainfare prices show`: the prices that hold at an instant, since when, for what, and what comes next.
-
-It must not read a price list: it shows what the meter knows.
-"""
+"""`trainfare prices show`: the prices that hold at an instant, since when, for what, and what comes next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trainfare prices load FILE`: checks price lists and publishes them, or writes them to a file.
-
-It must not publish part of a file with any fault.
-"""
+"""`trainfare prices load FILE`: checks price lists and publishes them, or writes them to a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shows a progress bar on stderr on a terminal; elsewhere nothing, or a line now and then where that is asked for.
-
-It must not write to stdout, which belongs to the result.
-"""
+"""Shows a progress bar on stderr on a terminal; elsewhere nothing, or a line now and then where that is asked for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`trainfare publish FILE|DIR`: sends events from JSONL, or a log on disk, to Kafka, keyed as docs/events.md says.
 
-It must not validate events of jobs and nodes: the meter does, and stores what it refuses. A line without an event is refused
-here, and so is a control that would have no effect: people write those, and wait for what they do.
+A line without an event is refused here, and so is a control that would have no effect: people write those,
+and wait for what they do.
 """
 
 from __future__ import annotations

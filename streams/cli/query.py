@@ -1,7 +1,4 @@
-"""`trainfare sql`: one read-only statement, run in a process that can do nothing else.
-
-It must not know any table, nor open the store itself.
-"""
+"""`trainfare sql`: one read-only statement, run in a process that can do nothing else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Queries the store of a meter: opened for one command, or through the worker that has it open.
 
-It must not write, nor create a store. ClickHouse's client, Arrow and the engine are imported lazily: every command
-imports this module, and `--help` or a wrong option must be fast.
+ClickHouse's client, Arrow and the engine are imported lazily: every command imports this module, and `--help`
+or a wrong option must be fast.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`trainfare receipts show|ask`: what owners were sent when jobs and weeks ended, and who is sent it.
-
-It must not compute: it shows the stored messages as they were sent.
-"""
+"""`trainfare receipts show|ask`: what owners were sent when jobs and weeks ended, and who is sent it."""
 
 from __future__ import annotations
 

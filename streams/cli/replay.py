@@ -1,7 +1,4 @@
-"""`trainfare replay FILE...`: meters files with everything embedded, until all is stored.
-
-It must not meter by itself; it starts the embedded meter and shows its record accounting.
-"""
+"""`trainfare replay FILE...`: meters files with everything embedded, until all is stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trainfare rules check|publish FILE`: settings of rules from a file, checked, compared and sent as records of `controls`.
-
-It must not publish part of a file with any fault.
-"""
+"""`trainfare rules check|publish FILE`: settings of rules from a file, checked, compared and sent as records of `controls`."""
 
 from __future__ import annotations
 

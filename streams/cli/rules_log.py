@@ -1,7 +1,4 @@
-"""Reads the records of rules in force from the topic `controls`.
-
-It must not join a group or commit.
-"""
+"""Reads the records of rules in force from the topic `controls`."""
 
 from __future__ import annotations
 

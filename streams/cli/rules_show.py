@@ -1,7 +1,4 @@
-"""`trainfare rules show`: which settings the rules have, for all jobs and for some, or for one job.
-
-It must not change anything; with `--file` it needs no Kafka.
-"""
+"""`trainfare rules show`: which settings the rules have, for all jobs and for some, or for one job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trainfare serve`: the meter of a team with one machine, with its log on disk instead of Kafka.
-
-It must not wire anything: `streams.serve` does.
-"""
+"""`trainfare serve`: the meter of a team with one machine, with its log on disk instead of Kafka."""
 
 from __future__ import annotations
 

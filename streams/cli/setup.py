@@ -1,7 +1,4 @@
-"""`trainfare config check` and `trainfare topics create`: prepare the start of a worker.
-
-It must not change an existing setting or topic.
-"""
+"""`trainfare config check` and `trainfare topics create`: prepare the start of a worker."""
 
 from __future__ import annotations
 

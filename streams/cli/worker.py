@@ -1,7 +1,4 @@
-"""`trainfare worker`: the meter against the configured Kafka and ClickHouse, until it is stopped.
-
-It must not wire anything: `streams.app` does.
-"""
+"""`trainfare worker`: the meter against the configured Kafka and ClickHouse, until it is stopped."""
 
 from __future__ import annotations
 

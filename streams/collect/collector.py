@@ -1,7 +1,4 @@
-"""What a collector is: it reads an outside system and makes events whose ids depend on what is reported alone.
-
-It must not publish, wait, or remember anything between two polls but its position, which is handed in and out.
-"""
+"""What a collector is: it reads an outside system and makes events whose ids depend on what is reported alone."""
 
 from __future__ import annotations
 

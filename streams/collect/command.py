@@ -1,4 +1,4 @@
-"""Runs a command and takes its answer, within limits of time and size. It must not use a shell."""
+"""Runs a command and takes its answer, within limits of time and size."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes `gpu` events of a node's GPUs: one event for each job that has any of them, one for those without a job.
-
-It must not know where readings come from.
-"""
+"""Makes `gpu` events of a node's GPUs: one event for each job that has any of them, one for those without a job."""
 
 from __future__ import annotations
 

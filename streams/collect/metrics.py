@@ -1,4 +1,4 @@
-"""Metrics of a collector for Prometheus. It must not serve them."""
+"""Metrics of a collector for Prometheus."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs one collector: poll, publish, store the position, wait; with back-off while the source or Kafka is unreachable.
 
-It must not know a source. Time, waiting and chance are handed in.
+Time, waiting and chance are handed in.
 """
 
 from __future__ import annotations

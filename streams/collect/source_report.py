@@ -1,6 +1,6 @@
 """Says on the topic `controls` what became of all that a collector has read, for `trainfare sources` and the alerts.
 
-Seldom: when what is not understood changes, and once an hour. It must not wait, nor keep a collector from its work.
+Seldom: when what is not understood changes, and once an hour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The settings of alerts, web server and canary; part of `streams.config.settings`.
-
-It must not read files, the environment or a clock.
-"""
+"""The settings of alerts, web server and canary; part of `streams.config.settings`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Writes docs/settings.md from the settings models, so that the page always agrees with the code.
-
-It must not contain text about single settings: that is in `streams.config.settings`, beside each setting.
-"""
+"""Writes docs/settings.md from the settings models, so that the page always agrees with the code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Every setting of trainfare, as frozen models that are loaded once and passed on.
-
-It must not read files, the environment or a clock: `streams.config.load` does.
-"""
+"""Every setting of trainfare, as frozen models that are loaded once and passed on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What every budget has used: the SQL, and one object per budget, for the page, the terminal and other programs.
-
-It must not sum what was used: the worker of shard 0 stores it each minute.
-"""
+"""What every budget has used: the SQL, and one object per budget, for the page, the terminal and other programs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Charges lines of bills to the jobs, and the idle time, of their resource, day and account.
 
-It must not read a store nor round: the parts of a line sum exactly to it.
+The parts of a line sum exactly to it.
 """
 
 from __future__ import annotations

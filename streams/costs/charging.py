@@ -1,6 +1,6 @@
 """Charges a month to those who caused it: lines of bills where they belong, and what no bill covers as it was metered.
 
-It must not read a store nor round: parts sum exactly to what is shared out.
+Parts sum exactly to what is shared out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What explains a change of costs: each job and component, split into the effect of its price and of its quantity.
 
-It must not read a store. Effects are integer nano-dollars and sum exactly to the change.
+Effects are integer nano-dollars and sum exactly to the change.
 """
 
 from __future__ import annotations

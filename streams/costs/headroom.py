@@ -1,7 +1,4 @@
-"""What budgets leave: the SQL of their present state, and which of them limits what is asked for.
-
-It must not sum what was used: the worker of shard 0 stores it each minute.
-"""
+"""What budgets leave: the SQL of their present state, and which of them limits what is asked for."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The columns of each metric, over the sums of its cells (docs/cost_model.md, metrics).
 
-It must not know tables. Money is added as Decimal; ratios are Float64, and NULL where they would divide by zero.
+Money is added as Decimal; ratios are Float64, and NULL where they would divide by zero.
 """
 
 from __future__ import annotations

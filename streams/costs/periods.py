@@ -1,7 +1,4 @@
-"""The calendar of cells: where an hour, day, week or month (UTC) begins, and those beside it.
-
-It must not read a clock.
-"""
+"""The calendar of cells: where an hour, day, week or month (UTC) begins, and those beside it."""
 
 from __future__ import annotations
 

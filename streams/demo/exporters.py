@@ -1,7 +1,4 @@
-"""Generates what the fleet's exporters report: GPU samples of every node, and traffic of some jobs.
-
-It must not change the fleet.
-"""
+"""Generates what the fleet's exporters report: GPU samples of every node, and traffic of some jobs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Simulates the demo fleet: given an instant of event time, it returns the records up to it.
 
-It must not read a clock or wait: the same seed and start give the same bytes, however the time is divided into steps.
+The same seed and start give the same bytes, however the time is divided into steps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One job of the demo fleet: its attempt, the GPUs it holds, and their utilisation.
-
-It must not decide what happens to it.
-"""
+"""One job of the demo fleet: its attempt, the GPUs it holds, and their utilisation."""
 
 from __future__ import annotations
 

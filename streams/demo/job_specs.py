@@ -1,7 +1,4 @@
-"""The jobs of the demo: who runs what on which GPUs, with which utilisation.
-
-It must not schedule events beyond a job's begin and duration.
-"""
+"""The jobs of the demo: who runs what on which GPUs, with which utilisation."""
 
 from __future__ import annotations
 

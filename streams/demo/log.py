@@ -1,7 +1,4 @@
-"""Feeds the fleet's records into the embedded broker, and tracks how far the shards have processed them.
-
-It must not create records, nor wait longer than the broker's window requires.
-"""
+"""Feeds the fleet's records into the embedded broker, and tracks how far the shards have processed them."""
 
 from __future__ import annotations
 

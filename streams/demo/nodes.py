@@ -1,7 +1,4 @@
-"""Allocates the GPUs of a pool: which are free, and which nodes a job gets.
-
-It must not know what a job is: holders are names.
-"""
+"""Allocates the GPUs of a pool: which are free, and which nodes a job gets."""
 
 from __future__ import annotations
 

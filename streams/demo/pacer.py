@@ -1,7 +1,4 @@
-"""Plays a fleet in real time, at a multiple of its speed: each round adds the records of the time that passed.
-
-It must not read a clock or sleep by itself; both are handed in.
-"""
+"""Plays a fleet in real time, at a multiple of its speed: each round adds the records of the time that passed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Builds events of the demo as records of the log, with ids that are the same in every run of a seed.
-
-It must not decide what happens, nor when.
-"""
+"""Builds events of the demo as records of the log, with ids that are the same in every run of a seed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Judges the rules across jobs and budgets while the demo runs, at the fleet's pace.
-
-It must not judge by itself, nor ask for actions: a demo stops no job.
-"""
+"""Judges the rules across jobs and budgets while the demo runs, at the fleet's pace."""
 
 from __future__ import annotations
 

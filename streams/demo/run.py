@@ -1,7 +1,4 @@
-"""Wires the demo: a broker, the meter, its page and a receiver of alerts in one process, fed by a fleet.
-
-It must not draw: a screen shows what happens.
-"""
+"""Wires the demo: a broker, the meter, its page and a receiver of alerts in one process, fed by a fleet."""
 
 from __future__ import annotations
 

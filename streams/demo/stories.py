@@ -1,7 +1,4 @@
-"""Plays the logs of the stories in the demo's time, beside its fleet, and again each day.
-
-It must not make up events: the logs are those of `story_logs`.
-"""
+"""Plays the logs of the stories in the demo's time, beside its fleet, and again each day."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The story of the demo: an endless list of scenes in order of time.
 
-It must not know how a scene is played; times are ms after the start, and everything is derived from the seed.
+Times are ms after the start, and everything is derived from the seed.
 """
 
 from __future__ import annotations

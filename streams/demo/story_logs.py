@@ -1,7 +1,4 @@
-"""Stories of jobs that cost more than they should, each as a small log; examples/stories has them as files.
-
-It must not use chance or a clock: the same lines every time. docs/stories.md tells them, and what fires.
-"""
+"""Stories of jobs that cost more than they should, each as a small log; examples/stories has them as files."""
 
 from __future__ import annotations
 

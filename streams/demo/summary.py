@@ -1,7 +1,4 @@
-"""The summary of a demo run: the figures of its last screen, read from the store.
-
-It must not compute what a view provides.
-"""
+"""The summary of a demo run: the figures of its last screen, read from the store."""
 
 from __future__ import annotations
 

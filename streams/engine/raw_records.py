@@ -1,7 +1,4 @@
-"""The records of a fetch as bytes with the position of each; a record becomes an object only on access.
-
-It must not interpret a value, and knows neither the log's framing nor its compression.
-"""
+"""The records of a fetch as bytes with the position of each; a record becomes an object only on access."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Exact arithmetic of estimates, in integers.
-
-It must not use a float, nor know what the integers count.
-"""
+"""Exact arithmetic of estimates, in integers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Asks a store for all that an estimate needs, through any reader of SQL.
-
-It must not compute a cost, nor read a clock.
-"""
+"""Asks a store for all that an estimate needs, through any reader of SQL."""
 
 from __future__ import annotations
 

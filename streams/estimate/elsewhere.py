@@ -1,7 +1,4 @@
-"""What a job that ran would have cost elsewhere: another type of GPU with a speed factor, spot or not.
-
-It must not read a store, nor round more than once per quantity and price.
-"""
+"""What a job that ran would have cost elsewhere: another type of GPU with a speed factor, spot or not."""
 
 from __future__ import annotations
 

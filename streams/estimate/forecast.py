@@ -1,7 +1,4 @@
-"""What a planned job is expected to cost: by its planned time, and by the times that similar past jobs took.
-
-It must not read a clock or a store, nor round more than once per component.
-"""
+"""What a planned job is expected to cost: by its planned time, and by the times that similar past jobs took."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Past jobs of a planned job's kind: how long they took, what they lost, and what they paid besides time.
-
-It must not read a store: it writes the statements, and reads their rows.
-"""
+"""Past jobs of a planned job's kind: how long they took, what they lost, and what they paid besides time."""
 
 from __future__ import annotations
 

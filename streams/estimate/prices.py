@@ -1,7 +1,4 @@
-"""The price book as stored, and the prices of time under some price fields at an instant.
-
-It must not match a price itself: the engine's book does.
-"""
+"""The price book as stored, and the prices of time under some price fields at an instant."""
 
 from __future__ import annotations
 

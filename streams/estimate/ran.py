@@ -1,7 +1,4 @@
-"""A job that ran: its paid quantities by attempt, component and price step, and which of them preemptions cost it.
-
-It must not read a store: it writes the statements, and reads their rows.
-"""
+"""A job that ran: its paid quantities by attempt, component and price step, and which of them preemptions cost it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a user asks for, as integers: GPUs, hours and speed factors from decimal text.
-
-It must not accept a value that it would have to guess at.
-"""
+"""What a user asks for, as integers: GPUs, hours and speed factors from decimal text."""
 
 from __future__ import annotations
 

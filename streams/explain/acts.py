@@ -1,7 +1,4 @@
-"""Which controls cover an alert: its acknowledgement, a silence, a planned rate.
-
-It must not read a store: rows of `controls` and of jobs are handed in.
-"""
+"""Which controls cover an alert: its acknowledgement, a silence, a planned rate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Explains one job's cost: the queries to the store, and the conversion of their results to intervals.
-
-It must not write, nor decide what to do if the sum differs: the caller does.
-"""
+"""Explains one job's cost: the queries to the store, and the conversion of their results to intervals."""
 
 from __future__ import annotations
 

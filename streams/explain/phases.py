@@ -1,6 +1,6 @@
 """Computes the phases of one job's attempts from the events last stored by its shard.
 
-It must not read a clock: an open phase ends at the caller's instant.
+An open phase ends at the caller's instant.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Encodes explanations as JSON objects and decodes them: the API sends them, the commands read them.
 
-It must not lose a digit: money is a decimal string, instants are milliseconds since 1970.
+Money is a decimal string, instants are milliseconds since 1970.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Writes the rows of `deliveries` in batches and in order, and retries until they are stored.
-
-It must not lose a row or delay a message; it never sees a secret.
-"""
+"""Writes the rows of `deliveries` in batches and in order, and retries until they are stored."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The figures of an alert for people: a few labelled values, and its state in a word.
 
-It must not be used for programs: amounts are rounded. Names are as they are: whoever shows them escapes them.
+Names are as they are: whoever shows them escapes them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The alerts that fire now, as far as they were delivered: what is sent again while it lasts.
-
-It must not send or read a clock.
-"""
+"""The alerts that fire now, as far as they were delivered: what is sent again while it lasts."""
 
 from __future__ import annotations
 

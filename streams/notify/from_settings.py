@@ -1,7 +1,4 @@
-"""Makes the notifier's options from the settings.
-
-It must not load settings, nor hold any: it is called once.
-"""
+"""Makes the notifier's options from the settings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Puts messages to people into groups, and the groups' messages into the queue when they are due.
 
-It must not send. Every alert of a message has a row of its own in `deliveries`.
+Every alert of a message has a row of its own in `deliveries`.
 """
 
 from __future__ import annotations

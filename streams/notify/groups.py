@@ -1,7 +1,4 @@
-"""Groups messages to people by receiver, owner and project: what waits for which message, and when it is due.
-
-It must not send, record or read a clock: every instant is handed in (monotonic ms).
-"""
+"""Groups messages to people by receiver, owner and project: what waits for which message, and when it is due."""
 
 from __future__ import annotations
 

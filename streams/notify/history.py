@@ -1,6 +1,6 @@
 """Reads from the tables which messages of an alert or a receipt were sent and which are still owed.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Mutes tickets about jobs of a team while the page `team_burn` about it fires: one cause, one page.
-
-It must not decide what is sent to programs, and must not hold a message back for a store that does not answer.
-"""
+"""Mutes tickets about jobs of a team while the page `team_burn` about it fires: one cause, one page."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Collects the alerts to deliver: those just stored, and those that the tables still owe after a takeover or overflow.
 
-It must not send: it forwards each alert with the history of its message.
+It forwards each alert with the history of its message.
 """
 
 from __future__ import annotations

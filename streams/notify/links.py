@@ -1,7 +1,4 @@
-"""Builds the links of messages: the subject's page at an instant, the runbook, a silence, a planned rate.
-
-It must not guess addresses: what is not configured has no link.
-"""
+"""Builds the links of messages: the subject's page at an instant, the runbook, a silence, a planned rate."""
 
 from __future__ import annotations
 

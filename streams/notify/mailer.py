@@ -1,7 +1,4 @@
-"""Hands one message to the operator's SMTP server, and classifies what it answers.
-
-It must not retry, nor repeat anything that the server sent, nor show a password where nobody vouches for the server.
-"""
+"""Hands one message to the operator's SMTP server, and classifies what it answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A message that is no alert but is delivered like one: a receipt of a job that ended, or a weekly digest.
 
-It must not compute: what is stored is what is sent, so that every attempt of every process has the same bytes.
+What is stored is what is sent, so that every attempt of every process has the same bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Delivers alerts to their owners: at least once, in order per alert, with every attempt in `deliveries`.
 
-It must not judge alerts. It sends only what is stored; its log lines and rows contain no secret and no URL path.
+It sends only what is stored; its log lines and rows contain no secret and no URL path.
 """
 
 from __future__ import annotations

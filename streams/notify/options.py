@@ -1,7 +1,4 @@
-"""The limits and intervals of deliveries, resolved from the settings once.
-
-It must not read the environment, and its repr shows no secret.
-"""
+"""The limits and intervals of deliveries, resolved from the settings once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Records the outcome of each delivery: as a row, a log line, a counter, and in this process's history.
-
-It must not send, and nothing passed to it contains a secret.
-"""
+"""Records the outcome of each delivery: as a row, a log line, a counter, and in this process's history."""
 
 from __future__ import annotations
 

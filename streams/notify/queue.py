@@ -1,7 +1,4 @@
-"""The queue of waiting messages: in order per alert and receiver, each with the time of its next attempt.
-
-It must not send anything, wait, or read a clock: every instant is handed in (monotonic ms).
-"""
+"""The queue of waiting messages: in order per alert and receiver, each with the time of its next attempt."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sends a test message to each receiver of an owner, once, and says what happened.
-
-It must not retry, nor write to a table: nothing fires.
-"""
+"""Sends a test message to each receiver of an owner, once, and says what happened."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Resolves which receivers get an owner's alerts, and the names under which they may be shown.
 
-It must not send. A name contains only scheme, host and port of an address.
+A name contains only scheme, host and port of an address.
 """
 
 from __future__ import annotations

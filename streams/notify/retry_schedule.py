@@ -1,7 +1,4 @@
-"""The retry schedule of messages: exponential back-off with full jitter, and the receiver's Retry-After.
-
-It must not draw random numbers or read a clock: both are handed in.
-"""
+"""The retry schedule of messages: exponential back-off with full jitter, and the receiver's Retry-After."""
 
 import re
 from email.utils import parsedate_to_datetime

@@ -1,7 +1,4 @@
-"""Schedules due messages: a fair share of concurrent attempts per receiver, with some reserved for pages.
-
-It must not send anything or read a clock: every instant is handed in (monotonic ms).
-"""
+"""Schedules due messages: a fair share of concurrent attempts per receiver, with some reserved for pages."""
 
 from __future__ import annotations
 

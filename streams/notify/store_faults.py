@@ -1,7 +1,4 @@
-"""Counts and logs failures between the notifier and the tables, and computes the back-off.
-
-It must not retry or stop anything: a failing delivery must not stop metering.
-"""
+"""Counts and logs failures between the notifier and the tables, and computes the back-off."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Alerts that fire and that a silence withholds: sent if it ends before they do.
-
-It must not send or read a clock.
-"""
+"""Alerts that fire and that a silence withholds: sent if it ends before they do."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Prices per GPU-hour from what owned GPUs cost: straight-line depreciation, power, staff.
 
-It must not know files or Kafka. Money is integer cents and nano-dollars; nothing is a float.
+Money is integer cents and nano-dollars; nothing is a float.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reads prices of AWS: products of the price list (on-demand), and the history of spot prices.
-
-It must not read what jobs on plain instances do not pay: reservations, other systems than Linux, dedicated hosts.
-"""
+"""Reads prices of AWS: products of the price list (on-demand), and the history of spot prices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads price lists in CSV: a header with the fields of a price, `from` as a date, one price a row.
-
-It must not ignore a column: a misspelt match field would make a price apply to everything.
-"""
+"""Reads price lists in CSV: a header with the fields of a price, `from` as a date, one price a row."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is odd about a price list before it is loaded: free, jumps, spot above on-demand, gaps, prices never applied.
 
-It must not do I/O nor read a clock; a finding is for people to judge, and refuses nothing.
+A finding is for people to judge, and refuses nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Revisions of prices by SKU, with the span in which each holds.
-
-It must not look a price up for usage: `streams.engine.pricing` does.
-"""
+"""Revisions of prices by SKU, with the span in which each holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many GPUs types of instances have, and which. It must not hold prices."""
+"""How many GPUs types of instances have, and which."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Dates and instants as people write them in price lists and options.
-
-It must not read a clock, nor guess a time zone: without one, an instant is UTC.
-"""
+"""Dates and instants as people write them in price lists and options."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads price lists in JSON: one record a line, or an array of records.
-
-It must not know the fields of a price.
-"""
+"""Reads price lists in JSON: one record a line, or an array of records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads the default prices of OpenCost (`configs/*.json`): CPU, RAM, GPU, storage and network egress.
-
-It must not show what else such a file has, such as keys of clouds.
-"""
+"""Reads the default prices of OpenCost (`configs/*.json`): CPU, RAM, GPU, storage and network egress."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Turns a price list of any format into valid records of `prices`, ready to be published or written to a file.
 
-It must not publish: a list is accepted as a whole, or refused with the line and field of its first fault.
+A list is accepted as a whole, or refused with the line and field of its first fault.
 """
 
 from __future__ import annotations

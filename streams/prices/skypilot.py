@@ -1,7 +1,5 @@
 """Reads the catalogue of SkyPilot (`catalogs/v8/CLOUD/vms.csv`): prices of whole instances by region and zone.
 
-It must not guess a price: where the catalogue has none, there is no record.
-
 An on-demand price has no `purchase`, so that it also holds for what no other price does. A zone is named only where the
 zones of a region differ. Google lists hosts and GPUs in rows apart: an instance of a family whose GPUs follow from its
 name costs the sum of both, per zone; other hosts are `compute`, and GPUs without such a host are priced alone.

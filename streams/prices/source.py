@@ -1,7 +1,4 @@
-"""A price list as it comes: its content, what the user says of it, and the rows that an adapter makes of it.
-
-It must not validate prices: `streams.prices.records` does, for all formats.
-"""
+"""A price list as it comes: its content, what the user says of it, and the rows that an adapter makes of it."""
 
 from __future__ import annotations
 

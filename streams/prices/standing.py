@@ -1,7 +1,4 @@
-"""What the prices of a book are at an instant: since when, for what, and what comes next.
-
-It must not decide which of them applies to a job: `streams.engine.pricing` does.
-"""
+"""What the prices of a book are at an instant: since when, for what, and what comes next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """Replays event files: an embedded broker and the same app as in production, until everything is stored.
 
-It must not meter by itself: every record goes through the broker and the agents.
+Every record goes through the broker and the agents.
 """

@@ -1,7 +1,4 @@
-"""Produces a log's records into the embedded broker, never further ahead of the meter than the broker retains.
-
-It must not read positions from the broker: the shards' next offsets count.
-"""
+"""Produces a log's records into the embedded broker, never further ahead of the meter than the broker retains."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads event files as a sequence of lines with their position, and computes the digest that identifies their contents.
-
-It must not interpret a line.
-"""
+"""Reads event files as a sequence of lines with their position, and computes the digest that identifies their contents."""
 
 from __future__ import annotations
 

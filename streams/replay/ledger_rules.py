@@ -1,6 +1,6 @@
 """Judges the rules across jobs over a replayed log, after its ledger is stored, as a worker would have while it was.
 
-It must not judge by itself: it steps the worker's judge through the log's minutes, with the controls of each of them.
+It steps the worker's judge through the log's minutes, with the controls of each of them.
 """
 
 from __future__ import annotations

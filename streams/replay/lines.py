@@ -1,7 +1,4 @@
-"""Converts a line of a file to a record of the log: its topic, partition, value, and the log time it gets.
-
-It must not refuse an event: what is in an envelope goes to the log, and is checked where every record is.
-"""
+"""Converts a line of a file to a record of the log: its topic, partition, value, and the log time it gets."""
 
 from __future__ import annotations
 

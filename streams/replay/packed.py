@@ -1,7 +1,4 @@
-"""Reads possibly compressed files by lines of bounded length: memory stays small whatever the file expands to.
-
-It must not interpret a line.
-"""
+"""Reads possibly compressed files by lines of bounded length: memory stays small whatever the file expands to."""
 
 from __future__ import annotations
 

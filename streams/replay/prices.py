@@ -1,7 +1,4 @@
-"""Builds the price book of a log whose records are no longer available, from its stored rows.
-
-It must not judge prices: the rows are those at the end of that log.
-"""
+"""Builds the price book of a log whose records are no longer available, from its stored rows."""
 
 from __future__ import annotations
 

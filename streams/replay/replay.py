@@ -1,6 +1,6 @@
 """Replays files through an embedded broker and the same app as in production, until everything is stored.
 
-It must not meter: it feeds the log, waits, and requests the final checkpoint.
+It feeds the log, waits, and requests the final checkpoint.
 """
 
 from __future__ import annotations

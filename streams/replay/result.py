@@ -1,7 +1,4 @@
-"""The result of a replay: record accounting and totals of everything ever replayed into the directory.
-
-It must not count anything: the record counts are the shards', the totals the tables'.
-"""
+"""The result of a replay: record accounting and totals of everything ever replayed into the directory."""
 
 from __future__ import annotations
 

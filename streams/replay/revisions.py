@@ -1,7 +1,7 @@
 """Finds records that change minutes which are over: the rules across jobs judge those minutes before such a record is metered.
 
-It must not meter or judge. The ledger has the last word on each minute only, so what was known before is gone after it.
-Events that merely come late are none of these: they are few seconds late as a rule, and each would be a checkpoint.
+The ledger has the last word on each minute only, so what was known before is gone after it. Events that
+merely come late are none of these: they are few seconds late as a rule, and each would be a checkpoint.
 """
 
 from __future__ import annotations

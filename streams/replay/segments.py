@@ -1,7 +1,4 @@
-"""Records which log a store belongs to: the files replayed into it, in order, and how far.
-
-It must not read events; contents are identified by their digests.
-"""
+"""Records which log a store belongs to: the files replayed into it, in order, and how far."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads `rules.toml`: each `[[rule]]` changes the settings of one rule for the jobs that match.
-
-It must not publish: a file is accepted as a whole, or refused with every fault, the line of its `[[rule]]` and what is allowed.
-"""
+"""Reads `rules.toml`: each `[[rule]]` changes the settings of one rule for the jobs that match."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Says for people what records of rules set, and which settings a job has.
 
-It must not read a file or a log: records and the job's fields are handed in.
+Records and the job's fields are handed in.
 """
 
 from __future__ import annotations

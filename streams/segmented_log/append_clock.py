@@ -1,7 +1,7 @@
 """The clock of append times: the wall clock, except that it never goes back or jumps far ahead.
 
-Ticks are judged by it (docs/decisions/0015), so a wall clock that is set two hours ahead for a moment must not be
-followed. It must not read a clock: both times are handed in.
+Ticks are judged by it (docs/decisions/0015), so a wall clock that is set two hours ahead for a moment must
+not be followed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The log of one meter in a directory: events, which are dropped after a while, and prices and controls, which stay.
 
-One process at a time may write. It must not know Kafka: topics are names.
+One process at a time may write.
 """
 
 from __future__ import annotations

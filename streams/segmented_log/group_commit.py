@@ -1,6 +1,6 @@
 """One thread that appends what waits, all of it as one group: one sync answers many requests.
 
-It must not validate batches. A request that was not answered may be in the log all the same.
+A request that was not answered may be in the log all the same.
 """
 
 from __future__ import annotations

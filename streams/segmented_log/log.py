@@ -1,7 +1,4 @@
-"""A log of many topics and partitions in one sequence of segments: one write and one sync for all that waits.
-
-It must not know who needs a record: what may be dropped is handed in.
-"""
+"""A log of many topics and partitions in one sequence of segments: one write and one sync for all that waits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads a log on disk from a position to its end, beside its writer or without one.
-
-It must not write, nor wait for more.
-"""
+"""Reads a log on disk from a position to its end, beside its writer or without one."""
 
 from __future__ import annotations
 

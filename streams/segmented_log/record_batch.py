@@ -1,7 +1,4 @@
-"""Kafka's record batches, version 2: their header, and the offset and append time that the log gives them.
-
-It must not look at records, which may be compressed.
-"""
+"""Kafka's record batches, version 2: their header, and the offset and append time that the log gives them."""
 
 from __future__ import annotations
 

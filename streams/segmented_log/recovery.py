@@ -1,6 +1,6 @@
 """Opens the segments of a directory after an end of any kind, and cuts what a crash left of the last write.
 
-It must not cut what was acknowledged: damage before a later group is an error that an operator decides about.
+Damage before a later group is an error that an operator decides about.
 """
 
 from __future__ import annotations

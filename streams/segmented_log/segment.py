@@ -1,6 +1,6 @@
 """One file of the log: its header, the offsets reached before it, and where its batches are.
 
-Named by the log position of its first byte. It must not decide what a damaged frame means: `recovery` does.
+Named by the log position of its first byte.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Creates the topics at the broker, and checks their settings before anything is read.
-
-It must not change or delete an existing topic: it reports what is wrong, and an operator decides.
-"""
+"""Creates the topics at the broker, and checks their settings before anything is read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Records when brokers last answered a fetch, by the monotonic clock; aiokafka uses the wall clock, which may jump.
 
-It must not read records. The private names of aiokafka that it uses are in tests/transport/pins.py.
+The private names of aiokafka that it uses are in tests/transport/pins.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Faust's assignor with a check that every shard is handed out, and a view of the whole group for each member.
 
-It must not change who gets what: Faust's assignor decides. The private names that it uses are in
-tests/transport/pins.py.
+The private names that it uses are in tests/transport/pins.py.
 """
 
 from __future__ import annotations

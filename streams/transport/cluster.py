@@ -1,7 +1,4 @@
-"""A short probe of Kafka that distinguishes a cluster that is unreachable from one that refuses us.
-
-It must not wait: the caller decides how often to probe.
-"""
+"""A short probe of Kafka that distinguishes a cluster that is unreachable from one that refuses us."""
 
 from __future__ import annotations
 

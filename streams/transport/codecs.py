@@ -1,7 +1,7 @@
 """Decompresses record batches within a memory limit.
 
-41 kB can expand to 950 MB: nothing here allocates what the data claim, or all that they contain. The codecs are
-aiokafka's (cramjam), zlib and zstandard. It must not know where the bytes come from.
+41 kB can expand to 950 MB: nothing here allocates what the data claim, or all that they contain. The codecs
+are aiokafka's (cramjam), zlib and zstandard.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The Faust consumer that delivers one object per shard and fetch, and starts at offsets that it is given.
 
-It must not interpret records, nor rely on the group's committed offsets, which are for monitoring only. The private
-names of Faust and aiokafka that it uses are in tests/transport/pins.py.
+The private names of Faust and aiokafka that it uses are in tests/transport/pins.py.
 """
 
 from __future__ import annotations

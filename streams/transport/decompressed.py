@@ -1,7 +1,4 @@
-"""Counts the decompressed bytes that are still in memory.
-
-It must not wait for long: what waits may depend on the next fetch.
-"""
+"""Counts the decompressed bytes that are still in memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Explains exceptions of Faust and aiokafka to operators.
-
-It must not decide to continue: each of them stops the worker.
-"""
+"""Explains exceptions of Faust and aiokafka to operators."""
 
 from __future__ import annotations
 

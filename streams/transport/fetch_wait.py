@@ -1,8 +1,8 @@
 """Sets how long a broker may hold a fetch: no longer than until the next tick or checkpoint needs the records.
 
-Every response has about the same cost, full or empty, and records between two checkpoints wait for the next one anyway.
-While the log is known to hold more, nothing is held. It must not read records; it sets two fields of outgoing requests
-in the consumer thread. The private names that it uses are in tests/transport/pins.py.
+Every response has about the same cost, full or empty, and records between two checkpoints wait for the next
+one anyway. While the log is known to hold more, nothing is held. It sets two fields of outgoing requests in
+the consumer thread. The private names that it uses are in tests/transport/pins.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Copies a function of another package with some of its global names replaced, for one instance only.
-
-It must not modify the package: other users in this process are unaffected.
-"""
+"""Copies a function of another package with some of its global names replaced, for one instance only."""
 
 from __future__ import annotations
 

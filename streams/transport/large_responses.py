@@ -1,8 +1,8 @@
 """Receives large fetch responses directly into the memory that the records are then read from, without copies.
 
-asyncio's reader collects data in a growing buffer and returns a copy, and aiokafka copies each partition's part out of
-that: four times all bytes of a fetch, while holding the interpreter's lock that the agent needs for earlier batches.
-Small responses take the path of asyncio and aiokafka. It must not inspect what it receives.
+asyncio's reader collects data in a growing buffer and returns a copy, and aiokafka copies each partition's
+part out of that: four times all bytes of a fetch, while holding the interpreter's lock that the agent needs
+for earlier batches. Small responses take the path of asyncio and aiokafka.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Creates a consumer without a group, to read the log a second time, and tells errors that pass from those that stay.
-
-It must not commit, nor decide what is read.
-"""
+"""Creates a consumer without a group, to read the log a second time, and tells errors that pass from those that stay."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Converts fetches to what Faust sees: few messages, each a list of batches, and no offset bookkeeping.
-
-It must not touch a record.
-"""
+"""Converts fetches to what Faust sees: few messages, each a list of batches, and no offset bookkeeping."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The Faust app of every meter: our transport, no tables, no web server, nothing on disk.
-
-It must not wire agents or stores: `streams.app` does.
-"""
+"""The Faust app of every meter: our transport, no tables, no web server, nothing on disk."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Computes the partition of a key as Java's default partitioner does.
-
-It must not choose for records without a key.
-"""
+"""Computes the partition of a key as Java's default partitioner does."""
 
 from __future__ import annotations
 

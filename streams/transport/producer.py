@@ -1,6 +1,6 @@
 """Writes events to Kafka: acknowledged by all replicas, partitioned as by the Java client and aiokafka.
 
-It must not create topics; wrong topic settings are refused before the first event.
+Wrong topic settings are refused before the first event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Converts the bytes of a fetched partition to `RawRecords`: checksums, aborted transactions, decompression, framing.
 
-The checksum is google-crc32c's (Apache-2.0, wheels that use the processor's instruction): aiokafka's compiled one takes
-ten times as long, as long as everything else here. It must not hold state between two fetches, nor return part of a
-fetch: unreadable data raise CorruptRecordException, as in aiokafka, and are fetched again.
+The checksum is google-crc32c's (Apache-2.0, wheels that use the processor's instruction): aiokafka's compiled
+one takes ten times as long, as long as everything else here. Unreadable data raise CorruptRecordException, as
+in aiokafka, and are fetched again.
 """
 
 from __future__ import annotations

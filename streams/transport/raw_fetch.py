@@ -1,8 +1,4 @@
-"""Replaces aiokafka's object per record by one object per fetch, for the fetcher that is watched.
-
-It must not affect other consumers of this process, nor the handling of a failed fetch: the position stays, and aiokafka
-requests it again.
-"""
+"""Replaces aiokafka's object per record by one object per fetch, for the fetcher that is watched."""
 
 from __future__ import annotations
 

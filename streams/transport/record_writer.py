@@ -1,6 +1,6 @@
 """Writes batches of records to Kafka, acknowledged by all replicas before a call returns.
 
-It must not judge a record. A record whose acknowledgement is late may be in the log all the same: write it again.
+A record whose acknowledgement is late may be in the log all the same: write it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Converts the connection settings for librdkafka's clients and for Faust.
-
-It must not connect anywhere, nor put a password into a message.
-"""
+"""Converts the connection settings for librdkafka's clients and for Faust."""
 
 from __future__ import annotations
 

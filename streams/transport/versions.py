@@ -1,6 +1,6 @@
 """Refuses versions of Faust, mode and aiokafka other than those whose private parts this package uses.
 
-It must not inspect the installed code: tests check whether the names still exist (tests/transport/pins.py).
+Tests check whether the names still exist (tests/transport/pins.py).
 """
 
 from __future__ import annotations

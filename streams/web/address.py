@@ -1,7 +1,4 @@
-"""Groups client addresses for the limits on connections.
-
-It must not resolve names.
-"""
+"""Groups client addresses for the limits on connections."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The files of the live page, read once, each with an ETag.
-
-It must not read a path named by a request: only files present at the start are served.
-"""
+"""The files of the live page, read once, each with an ETag."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Caches responses that many clients request: each is computed once, and concurrent requests share it.
-
-It must not cache errors: one is raised to everyone who waits, and not stored.
-"""
+"""Caches responses that many clients request: each is computed once, and concurrent requests share it."""
 
 from __future__ import annotations
 

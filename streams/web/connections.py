@@ -1,6 +1,6 @@
 """Limits the server's connections: how many there may be, how slow each may be, and which one is closed first.
 
-It must not read a clock or touch a socket: times are handed in, and the owner of a connection closes it.
+Times are handed in, and the owner of a connection closes it.
 """
 
 from __future__ import annotations

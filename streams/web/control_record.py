@@ -1,6 +1,6 @@
 """Makes a record of `controls` from what a client asks for: acknowledge, silence, planned rate, budget, receipts; what a source has read.
 
-It must not write it, nor know HTTP. What a record means is the engine's to say: one that would have no effect is refused.
+What a record means is the engine's to say: one that would have no effect is refused.
 """
 
 from __future__ import annotations

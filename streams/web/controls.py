@@ -1,6 +1,6 @@
 """POST /api/v1/controls: writes what an operator asks for to the topic `controls`, and answers once Kafka has it.
 
-It must not act on alerts itself: every worker and every replay reads the record from the log.
+Every worker and every replay reads the record from the log.
 """
 
 from __future__ import annotations

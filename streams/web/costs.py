@@ -1,7 +1,6 @@
 """GET /api/v1/costs: a metric by levels and periods, as JSON.
 
-It must not contain SQL, nor run it beside the live figures: a query of costs has the limits and the cancelling of users' SQL,
-and neither its processes nor its priority.
+A query of costs has the limits and the cancelling of users' SQL, and neither its processes nor its priority.
 """
 
 from __future__ import annotations

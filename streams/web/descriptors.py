@@ -1,7 +1,4 @@
-"""Raises the limit of open files, and reserves some of them for everything but the web.
-
-It must not open or close any.
-"""
+"""Raises the limit of open files, and reserves some of them for everything but the web."""
 
 from __future__ import annotations
 

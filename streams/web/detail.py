@@ -1,7 +1,4 @@
-"""Collects everything about one job: its cost and why, attempts, phases, GPU use and alerts.
-
-It must not know HTTP, nor decode a shard state so large that it would block the worker.
-"""
+"""Collects everything about one job: its cost and why, attempts, phases, GPU use and alerts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Encodes JSON of the API like results of SQL, so that a value looks the same everywhere.
-
-It must not have an encoding of its own.
-"""
+"""Encodes JSON of the API like results of SQL, so that a value looks the same everywhere."""
 
 from sinks.query.values import EXACT_MAX, ms, plain, to_json
 

@@ -1,7 +1,4 @@
-"""Writes and reads `api.json` in a data directory: the address of the worker that has it open.
-
-It must not hold a secret, nor be trusted by itself: a reader compares the process with the holder of the lock.
-"""
+"""Writes and reads `api.json` in a data directory: the address of the worker that has it open."""
 
 from __future__ import annotations
 

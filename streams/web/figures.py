@@ -1,7 +1,4 @@
-"""Builds the objects of the API from rows of the store, for the page, the terminal and other programs.
-
-It must not know HTTP, nor sum money: ClickHouse does, over decimals.
-"""
+"""Builds the objects of the API from rows of the store, for the page, the terminal and other programs."""
 
 from __future__ import annotations
 

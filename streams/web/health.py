@@ -1,7 +1,4 @@
-"""Readiness checks: those of the worker, and whether the store answers now.
-
-It must not wait for a store that is unavailable: it reports that, and since when.
-"""
+"""Readiness checks: those of the worker, and whether the store answers now."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The protocol of one server connection: aiohttp's request handler, which reports its progress to an `HttpConnection`.
 
-It must not decide anything. Every private name of aiohttp that we use is used here only.
+Every private name of aiohttp that we use is used here only.
 """
 
 from __future__ import annotations

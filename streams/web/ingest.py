@@ -1,6 +1,6 @@
 """POST /api/v1/events: takes events and answers once Kafka has them, with a reason for each that it refuses.
 
-It must not meter: workers read the records from the log, as those of any other producer.
+Workers read the records from the log, as those of any other producer.
 """
 
 from __future__ import annotations

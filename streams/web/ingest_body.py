@@ -1,6 +1,6 @@
 """The forms in which events come over HTTP: one, an array, CloudEvents structured, batched and binary.
 
-It must not write anything, nor decide who may send: it says of each event what record it is, or why it is none.
+It says of each event what record it is, or why it is none.
 """
 
 from __future__ import annotations

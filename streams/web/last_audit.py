@@ -1,7 +1,4 @@
-"""Serves the result of a worker's last audit.
-
-It must not audit: the last result is handed in.
-"""
+"""Serves the result of a worker's last audit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Opens the listening sockets, admits connections, and closes slow ones at an interval.
-
-It must not wait for a client, nor stop for lack of file descriptors: it pauses and continues.
-"""
+"""Opens the listening sockets, admits connections, and closes slow ones at an interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The encoding of a request's body: as it is, or gzip where the path takes it. It must not read from the connection."""
+"""The encoding of a request's body: as it is, or gzip where the path takes it."""
 
 from __future__ import annotations
 

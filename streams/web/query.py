@@ -1,7 +1,4 @@
-"""POST /api/v1/query: one read-only statement, answered as JSON or as an Arrow stream.
-
-It must not inspect the statement: `sinks.query` checks and runs it in a process of its own, and returns bytes.
-"""
+"""POST /api/v1/query: one read-only statement, answered as JSON or as an Arrow stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runs users' SQL from the event loop: a few queries at a time, each cancelled when its client leaves.
-
-It must not block the loop, share a thread or a session with the meter, or outlive the server: `close` ends all queries.
-"""
+"""Runs users' SQL from the event loop: a few queries at a time, each cancelled when its client leaves."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""POST /api/v1/receivers/test: sends an owner's test message with the settings and the addresses of this worker.
-
-It must not show an address beyond its host; what it sends with is handed in.
-"""
+"""POST /api/v1/receivers/test: sends an owner's test message with the settings and the addresses of this worker."""
 
 from __future__ import annotations
 

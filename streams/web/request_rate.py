@@ -1,6 +1,6 @@
 """Limits the rate of requests: a token bucket for each client, by a name such as its address.
 
-It must not read a clock. It remembers only those of the last seconds.
+It remembers only those of the last seconds.
 """
 
 from __future__ import annotations

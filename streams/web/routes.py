@@ -1,7 +1,4 @@
-"""The routes of the server: the scope that each needs, and its handler.
-
-It must not contain SQL, nor decide who has a scope.
-"""
+"""The routes of the server: the scope that each needs, and its handler."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tokens and the scopes that each grants; a session of the page has those of its token.
-
-It must not store a token itself, and compares in constant time.
-"""
+"""Tokens and the scopes that each grants; a session of the page has those of its token."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The HTTP server of a worker, composed of its parts and run in the worker's event loop.
-
-It must not start without the configured address, be open to others without a token, or use up the meter's file
-descriptors.
-"""
+"""The HTTP server of a worker, composed of its parts and run in the worker's event loop."""
 
 from __future__ import annotations
 

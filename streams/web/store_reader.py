@@ -1,7 +1,4 @@
-"""Runs store queries of the event loop in a few threads.
-
-It must not block the loop, nor let a user's slow query delay the live figures.
-"""
+"""Runs store queries of the event loop in a few threads."""
 
 from __future__ import annotations
 

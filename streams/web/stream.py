@@ -1,6 +1,6 @@
 """Server-sent events: one snapshot a second while anyone listens, computed once for all listeners.
 
-It must not queue: a slow listener gets the newest snapshot when it is ready, never the ones in between.
+A slow listener gets the newest snapshot when it is ready, never the ones in between.
 """
 
 from __future__ import annotations

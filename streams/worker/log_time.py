@@ -1,6 +1,6 @@
 """Computes the current log time: the brokers' append times, advanced by the monotonic clock between records.
 
-It must not judge or store. It trusts the wall clock only until the log proves otherwise. Any thread may call it.
+It trusts the wall clock only until the log proves otherwise. Any thread may call it.
 """
 
 from __future__ import annotations

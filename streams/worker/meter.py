@@ -1,7 +1,4 @@
-"""Starts and stops the parts of one worker's meter together: the Faust app, the shard manager and the reference reader.
-
-It must not choose a store or an engine: both are handed in.
-"""
+"""Starts and stops the parts of one worker's meter together: the Faust app, the shard manager and the reference reader."""
 
 from __future__ import annotations
 

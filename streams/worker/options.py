@@ -1,6 +1,6 @@
 """The limits and intervals of the shard manager, resolved from the settings once.
 
-It must not read the environment. Every duration has its unit in its name.
+Every duration has its unit in its name.
 """
 
 from __future__ import annotations

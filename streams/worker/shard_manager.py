@@ -1,7 +1,4 @@
-"""Manages the shards that Faust assigns to this worker: restores, feeds, reprices, checkpoints and releases them.
-
-It must not know how a record is metered, nor anything private of Faust.
-"""
+"""Manages the shards that Faust assigns to this worker: restores, feeds, reprices, checkpoints and releases them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Waits with retries until Kafka and the store are available, before the worker starts.
-
-It must not retry a fault that waiting cannot fix: such a fault stops the worker with an explanation.
-"""
+"""Waits with retries until Kafka and the store are available, before the worker starts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runs tasks beside the main work: if one ends early, everything ends, and the error names the task.
-
-It must not know what the work is, nor restart a task: a task retries by itself what is temporary.
-"""
+"""Runs tasks beside the main work: if one ends early, everything ends, and the error names the task."""
 
 from __future__ import annotations
 

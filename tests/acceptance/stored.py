@@ -1,7 +1,4 @@
-"""What a store holds of some jobs, in the oracle's words, so that both can be compared row by row.
-
-It must not compute: quantities and costs are taken as they are stored.
-"""
+"""What a store holds of some jobs, in the oracle's words, so that both can be compared row by row."""
 
 from __future__ import annotations
 

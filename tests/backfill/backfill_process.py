@@ -1,7 +1,4 @@
-"""One backfill in a process of its own, which may end by a kill; prints the result and all current rows as JSON.
-
-It must not judge.
-"""
+"""One backfill in a process of its own, which may end by a kill; prints the result and all current rows as JSON."""
 
 from __future__ import annotations
 

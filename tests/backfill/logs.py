@@ -1,4 +1,4 @@
-"""Files of past events: whole logs, shuffled and divided. It must not know how anything is metered."""
+"""Files of past events: whole logs, shuffled and divided."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Budgets, rules across jobs and receipts in a chaos run: their records, who gets their messages, what must have been told.
-
-It must not forgive: none lost, none twice but under the same id.
-"""
+"""Budgets, rules across jobs and receipts in a chaos run: their records, who gets their messages, what must have been told."""
 
 from __future__ import annotations
 

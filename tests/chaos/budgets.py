@@ -1,7 +1,4 @@
-"""Budgets in a chaos run: their records, and which of their alerts must fire in the end.
-
-It must not forgive; only between two minutes it may be one or the other.
-"""
+"""Budgets in a chaos run: their records, and which of their alerts must fire in the end."""
 
 from __future__ import annotations
 

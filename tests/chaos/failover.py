@@ -1,7 +1,6 @@
 """How long a shard stands still when its worker dies, is stopped or is restarted, with the default settings.
 
-`python -m tests.chaos.failover` measures on a real Kafka and prints a table. It must not change a setting that
-decides the result.
+`python -m tests.chaos.failover` measures on a real Kafka and prints a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Faults of the store's files, after a run: each on a copy, and what an audit says of it.
-
-Must not repair anything: `tests.selfcheck.test_repair` does.
-"""
+"""Faults of the store's files, after a run: each on a copy, and what an audit says of it."""
 
 from __future__ import annotations
 

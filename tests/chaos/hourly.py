@@ -1,6 +1,6 @@
 """Rules by the hour in a chaos run: what makes them hold when its hour ends, and for whom they must have fired.
 
-It must not forgive. Not compared: rules about a job and the hours or jobs before it, for which the simulator is.
+Not compared: rules about a job and the hours or jobs before it, for which the simulator is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the oracle makes of the log as it lies on the broker, partition by partition.
-
-It must not import the engine; jobs and nodes never meet two partitions, so the parts are computed apart.
-"""
+"""What the oracle makes of the log as it lies on the broker, partition by partition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The log on a real broker: fed at a pace, asked how far it was committed, and read back as it lies there.
 
-It must not judge a record: what must be refused was marked by whoever made it.
+What must be refused was marked by whoever made it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A worker with a guard taken out or a fault put in: `python -m tests.chaos.patched NAME[,NAME...] worker`.
 
-Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`, `audit_dies`,
-`lose_messages`. `stock_assignor`: assignments are made of whatever metadata Kafka answers, as Faust and aiokafka do; `stock_leader`: members
-ask again all the same.
-Neither: `own_present`, which moves a worker to another time. It must not be used outside tests; none of this is a switch of the product.
+Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`,
+`stale_snapshots`, `audit_dies`, `lose_messages`. `stock_assignor`: assignments are made of whatever metadata
+Kafka answers, as Faust and aiokafka do; `stock_leader`: members ask again all the same. Neither:
+`own_present`, which moves a worker to another time. None of this is a switch of the product.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A present of a chaos run's own: some minutes before a week of UTC ends, whenever it is run.
 
-Who feeds gives records their append times by it, and workers take it for the time. It must not be used by the product.
+Who feeds gives records their append times by it, and workers take it for the time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Receipts and digests in a chaos run: who asked for them, and what must have been sent.
 
-It must not forgive: each end that stands has one, under one id. What a receipt says is not compared, as prices come late.
+What a receipt says is not compared, as prices come late.
 """
 
 from __future__ import annotations

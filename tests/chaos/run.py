@@ -1,6 +1,6 @@
 """A chaos run: workers on a real Kafka and one store, faults by a seeded schedule, and the tables against the oracle's.
 
-`python -m tests.chaos.run --jobs 300 --seconds 3300 --cycles 30` prints the table. It must not forgive anything.
+`python -m tests.chaos.run --jobs 300 --seconds 3300 --cycles 30` prints the table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the store holds at the end, in the oracle's words, and what the shards' own books say.
 
-It must not compute: quantities and costs are taken as they are stored.
+Quantities and costs are taken as they are stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Real `trainfare worker` processes of one group, each in a process group of its own, all gone at the end.
-
-It must not know why a worker is signalled; use it as a context manager.
-"""
+"""Real `trainfare worker` processes of one group, each in a process group of its own, all gone at the end."""
 
 from __future__ import annotations
 

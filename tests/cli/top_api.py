@@ -1,6 +1,6 @@
 """A worker's API with a scripted fleet, for tests and to look at: `python -m tests.cli.top_api --port 8799`.
 
-It must not meter anything: figures are functions of how often it was asked.
+Figures are functions of how often it was asked.
 """
 
 from __future__ import annotations

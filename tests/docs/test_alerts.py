@@ -1,6 +1,6 @@
 """docs/alerts.md against the code it speaks of: rules, episodes, silences, planned rates.
 
-Must not be satisfied by half: what the page has and the code lacks fails as well as the other way round.
+What the page has and the code lacks fails as well as the other way round.
 """
 
 import hashlib

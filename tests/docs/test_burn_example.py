@@ -1,7 +1,4 @@
-"""The burn rates of docs/cost_model.md by hand: every figure from the example's events, by the plain oracle.
-
-Must not use the engine; that it agrees with the oracle is held elsewhere.
-"""
+"""The burn rates of docs/cost_model.md by hand: every figure from the example's events, by the plain oracle."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """docs/operations.md against the code it speaks of: rules about the meter, checks of an audit, paths.
 
-Must not be satisfied by half: what the page has and the code lacks fails as well as the other way round.
+What the page has and the code lacks fails as well as the other way round.
 """
 
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The demonstration's lines in the README are such as it writes: its story, its words, its times.
-
-Must not run the demonstration; tests/cli/test_demo.py does, and compares the alerts.
-"""
+"""The demonstration's lines in the README are such as it writes: its story, its words, its times."""
 
 import re
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
 """docs/receivers.md against the code it speaks of: owners, messages, outcomes, the receiver's few lines.
 
-Must not be satisfied by half: what the page has and the code lacks fails as well as the other way round.
+What the page has and the code lacks fails as well as the other way round.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Real Apache Kafka brokers for tests: KRaft processes on free loopback ports, from jars that Maven fetches once.
-
-It must not hide that no broker could be started: `why_not` says it, and `shared_broker` skips or fails.
-"""
+"""Real Apache Kafka brokers for tests: KRaft processes on free loopback ports, from jars that Maven fetches once."""
 
 from __future__ import annotations
 

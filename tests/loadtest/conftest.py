@@ -1,7 +1,4 @@
-"""Small trace files made by hand, and the real ones where this machine has them.
-
-It must not copy the real files: two of the three may only be read.
-"""
+"""Small trace files made by hand, and the real ones where this machine has them."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Every log call: a plain event, values as fields, and a runbook entry where the operator should act.
 
-It must not be passed by leaving fields out: the runbook of each warning and error is looked for in the source.
+The runbook of each warning and error is looked for in the source.
 """
 
 from __future__ import annotations

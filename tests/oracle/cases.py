@@ -1,6 +1,6 @@
 """Short words for hand-worked logs: one line per event, ids counted, defaults filled in.
 
-Must not decide anything; a test that depends on an id, source or time names it.
+A test that depends on an id, source or time names it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owners' wishes of the `controls` topic: which records stand, and what their match fields match.
 
-Must not judge an alert; it is asked with the fields of a job or of an alert.
+It is asked with the fields of a job or of an alert.
 """
 
 from __future__ import annotations

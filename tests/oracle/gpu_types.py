@@ -1,7 +1,4 @@
-"""Which names of GPU types mean the same product, by the words and the table of docs/prices.md.
-
-Must not know prices: it is given one name.
-"""
+"""Which names of GPU types mean the same product, by the words and the table of docs/prices.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The price fields of an attempt by instant: "as they held then".
-
-Must not price anything.
-"""
+"""The price fields of an attempt by instant: "as they held then"."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Hour rows of one job: its ledger rows summed by attempt and hour, with the time in which the hour was paid.
-
-Must not price anything: the costs are those of the minutes.
-"""
+"""Hour rows of one job: its ledger rows summed by attempt and hour, with the time in which the hour was paid."""
 
 from __future__ import annotations
 

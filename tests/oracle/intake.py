@@ -1,6 +1,6 @@
 """Which records of the log count: refused, too late, duplicate or applied; grouped by job and node.
 
-Must not price or time anything; the order of the log matters here and nowhere after.
+The order of the log matters here and nowhere after.
 """
 
 from __future__ import annotations

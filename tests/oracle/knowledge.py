@@ -1,6 +1,6 @@
 """What a log had told of each job by an instant: the lines read by then, taken in as the ledger's oracle does.
 
-Must not judge anything; a line is known from its log time on, whatever instant it speaks of.
+A line is known from its log time on, whatever instant it speaks of.
 """
 
 from __future__ import annotations

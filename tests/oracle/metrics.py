@@ -1,7 +1,4 @@
-"""The metrics per job and team, from the oracle's tables, in plain Python.
-
-Must not import streams, sinks or schemas: a fault there could then hide itself.
-"""
+"""The metrics per job and team, from the oracle's tables, in plain Python."""
 
 from __future__ import annotations
 

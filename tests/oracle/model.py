@@ -1,7 +1,4 @@
-"""The words of the oracle: log lines, result tables, orders and exact arithmetic.
-
-Must not import streams, sinks or schemas: a fault there could then hide itself.
-"""
+"""The words of the oracle: log lines, result tables, orders and exact arithmetic."""
 
 from __future__ import annotations
 

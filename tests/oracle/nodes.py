@@ -1,7 +1,4 @@
-"""What the nodes cost, priced "as its GPUs would be, by the `gpu` SKUs".
-
-Must not look at jobs: the balance compares two independent sums.
-"""
+"""What the nodes cost, priced "as its GPUs would be, by the `gpu` SKUs"."""
 
 from __future__ import annotations
 

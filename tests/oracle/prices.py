@@ -1,6 +1,6 @@
 """Which price applies at an instant, by the contract's words, trying every SKU.
 
-Must not know what is priced: it is given a component, a kind of quantity and the match fields.
+It is given a component, a kind of quantity and the match fields.
 """
 
 from __future__ import annotations

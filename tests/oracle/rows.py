@@ -1,7 +1,4 @@
-"""Ledger rows of one job: lifecycle time, samples of metered attempts, and traffic.
-
-Must not decide what was accepted or when an attempt ended; quantities first, cost once per row.
-"""
+"""Ledger rows of one job: lifecycle time, samples of metered attempts, and traffic."""
 
 from __future__ import annotations
 

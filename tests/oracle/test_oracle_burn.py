@@ -1,6 +1,6 @@
 """Hand-worked cases of burn rates, and the oracle's curve against its own ledger.
 
-Must not be generated from the oracle: every figure is worked out in the comment beside it.
+Every figure is worked out in the comment beside it.
 """
 
 from __future__ import annotations

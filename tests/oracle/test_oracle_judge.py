@@ -1,6 +1,6 @@
 """Hand-worked cases of the judge: when rules open and clear, episodes, silence, figures.
 
-Must not be generated from the judge: every instant is worked out in the comment beside it.
+Every instant is worked out in the comment beside it.
 """
 
 from __future__ import annotations

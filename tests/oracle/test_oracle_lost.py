@@ -1,6 +1,6 @@
 """Hand-worked cases of the oracle's lost work: checkpoints, retries, start-ups, traffic.
 
-Must not be generated from the oracle: every figure is worked out in the comment beside it.
+Every figure is worked out in the comment beside it.
 """
 
 from __future__ import annotations

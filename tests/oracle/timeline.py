@@ -1,7 +1,4 @@
-"""The attempts of one job from its set of lifecycle events: paid segments, ends, states, lost time.
-
-Must not price anything and must not depend on the order in which the events came.
-"""
+"""The attempts of one job from its set of lifecycle events: paid segments, ends, states, lost time."""
 
 from __future__ import annotations
 

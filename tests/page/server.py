@@ -1,7 +1,4 @@
-"""A server of the page with a scripted API: the real one's headers, figures that the test moves by hand.
-
-It must not stand for the real server: what it promises is the page's side of the API only.
-"""
+"""A server of the page with a scripted API: the real one's headers, figures that the test moves by hand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Takes the pictures of the README from the running demonstration: `python -m tests.page.shots [URL]`.
-
-It must not run in the test suite: it takes as long as the demonstration's story.
-"""
+"""Takes the pictures of the README from the running demonstration: `python -m tests.page.shots [URL]`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Prometheus' own programs, as Debian packages them.
 
-It must not hide that there are none: a test is skipped in words, or fails where they are demanded.
+A test is skipped in words, or fails where they are demanded.
 """
 
 from __future__ import annotations

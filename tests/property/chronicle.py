@@ -1,7 +1,4 @@
-"""A story as a log: its records in order, in parts, and a judge that starts anew at each part, as one of a replay does.
-
-It must not know what is right.
-"""
+"""A story as a log: its records in order, in parts, and a judge that starts anew at each part, as one of a replay does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tables against tables, with a difference that a person can read.
 
-Must not forgive anything: two tables are equal or the test fails.
+Two tables are equal or the test fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Alerts and burn rates as they were stored against the plain judge's, to one step of 10 s and 0.1 %.
-
-Must not compute a figure of its own, and must not forgive more than the contract's one step.
-"""
+"""Alerts and burn rates as they were stored against the plain judge's, to one step of 10 s and 0.1 %."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Ledgers of some hours, drawn: jobs of teams, nodes, prices, and the records of `controls` that judge them.
 
-It must not judge. All instants are whole minutes after T0, money is in cents.
+All instants are whole minutes after T0, money is in cents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The engine's alerts and burn rates against the plain judge's: whatever the batches, checkpoints and crashes.
-
-Must not compute a figure: every expected one is the judge's.
-"""
+"""The engine's alerts and burn rates against the plain judge's: whatever the batches, checkpoints and crashes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The engine against the oracle: the result is a function of the set of events, whatever the log does.
-
-Must not compute a figure: every expected row is the oracle's.
-"""
+"""The engine against the oracle: the result is a function of the set of events, whatever the log does."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What must hold of the oracle itself, and proof that the strategies reach the cases that matter.
-
-Must not import the engine: these tests say whether its judge can be believed.
-"""
+"""What must hold of the oracle itself, and proof that the strategies reach the cases that matter."""
 
 from __future__ import annotations
 

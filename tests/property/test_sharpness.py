@@ -1,6 +1,6 @@
 """Proof that the strategies tell a right rule from a wrong one: each broken oracle is found out.
 
-Must not run the engine: a rule that may be broken here unseen is one in which the engine could be wrong unseen.
+A rule that may be broken here unseen is one in which the engine could be wrong unseen.
 """
 
 from __future__ import annotations

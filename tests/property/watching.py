@@ -1,7 +1,4 @@
-"""Shards that are fed a log in pieces, with ticks between, and restored from snapshots: the engine without I/O.
-
-Must not judge: what is known when is the alignment's business, what it comes to the shard's.
-"""
+"""Shards that are fed a log in pieces, with ticks between, and restored from snapshots: the engine without I/O."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Query processes of the tests keep their priority: beside other tests that fill every core, one that gives way never ends.
-
-It must not be used where that they give way is what is tested.
-"""
+"""Query processes of the tests keep their priority: beside other tests that fill every core, one that gives way never ends."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Logs to replay, made from a seed.
-
-It must not know how anything is metered.
-"""
+"""Logs to replay, made from a seed."""
 
 from __future__ import annotations
 

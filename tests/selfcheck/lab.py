@@ -1,7 +1,4 @@
-"""A worker's shard manager over the real engine and a real store, fed by hand, and the audit of it.
-
-It must not sleep: the clock is moved by hand.
-"""
+"""A worker's shard manager over the real engine and a real store, fed by hand, and the audit of it."""
 
 from __future__ import annotations
 

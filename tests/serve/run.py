@@ -1,6 +1,6 @@
 """Chaos on one `trainfare serve`: killed at random, its last write torn, its disk full, and the tables against the oracle's.
 
-`python -m tests.serve.run --kills 100` prints what happened. It must not forgive anything.
+`python -m tests.serve.run --kills 100` prints what happened.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`python -m tests.simulator --seeds A:B`: run seeds, say how it goes, and what failed.
-
-It must not run anything in parallel; run it several times for that.
-"""
+"""`python -m tests.simulator --seeds A:B`: run seeds, say how it goes, and what failed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The tables of a run in the oracle's words, and where they differ from what must stand there.
-
-It must not forgive anything.
-"""
+"""The tables of a run in the oracle's words, and where they differ from what must stand there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The wall clock of a worker's machine, and what may be wrong with it.
-
-It must not decide when: `faults` draws that.
-"""
+"""The wall clock of a worker's machine, and what may be wrong with it."""
 
 from __future__ import annotations
 

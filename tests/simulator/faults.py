@@ -1,7 +1,4 @@
-"""What goes wrong in a run, drawn from its seed before it begins.
-
-It must not do anything: `run` does what is planned here.
-"""
+"""What goes wrong in a run, drawn from its seed before it begins."""
 
 from __future__ import annotations
 

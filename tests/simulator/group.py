@@ -1,6 +1,6 @@
 """The broker's side of the consumer group: members, generations, who owns what, what was committed.
 
-It must not touch a worker: members learn of a rebalance by asking, and join by calling.
+Members learn of a rebalance by asking, and join by calling.
 """
 
 from __future__ import annotations

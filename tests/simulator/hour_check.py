@@ -1,7 +1,4 @@
-"""What rules by the hour must have told when a run is over, by the plain oracle, and what was told.
-
-It must not forgive: of what comes in time each hour is known; of the whole fleet each that was judged in one way only.
-"""
+"""What rules by the hour must have told when a run is over, by the plain oracle, and what was told."""
 
 from __future__ import annotations
 

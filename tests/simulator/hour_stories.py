@@ -1,7 +1,4 @@
-"""Jobs and nodes of a team for which rules by the hour hold when the first hour ends; all that is said of them comes in time.
-
-It must not come late or fail, nor let a retry loop stand, which says the same as `retry_overhead`.
-"""
+"""Jobs and nodes of a team for which rules by the hour hold when the first hour ends; all that is said of them comes in time."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Answers of the simulated store to the hourly rules about jobs: rows and sums, in plain Python.
-
-It must not judge more than a statement does.
-"""
+"""Answers of the simulated store to the hourly rules about jobs: rows and sums, in plain Python."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What must be told of budgets and rules across jobs when a run is over, by the plain oracle, and what was.
-
-It must not forgive: none lost, none twice but under the same id.
-"""
+"""What must be told of budgets and rules across jobs when a run is over, by the plain oracle, and what was."""
 
 from __future__ import annotations
 

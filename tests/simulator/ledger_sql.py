@@ -1,7 +1,4 @@
-"""Answers of the simulated store to the statements of the rules across jobs: sums of its rows, in plain Python.
-
-It must not judge.
-"""
+"""Answers of the simulated store to the statements of the rules across jobs: sums of its rows, in plain Python."""
 
 from __future__ import annotations
 

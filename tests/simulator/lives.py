@@ -1,7 +1,4 @@
-"""Lives of workers, one after another in each place, and what befalls them.
-
-It must not look at tables: whether all was right in the end is for `run` to say.
-"""
+"""Lives of workers, one after another in each place, and what befalls them."""
 
 from __future__ import annotations
 

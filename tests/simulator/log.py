@@ -1,7 +1,4 @@
-"""The log of a run: topics and partitions that grow as virtual time passes, and where a group committed.
-
-It must not interpret what stands in it.
-"""
+"""The log of a run: topics and partitions that grow as virtual time passes, and where a group committed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The judge of the rules across jobs in a simulated worker, what it sends with, and all that receivers got.
-
-It must not decide what goes wrong.
-"""
+"""The judge of the rules across jobs in a simulated worker, what it sends with, and all that receivers got."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A worker's process: an asyncio event loop of its own that the world runs, freezes and kills.
 
-It must not run anything by itself.  Calls to threads (`asyncio.to_thread`) run inside the world at a seeded instant,
-may pause between two requests to the store, and are answered at a later instant.
+Calls to threads (`asyncio.to_thread`) run inside the world at a seeded instant, may pause between two
+requests to the store, and are answered at a later instant.
 """
 
 from __future__ import annotations

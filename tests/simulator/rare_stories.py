@@ -1,7 +1,4 @@
-"""Jobs for which rules hold that drawn fleets hardly ever break: GPUs that idle for long, spot that became on-demand.
-
-It must not come late or fail.
-"""
+"""Jobs for which rules hold that drawn fleets hardly ever break: GPUs that idle for long, spot that became on-demand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Prices and controls as every worker reads them, with the real reader's own way of folding them.
-
-It must not keep anything that a restart would not.
-"""
+"""Prices and controls as every worker reads them, with the real reader's own way of folding them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Answers of the simulated store to the statements of receipts and digests: rows and sums, in plain Python.
 
-It must not judge more than a statement does. Expected rates, other jobs of a kind and what would have been cheaper have no
-answer here: they are unknown.
+Expected rates, other jobs of a kind and what would have been cheaper have no answer here: they are unknown.
 """
 
 from __future__ import annotations

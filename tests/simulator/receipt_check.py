@@ -1,7 +1,4 @@
-"""What owners must have been sent of ends and weeks when a run is over, and what they were.
-
-It must not forgive: none lost, none twice but under the same id.
-"""
+"""What owners must have been sent of ends and weeks when a run is over, and what they were."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which rules fire in a seed, by the oracle and an undisturbed run: what the simulator compares is no empty set.
-
-It must not run a simulation.
-"""
+"""Which rules fire in a seed, by the oracle and an undisturbed run: what the simulator compares is no empty set."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One run of one seed: workers over a log with faults, then calm, then the tables against the oracle.
 
-It must not forgive: a difference, a fault of a shard manager or a run that does not end is a failure of the seed.
+A difference, a fault of a shard manager or a run that does not end is a failure of the seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Jobs of one cluster that are paid for the whole hour that ends in a run, with samples of their GPUs or without.
-
-It must not come late or fail.
-"""
+"""Jobs of one cluster that are paid for the whole hour that ends in a run, with samples of their GPUs or without."""
 
 from __future__ import annotations
 

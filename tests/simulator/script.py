@@ -1,6 +1,6 @@
 """What a seed writes to the log, and the settings it is metered with.
 
-It must not draw a fault: the same script can be run with any faults, or with none.
+The same script can be run with any faults, or with none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Raw values of the rows of a simulated store, for those who answer and those who compare.
-
-It must not sum or judge.
-"""
+"""Raw values of the rows of a simulated store, for those who answer and those who compare."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A team whose events come in time, and what limits it: budgets, rules across jobs, a node, a price.
-
-It must not come late or fail: so what is told of it is known to the minute, whatever befalls the workers.
-"""
+"""A team whose events come in time, and what limits it: budgets, rules across jobs, a node, a price."""
 
 from __future__ import annotations
 

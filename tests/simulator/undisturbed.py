@@ -1,7 +1,4 @@
-"""The alerts of a log that is metered in one go, without a fault, a checkpoint or a restart.
-
-It must not use a shard manager or a store: the order of records and ticks is the alignment's, the rest the shard's.
-"""
+"""The alerts of a log that is metered in one go, without a fault, a checkpoint or a restart."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Events of a run, drawn from a plain generator: small fleets in which much meets.
-
-It must not make a record whose verdict depends on anything but the log: what is refused is marked as refused.
-"""
+"""Events of a run, drawn from a plain generator: small fleets in which much meets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The way from a worker to the store: requests take time, fail, are stored in part, or arrive long after.
-
-It must not change what a request says.
-"""
+"""The way from a worker to the store: requests take time, fail, are stored in part, or arrive long after."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One life of a worker: the real shard manager in a process of its own, wired as `streams.worker.meter` does it.
 
-It must not decide what goes wrong; whoever runs it freezes and kills its process.
+Whoever runs it freezes and kills its process.
 """
 
 from __future__ import annotations

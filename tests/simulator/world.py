@@ -1,7 +1,4 @@
-"""Virtual time and the one queue of everything that happens; what was drawn and done is kept as a trace.
-
-It must not know what it runs, nor read any clock: time jumps to the next event, and chance comes from the seed.
-"""
+"""Virtual time and the one queue of everything that happens; what was drawn and done is kept as a trace."""
 
 from __future__ import annotations
 

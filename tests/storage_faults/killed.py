@@ -1,7 +1,7 @@
 """`trainfare` in a process that kills itself in the middle of an insert: `python -m tests.storage_faults.killed LOG N MS ...`.
 
-The N-th insert begins, and so many milliseconds later the process is gone. LOG gets `b` as an insert begins and `e` as
-it ends, so a last `b` shows that the kill came inside one. N = 0: it is never killed. It must not be used outside tests.
+The N-th insert begins, and so many milliseconds later the process is gone. LOG gets `b` as an insert begins
+and `e` as it ends, so a last `b` shows that the kill came inside one. N = 0: it is never killed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Real workers on a real Kafka in front of a store that fails on command, and the tables against the oracle's.
 
-It must not forgive anything: what is stored at the end is the oracle's, row by row.
+What is stored at the end is the oracle's, row by row.
 """
 
 from __future__ import annotations

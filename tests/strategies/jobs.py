@@ -1,7 +1,4 @@
-"""Lifecycle events of jobs: plausible stories and arbitrary sets of events, over several attempts.
-
-Must not keep to the order of the story in the log; the log's order is drawn elsewhere.
-"""
+"""Lifecycle events of jobs: plausible stories and arbitrary sets of events, over several attempts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One trace being written: its jobs, their lines, when each line comes, and which alerts are owed.
-
-Must not know how anything is metered or judged; figures are only what the story asks for.
-"""
+"""One trace being written: its jobs, their lines, when each line comes, and which alerts are owed."""
 
 from __future__ import annotations
 

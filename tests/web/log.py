@@ -1,7 +1,4 @@
-"""A small log: what the figures of the API are worked out from by hand.
-
-It must not hold what the engine derives: burn rates and alerts are put in by `tests.web.live`.
-"""
+"""A small log: what the figures of the API are worked out from by hand."""
 
 from __future__ import annotations
 

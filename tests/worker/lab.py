@@ -1,7 +1,4 @@
-"""A cluster to try the meter on, embedded or real, with topics and a group of its own for each test.
-
-It must not meter: it makes topics, produces records and runs meters.
-"""
+"""A cluster to try the meter on, embedded or real, with topics and a group of its own for each test."""
 
 from __future__ import annotations
 

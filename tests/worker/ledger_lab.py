@@ -1,6 +1,6 @@
 """A store with a ledger written by hand, and lives of a worker that judges it.
 
-It must not judge: it writes minutes, hours, jobs and books as shards do.
+It writes minutes, hours, jobs and books as shards do.
 """
 
 from __future__ import annotations

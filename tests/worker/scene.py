@@ -1,7 +1,4 @@
-"""A watch over a shard manager, a consumer and a reader of which a test says everything, and time moved by hand.
-
-It must not hold logic: what is looked at is what a test set.
-"""
+"""A watch over a shard manager, a consumer and a reader of which a test says everything, and time moved by hand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the callbacks share: a run between the first and the last hook, and a base class where the trainer has one.
-
-It must not import a trainer, or raise into one.
-"""
+"""What the callbacks share: a run between the first and the last hook, and a base class where the trainer has one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A run for `transformers.Trainer`: `Trainer(..., callbacks=[HuggingFaceCallback(job_id="run-7")])`.
-
-It must not read tensors: what the trainer logs are numbers.
-"""
+"""A run for `transformers.Trainer`: `Trainer(..., callbacks=[HuggingFaceCallback(job_id="run-7")])`."""
 
 from __future__ import annotations
 

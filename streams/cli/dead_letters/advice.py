@@ -1,7 +1,4 @@
-"""Describes what to do about each reason of a refusal, and marks the field at fault in a record.
-
-It must not decide anything.
-"""
+"""Describes what to do about each reason of a refusal, and marks the field at fault in a record."""
 
 from __future__ import annotations
 

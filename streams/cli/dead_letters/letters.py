@@ -1,7 +1,4 @@
-"""Selects the dead letters of a command, and reads them from the store.
-
-It must not write, nor return more record bytes at a time than fit into memory.
-"""
+"""Selects the dead letters of a command, and reads them from the store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads the log for dead letters: the original records, and which of them were sent again and are not metered yet.
-
-It must not join a group or commit, nor decide what is sent.
-"""
+"""Reads the log for dead letters: the original records, and which of them were sent again and are not metered yet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`trainfare dead-letters replay`: sends refused records to their topics again after a fix, each once.
-
-It must not write to the store: the meter records replays when it reads them, so the log alone determines what was sent.
-"""
+"""`trainfare dead-letters replay`: sends refused records to their topics again after a fix, each once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Judges dead letters one by one, and sends those again that the meter would now accept.
-
-It must not write to the store, nor prompt the user.
-"""
+"""Judges dead letters one by one, and sends those again that the meter would now accept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command `trainfare top`: the live view on a terminal, one snapshot for pipes and programs.
-
-It must not load the terminal library for a snapshot, nor round for programs.
-"""
+"""The command `trainfare top`: the live view on a terminal, one snapshot for pipes and programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The figures of `trainfare top` at one instant, as values, and their source.
-
-It must not fetch anything, nor know how a screen draws it.
-"""
+"""The figures of `trainfare top` at one instant, as values, and their source."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The lines of `trainfare top` around its table: fleet, source of the figures, alerts, one job, keys.
-
-It must not draw, nor read a clock: instants are handed in.
-"""
+"""The lines of `trainfare top` around its table: fleet, source of the figures, alerts, one job, keys."""
 
 from __future__ import annotations
 

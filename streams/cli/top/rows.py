@@ -1,7 +1,4 @@
-"""The rows of `trainfare top`: which columns fit, the order of jobs, the text and colour of each cell.
-
-It must not draw, and no information may be in the colour alone.
-"""
+"""The rows of `trainfare top`: which columns fit, the order of jobs, the text and colour of each cell."""
 
 from __future__ import annotations
 

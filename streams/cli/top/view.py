@@ -1,6 +1,6 @@
 """The live view of `trainfare top`: a table of jobs that is updated each second, on a terminal of any size.
 
-It must not know where snapshots come from: the source is handed in, called in a thread, and may be slow or fail.
+The source is handed in, called in a thread, and may be slow or fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`trainfare collect dcgm`: scrapes exporters of GPUs on many nodes and makes a sample of each node and job.
 
-It must not bill: whose GPU it was comes from the exporter's labels or the scheduler's allocations, else from nobody.
+Whose GPU it was comes from the exporter's labels or the scheduler's allocations, else from nobody.
 """
 
 from __future__ import annotations

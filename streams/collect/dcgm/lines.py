@@ -1,7 +1,6 @@
 """Finds wanted metrics in Prometheus text, in one pass over its bytes: whose they are, and their values.
 
-It must not know GPUs, nor read outside the given bytes, whatever they contain. A line that is not
-`name{label="value",...} number`, or whose name nobody wants, is passed over.
+A line that is not `name{label="value",...} number`, or whose name nobody wants, is passed over.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads the Prometheus text of exporters of GPUs: for each GPU its names, its pod, and what a sample is made of.
 
-It must not know jobs. Text of an exporter is untrusted: what does not parse is skipped, its size is limited by the caller.
+Text of an exporter is untrusted: what does not parse is skipped, its size is limited by the caller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A collector of files: reads what was added to the files that patterns name, and makes events of it by a reader.
-
-It must not know what the files hold.
-"""
+"""A collector of files: reads what was added to the files that patterns name, and makes events of it by a reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a file piece by piece: plain or gzip, lines or JSON, within limits of size. It must not interpret a piece."""
+"""Reads a file piece by piece: plain or gzip, lines or JSON, within limits of size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the files that patterns name. It must not open any."""
+"""Finds the files that patterns name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which way bytes went: from the places of both ends, what the log says, and whether an address is a public one.
 
-It must not guess a zone: private addresses that no network names are `unclassified`.
+Private addresses that no network names are `unclassified`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whose bytes they were: the job that held the node, or the pod, of one end at the time of a flow.
 
-It must not guess: bytes of nobody, or of one of several jobs, are counted and belong to none.
+Bytes of nobody, or of one of several jobs, are counted and belong to none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`trainfare collect kafka`: reads topics with records of other shapes, and makes events of them by a map.
 
-Its position is the next offset of each partition. It must not commit offsets: the runner stores the position after the
-events are acknowledged.
+Its position is the next offset of each partition. The runner stores the position after the events are
+acknowledged.
 """
 
 from __future__ import annotations

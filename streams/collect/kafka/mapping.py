@@ -1,6 +1,6 @@
 """Makes events of a record by the rules of a map. Pure: equal records give equal events, whoever reads them.
 
-It must not raise for a record, whatever its bytes are: what a rule cannot make is a fault beside the events.
+What a rule cannot make is a fault beside the events.
 """
 
 from __future__ import annotations

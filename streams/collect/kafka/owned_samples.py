@@ -1,7 +1,4 @@
-"""Gives samples that name a node and no job to the job that held the GPU then.
-
-It must not change a sample that names its job: what the record says counts more.
-"""
+"""Gives samples that name a node and no job to the job that held the GPU then."""
 
 from __future__ import annotations
 

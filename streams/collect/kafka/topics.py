@@ -1,7 +1,4 @@
-"""Reads topics of Kafka from given offsets to their present ends, without a group: the position is the collector's.
-
-It must not know what the records mean.
-"""
+"""Reads topics of Kafka from given offsets to their present ends, without a group: the position is the collector's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Conversions of units, in exact arithmetic. They refuse a value with ValueError; its text says what was expected.
-
-It must not know rules or records.
-"""
+"""Conversions of units, in exact arithmetic. They refuse a value with ValueError; its text says what was expected."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Devices of ResourceClaims (dynamic resource allocation): which GPUs a pod was allocated, by its claims and the node's ResourceSlices.
 
-Only what both say is read: how many devices, and of each that it is a GPU or a MIG instance of one. It must not guess from a name.
+Only what both say is read: how many devices, and of each that it is a GPU or a MIG instance of one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into lines, within a limit. It must not know what they hold."""
+"""Cuts a stream of bytes into lines, within a limit."""
 
 from __future__ import annotations
 

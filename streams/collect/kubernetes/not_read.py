@@ -1,7 +1,4 @@
-"""What pods and nodes have that means money and is not read as GPUs: other accelerators, and devices of ResourceClaims that are not known.
-
-It must not decide what is metered: it only says what is not.
-"""
+"""What pods and nodes have that means money and is not read as GPUs: other accelerators, and devices of ResourceClaims that are not known."""
 
 from __future__ import annotations
 

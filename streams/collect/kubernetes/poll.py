@@ -1,7 +1,4 @@
-"""One poll of a cluster: from a position to the next, by lists and watches of the API server.
-
-It must not know when it is polled again, and must change nothing but the state that it was handed.
-"""
+"""One poll of a cluster: from a position to the next, by lists and watches of the API server."""
 
 from __future__ import annotations
 

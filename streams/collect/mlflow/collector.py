@@ -1,7 +1,7 @@
 """`trainfare collect mlflow`: reads the runs of a tracking server, and writes their costs back.
 
-A run is a job, or belongs to the one that its tag trainfare.job_id names. It must not wait for costs: what the meter does
-not know yet is written later.
+A run is a job, or belongs to the one that its tag trainfare.job_id names. What the meter does not know yet is
+written later.
 """
 
 from __future__ import annotations

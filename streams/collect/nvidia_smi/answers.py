@@ -1,7 +1,4 @@
-"""Reads what nvidia-smi answers: lines of values with commas, without units, and a report with a line for each value.
-
-It must not trust them: a line of another form is left out and said.
-"""
+"""Reads what nvidia-smi answers: lines of values with commas, without units, and a report with a line for each value."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`trainfare collect nvidia-smi`: asks nvidia-smi of one node and makes a sample of each job that has GPUs there.
 
-It must not bill: whose GPU it is says the scheduler, by its allocations or its processes, else it is nobody's.
+Whose GPU it is says the scheduler, by its allocations or its processes, else it is nobody's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Says which Slurm job a process belongs to, by its control group. It must not read what a process does."""
+"""Says which Slurm job a process belongs to, by its control group."""
 
 from __future__ import annotations
 

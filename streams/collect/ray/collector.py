@@ -1,7 +1,7 @@
 """`trainfare collect ray`: asks the dashboard of a Ray cluster, and makes the lifecycle events of its jobs.
 
-All times are Ray's own, but one: that a placement group is gone is seen at a poll. It must not rely on seeing every state:
-what came and went between two polls is made of what Ray still lists.
+All times are Ray's own, but one: that a placement group is gone is seen at a poll. What came and went between
+two polls is made of what Ray still lists.
 """
 
 from __future__ import annotations

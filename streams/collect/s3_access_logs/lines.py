@@ -1,4 +1,4 @@
-"""Reads lines of S3 server access logs. It must not know jobs."""
+"""Reads lines of S3 server access logs."""
 
 from __future__ import annotations
 

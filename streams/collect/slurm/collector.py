@@ -1,7 +1,7 @@
 """`trainfare collect slurm`: asks squeue and sacct, and makes the lifecycle events of jobs.
 
-squeue shows what is held now, sacct what has ended; both make the same events of what both know. It must not rely on
-seeing every state: a job that came and went between two polls is made of what sacct says.
+squeue shows what is held now, sacct what has ended; both make the same events of what both know. A job that
+came and went between two polls is made of what sacct says.
 """
 
 from __future__ import annotations

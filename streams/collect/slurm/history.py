@@ -1,6 +1,6 @@
 """Makes the events of all that sacct has of a time: for a backfill, months at once.
 
-They have the ids that the collector gives them. It must not ask squeue, nor remember anything.
+They have the ids that the collector gives them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A training job in attempts, and its lifecycle events. It must not know a cloud."""
+"""A training job in attempts, and its lifecycle events."""
 
 from __future__ import annotations
 

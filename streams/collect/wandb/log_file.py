@@ -1,6 +1,6 @@
 """Reads the records of a .wandb file: a log in LevelDB's format, of blocks of 32 KiB with checksums.
 
-It must not know what a record says. A file that is still written ends anywhere: what is whole is read.
+A file that is still written ends anywhere: what is whole is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""An alert as it is stored and sent: the values that every layer passes on, and the ids derived from them.
-
-It must not decide whether an alert fires, nor how a message looks on the wire.
-"""
+"""An alert as it is stored and sent: the values that every layer passes on, and the ids derived from them."""
 
 from __future__ import annotations
 

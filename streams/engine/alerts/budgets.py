@@ -1,7 +1,4 @@
-"""Budgets and overrides of their actions, from the fields of `controls` and of a job's own `budget`.
-
-It must not know what has been used, nor ask for an action.
-"""
+"""Budgets and overrides of their actions, from the fields of `controls` and of a job's own `budget`."""
 
 from __future__ import annotations
 

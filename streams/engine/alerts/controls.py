@@ -1,7 +1,6 @@
 """Owners' addresses, silences, planned rates, settings of rules, budgets and receipts, from the records of `controls`.
 
-It must not raise, whatever a record contains: an invalid control is skipped and reported, and an invalid silence
-silences nothing.
+An invalid control is skipped and reported, and an invalid silence silences nothing.
 """
 
 from __future__ import annotations

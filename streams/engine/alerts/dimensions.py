@@ -1,7 +1,4 @@
-"""The attributes of a job that alerts use: its owner, and what silences and planned rates match on.
-
-It must not know how they are found.
-"""
+"""The attributes of a job that alerts use: its owner, and what silences and planned rates match on."""
 
 from __future__ import annotations
 

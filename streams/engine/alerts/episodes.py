@@ -1,7 +1,4 @@
-"""Stores the alert episodes of jobs, one array line per job, and converts them to and from a snapshot.
-
-It must not judge, and it stores nothing of a job without a recent alert.
-"""
+"""Stores the alert episodes of jobs, one array line per job, and converts them to and from a snapshot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Builds an alert row from an episode that the kernel reports.
-
-It must not judge: it adds names, ids, rates and a summary.
-"""
+"""Builds an alert row from an episode that the kernel reports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Says which part of a record of `controls` has no effect, and why: the same for who writes it and who reads it.
-
-It must not show a value that may be an address.
-"""
+"""Says which part of a record of `controls` has no effect, and why: the same for who writes it and who reads it."""
 
 from __future__ import annotations
 

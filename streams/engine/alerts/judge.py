@@ -1,6 +1,6 @@
 """Evaluates the alert rules of a shard's jobs over a range of ticks and returns the alerts that changed.
 
-It must not know where figures come from or what becomes of an alert. Its memory can be dumped and loaded.
+Its memory can be dumped and loaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Finds the controls that match a job without scanning those that cannot.
-
-It must not know what a control does.
-"""
+"""Finds the controls that match a job without scanning those that cannot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The rules of alerts about the meter itself, and their episodes (docs/operations.md).
-
-It must not measure anything: the caller determines whether a rule holds.
-"""
+"""The rules of alerts about the meter itself, and their episodes (docs/operations.md)."""
 
 from __future__ import annotations
 

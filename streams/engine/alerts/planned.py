@@ -1,7 +1,4 @@
-"""Overlays the planned rates of one job: disjoint spans; where plans overlap, the smallest name wins.
-
-It must not know which job it is, nor how a control is read.
-"""
+"""Overlays the planned rates of one job: disjoint spans; where plans overlap, the smallest name wins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Refuses match fields that nothing can have: such a control would be in force and have no effect.
-
-It must not know which jobs there are: a name that no job has today may come.
-"""
+"""Refuses match fields that nothing can have: such a control would be in force and have no effect."""
 
 from __future__ import annotations
 

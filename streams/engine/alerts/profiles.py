@@ -1,7 +1,4 @@
-"""The settings of all rules for one job, and the arrays of them that the kernels read.
-
-It must not match a job: it gets settings, and gives each set of them a number.
-"""
+"""The settings of all rules for one job, and the arrays of them that the kernels read."""
 
 from __future__ import annotations
 

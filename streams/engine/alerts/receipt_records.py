@@ -1,7 +1,4 @@
-"""Who wants receipts of jobs that end and weekly digests, from the records of `controls`.
-
-It must not decide what is sent.
-"""
+"""Who wants receipts of jobs that end and weekly digests, from the records of `controls`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Resolves an alert that is judged outside the kernel: about the meter, across jobs, or about a budget.
-
-It must not decide whether the alert is over.
-"""
+"""Resolves an alert that is judged outside the kernel: about the meter, across jobs, or about a budget."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Alerts as rows of the table `alerts`.
-
-It must not build two rows of one alert: of equal versions the store may keep either.
-"""
+"""Alerts as rows of the table `alerts`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The fields that a record of kind `rule` may set of any rule: parsed, and held to the limits of the table of rules.
-
-It must not know which jobs the record matches.
-"""
+"""The fields that a record of kind `rule` may set of any rule: parsed, and held to the limits of the table of rules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Settings of rules from the records of `controls`: which rule, for which jobs, and what is changed.
-
-It must not judge, and it leaves what a record does not name as it is.
-"""
+"""Settings of rules from the records of `controls`: which rule, for which jobs, and what is changed."""
 
 from __future__ import annotations
 

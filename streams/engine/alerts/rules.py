@@ -1,7 +1,4 @@
-"""The rules about jobs: their names, severities and default thresholds (docs/alerts.md).
-
-It must not judge: the kernel compares, in the order of the rules here.
-"""
+"""The rules about jobs: their names, severities and default thresholds (docs/alerts.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Writes the one-line summary of an alert: the cause with its figures, what to do, and what it costs until then.
 
-It must not decide anything. A person has to understand it on a phone: amounts are rounded, the exact ones are columns of
-the alert, and so are its owner and team.
+A person has to understand it on a phone: amounts are rounded, the exact ones are columns of the alert, and so
+are its owner and team.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Alerts that changed and are not stored yet: the newest row of each, and the status changes to send.
-
-It must not judge, nor return a row twice.
-"""
+"""Alerts that changed and are not stored yet: the newest row of each, and the status changes to send."""
 
 from __future__ import annotations
 

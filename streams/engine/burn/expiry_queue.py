@@ -1,7 +1,4 @@
-"""A queue of jobs by the time at which their last window becomes empty; each job is in it once.
-
-It must not know why a job ends.
-"""
+"""A queue of jobs by the time at which their last window becomes empty; each job is in it once."""
 
 from __future__ import annotations
 

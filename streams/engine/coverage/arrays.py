@@ -1,6 +1,6 @@
 """The arrays of a coverage: they grow before a kernel call and shrink after jobs are forgotten.
 
-It must not interpret a sample. No caller may hold an array across a call that reallocates.
+No caller may hold an array across a call that reallocates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Encodes holders, rings and rows as bytes and decodes them, for the archive and for snapshots.
 
-It must not compress or checksum (the snapshot does). No number of this process may occur in a blob: it identifies
-holders by name and GPUs by their index in their holder.
+No number of this process may occur in a blob: it identifies holders by name and GPUs by their index in their
+holder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The msgpack encoding of a coverage blob: its parts, their dtypes and its format number.
-
-It must not know the arrays of a process.
-"""
+"""The msgpack encoding of a coverage blob: its parts, their dtypes and its format number."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The GPU seconds that samples covered, and their sums per (job, attempt, node) and minute, for one shard.
-
-It must not price anything, and reads no clock: a sample is late relative to the samples before it.
-"""
+"""The GPU seconds that samples covered, and their sums per (job, attempt, node) and minute, for one shard."""
 
 from __future__ import annotations
 

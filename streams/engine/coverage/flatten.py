@@ -1,7 +1,4 @@
-"""Converts GPU events to the flat arrays of the fold kernel.
-
-It must not drop or judge a record: the kernel decides about lateness and coverage.
-"""
+"""Converts GPU events to the flat arrays of the fold kernel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Maps holders and GPUs to the numbers that the kernels use.
-
-It must not hold a quantity: the arrays are in `CoverageArrays`.
-"""
+"""Maps holders and GPUs to the numbers that the kernels use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Packs rows of old minutes, which are rarely read, into a few bytes each instead of 76 to 200.
 
-An old row can still be changed, by a GPU that was never seen before, or read: it is then unpacked first, so that a row
-is in one place only. It must not decide what is late, nor drop what may be read.
+An old row can still be changed, by a GPU that was never seen before, or read: it is then unpacked first, so
+that a row is in one place only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parses GPU messages by shape: the constant text that hundreds of messages of one exporter share.
 
-It must not trust a hash, nor decide what is valid: a shape is learned from a record that the general decoder accepts.
+A shape is learned from a record that the general decoder accepts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Says in a few words why a rule about a job holds: the figures that the job's state shows at an instant.
 
-It must not judge, and it reads the state only when an alert changes. Names stay on one line, whatever they contain.
+Names stay on one line, whatever they contain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The only place for JIT options: every kernel is nopython, nogil, cached and strict about floats.
 
-It must not contain numerical code, and no other module may import numba. The one operation that Numba lacks, an
-unaligned load of eight bytes, is here for that reason.
+The one operation that Numba lacks, an unaligned load of eight bytes, is here for that reason.
 """
 
 from __future__ import annotations

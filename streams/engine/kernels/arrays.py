@@ -1,6 +1,6 @@
 """Array types of the kernels, and the check that an argument has exactly the layout a kernel was compiled for.
 
-It must not convert with loss: a float or an unsigned array where int64 is expected is an error, not a cast.
+A float or an unsigned array where int64 is expected is an error, not a cast.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cost, expected cost and paid time of every job in every window before each tick, from prefix sums.
 
-It must not know prices, rules or names: a job is a range of steps and a range of lumps.
+A job is a range of steps and a range of lumps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""When the alert rules about a job hold at a tick, by its figures.
-
-It must not know episodes: whether an alert is open is handed in where it matters.
-"""
+"""When the alert rules about a job hold at a tick, by its figures."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Covered seconds: the largest permille per (slot, second) in rings, and their sums per (holder, minute).
 
-It must not grow an array: the caller reserves rows, index cells and slots before each call.
+The caller reserves rows, index cells and slots before each call.
 """
 
 from __future__ import annotations

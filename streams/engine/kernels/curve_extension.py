@@ -1,6 +1,6 @@
 """Rebuilds the end of a sampled job's curve from the seconds that its samples cover.
 
-It must not know a price or a name: the cost of a GPU in each second of a minute is a row of a table.
+The cost of a GPU in each second of a minute is a row of a table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Chooses which burn rates are written: at changes and whole minutes, and at growing intervals after a job's end.
 
-It must not round money for storage; the state is only the last written row of each job.
+The state is only the last written row of each job.
 """
 
 from __future__ import annotations

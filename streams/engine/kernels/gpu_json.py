@@ -1,7 +1,4 @@
-"""Parses GPU messages from JSON bytes to columns: one pass over each, no objects, no copies of text.
-
-It must not decide what text is valid: the caller checks new skeletons.
-"""
+"""Parses GPU messages from JSON bytes to columns: one pass over each, no objects, no copies of text."""
 
 from __future__ import annotations
 

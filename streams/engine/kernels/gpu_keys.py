@@ -1,7 +1,4 @@
-"""The keys of a GPU message, recognised by their bytes as two 64-bit words.
-
-It must not know other keys than the wire type has; a test compares them.
-"""
+"""The keys of a GPU message, recognised by their bytes as two 64-bit words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parses the variable parts of a GPU message: time, interval, id and the arrays of numbers.
-
-It must not accept a number that the general decoder would refuse, nor return another value than it does.
-"""
+"""Parses the variable parts of a GPU message: time, interval, id and the arrays of numbers."""
 
 from __future__ import annotations
 

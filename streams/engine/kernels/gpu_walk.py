@@ -1,7 +1,4 @@
-"""Walks once over a GPU message in JSON and separates its constant text from its variable parts.
-
-It must not accept a message that the general decoder would refuse for anything but its text.
-"""
+"""Walks once over a GPU message in JSON and separates its constant text from its variable parts."""
 
 from __future__ import annotations
 

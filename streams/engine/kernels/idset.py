@@ -1,6 +1,6 @@
 """Open addressing over 128-bit keys in two uint64 arrays; the cell (0, 0) is empty.
 
-It must not grow a table: the caller keeps every table at most half full, so that each probe ends.
+The caller keeps every table at most half full, so that each probe ends.
 """
 
 from __future__ import annotations

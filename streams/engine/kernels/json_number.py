@@ -1,8 +1,4 @@
-"""Parses non-negative JSON numbers from bytes, each correctly rounded.
-
-It must not guess: where the fast path could be off by a bit, the scan returns a negative position, and the general
-decoder reads the record.
-"""
+"""Parses non-negative JSON numbers from bytes, each correctly rounded."""
 
 from __future__ import annotations
 

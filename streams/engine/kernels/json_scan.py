@@ -1,8 +1,8 @@
 """Scans JSON words and strings in bytes, in their plainest forms only.
 
-It must not guess: a form that is not plain ends a scan with a negative number, and the general decoder reads the
-record. No sum or product may overflow int64 for any input: overflow is undefined for the compiler, and Python's
-integers do not wrap.
+A form that is not plain ends a scan with a negative number, and the general decoder reads the record. No sum
+or product may overflow int64 for any input: overflow is undefined for the compiler, and Python's integers do
+not wrap.
 """
 
 from __future__ import annotations

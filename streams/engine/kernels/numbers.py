@@ -1,7 +1,7 @@
 """Encodes and decodes integers as variable-length bytes.
 
-It must not know what they count. The first byte of a number has its lowest six bits, its sign (64) and a continuation
-bit (128); each further byte has the next seven bits.
+The first byte of a number has its lowest six bits, its sign (64) and a continuation bit (128); each further
+byte has the next seven bits.
 """
 
 from __future__ import annotations

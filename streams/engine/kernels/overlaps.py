@@ -1,7 +1,4 @@
-"""Finds where intervals of owners overlap pieces of their time.
-
-It must not sum or price anything.
-"""
+"""Finds where intervals of owners overlap pieces of their time."""
 
 from __future__ import annotations
 

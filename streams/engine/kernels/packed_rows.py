@@ -1,7 +1,5 @@
 """Encodes and decodes the rows of a holder: column by column, as differences from minute to minute.
 
-It must not choose the rows or own the bytes; the caller provides room for them.
-
 A segment: its size in bytes and number of rows (uint32), its first and last minute (int32), its optional parts (uint8);
 then the columns, each a byte (0: all values equal the first), the first value, and, unless all are equal, the steps to
 the others. A row with counts adds the GPUs of its seconds: the number of runs, and of each its value and its length.

@@ -1,7 +1,4 @@
-"""Copies rings and rows between coverage stores, and walks over the rows of a holder.
-
-It must not know names: slots, holders and rows are numbers here.
-"""
+"""Copies rings and rows between coverage stores, and walks over the rows of a holder."""
 
 from __future__ import annotations
 

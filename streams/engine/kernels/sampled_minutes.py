@@ -1,7 +1,4 @@
-"""Splits the covered seconds of a minute where the price of a sampled attempt changes.
-
-It must not choose the cuts or the price.
-"""
+"""Splits the covered seconds of a minute where the price of a sampled attempt changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Finds the skeleton of a message, its bytes without the variable parts, by hash and full comparison.
 
-It must not grow a table: `find_or_add` returns NO_ROOM when it is full. A skeleton is a sequence of spans, each with
-the key of the slot behind it; all skeletons are distinct.
+A skeleton is a sequence of spans, each with the key of the slot behind it; all skeletons are distinct.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Summarises many records of one owner: the time span that they cover, and the newest of each minute.
-
-It must not know what a shape or an owner is, beyond its number.
-"""
+"""Summarises many records of one owner: the time span that they cover, and the newest of each minute."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Spreads amounts over the minutes and price lines of their intervals by the floor rule, exact in 128 bits.
-
-Must not decide which line is in force or what is lost: cuts and lost intervals are handed in.
-"""
+"""Spreads amounts over the minutes and price lines of their intervals by the floor rule, exact in 128 bits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Spreads a few amounts in plain Python integers, with the same result as the kernel and without its arrays.
-
-It must not decide what is lost or which price is in force: both are handed in.
-"""
+"""Spreads a few amounts in plain Python integers, with the same result as the kernel and without its arrays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks whether jobs continue unchanged, so that no alert can open and rows are due at whole minutes only.
-
-It must not know an alert's rule: it is given the smallest ratio of cost to expected cost at which any opens.
-"""
+"""Checks whether jobs continue unchanged, so that no alert can open and rows are due at whole minutes only."""
 
 from __future__ import annotations
 

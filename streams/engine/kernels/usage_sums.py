@@ -1,7 +1,4 @@
-"""Sums the usage rows of holders over ranges of minutes: GPU-time sampled, productive and of tensor cores.
-
-It must not know names: holders and rows are numbers here.
-"""
+"""Sums the usage rows of holders over ranges of minutes: GPU-time sampled, productive and of tensor cores."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compiles every kernel before the worker joins the consumer group: compilation holds the GIL for seconds.
 
-It must not omit a kernel: a test compares what is compiled here with the calls of the suite.
+A test compares what is compiled here with the calls of the suite.
 """
 
 from __future__ import annotations

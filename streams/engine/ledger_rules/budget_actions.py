@@ -1,6 +1,6 @@
 """The escalation steps of a budget: which action is next for a job, and when.
 
-It must not ask for anything: it says what is to be stored and asked for.
+It says what is to be stored and asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Builds the alert row of a budget's finding: its sentence and its evidence.
 
-It must not judge. Names come from untrusted events: they are shown on one line and quoted in SQL.
+Names come from untrusted events: they are shown on one line and quoted in SQL.
 """
 
 from __future__ import annotations

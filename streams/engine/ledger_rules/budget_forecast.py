@@ -1,6 +1,6 @@
 """`budget_forecast`: at the rate of the last hour a budget is used up before its period or the job's deadline ends.
 
-It must not read anything: what is used and which alerts fire is handed in.
+What is used and which alerts fire is handed in.
 """
 
 from __future__ import annotations

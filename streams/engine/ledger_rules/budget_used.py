@@ -1,6 +1,6 @@
 """`budget_used`: a budget is used by 50, 80 and 100 %.
 
-It must not read anything: what is used and which alerts fire is handed in.
+What is used and which alerts fire is handed in.
 """
 
 from __future__ import annotations

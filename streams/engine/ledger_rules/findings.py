@@ -1,7 +1,4 @@
-"""A change of an alert that a rule finds: its figures, before they are made into a sentence.
-
-It must not decide anything.
-"""
+"""A change of an alert that a rule finds: its figures, before they are made into a sentence."""
 
 from __future__ import annotations
 

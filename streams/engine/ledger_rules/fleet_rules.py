@@ -1,7 +1,4 @@
-"""The rules across jobs that are judged by the hour, their settings, and their episodes.
-
-It must not read anything: what holds at an hour is handed in.
-"""
+"""The rules across jobs that are judged by the hour, their settings, and their episodes."""
 
 from __future__ import annotations
 

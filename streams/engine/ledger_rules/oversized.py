@@ -1,6 +1,6 @@
 """The rule `oversized`: a job's first rate against those of similar jobs before it.
 
-It must not read anything: first rates are handed in. Money is integer nano-dollars, so that nothing depends on rounding.
+Money is integer nano-dollars, so that nothing depends on rounding.
 """
 
 from __future__ import annotations

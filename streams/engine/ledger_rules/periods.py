@@ -1,7 +1,4 @@
-"""The periods of budgets: days, weeks and months of UTC.
-
-It must not read a clock.
-"""
+"""The periods of budgets: days, weeks and months of UTC."""
 
 from __future__ import annotations
 

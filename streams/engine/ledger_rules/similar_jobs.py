@@ -1,7 +1,4 @@
-"""Which jobs are similar, by their names: what a job may be compared with.
-
-It must not know what is compared.
-"""
+"""Which jobs are similar, by their names: what a job may be compared with."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The rule `not_understood`: one alert for each cause for which entries of a source are not understood, while it stands.
 
-A function of the records in the order of their log alone, so that any cut of it gives the same alerts. It must not read anything.
+A function of the records in the order of their log alone, so that any cut of it gives the same alerts.
 """
 
 from __future__ import annotations

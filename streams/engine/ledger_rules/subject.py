@@ -1,7 +1,4 @@
-"""What a budget limits: jobs that match together, or one run.
-
-It must not know what they have used.
-"""
+"""What a budget limits: jobs that match together, or one run."""
 
 from __future__ import annotations
 

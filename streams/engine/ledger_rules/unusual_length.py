@@ -1,6 +1,6 @@
 """The rule `unusual_length`: how long a job has run against the p99 of similar completed jobs.
 
-It must not read anything: run times are handed in. Times are ms.
+Times are ms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Dead letters: the refused records of a shard, the sampling of a flood, and records sent again by a replay.
 
-A function of the log alone, however it is cut into batches. It must not refuse records or count them: other modules do.
+A function of the log alone, however it is cut into batches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Applies a batch to a shard, record by record or as columns of GPU samples: checks lateness, folds, counts.
-
-It must not decode; `fold` applies a single event.
-"""
+"""Applies a batch to a shard, record by record or as columns of GPU samples: checks lateness, folds, counts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Checks that an event is in the partition of its key: its job, or its node where it has no job.
 
-It must not know Kafka: keys are placed by murmur2, as every producer does.
+Keys are placed by murmur2, as every producer does.
 """
 
 from __future__ import annotations

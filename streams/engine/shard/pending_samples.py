@@ -1,7 +1,7 @@
 """Summaries of samples that are in the coverage but not yet applied to their attempts, one entry per attempt.
 
 A fetch contains little that is new to each attempt, and while catching up there are many fetches between two
-checkpoints. It must not know jobs, nor shapes beyond their numbers; jobs must be updated from it before they are read.
+checkpoints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Moves a shard back to an earlier tick after a wrong clock made it judge future ticks.
-
-It must not touch what is metered, which depends on no tick.
-"""
+"""Moves a shard back to an earlier tick after a wrong clock made it judge future ticks."""
 
 from __future__ import annotations
 

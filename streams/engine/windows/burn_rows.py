@@ -1,6 +1,6 @@
 """Chooses which burn rates are written, and builds their rows as an Arrow table.
 
-It must not derive a figure: window sums are handed in, and are divided and rounded to nano-dollars here.
+Window sums are handed in, and are divided and rounded to nano-dollars here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Builds the cost of one job over time as step functions, by a sweep over the intervals of its lines.
 
-It must not look up a price or match a control: both are handed in. Nothing here is cut at the accrual instant.
+Nothing here is cut at the accrual instant.
 """
 
 from __future__ import annotations

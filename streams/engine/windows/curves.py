@@ -1,6 +1,6 @@
 """Stores the curves of all live jobs of a shard in flat arrays for the kernel.
 
-It must not interpret a figure. Returned arrays belong to the caller; internal ones never leave this module.
+Returned arrays belong to the caller; internal ones never leave this module.
 """
 
 from __future__ import annotations

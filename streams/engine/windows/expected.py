@@ -1,7 +1,4 @@
-"""The expected rate of a job at each instant: planned, declared or quoted, in this order.
-
-It must not know whether the job is billed at that instant.
-"""
+"""The expected rate of a job at each instant: planned, declared or quoted, in this order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How far each rule about a job is from firing: its value, its threshold, and the share of the one in the other.
-
-It must not judge: the kernel does, exactly and with the whole log; these figures are of the rows that it left.
-"""
+"""How far each rule about a job is from firing: its value, its threshold, and the share of the one in the other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What became of the message of an alert, and what kept it back: a silence, a rule before it, an address, a receiver.
-
-It must not read a store: rows are handed in.
-"""
+"""What became of the message of an alert, and what kept it back: a silence, a rule before it, an address, a receiver."""
 
 from __future__ import annotations
 

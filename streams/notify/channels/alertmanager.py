@@ -1,7 +1,6 @@
 """Alertmanager, by its API v2: `POST /api/v2/alerts`, a list of alerts with labels and annotations.
 
-It must not group or silence: Alertmanager does, by the labels. Two rows of one subject and rule have the same labels, and
-so are one alert to it.
+Two rows of one subject and rule have the same labels, and so are one alert to it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """E-mail, by the operator's SMTP server: plain text, and the same as simple HTML.
 
-It must not let a name begin a header, a line or an element: names are escaped before they are put anywhere.
+Names are escaped before they are put anywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Slack: a message to an incoming webhook of theirs, as blocks with a title, a sentence, figures, and buttons that are links.
 
-It must not let a name mention somebody, format text or become a link: every text is plain text, and escaped besides;
-but for instants, which Slack shows in the reader's time zone.
+Every text is plain text, and escaped besides; but for instants, which Slack shows in the reader's time zone.
 Slack refuses a message with any block over its limits, so all are kept.
 """
 

@@ -1,7 +1,4 @@
-"""Messages over HTTP to addresses that users provided: guarded, signed, and classified by their responses.
-
-It must not know the content of a message, when to retry, or any table.
-"""
+"""Messages over HTTP to addresses that users provided: guarded, signed, and classified by their responses."""
 
 from streams.notify.webhooks.guard import ReceiverGuard, ReceiverRefusedError, shown
 from streams.notify.webhooks.sender import Sender, SendResult, SendVerdict

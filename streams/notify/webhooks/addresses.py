@@ -1,7 +1,4 @@
-"""Decides whether an IP address belongs to the public internet.
-
-It must not resolve names nor open sockets.
-"""
+"""Decides whether an IP address belongs to the public internet."""
 
 import ipaddress
 from typing import Final

@@ -1,6 +1,6 @@
 """Decides which addresses a message may go to: checks the URL first, and each IP address when a socket is opened.
 
-It must not resolve names. Its messages contain only scheme, host and port of a URL.
+Its messages contain only scheme, host and port of a URL.
 """
 
 import ipaddress

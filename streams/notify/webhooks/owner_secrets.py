@@ -1,6 +1,6 @@
 """Finds the secret that signs an owner's webhooks: the owner's own, from a file, or the common one.
 
-It must not show a secret. Files that others may read or change are not used.
+Files that others may read or change are not used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""An example receiver of signed webhooks: it verifies each message, and passes it on once.
-
-It must not listen beyond this machine; it serves the demo, tests, and as an example.
-"""
+"""An example receiver of signed webhooks: it verifies each message, and passes it on once."""
 
 from collections import OrderedDict
 from collections.abc import Callable

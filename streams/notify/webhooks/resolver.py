@@ -1,7 +1,4 @@
-"""Resolves receivers' host names in threads of its own, so that a slow name server delays only messages.
-
-It must not check what a name resolves to: that happens when a socket is opened.
-"""
+"""Resolves receivers' host names in threads of its own, so that a slow name server delays only messages."""
 
 import asyncio
 import socket

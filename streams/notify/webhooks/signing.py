@@ -1,7 +1,4 @@
-"""Signs the exact bytes that are sent, according to Standard Webhooks 1.0.
-
-It must not read a clock, and never shows its secrets.
-"""
+"""Signs the exact bytes that are sent, according to Standard Webhooks 1.0."""
 
 from datetime import UTC, datetime
 

@@ -1,7 +1,4 @@
-"""Converts the findings of a worker's audit to alerts: one per failing check and shard.
-
-It must not audit, nor report a shard that the audit cannot have known.
-"""
+"""Converts the findings of a worker's audit to alerts: one per failing check and shard."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Raises one alert while this machine's clock differs from the log by more than a minute.
-
-It must not measure anything: `LogTime` does.
-"""
+"""Raises one alert while this machine's clock differs from the log by more than a minute."""
 
 from __future__ import annotations
 

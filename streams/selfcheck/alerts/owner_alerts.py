@@ -1,7 +1,4 @@
-"""Raises one alert while shards have no owner; where nobody owned any shard, it is raised once somebody does.
-
-It must not look at the group: `Ownership` does.
-"""
+"""Raises one alert while shards have no owner; where nobody owned any shard, it is raised once somebody does."""
 
 from __future__ import annotations
 

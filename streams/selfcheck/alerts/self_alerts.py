@@ -1,7 +1,4 @@
-"""The meter's alerts about itself: stored in the same table as a shard's alerts, and sent by the same notifier.
-
-It must not judge, and sends only what is stored: while the store is unavailable, such an alert waits.
-"""
+"""The meter's alerts about itself: stored in the same table as a shard's alerts, and sent by the same notifier."""
 
 from __future__ import annotations
 

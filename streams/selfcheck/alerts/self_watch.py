@@ -1,7 +1,4 @@
-"""Runs a worker's self-monitoring: the canary, and the alerts of canary, audits, clock and shards without an owner.
-
-It must not have logic of its own: it wires them to a meter.
-"""
+"""Runs a worker's self-monitoring: the canary, and the alerts of canary, audits, clock and shards without an owner."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks that every record is accounted for: counts in, findings out.
-
-It must not read anything, nor allow a difference without a stated reason.
-"""
+"""Checks that every record is accounted for: counts in, findings out."""
 
 from __future__ import annotations
 

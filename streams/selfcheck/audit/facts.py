@@ -1,7 +1,4 @@
-"""The plain values that the checks compare, from the tables or from a running worker.
-
-It must not judge.
-"""
+"""The plain values that the checks compare, from the tables or from a running worker."""
 
 from __future__ import annotations
 

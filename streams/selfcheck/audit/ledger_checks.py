@@ -1,7 +1,4 @@
-"""Checks that the stored ledger agrees with the meter's state: sums in, findings out.
-
-It must not read anything, nor allow a difference without a stated reason.
-"""
+"""Checks that the stored ledger agrees with the meter's state: sums in, findings out."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Audits a running worker's own shards at an interval and keeps the last result.
 
-It must not block the event loop: SQL runs in a thread, memory is read in small pieces. The cost of one audit is
-bounded: JOBS_AT_ONCE jobs x 30 minutes, the rows written since the last audit (a million at most), and, every tenth
-time, the snapshots of one shard.
+SQL runs in a thread, memory is read in small pieces. The cost of one audit is bounded: JOBS_AT_ONCE jobs x 30
+minutes, the rows written since the last audit (a million at most), and, every tenth time, the snapshots of
+one shard.
 """
 
 from __future__ import annotations

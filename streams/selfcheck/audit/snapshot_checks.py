@@ -1,7 +1,4 @@
-"""Checks that a shard can be restored: its stored versions and offsets in, findings out.
-
-It must not read anything, nor allow a difference without a stated reason.
-"""
+"""Checks that a shard can be restored: its stored versions and offsets in, findings out."""
 
 from __future__ import annotations
 

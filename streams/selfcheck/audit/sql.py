@@ -1,6 +1,6 @@
 """The read-only statements of the audit; each returns a few rows.
 
-It must not judge. ClickHouse computes every sum that it can compute exactly.
+ClickHouse computes every sum that it can compute exactly.
 """
 
 from __future__ import annotations

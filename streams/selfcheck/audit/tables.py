@@ -1,6 +1,6 @@
 """Runs the audit's statements and returns their rows as named values.
 
-It must not judge. All calls block.
+All calls block.
 """
 
 from __future__ import annotations

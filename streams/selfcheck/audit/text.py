@@ -1,7 +1,4 @@
-"""Formats an audit's result as plain text and as JSON values.
-
-It must not leave out a fault.
-"""
+"""Formats an audit's result as plain text and as JSON values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs the canary, a job of known cost that goes through the whole meter; it pages when the cost is wrong or late.
 
-It must not block or stop the worker: a failure of the canary itself is a late run.
+A failure of the canary itself is a late run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sends the canary's events to Kafka and reads their cost by SQL, as a user would.
 
-It must not judge. Its calls block, each kind in a thread of its own, so that one that hangs blocks nothing else.
+Its calls block, each kind in a thread of its own, so that one that hangs blocks nothing else.
 """
 
 from __future__ import annotations

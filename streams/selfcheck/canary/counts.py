@@ -1,7 +1,4 @@
-"""The canary's counters for the metrics.
-
-It must not judge: it counts results.
-"""
+"""The canary's counters for the metrics."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decides whether each canary run is right, wrong or late.
 
-It must not query anything: observations are handed in with their instant (monotonic ms).
+Observations are handed in with their instant (monotonic ms).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Plans the canary's runs as a function of time: their events and their known cost.
 
-It must not read a clock or send anything. Two workers that both believe to own the canary build equal events for equal
-instants, which count once.
+Two workers that both believe to own the canary build equal events for equal instants, which count once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Queries the brokers for the consumer group's committed offsets.
 
-It must not join the group, nor commit. Calls block.
+Calls block.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Counts how many rows of a recount agree with the stored ones, and lists those that do not.
-
-It must not read anything.
-"""
+"""Counts how many rows of a recount agree with the stored ones, and lists those that do not."""
 
 from __future__ import annotations
 

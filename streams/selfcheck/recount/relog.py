@@ -1,7 +1,4 @@
-"""Reads a log from Kafka again, from its earliest records up to given offsets.
-
-It must not join a group, commit, or decide what is wrong.
-"""
+"""Reads a log from Kafka again, from its earliest records up to given offsets."""
 
 from __future__ import annotations
 

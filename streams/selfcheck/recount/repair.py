@@ -1,7 +1,4 @@
-"""Builds the rows that replace those that a recount found wrong.
-
-It must not decide what is wrong, nor write.
-"""
+"""Builds the rows that replace those that a recount found wrong."""
 
 from __future__ import annotations
 

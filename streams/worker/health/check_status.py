@@ -1,7 +1,4 @@
-"""Converts the last audit and canary results to values for the metrics.
-
-It must not evaluate them.
-"""
+"""Converts the last audit and canary results to values for the metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Measures the consumer lag of each shard: records behind, age of the oldest unread record, time without progress.
-
-It must not query anything: shards, log ends and both times are handed in.
-"""
+"""Measures the consumer lag of each shard: records behind, age of the oldest unread record, time without progress."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Finds the end of the log from the consumer and a probing client, and counts unread prices and controls.
-
-It must not ask Kafka: both clients have.
-"""
+"""Finds the end of the log from the consumer and a probing client, and counts unread prices and controls."""
 
 from __future__ import annotations
 

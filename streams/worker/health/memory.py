@@ -1,7 +1,7 @@
 """Returns freed memory to the system after a catch-up or rebalance, which the allocators would retain.
 
-Without it a worker's memory grows with every rebalance, though its state does not. No thread may use what is free in
-another thread's arena. It must not free anything itself.
+Without it a worker's memory grows with every rebalance, though its state does not. No thread may use what is
+free in another thread's arena.
 """
 
 from __future__ import annotations

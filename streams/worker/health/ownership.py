@@ -1,7 +1,4 @@
-"""Tracks since when shards have had no owner: this makes the worker not ready, is logged, and makes it join again.
-
-It must not ask the brokers: what the group looks like is handed in, as is the time.
-"""
+"""Tracks since when shards have had no owner: this makes the worker not ready, is logged, and makes it join again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Probes Kafka and the store, the end offsets of the log and the owners of shards, with a client apart from the consumer.
-
-It must not rely on the consumer, whose standstill it is meant to reveal, nor read a record.
-"""
+"""Probes Kafka and the store, the end offsets of the log and the owners of shards, with a client apart from the consumer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decides whether a shard makes no progress, and whether a restart of the worker would help.
 
-It must not fix anything, nor read a clock: times are handed in, of a clock that stops while nobody polls.
+Times are handed in, of a clock that stops while nobody polls.
 """
 
 from __future__ import annotations

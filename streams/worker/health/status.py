@@ -1,7 +1,4 @@
-"""Collects the state of a running meter for health checks and metrics.
-
-It must not touch a shard: it only reads, in the event loop, between two batches.
-"""
+"""Collects the state of a running meter for health checks and metrics."""
 
 from __future__ import annotations
 

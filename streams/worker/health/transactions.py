@@ -1,6 +1,6 @@
 """Counts records that cannot be read yet because they lie behind the first offset of an open transaction.
 
-It must not ask Kafka: the consumer learns them with each fetch response.
+The consumer learns them with each fetch response.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The values in which a worker reports itself: counters for metrics, checks for readiness.
-
-It must not know who fills it in, nor how it is shown.
-"""
+"""The values in which a worker reports itself: counters for metrics, checks for readiness."""
 
 from __future__ import annotations
 

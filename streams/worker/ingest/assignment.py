@@ -1,7 +1,4 @@
-"""Checks that a partition assignment keeps each shard together, and finds the offsets where reading begins.
-
-It must not ask the broker: it checks what Faust was assigned.
-"""
+"""Checks that a partition assignment keeps each shard together, and finds the offsets where reading begins."""
 
 from __future__ import annotations
 

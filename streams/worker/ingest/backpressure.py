@@ -1,7 +1,4 @@
-"""Pauses reading while too many bytes were read and are not stored.
-
-It must not measure: the caller passes in how much waits.
-"""
+"""Pauses reading while too many bytes were read and are not stored."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Feeds batches to shards in the order of log time, with ticks between them.
 
-It must not store. No await lies between the last check of a shard's ownership and the end of its fold.
+No await lies between the last check of a shard's ownership and the end of its fold.
 """
 
 from __future__ import annotations

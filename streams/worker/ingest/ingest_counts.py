@@ -1,6 +1,6 @@
 """Counts where the records that reached this process went, per topic and partition.
 
-`fetched = folded + trimmed + not mine + given back + waiting`. It must not count what waits, which can be inspected.
+`fetched = folded + trimmed + not mine + given back + waiting`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Watermarks of the shards' partitions: from Kafka's high watermarks, or from marks where we feed the log ourselves.
-
-It must not read a clock: the time is handed in.
-"""
+"""Watermarks of the shards' partitions: from Kafka's high watermarks, or from marks where we feed the log ourselves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Requests the actions of budgets from their receivers: each request is stored before it is sent, and every outcome after.
 
-It must not decide what is due, nor act on a job itself. Nothing is sent in a dry run.
+Nothing is sent in a dry run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rows of `actions`: built, read back, and the message that a request is sent as.
-
-It must not decide or send.
-"""
+"""Rows of `actions`: built, read back, and the message that a request is sent as."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Judges budgets over whole minutes: the same for a worker, which does it each minute, and for a replay.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

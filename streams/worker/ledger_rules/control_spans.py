@@ -1,7 +1,4 @@
-"""Cuts minutes to judge into spans in which the same controls are in force: each minute is judged by what was known then.
-
-It must not judge.
-"""
+"""Cuts minutes to judge into spans in which the same controls are in force: each minute is judged by what was known then."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Judges the rules across jobs that go by the hour: reads the hours in which they hold, and steps their episodes.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

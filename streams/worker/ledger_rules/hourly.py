@@ -1,7 +1,4 @@
-"""How far the rules by the hour are judged, and by which controls: nothing is judged before all shards have stored it.
-
-It must not judge or write by itself.
-"""
+"""How far the rules by the hour are judged, and by which controls: nothing is judged before all shards have stored it."""
 
 from __future__ import annotations
 

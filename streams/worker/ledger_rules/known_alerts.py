@@ -1,7 +1,4 @@
-"""The last rows of the alerts that are judged on the ledger, as the table has them: the judge's only memory.
-
-It must not have a row before the store has it.
-"""
+"""The last rows of the alerts that are judged on the ledger, as the table has them: the judge's only memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where the log of all shards ends, as far as it is known: what a shard without an open job has not read may begin one.
-
-It must not ask Kafka: what was answered is handed in.
-"""
+"""Where the log of all shards ends, as far as it is known: what a shard without an open job has not read may begin one."""
 
 from __future__ import annotations
 

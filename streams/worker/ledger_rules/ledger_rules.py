@@ -1,7 +1,4 @@
-"""Judges the rules across jobs beside the meter, in the worker that owns shard 0, and stores and hands on what changes.
-
-It must not compute, and sends only what is stored.
-"""
+"""Judges the rules across jobs beside the meter, in the worker that owns shard 0, and stores and hands on what changes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Judges the rule `missing_price` at whole five minutes: reads what has no price, and steps one alert for each price missing.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

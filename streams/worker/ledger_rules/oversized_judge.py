@@ -1,6 +1,6 @@
 """Judges the rule `oversized` at whole five minutes: reads how jobs began, and steps the alerts.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

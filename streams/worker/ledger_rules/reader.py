@@ -1,6 +1,6 @@
 """Reads from the store what budgets' subjects have used, and up to which instant all shards have stored it.
 
-It must not judge or write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

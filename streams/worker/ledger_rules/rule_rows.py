@@ -1,6 +1,6 @@
 """The rows of what changed, alerts and what budgets have used, and how they are stored.
 
-It must not judge. Rows are built on the event loop, where versions are counted, and stored in a thread.
+Rows are built on the event loop, where versions are counted, and stored in a thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Judges the rule `not_understood`: reads what sources said of what they have read.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads in which hours jobs had run for far longer than similar completed jobs.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

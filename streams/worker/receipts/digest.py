@@ -1,6 +1,6 @@
 """A weekly digest: its figures, the message that is made of them, and its sentence.
 
-It must not read anything. Money is integer nano-dollars.
+Money is integer nano-dollars.
 """
 
 from __future__ import annotations

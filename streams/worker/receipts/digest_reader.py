@@ -1,6 +1,6 @@
 """Reads which weekly digests are due, and their figures.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Stores the receipts of jobs that ended and weekly digests, and then hands them to the notifier.
-
-It must not compute, and hands on only what is stored.
-"""
+"""Stores the receipts of jobs that ended and weekly digests, and then hands them to the notifier."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads which jobs are due a receipt, and what they cost.
 
-It must not write. All calls block, so they belong in a thread.
+All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Rows of `receipts`.
-
-It must not decide or send.
-"""
+"""Rows of `receipts`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Decides what becomes of an error while prices and controls are read: wait and read on, or stop in words.
-
-It must not read: the reader of the reference topics does.
-"""
+"""Decides what becomes of an error while prices and controls are read: wait and read on, or stop in words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads prices and controls: every worker reads these two small topics completely before it starts, then follows them.
 
-It must not hold shards: it passes on immutable price books, and what the store should record of them.
+It passes on immutable price books, and what the store should record of them.
 """
 
 from __future__ import annotations

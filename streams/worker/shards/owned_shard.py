@@ -1,7 +1,4 @@
-"""A shard that this worker owns, with what ownership adds to its state: log holes, versions, in-flight checkpoints.
-
-It must not do I/O.
-"""
+"""A shard that this worker owns, with what ownership adds to its state: log holes, versions, in-flight checkpoints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Protocols of what the shard manager needs from the consumer, the notifier and the watermarks.
-
-It must not import the engine or Faust.
-"""
+"""Protocols of what the shard manager needs from the consumer, the notifier and the watermarks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Versions of stored rows: (group incarnation, Kafka generation, counter) packed so that a later owner wins.
 
-The order follows from the group's generations and from what is stored. Within one generation the time, which is handed
-in, separates processes. It must not read a clock.
+The order follows from the group's generations and from what is stored. Within one generation the time, which
+is handed in, separates processes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Schedules the accrual of open attempts: equally often for each shard, and spread over the checkpoints.
 
-It spreads them because alerts wait for the flight they are in. It must not read a clock.
+It spreads them because alerts wait for the flight they are in.
 """
 
 from __future__ import annotations

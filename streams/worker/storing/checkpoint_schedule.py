@@ -1,7 +1,7 @@
 """Schedules checkpoints: at a steady interval, shorter under high load, longer while catching up.
 
-A checkpoint has a fixed cost per shard and job. A worker with few records therefore checkpoints rarely; one with many
-does so often, so that rows become visible sooner; rows of a backlog are old anyway. It must not read a clock.
+A checkpoint has a fixed cost per shard and job. A worker with few records therefore checkpoints rarely; one
+with many does so often, so that rows become visible sooner; rows of a backlog are old anyway.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stores checkpoints in the one order that survives a crash at any point, and retries until they are stored.
 
-It must not decide when to store. It drops a checkpoint only together with its shard.
+It drops a checkpoint only together with its shard.
 """
 
 from __future__ import annotations

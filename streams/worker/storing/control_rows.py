@@ -1,7 +1,4 @@
-"""Builds the rows of `controls`: what each record of the topic asked for, without an owner's address.
-
-It must not decide what is in force; a row says what a record said, and why it has no effect.
-"""
+"""Builds the rows of `controls`: what each record of the topic asked for, without an owner's address."""
 
 from __future__ import annotations
 

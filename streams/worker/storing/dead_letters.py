@@ -1,6 +1,6 @@
 """Publishes refused records to a Kafka topic, where their producers can find them.
 
-At least once, before the offset they came from is committed. It must not decide what is refused.
+At least once, before the offset they came from is committed.
 """
 
 from __future__ import annotations

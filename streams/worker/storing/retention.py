@@ -1,7 +1,4 @@
-"""Drops whole months of minutes once they are older than the retention; the hours of jobs stay.
-
-It must not ask what time it is: the newest event of the store decides, so that an old log loses nothing.
-"""
+"""Drops whole months of minutes once they are older than the retention; the hours of jobs stay."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Builds the rows of `sources`: what a source says of all that it has read, one row for each class and reason.
-
-It must not judge.
-"""
+"""Builds the rows of `sources`: what a source says of all that it has read, one row for each class and reason."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Builds rows that belong to no shard: prices, controls, and records that were refused before they reached one.
 
-A token names their content, so that storing them twice changes nothing. It must not do I/O.
+A token names their content, so that storing them twice changes nothing.
 """
 
 from __future__ import annotations

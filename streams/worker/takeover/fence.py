@@ -1,7 +1,4 @@
-"""Finds rows that a shard's former owner stored after the takeover, and corrects them.
-
-It must not run before a restore, nor mistake rows of the present owner for foreign ones.
-"""
+"""Finds rows that a shard's former owner stored after the takeover, and corrects them."""
 
 from __future__ import annotations
 

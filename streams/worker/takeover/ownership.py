@@ -1,8 +1,4 @@
-"""Restores a shard for this worker's generation; if the store has a later one, the group decides which is current.
-
-It must not guess: a generation below a stored one is either that of a recreated group, or that of a worker which does
-not know yet that it was removed from the group.
-"""
+"""Restores a shard for this worker's generation; if the store has a later one, the group decides which is current."""
 
 from __future__ import annotations
 

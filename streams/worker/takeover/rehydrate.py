@@ -1,7 +1,4 @@
-"""Loads archived jobs back into a shard's memory, and retries while the store is busy.
-
-It must not run while its shard is checkpointed: the caller sees to that.
-"""
+"""Loads archived jobs back into a shard's memory, and retries while the store is busy."""
 
 from __future__ import annotations
 

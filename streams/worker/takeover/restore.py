@@ -1,7 +1,4 @@
-"""Restores a shard from its newest snapshots, and corrects rows that were stored after them.
-
-It must not run in the event loop: every call blocks.
-"""
+"""Restores a shard from its newest snapshots, and corrects rows that were stored after them."""
 
 from __future__ import annotations
 

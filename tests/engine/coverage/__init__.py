@@ -1,1 +1,1 @@
-"""Coverage and ids against their plain twins. Must not need a broker or a store."""
+"""Coverage and ids against their plain twins."""

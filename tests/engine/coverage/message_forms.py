@@ -1,7 +1,4 @@
-"""GPU messages in every form that senders could write, and in bulk what accidents make of them.
-
-Must not aim at what the parser does well: odd forms are as frequent as plain ones.
-"""
+"""GPU messages in every form that senders could write, and in bulk what accidents make of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Coverage by a dict of seconds that never forgets: the slow, obvious twin.
-
-Must not import anything of `streams`.
-"""
+"""Coverage by a dict of seconds that never forgets: the slow, obvious twin."""
 
 from __future__ import annotations
 

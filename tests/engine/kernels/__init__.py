@@ -1,1 +1,1 @@
-"""Each kernel against its plain twin. Must not need a broker or a store."""
+"""Each kernel against its plain twin."""

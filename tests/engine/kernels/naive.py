@@ -1,7 +1,4 @@
-"""The slow, obvious twin of each kernel, in Python integers.
-
-Must not import anything of `streams`.
-"""
+"""The slow, obvious twin of each kernel, in Python integers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The slow, obvious twin of the burn kernels: every window by exact integration over clipped steps.
-
-Must not import anything of `streams`.
-"""
+"""The slow, obvious twin of the burn kernels: every window by exact integration over clipped steps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The slow, obvious twin of the framing kernels: record batches of Kafka's format 2, in Python integers.
-
-Must not import anything of `streams`.
-"""
+"""The slow, obvious twin of the framing kernels: record batches of Kafka's format 2, in Python integers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Old rows as bytes, the slow, obvious way: a segment from a list of minutes.
-
-Must not import anything of `streams`.
-"""
+"""Old rows as bytes, the slow, obvious way: a segment from a list of minutes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Jobs made up of random intervals, and what their windows hold by exact integration of the same intervals.
-
-Must not use a step function of the code under test.
-"""
+"""Jobs made up of random intervals, and what their windows hold by exact integration of the same intervals."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reads lines of AWS VPC flow logs, versions 2 to 5 and later ones: text, in the order that the header names.
-
-It must not read what counts no traffic: NODATA, SKIPDATA (flows that AWS itself left out) and rejected flows.
-"""
+"""Reads lines of AWS VPC flow logs, versions 2 to 5 and later ones: text, in the order that the header names."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import xxhash
 
 from sinks.clickhouse.migrate import shipped
+from sinks.clickhouse.view_files import fingerprints, shipped_views
 from sinks.target import Embedded
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +43,9 @@ def begun(data_dir: Path) -> Path:
 @functools.cache
 def _made_once(folder: Path) -> Path:
     """The engine's directory of the empty store; the first process that asks makes it, in one that has no engine."""
-    names = [f"{migration.name} {migration.checksum}" for migration in shipped()]
+    migrations = shipped()
+    names = [f"{migration.name} {migration.checksum}" for migration in migrations]
+    names += fingerprints(shipped_views(), migrations[-1].name).values()
     made = folder / f"empty-store-{xxhash.xxh3_64_hexdigest(' '.join(names).encode())}"
     with (folder / "empty-store.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

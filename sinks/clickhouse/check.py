@@ -1,4 +1,4 @@
-"""Asks a ClickHouse whether a worker could start with it: version, rights, migrations. It changes nothing."""
+"""Asks a ClickHouse whether a worker could start with it: version, rights, migrations, views. It changes nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sinks.clickhouse.connection import ClickHouseConnection
-from sinks.clickhouse.migrate import Migration, shipped
+from sinks.clickhouse.migrate import Form, Migration, form_of, mismatch, outdated, shipped
+from sinks.clickhouse.view_files import View, shipped_views
 from sinks.errors import QueryFailed, SinkError, StoreInUse
 from sinks.query.refusal import QueriesOffError
 from sinks.query.server import check_grants
@@ -23,7 +24,6 @@ _RIGHTS: Final = (
     "DROP VIEW",
     "CREATE DATABASE",
 )
-_IS_THERE: Final = "SELECT count() FROM system.tables WHERE database = {db:String} AND name = 'migrations'"
 _SYSTEM: Final = "system"  # a database that there always is
 
 
@@ -35,12 +35,15 @@ class StoreCheck(NamedTuple):
     mend: str = ""
 
 
-def check_store(target: Target, migrations: Sequence[Migration] | None = None) -> Iterator[StoreCheck]:
+def check_store(
+    target: Target, migrations: Sequence[Migration] | None = None, views: tuple[View, ...] | None = None
+) -> Iterator[StoreCheck]:
     """Yield what the ClickHouse answers; after it cannot be reached there is nothing more. Blocks.
 
     Args:
         target: Where it is.
         migrations: Of this version; by default those that it ships.
+        views: Of this version; by default those that it ships.
     """
     if isinstance(target, Embedded) and not target.engine_dir.is_dir():
         yield StoreCheck("store", f"no store in {target.data_dir} yet: a worker makes it")
@@ -51,7 +54,8 @@ def check_store(target: Target, migrations: Sequence[Migration] | None = None) -
         yield StoreCheck("store", f"{fault}: it is not asked; GET /readyz asks a worker")
         return
     try:
-        yield from _checked(connection, target, shipped() if migrations is None else migrations)
+        migrations = shipped() if migrations is None else migrations
+        yield from _checked(connection, target, migrations, shipped_views() if views is None else views)
     except SinkError as fault:
         yield StoreCheck("answer", str(fault), _mend_of(target))
     finally:
@@ -67,20 +71,18 @@ def _mend_of(target: Target) -> str:
 
 
 def _checked(
-    connection: ClickHouseConnection, target: Target, migrations: Sequence[Migration]
+    connection: ClickHouseConnection, target: Target, migrations: Sequence[Migration], views: tuple[View, ...]
 ) -> Iterator[StoreCheck]:
     yield StoreCheck("version", f"{target} answers, version {_command(connection, 'SELECT version()')}")
     if isinstance(target, Server):
         yield _rights(connection, target)
-    there = connection.call(lambda client: client.command(_IS_THERE, parameters={"db": target.database}))
-    if not int(str(there)):
+    form = form_of(connection, target.database)
+    if form.is_new:
         yield StoreCheck(
             "migrations", f"database {target.database} has no tables of the meter yet: a worker makes them"
         )
         return
-    recorded = f"SELECT name, checksum FROM `{target.database}`.migrations FINAL"  # noqa: S608 - settings allow plain names only
-    rows = connection.call(lambda client: client.query(recorded)).result_rows
-    yield _migrations({str(name): int(checksum) for name, checksum in rows}, migrations)
+    yield from _form(form, migrations, views)
 
 
 def _command(connection: ClickHouseConnection, sql: str) -> str:
@@ -103,26 +105,20 @@ def _rights(connection: ClickHouseConnection, target: Server) -> StoreCheck:
     )
 
 
-def _migrations(done: dict[str, int], migrations: Sequence[Migration]) -> StoreCheck:
-    """Compare what the store ran with what this version has, as `migrate` does before it changes anything."""
-    newer = sorted(set(done) - {each.name for each in migrations})
-    if newer:
-        return StoreCheck(
-            "migrations",
-            f"made by a later version (it has {newer[-1]})",
-            "use that version of trainfare, or another database",
-        )
-    other = [each.name for each in migrations if each.name in done and done[each.name] != each.checksum]
-    if other:
-        return StoreCheck(
-            "migrations", f"made by another build ({other[0]} differs)", "use that build, or another database"
-        )
-    waiting = [each.name for each in migrations if each.name not in done]
-    if waiting:
-        return StoreCheck(
-            "migrations", f"{len(waiting)} wait ({waiting[0]} first): a worker applies them at its start"
-        )
-    return StoreCheck("migrations", f"all {len(migrations)} are applied")
+def _form(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> Iterator[StoreCheck]:
+    """Compare what the store ran and made with what this version has, as `migrate` does before it changes anything."""
+    fault = mismatch(form, migrations, views)
+    if fault is not None:
+        yield StoreCheck("migrations", fault.found, fault.mend)
+        return
+    waiting = [each.name for each in migrations if each.name not in form.migrations]
+    stale = [each.name for each in outdated(form, migrations, views)]
+    yield StoreCheck("migrations", _waiting(waiting, f"all {len(migrations)} are applied", "applies"))
+    yield StoreCheck("views", _waiting(stale, f"all {len(views)} are made", "makes"))
+
+
+def _waiting(names: Sequence[str], none: str, verb: str) -> str:
+    return f"{len(names)} wait ({names[0]} first): a worker {verb} them at its start" if names else none
 
 
 def _reader(target: Server) -> StoreCheck:

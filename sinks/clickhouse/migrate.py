@@ -1,15 +1,20 @@
-"""Brings a store's tables and views to the form of this version, by numbered SQL files.
+"""Brings a store's tables and views to the form of this version.
 
-A released file must not change: a store records what it ran, and refuses other contents.
+Tables change by numbered files: a released one must not change, since a store records what it ran and refuses other contents.
+Views are made anew from their files when these change: each has in its comment the release and the hash that it was made of,
+so view and record cannot differ.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Final, NamedTuple
 
 import xxhash
 
+from schemas.release import is_later, release
 from sinks.clickhouse.connection import ClickHouseConnection
+from sinks.clickhouse.view_files import View, fingerprints
 from sinks.errors import QueryFailed, StoreMismatch
 
 _FILE: Final = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
@@ -18,10 +23,28 @@ CREATE TABLE IF NOT EXISTS migrations
     (name String, checksum UInt64, applied DateTime64(3, 'UTC') DEFAULT now64(3))
 ENGINE = ReplacingMergeTree ORDER BY name
 """
+_FORM: Final = """
+SELECT name, comment FROM system.tables
+WHERE database = {db:String} AND (name = 'migrations' OR engine = 'View')
+"""
+_ORIGIN: Final = re.compile(r"trainfare (\S+) ([0-9a-f]{16})")
+#: Files as they were while they made views, too: name -> checksum. Those that made nothing else are gone.
+FORMER: Final = {
+    "0002_views.sql": 0xA674A4C3AC6BD89E,
+    "0004_traffic.sql": 0xC71B76A6A7F6EC20,
+    "0005_nodes.sql": 0x1913A09261F00866,
+    "0006_bills.sql": 0xE4964D94EEC17DB4,
+    "0007_costs.sql": 0xDE5EBEAF17599EE9,
+    "0008_metrics.sql": 0xCD397F125FA5443E,
+    "0013_idle.sql": 0xC651B912C552EC90,
+    "0014_metrics.sql": 0x4CF81F095E9CAFB2,
+    "0015_accounts.sql": 0xDC5B6CF7B7CFFEC9,
+    "0016_sources.sql": 0x2C203072F4719640,
+}
 
 
 class Migration(NamedTuple):
-    """One file; its statements are idempotent."""
+    """One file of the tables; its statements are idempotent."""
 
     name: str
     sql: str
@@ -38,6 +61,28 @@ class Migration(NamedTuple):
         return [part for part in bare if part]
 
 
+class ViewOrigin(NamedTuple):
+    """What a view was made of."""
+
+    release: str
+    fingerprint: str
+
+
+class Form(NamedTuple):
+    """What made the tables and views of a store."""
+
+    is_new: bool  # there is no record of migrations yet
+    migrations: dict[str, int]  # name -> checksum
+    views: dict[str, ViewOrigin]  # those that a release with files of views made
+
+
+class Mismatch(NamedTuple):
+    """Why a store is not one of this version, and what mends it."""
+
+    found: str
+    mend: str
+
+
 def shipped() -> list[Migration]:
     """Return all migrations of this version, in order."""
     folder = resources.files("sinks.clickhouse") / "migrations"
@@ -51,43 +96,96 @@ def create_database(connection: ClickHouseConnection, database: str) -> None:
     connection.call(lambda client: client.command(sql, use_database=False))
 
 
-def migrate(connection: ClickHouseConnection, migrations: list[Migration]) -> list[str]:
-    """Apply the migrations that the store has not run; return their names.
+def form_of(connection: ClickHouseConnection, database: str) -> Form:
+    """Read what a store has run and made: one query for its views, one for its migrations."""
+    found = connection.call(lambda client: client.query(_FORM, parameters={"db": database})).result_rows
+    comments = {str(name): str(comment) for name, comment in found}
+    is_new = comments.pop("migrations", None) is None
+    matches = ((name, _ORIGIN.fullmatch(comment)) for name, comment in comments.items())
+    views = {name: ViewOrigin(match[1], match[2]) for name, match in matches if match is not None}
+    if is_new:
+        return Form(is_new, {}, views)
+    recorded = f"SELECT name, checksum FROM `{database}`.migrations FINAL"  # noqa: S608 - settings allow plain names only
+    rows = connection.call(lambda client: client.query(recorded)).result_rows
+    return Form(is_new, {str(name): int(checksum) for name, checksum in rows}, views)
 
-    Two workers may do so concurrently: statements are idempotent, and recording comes after running. The slower one may
-    replace views by older forms of them and make a statement of the faster one fail: that file is run again.
+
+def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> Mismatch | None:
+    """Return why this version must not change a store: a later one made it, or another build of this one."""
+    known = {migration.name: migration.checksum for migration in migrations}
+    last = migrations[-1].name
+    newer = sorted(name for name in form.migrations if name > last)
+    ours = fingerprints(views, last)
+    newer += [
+        f"{name}.sql of release {origin.release}"
+        for name, origin in sorted(form.views.items())
+        if origin.fingerprint != ours.get(name) and is_later(origin.release, release())
+    ]
+    if newer:
+        return Mismatch(f"made by a later version (it has {newer[-1]})", "use that version of trainfare")
+    other = [
+        name
+        for name, checksum in sorted(form.migrations.items())
+        if checksum not in (known.get(name), FORMER.get(name))
+    ]
+    if other:
+        return Mismatch(f"made by another build ({other[0]} differs)", "use that build, or give a new store")
+    return None
+
+
+def outdated(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> list[View]:
+    """Return the views that have to be made or made anew, each after those that it reads."""
+    ours = fingerprints(views, migrations[-1].name)
+    return [
+        view
+        for view in views
+        if view.name not in form.views or form.views[view.name].fingerprint != ours[view.name]
+    ]
+
+
+def _gone(form: Form, views: tuple[View, ...]) -> list[str]:
+    return sorted(form.views.keys() - {view.name for view in views})
+
+
+def migrate(
+    connection: ClickHouseConnection, database: str, migrations: Sequence[Migration], views: tuple[View, ...]
+) -> list[str]:
+    """Apply the migrations that the store has not run, make outdated views anew and drop those that are gone.
+
+    Return the names of what was applied, made and dropped.
+
+    Two workers may do so concurrently: statements are idempotent, and recording comes after running. Where one of another version
+    replaces a view by its own form and makes a statement of this one fail, it is run again.
 
     Raises:
-        StoreMismatch: The store ran a file with other contents, or one that this version does not have.
+        StoreMismatch: A later version made the store, or it ran a file with other contents.
+        QueryFailed: ClickHouse cannot make something; a view is named with its file.
     """
-    connection.call(lambda client: client.command(_LEDGER))
-    done = _recorded(connection)
-    where = str(connection.target)
-    newer = sorted(set(done) - {migration.name for migration in migrations})
-    if newer:
-        raise StoreMismatch(
-            f"{where} was made by a later version (it has {newer[-1]}); use that version of trainfare"
-        )
-    applied = []
-    for migration in migrations:
-        if migration.name not in done:
-            for attempt in connection.attempts(QueryFailed):
-                with attempt:
-                    _apply(connection, migration)
-            applied.append(migration.name)
-        elif done[migration.name] != migration.checksum:
-            raise StoreMismatch(
-                f"{where} was made by another build ({migration.name} differs); "
-                "use that build, or give a new store"
-            )
-    return applied
-
-
-def _recorded(connection: ClickHouseConnection) -> dict[str, int]:
-    rows = connection.call(
-        lambda client: client.query("SELECT name, checksum FROM migrations FINAL")
-    ).result_rows
-    return {str(name): int(checksum) for name, checksum in rows}
+    form = form_of(connection, database)
+    fault = mismatch(form, migrations, views)
+    if fault is not None:
+        raise StoreMismatch(f"{connection.target} was {fault.found}; {fault.mend}")
+    if form.is_new:
+        _run(connection, _LEDGER)
+    waiting = [migration for migration in migrations if migration.name not in form.migrations]
+    for migration in waiting:
+        for attempt in connection.attempts(QueryFailed):
+            with attempt:
+                _apply(connection, migration)
+    stale = outdated(form, migrations, views)
+    if stale:
+        comments = {
+            name: f"trainfare {release()} {each}"
+            for name, each in fingerprints(views, migrations[-1].name).items()
+        }
+        for attempt in connection.attempts(QueryFailed):
+            with attempt:
+                _make(connection, stale, comments)
+    gone = _gone(form, views)
+    # Read again: a migration may have made a table of that name.
+    for name in _gone(form_of(connection, database), views) if gone else ():
+        _run(connection, f"DROP VIEW IF EXISTS `{name}`")
+    return [*(each.name for each in waiting), *(view.name for view in stale), *gone]
 
 
 def _apply(connection: ClickHouseConnection, migration: Migration) -> None:
@@ -96,6 +194,19 @@ def _apply(connection: ClickHouseConnection, migration: Migration) -> None:
     values = {"name": migration.name, "checksum": migration.checksum}
     record = "INSERT INTO migrations (name, checksum) SELECT {name:String}, {checksum:UInt64}"
     connection.call(lambda client: client.command(record, parameters=values))
+
+
+def _make(connection: ClickHouseConnection, views: Sequence[View], comments: Mapping[str, str]) -> None:
+    """Replace views at once, each with its record: a reader sees the former one or the new one."""
+    for view in views:
+        sql = f"CREATE OR REPLACE VIEW `{view.name}` AS\n{view.select}\nCOMMENT '{comments[view.name]}'"
+        try:
+            _run(connection, sql)
+        except QueryFailed as fault:
+            raise QueryFailed(
+                f"the view `{view.name}` cannot be made of {view.file}: {fault}; either that file is damaged (install this version "
+                "again), or a table that it reads is not as the migrations made it"
+            ) from fault
 
 
 def _run(connection: ClickHouseConnection, statement: str) -> None:

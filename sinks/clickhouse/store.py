@@ -17,6 +17,7 @@ from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
 from sinks.clickhouse.months import drop_months
 from sinks.clickhouse.tuning import tune
+from sinks.clickhouse.view_files import shipped_views
 from sinks.conform import conform
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 class ClickHouseStore:
     """Rows, snapshots, archive and SQL of one database. Calls block; any thread may call.
 
-    Opening it creates the database and applies migrations.
+    Opening it creates the database, applies migrations and makes changed views anew.
 
     Raises:
         StoreUnreachable: Nobody answers.
@@ -131,7 +132,7 @@ class ClickHouseStore:
 
     def _prepare(self) -> None:
         create_database(self._connection, self.target.database)
-        migrate(self._connection, shipped())
+        migrate(self._connection, self.target.database, shipped(), shipped_views())
         self.lost_parts = lost_parts(self._connection)
         for part in self.lost_parts:
             logger.error(

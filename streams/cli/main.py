@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
+from schemas.release import UNKNOWN, release
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 
 #: (command, `module:function` in streams.cli, example).
@@ -174,11 +174,9 @@ def _loaded(command: str) -> Callable[..., None]:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        try:
-            number = version("trainfare")
-        except PackageNotFoundError:
-            number = "unknown (run from a checkout that is not installed)"
-        sys.stdout.write(f"trainfare {number}\n")
+        number = release()
+        reason = " (run from a checkout that is not installed)" if number == UNKNOWN else ""
+        sys.stdout.write(f"trainfare {number}{reason}\n")
         raise typer.Exit
 
 

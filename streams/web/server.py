@@ -7,10 +7,10 @@ import errno
 import logging
 import os
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 
 from aiohttp import web
 
+from schemas.release import release
 from sinks.clickhouse import ClickHouseStore
 from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
@@ -108,7 +108,7 @@ class WebServer:
                 hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
                 otlp=OtlpEndpoint(ingest),
                 receivers=ReceiverEndpoint(receivers, now_ms),
-                version=_version(),
+                version=release(),
                 audit=audit,
                 speed=speed,
                 edge=lambda: ServerFacts.of(
@@ -168,10 +168,3 @@ def _not_to_be_had(settings: WebSettings, fault: OSError) -> str:
 
 def _name_of(store: ClickHouseStore | None) -> str | None:
     return None if store is None else str(store.target)
-
-
-def _version() -> str:
-    try:
-        return version("trainfare")
-    except PackageNotFoundError:
-        return "unknown"

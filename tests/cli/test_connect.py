@@ -17,6 +17,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from sinks.clickhouse import lock
 from sinks.clickhouse.check import check_store
 from sinks.clickhouse.migrate import Migration, shipped
+from sinks.clickhouse.view_files import shipped_views
 from sinks.target import Embedded
 from streams.cli.connect import asked
 from streams.config.load import load_settings
@@ -70,6 +71,7 @@ def test_where_all_is_well_each_is_said_and_the_code_is_0(store: StoreProcess) -
         "version",
         "rights",
         "migrations",
+        "views",
         "reader",
     }
     assert all(row["result"] == "ok" for each in found.values() for row in each)
@@ -126,6 +128,14 @@ def test_migrations_of_other_versions(tmp_path: Path) -> None:
     text, mend = said([*known[:-1], known[-1]._replace(sql="SELECT 2;")])
     assert "differs" in text
     assert mend
+    views = shipped_views()
+    changed = views[-1]._replace(select="SELECT 1 AS one")
+    for made, said_of_them in (
+        (views, f"all {len(views)} are made"),
+        ((*views[:-1], changed), f"1 wait ({changed.name} first): a worker makes them at its start"),
+    ):
+        found = {each.subject: each for each in check_store(target, known, made)}
+        assert (found["views"].found, found["views"].mend) == (said_of_them, "")
     assert [each.mend for each in check_store(Embedded(data_dir=tmp_path / "none"))] == [""]
     assert not (tmp_path / "none").exists()
 

@@ -8,10 +8,13 @@ import pytest
 
 from schemas.tables import KEYS
 from sinks.clickhouse import ClickHouseStore
+from sinks.clickhouse.tables_page import columns_of, written
+from sinks.clickhouse.view_files import shipped_views
 from tests.sinks.stores import embedded
 
 ROOT = Path(__file__).resolve().parents[2]
-SECTIONS = re.split(r"^### ", (ROOT / "docs" / "tables.md").read_text(), flags=re.MULTILINE)[1:]
+TEXT = (ROOT / "docs" / "tables.md").read_text()
+SECTIONS = re.split(r"^### ", TEXT, flags=re.MULTILINE)[1:]
 PAGE = {each.partition("\n")[0].strip("`"): " ".join(each.partition("\n## ")[0].split()) for each in SECTIONS}
 
 
@@ -24,18 +27,35 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]
 @pytest.fixture(scope="module")
 def columns(store: ClickHouseStore) -> dict[str, str]:
     """Table -> its columns as the page has them."""
-    found: dict[str, list[str]] = {}
-    query = "SELECT table, name, type FROM system.columns WHERE database = currentDatabase() ORDER BY table, position"
-    for table, name, kind in (map(str, row) for row in store.ask(query, {}).rows()):
-        plain = re.sub(r"LowCardinality\((\w+)\)", r"\1", kind)
-        plain = plain.replace("(3, 'UTC')", "(3)").replace("('UTC')", "")
-        found.setdefault(table, []).append(f"`{name}` {plain}")
-    return {table: ", ".join(each) for table, each in found.items()}
+    return columns_of(store)
 
 
 def test_every_table_and_view_is_on_the_page_and_no_other(columns: dict[str, str]) -> None:
     assert set(PAGE) == set(columns)
     assert len(SECTIONS) == len(PAGE), "each is told once"
+
+
+def test_what_is_generated_is_up_to_date(columns: dict[str, str]) -> None:
+    assert written(TEXT, columns) == TEXT, "run `make docs`"
+
+
+def test_the_text_of_a_view_is_that_of_its_file(columns: dict[str, str]) -> None:
+    for view in shipped_views():
+        assert PAGE[view.name].startswith(f"`{view.name}` {' '.join(view.doc.split())} Columns: "), view.file
+    spoilt = TEXT.replace(shipped_views()[0].doc, "Another text.")
+    assert spoilt != TEXT
+    assert written(spoilt, columns) == TEXT
+
+
+def test_of_a_new_view_the_page_needs_only_its_heading(columns: dict[str, str]) -> None:
+    section = re.search(r"^### `usage`\n\n(.+?)\n(?=\n#)", TEXT, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    assert written(TEXT.replace(section[1] + "\n\n", ""), columns) == TEXT
+
+
+def test_a_section_of_nothing_stays_and_shows(columns: dict[str, str]) -> None:
+    strange = "### `no_table`\n\nText.\n\nColumns: `a` Int64.\n"
+    assert written(strange, columns) == strange
 
 
 @pytest.mark.parametrize("table", sorted(PAGE))

@@ -2,13 +2,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded, Server
 from sinks.clickhouse import migrate as migrations
 from sinks.clickhouse.connection import ClickHouseConnection
-from sinks.clickhouse.migrate import Migration, migrate, shipped
+from sinks.clickhouse.migrate import FORMER, Migration, migrate, shipped
+from sinks.clickhouse.view_files import shipped_views
 from sinks.errors import SinkError, StoreInUse, StoreMismatch, StoreUnreachable
 from tests.new_store import begun
 from tests.sinks.stores import embedded, opened
@@ -57,9 +59,9 @@ def test_the_engine_starts_once_in_an_opening(tmp_path: Path, monkeypatch: pytes
         order.append("closed")
         close(connection)
 
-    def migrated(connection: ClickHouseConnection, files: list[Migration]) -> list[str]:
+    def migrated(*arguments: Any) -> list[str]:
         order.append("migrated")
-        return apply(connection, files)
+        return apply(*arguments)
 
     monkeypatch.setattr(ClickHouseConnection, "close", closed)
     monkeypatch.setattr("sinks.clickhouse.store.migrate", migrated)
@@ -133,57 +135,25 @@ class TestMigrations:
         return store._connection
 
     def test_files_are_numbered_without_a_gap(self) -> None:
-        assert [int(m.name[:4]) for m in shipped()] == list(range(1, len(shipped()) + 1))
+        names = {migration.name for migration in shipped()} | FORMER.keys()
+        assert sorted(int(name[:4]) for name in names) == list(range(1, len(names) + 1))
 
     def test_an_edited_file_is_a_mismatch(self, connection: ClickHouseConnection) -> None:
         first, *others = shipped()
+        edited = [Migration(first.name, first.sql + "-- edited"), *others]
         with pytest.raises(StoreMismatch, match=f"another build .{first.name} differs"):
-            migrate(connection, [Migration(first.name, first.sql + "-- edited"), *others])
+            migrate(connection, "trainfare", edited, shipped_views())
 
     def test_a_store_of_a_later_version_is_a_mismatch(self, connection: ClickHouseConnection) -> None:
         *earlier, last = shipped()
         with pytest.raises(StoreMismatch, match=f"later version .it has {last.name}"):
-            migrate(connection, earlier)
+            migrate(connection, "trainfare", earlier, shipped_views())
 
     def test_statements_bear_repetition(self, connection: ClickHouseConnection) -> None:
         """As when two workers start at once, or one dies before it has recorded a file."""
         for migration in shipped():
             for statement in migration.statements():
                 connection.call(lambda client, sql=statement: client.command(sql))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-
-    def test_a_worker_that_is_behind_fails_none_that_is_ahead(
-        self, connection: ClickHouseConnection, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It makes a view as an older file has it, between two statements of a newer file that rest on each other."""
-        older = Migration("8000_older.sql", "CREATE OR REPLACE VIEW probe AS SELECT 1 AS a;\n")
-        newer = Migration(
-            "8001_newer.sql",
-            "CREATE OR REPLACE VIEW probe AS SELECT 1 AS a, 2 AS b;\n"
-            "CREATE OR REPLACE VIEW probe_sum AS SELECT a + b AS c FROM probe;\n",
-        )
-        behind = list(older.statements())
-        run = migrations._run
-
-        def interleaved(on: ClickHouseConnection, statement: str) -> None:
-            run(on, statement)
-            if statement == newer.statements()[0]:
-                while behind:
-                    run(on, behind.pop(0))
-
-        monkeypatch.setattr(migrations, "_run", interleaved)
-        try:
-            assert migrate(connection, [*shipped(), newer]) == [newer.name]
-            assert not behind
-            connection.call(lambda client: client.command("SELECT c FROM probe_sum"))
-        finally:
-            for statement in (
-                "DROP VIEW IF EXISTS probe_sum",
-                "DROP VIEW IF EXISTS probe",
-                "TRUNCATE TABLE migrations",
-            ):
-                connection.call(lambda client, sql=statement: client.command(sql))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-            monkeypatch.undo()
-            migrate(connection, shipped())
 
     def test_comments_are_no_statements(self) -> None:
         sql = "-- one; two\n-- three;\nSELECT 1;\n\n-- tail;\nSELECT 2;\n-- end\n"

@@ -1,0 +1,78 @@
+-- The same by hour, each the sum of its minutes, with the dimensions of `node_hours`. `used_gpu_milli_ms` is the GPU-time
+-- that jobs pay for, `unattributed_gpu_ms` the productive time of samples without a job, `unattributed_cost_usd` what that
+-- is of the idle cost: a part of it, not more beside it. It has the hours of which minutes are kept. A query needs up to
+-- 3.4 KiB of memory for each node and hour that it reads, so that 128 MiB are enough for 38,000 of them, say 50 nodes and a
+-- month: of more, ask for a shorter time (`hour >=`), or raise [`query.max_memory_bytes`](settings.md). `trainfare idle`,
+-- `costs --metric m3` and `chargeback`, and `GET /api/v1/costs`, ask for whole days at a time and add these up, exactly:
+-- what they need does not grow with the time, and is enough for 1,500 nodes.
+
+-- What was used without a job is the share of the node's GPU-time that samples without a job call productive, at what the
+-- node cost then, and never more than was idle. Sixty sums of nano-dollars take a fifth of the memory that a group for each
+-- minute would. An hour beyond what 64 bits of them hold (9 billion dollars) is netted as a whole.
+
+SELECT
+    s.hour AS hour,
+    s.node AS node,
+    h.team AS team,
+    h.cloud AS cloud,
+    h.region AS region,
+    h.zone AS zone,
+    h.cluster AS cluster,
+    h.account AS account,
+    h.instance_type AS instance_type,
+    h.gpu_type AS gpu_type,
+    h.purchase AS purchase,
+    h.paid_ms AS paid_ms,
+    h.gpu_milli_ms AS gpu_milli_ms,
+    h.unpriced_gpu_milli_ms AS unpriced_gpu_milli_ms,
+    s.used_gpu_milli_ms AS used_gpu_milli_ms,
+    s.unattributed_gpu_ms AS unattributed_gpu_ms,
+    s.node_cost AS node_cost_usd,
+    s.job_cost AS job_cost_usd,
+    s.idle_cost AS idle_cost_usd,
+    if(h.gpu_milli_ms = 0, toDecimal128(0, 9), least(
+        s.idle_cost,
+        toDecimal128(CAST(intDiv(CAST(s.node_cost * 1000000000 AS Int256) * s.unattributed_gpu_ms * 1000,
+                                 toInt256(greatest(h.gpu_milli_ms, 1))) AS Int128), 0)
+            * toDecimal128('0.000000001', 9))) AS unattributed_cost_usd,
+    s.job_cost + s.idle_cost - s.node_cost AS overcommitted_cost_usd,
+    2000000000 * (s.job_cost + s.idle_cost - s.node_cost) > toInt64(s.lines) AS overcommitted
+FROM
+(
+    SELECT
+        toStartOfHour(p.minute) AS hour,
+        p.node AS node,
+        sum(p.node_cost) AS node_cost,
+        sum(p.job_cost) AS job_cost,
+        sumResample(0, 60, 1)(reinterpretAsInt64(p.node_cost) - reinterpretAsInt64(p.job_cost), toMinute(p.minute)) AS nets_nano,
+        if(node_cost + job_cost < 9000000000,
+            toDecimal128(arraySum(arrayFilter(net_nano -> net_nano > 0, nets_nano)), 0) * toDecimal128('0.000000001', 9),
+            greatest(node_cost - job_cost, toDecimal128(0, 9))) AS idle_cost,
+        sum(p.used_gpu) AS used_gpu_milli_ms,
+        sum(p.unattributed_ms) AS unattributed_gpu_ms,
+        sum(p.line) AS lines
+    FROM
+    (
+        SELECT minute, node, cost_usd AS node_cost, toDecimal64(0, 9) AS job_cost, toInt128(0) AS used_gpu, toInt64(0) AS unattributed_ms,
+            toUInt64(1) AS line
+        FROM node_minutes FINAL
+        WHERE quantity != 0
+        UNION ALL
+        SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(quantity), toInt64(0), toUInt64(1)
+        FROM job_minutes FINAL
+        WHERE quantity != 0 AND component = 'gpu' AND node IN (SELECT node FROM node_minutes)
+        UNION ALL
+        SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(0), toInt64(0), toUInt64(1)
+        FROM job_minutes FINAL
+        WHERE quantity != 0 AND component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
+            AND (minute, node) IN (
+                SELECT minute, node FROM node_minutes FINAL WHERE quantity != 0 AND unit = 'instance_milli_ms')
+        UNION ALL
+        SELECT minute, node, toDecimal64(0, 9), toDecimal64(0, 9), toInt128(0), productive_ms, toUInt64(0)
+        FROM unattributed_minutes FINAL
+        WHERE productive_ms != 0 AND node IN (SELECT node FROM node_minutes)
+    ) AS p
+    WHERE toYYYYMM(hour) >= (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
+    GROUP BY hour, node
+) AS s
+LEFT ANY JOIN (SELECT * FROM node_hours FINAL) AS h ON h.node = s.node AND h.hour = s.hour

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from schemas.durations import BEGINNING_MS, MINUTE_MS
 from streams.engine.kernels.spread import spread
-from streams.engine.kernels.spread_few import IntervalAmount, spread_few
 from streams.engine.pricing.kinds import Kind, unpriced
 from streams.engine.timeline.lines import Line
+from streams.engine.timeline.spread_few import IntervalAmount, spread_few
 
 LINES = [
     Line("", "", unpriced("network", Kind(kind)), (path,))

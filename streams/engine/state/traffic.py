@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from schemas.events import FLOW_FIELDS, TrafficEvent
 from streams.engine.kernels.spread import spread
-from streams.engine.kernels.spread_few import IntervalAmount, spread_few
 from streams.engine.pricing.book import PriceBook, Steps
 from streams.engine.pricing.context import Context, traffic_context
 from streams.engine.pricing.kinds import KIND_OF_UNIT, Kind, unpriced
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Flow, Line
+from streams.engine.timeline.spread_few import IntervalAmount, spread_few
 
 #: Up to this many amounts and minutes, plain Python is faster than building arrays.
 FEW = 8

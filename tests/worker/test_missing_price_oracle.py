@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.gpu_types import product
@@ -63,6 +63,7 @@ def expected(lacks: list[Lack], known: list[Offer]) -> Told:
     return sorted(found)
 
 
+@example([(0, {"gpu_type": ""})], [(255, 255, {})], [])  # exactly at one of the five minutes
 @settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
 @given(usages, offers, cuts)
 def test_the_alerts_are_those_of_the_oracle(

@@ -40,7 +40,7 @@ class KnownPrices:
         in_force_before = [
             (log_ms, event)
             for log_ms, event in self._view.price_news(NEVER_MS)
-            if event.effective_ms < log_ms
+            if event.effective_ms <= log_ms
         ]
         found: list[KnownBook] = []
         last: tuple[PriceBook, list[PriceEvent]] | None = None

@@ -13,9 +13,7 @@ from streams.config.settings import KafkaSettings
 from tests.kafka.broker import KafkaBroker
 from tests.store_process import StoreProcess
 
-OF_WORKERS: Final = ("kill", "term", "freeze")
 OF_STORE: Final = ("store_kill", "store_slow", "store_503", "commit_then_reset")
-OF_BROKER: Final = ("broker_restart", "broker_freeze")
 #: In this order, over and over.
 IN_TURN: Final = (
     "kill", "store_503", "term", "store_kill", "freeze", "commit_then_reset", "broker_restart", "store_slow",

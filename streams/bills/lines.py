@@ -170,11 +170,6 @@ def _check(line: BillLine) -> str:
     return ""
 
 
-def is_usd(line: BillLine) -> bool:
-    """Return whether the line may be added up: dollars."""
-    return bool(line.of("billing_currency") == "USD")
-
-
 def billed(line: BillLine) -> Decimal:
     """Return what was billed, in the line's currency."""
     found: Decimal = line.of("billed_cost")

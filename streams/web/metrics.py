@@ -256,10 +256,6 @@ def _age(name: str, documentation: str, age_ms: int | None) -> Iterable[Metric]:
         yield _gauge(name, documentation, age_ms / 1000)
 
 
-def _seconds(values_ms: Mapping[str, int]) -> dict[str, float]:
-    return {key: value_ms / 1000 for key, value_ms in values_ms.items()}
-
-
 def _counter(name: str, documentation: str, value: float) -> Metric:
     return CounterMetricFamily(name, documentation, value=value)
 

@@ -35,7 +35,6 @@ _TEXT_CHARS: Final = 40
 _NUMBER: Final = re.compile(r"[+-]?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,2})?")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-Scalar = str | int | float | bool
 Conversion = Callable[[Any], Any]
 
 

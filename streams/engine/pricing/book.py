@@ -172,13 +172,6 @@ class PriceBook:
         """Return the SKUs that may determine this price; SKUs of related books may be among them."""
         return self._index.candidates((context, component, kind))
 
-    def first_difference_ms(self, other: PriceBook) -> int | None:
-        """Return the smallest effective time of a revision that differs between the two books."""
-        return min(
-            (from_ms for _, spans, _ in self.differing(other) for from_ms, _ in spans),
-            default=None,
-        )
-
 
 def price_in_force(steps: Steps, at_ms: int) -> PriceRef | None:
     """Return the price that `steps` have at `at_ms`."""

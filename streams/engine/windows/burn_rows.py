@@ -17,7 +17,7 @@ from schemas.tables import BURN_RATES, SCHEMAS
 from streams.engine.kernels.arrays import F64, I64, Records, exact
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import WINDOWS_MS, Bool
-from streams.engine.kernels.due import ENDED, FORGOTTEN, LAST_ROW, NONE, ONGOING, choose_rows, write_rows
+from streams.engine.kernels.due import FORGOTTEN, LAST_ROW, NONE, choose_rows, write_rows
 from streams.engine.windows.figures import WindowFigures, per_hour, ratios
 
 _JUDGED: Final = WINDOWS_MS.index(900_000)
@@ -85,11 +85,6 @@ class RowPolicy:
             chosen,
         )
         return Chosen(chosen, int(rows))
-
-    def is_silent(self, job_id: str) -> bool:
-        """Return whether no further row follows: the job has ended and its windows are empty."""
-        row = self._rows.get(job_id)
-        return row is None or int(self._last[row]["kind"]) not in (ONGOING, ENDED, FORGOTTEN)
 
     def forget_row(self, job_id: str) -> None:
         """Forget the last row of a restored job: a former owner may have written any."""

@@ -91,7 +91,6 @@ def test_after_its_end_a_job_is_written_ever_more_rarely_until_nothing_is_left()
     assert table["usd_per_hour_6h"].to_pylist()[-2] > 0
     last = table.slice(len(table) - 1).to_pylist()[0]
     assert {last[name] for name in table.column_names if "usd" in name} == {Decimal("0E-9")}
-    assert policy.is_silent("j0")
     assert written(policy, book, ticks_from(NOON_MS + 8 * HOUR_MS, 700)) == []
 
 
@@ -99,7 +98,6 @@ def test_a_job_before_its_first_paid_instant_is_not_written() -> None:
     queued = gpus((5, 6, 8))
     policy = RowPolicy()
     assert written(policy, book_of(queued), ticks_from(NOON_MS, 30)) == []
-    assert policy.is_silent("j0")
     assert policy.dump() == []
 
 
@@ -114,7 +112,6 @@ def test_costs_that_come_late_open_the_rows_of_an_ended_job_again() -> None:
     job = gpus((0, 1, 8))._replace(lines=[], ended_ms=NOON_MS + HOUR_MS)
     book, policy = book_of(job), RowPolicy()
     written(policy, book, ticks_from(NOON_MS + HOUR_MS - 10_000, 3))
-    assert policy.is_silent("j0")
     book.replace(gpus((0, 1, 8))._replace(ended_ms=NOON_MS + HOUR_MS).curve("j0"))
     found = written(policy, book, ticks_from(NOON_MS + HOUR_MS + 20_000, 6))
     assert [at for at, _ in found] == [3620, 3660]
@@ -260,7 +257,6 @@ def test_the_row_of_zeros_is_owed_by_an_owner_that_knows_no_rows() -> None:
         fresh, restored = RowPolicy(), RowPolicy()
         for job_id in book.job_ids:
             restored.forget_row(job_id)
-            assert not restored.is_silent(job_id)
         assert restored.dump() == []
         assert written(fresh, book, late) == []
         assert len(written(restored, book, late)) == owed
@@ -272,4 +268,3 @@ def test_a_restored_job_that_a_late_event_ended_before_it_was_paid_has_a_row_of_
     book, policy = book_of(gpus()._replace(ended_ms=NOON_MS)), RowPolicy()
     policy.forget_row("j0")
     assert written(policy, book, ticks_from(NOON_MS + 60_000, 3)) == [(60, "j0")]
-    assert policy.is_silent("j0")

@@ -20,9 +20,9 @@ from schemas.durations import MINUTE_MS
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.cli.cycles import collect_rarely
-from streams.engine.job_rules.idle_gpus import LAG_MINUTES, WINDOW_MINUTES
-from streams.engine.job_rules.turns import TURNS
 from streams.engine.kernels.warm import compile_all
+from streams.engine.rules.idle_gpus import LAG_MINUTES, WINDOW_MINUTES
+from streams.engine.rules.turns import TURNS
 from streams.engine.shard.sequencer import TICK_MS
 
 

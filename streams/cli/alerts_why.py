@@ -157,7 +157,7 @@ def _facts(store: Reader, job: dict[str, Any], at_ms: int) -> Any:
 
 
 def _grids(found: dict[str, Any]) -> tuple[Grid, Grid]:
-    from streams.engine.alerts.rules import JOB_RULES
+    from streams.engine.rules.registry import JOB_RULES
 
     off = {rule.name for rule in JOB_RULES if not rule.enabled}
     rules = [

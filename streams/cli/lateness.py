@@ -13,7 +13,7 @@ from schemas.decode import decode
 from schemas.events import GpuEvent
 from schemas.invalid import Invalid
 from streams.config.settings import MeterSettings
-from streams.engine.alerts.formatting import instant
+from streams.engine.rules.formatting import instant
 from streams.engine.settings import FUTURE_MS
 from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.partitions import partition_of

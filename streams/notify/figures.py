@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streams.engine.alerts.alert import RESOLVED, Alert
-from streams.engine.alerts.formatting import times, usd
 from streams.engine.alerts.meter_rules import METER
+from streams.engine.rules.formatting import times, usd
 from streams.notify.notice import Figure, Notice, instant_figure
 
 

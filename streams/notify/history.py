@@ -19,7 +19,7 @@ from schemas.receipt_table import RECEIPTS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
-from streams.engine.ledger_rules.fleet_rules import TEAM_BURN
+from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.notify.notice import ISSUED, notice_of
 
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
@@ -136,7 +136,7 @@ class StoredDeliveries:
         A budget pages until its period is over: for so long no ticket may be muted.
         """
         where = [
-            Condition("rule", "=", TEAM_BURN),
+            Condition("rule", "=", TEAM_BURN.name),
             Condition("subject_kind", "=", "team"),
             Condition("status", "=", FIRING),
             Condition("severity", "=", "page"),

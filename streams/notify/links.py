@@ -12,27 +12,11 @@ from schemas.messages.alert import AlertLinks
 from schemas.messages.receipt import ReceiptLinks
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
-from streams.engine.alerts.rules import PLANNED_QUIETS
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 
 #: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
 RUNBOOKS: Final = {
-    "burn_fast": "operations.md#spend-spike",
-    "burn_sustained": "operations.md#spend-spike",
-    "burn_drift": "operations.md#spend-spike",
-    "unpriced": "operations.md#unpriced-gpu-time",
-    "silent_job": "operations.md#silent-job",
-    "retry_loop": "operations.md#retry-loop",
-    "idle_gpus": "operations.md#idle-gpus",
-    "runaway_length": "operations.md#runaway-length",
-    "traffic": "operations.md#traffic-above-computing",
-    "price_basis": "operations.md#another-purchase",
-    "budget_used": "budgets.md#alerts",
-    "budget_forecast": "budgets.md#alerts",
-    **dict.fromkeys(FLEET_RULES, "alerts.md#rules-across-jobs"),
-    "unsampled_gpus": "operations.md#gpus-without-samples",
-    "missing_price": "operations.md#unpriced-gpu-time",
-    "not_understood": "sources.md#what-becomes-of-each-entry",
+    **{rule.name: rule.runbook for rule in ALL},
     "canary_wrong": "operations.md#canary",
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",

@@ -14,8 +14,8 @@ import msgspec
 from schemas.messages.digest import DigestWeekly, DigestWeeklyData
 from schemas.messages.receipt import JobEnded, JobEndedData
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.formatting import instant, span, usd
-from streams.engine.alerts.rules import TICKET
+from streams.engine.rules.formatting import instant, span, usd
+from streams.engine.rules.rule import TICKET
 
 #: The status of every notice: it is sent once.
 ISSUED: Final = "issued"

@@ -8,7 +8,7 @@ from typing import Final
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import Alert, webhook_id
-from streams.engine.alerts.formatting import one_line
+from streams.engine.rules.formatting import one_line
 from streams.notify.delivery_rows import DeliveryRow, DeliveryWriter
 from streams.notify.history import RecentDeliveries
 from streams.notify.webhooks.sender import SendResult

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, RESOLVED, Address, Alert, alert_id
-from streams.engine.alerts.formatting import instant
-from streams.engine.alerts.rules import TICKET
+from streams.engine.rules.formatting import instant
+from streams.engine.rules.rule import TICKET
 from streams.notify.channels.channels import Channels
 from streams.notify.delivery import Delivery, Receiver
 from streams.notify.firing import FiringAlerts

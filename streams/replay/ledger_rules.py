@@ -12,11 +12,12 @@ from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS
 from sinks.port import Store
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
-from streams.engine.ledger_rules.budget_used import BUDGET_USED, Minutes
+from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.known_prices import KnownPrices
-from streams.engine.ledger_rules.price_jump import PriceJumps
+from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceView
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.rules.budget_used import BUDGET_USED
 from streams.notify.links import NO_LINKS, Links
 from streams.threads import Threads
 from streams.worker.ledger_rules.budget_judge import BudgetJudge, LedgerChanges

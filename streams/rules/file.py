@@ -7,7 +7,6 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,11 +17,11 @@ from schemas.invalid import Invalid
 from streams.engine.alerts.controls import Controls
 from streams.errors import FileFaultsError, WrongUseError
 from streams.keys import key_of
+from streams.rules.defaults import defaults_text
 from streams.topics import Topic
 
 KIND: Final = "rule"
 PUBLISHED: Final = "trainfare rules publish"
-DEFAULTS_NAME: Final = "defaults.toml"
 _FIELDS: Final = ("name", "rule", "enabled", "severity", "thresholds", "match", "comment")
 _BEGIN: Final = re.compile(r"^\s*\[\[\s*rule\s*\]\]")
 _ID_DIGITS: Final = 24
@@ -45,7 +44,7 @@ class RuleFileRecord(NamedTuple):
 
 def default_rules() -> str:
     """Return the shipped file: every rule with its default settings."""
-    return files(__package__).joinpath(DEFAULTS_NAME).read_text(encoding="utf-8")
+    return defaults_text()
 
 
 def rule_records(name: str, text: str, now_ms: int) -> list[RuleFileRecord]:

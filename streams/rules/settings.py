@@ -10,18 +10,13 @@ from typing import Any, Final, NamedTuple
 
 from schemas.events import ControlEvent
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
-from streams.engine.alerts.profiles import DEFAULT, Profile, RuleSettings
+from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, settings_of
 from streams.engine.alerts.rule_records import RuleRecord, profile_of
-from streams.engine.alerts.rules import JOB_RULES, NAMES
-from streams.engine.ledger_rules.fleet_rules import (
-    EACH_BY_ITSELF,
-    FLEET_RULES,
-    TEAM_BURN,
-    FleetRuleRecord,
-    FleetSettings,
-    settings_of,
-)
+from streams.engine.rules.finding import LedgerSettings
+from streams.engine.rules.profiles import DEFAULT, Profile, RuleSettings
+from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES
+from streams.engine.rules.rule import JOB
+from streams.engine.state.dimensions import MATCHED, AlertDimensions
 
 EVERY_JOB: Final = "every job"
 FLEET: Final = "the fleet"
@@ -70,7 +65,7 @@ def rules_in_force(events: Iterable[ControlEvent]) -> list[ShownRule]:
         if record.match:
             settings = _of_job_rule(record.rule, profile_of([*common, record]).rules[record.rule])
             rows.append(_row(NAMES[record.rule], settings, match_text(record.match), [record.name]))
-    return rows + _fleet_rows(controls.fleet_rules, FLEET_RULES)
+    return rows + _fleet_rows(controls.fleet_rules, LEDGER_RULES)
 
 
 def rules_of_job(
@@ -86,8 +81,8 @@ def rules_of_job(
     ]
     matching = controls.rules_for(dimensions, labels)
     rows = _rows(controls.profile_for(dimensions, labels), dimensions.job_id, matching)
-    by_job = [rule for rule, subject in EACH_BY_ITSELF.items() if subject == "job"]
-    return rows + _fleet_rows(of_fleet, [TEAM_BURN, *by_job])
+    of_job = [name for name, rule in LEDGER_RULES.items() if rule.match_fields or rule.each == JOB]
+    return rows + _fleet_rows(of_fleet, of_job)
 
 
 def dimensions_of_row(row: Mapping[str, object]) -> AlertDimensions:
@@ -113,12 +108,12 @@ def _rows(profile: Profile, subjects: str, records: Sequence[RuleRecord]) -> lis
     ]
 
 
-def _fleet_rows(records: Sequence[FleetRuleRecord], rules: Iterable[str]) -> list[ShownRule]:
-    """Return the settings of rules across jobs; each record of `team_burn` is a limit of its own."""
+def _fleet_rows(records: Sequence[LedgerRuleRecord], rules: Iterable[str]) -> list[ShownRule]:
+    """Return the settings of rules across jobs; each record of a rule that takes match fields is a limit of its own."""
     rows = []
     for rule in rules:
         of_rule = sorted((each for each in records if each.rule == rule), key=lambda each: each.name)
-        if rule == TEAM_BURN and of_rule:
+        if LEDGER_RULES[rule].match_fields and of_rule:
             rows += [
                 _row(rule, settings_of(rule, [each]), match_text(each.match, FLEET), [each.name])
                 for each in of_rule
@@ -131,22 +126,22 @@ def _fleet_rows(records: Sequence[FleetRuleRecord], rules: Iterable[str]) -> lis
 
 def _subjects(rule: str) -> str:
     """Return what a rule across jobs judges where no record narrows it."""
-    return f"every {EACH_BY_ITSELF[rule]}" if rule in EACH_BY_ITSELF else FLEET
+    return f"every {LEDGER_RULES[rule].each}" if LEDGER_RULES[rule].each else FLEET
 
 
-def _of_job_rule(rule: int, settings: RuleSettings) -> FleetSettings:
+def _of_job_rule(rule: int, settings: RuleSettings) -> LedgerSettings:
     thresholds = dict(zip(JOB_RULES[rule].thresholds, settings.thresholds, strict=True))
-    return FleetSettings(settings.enabled, settings.severity, thresholds)
+    return LedgerSettings(settings.enabled, settings.severity, thresholds)
 
 
-def _row(rule: str, settings: FleetSettings, subjects: str, records: Sequence[str]) -> ShownRule:
+def _row(rule: str, settings: LedgerSettings, subjects: str, records: Sequence[str]) -> ShownRule:
     values = ", ".join(f"{name}={value:g}" for name, value in settings.thresholds.items())
     by = ", ".join(sorted(records)) or "default"
     return ShownRule(rule, subjects, _text(settings.enabled), settings.severity, values, by)
 
 
 def _changed(
-    record: RuleRecord | FleetRuleRecord, rule: str, all_of_them: str, before: FleetSettings
+    record: RuleRecord | LedgerRuleRecord, rule: str, all_of_them: str, before: LedgerSettings
 ) -> Iterable[SettingChange]:
     subjects = match_text(record.match, all_of_them)
     defaults: dict[str, bool | str | float] = {

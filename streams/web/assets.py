@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import mimetypes
 from dataclasses import dataclass
 from importlib import resources
@@ -12,7 +13,11 @@ from typing import Final
 
 from aiohttp import web
 
+from streams.engine.rules.registry import ALL, PLANNED_QUIETS
+
 _COMPRESSED_FROM_BYTES: Final = 512
+#: The script that is made of the rules.
+RULES_FILE: Final = "rules.js"
 _TYPES: Final = {
     ".js": "text/javascript",
     ".mjs": "text/javascript",
@@ -44,8 +49,18 @@ class Asset:
 
 def load(folder: Traversable | None = None) -> dict[str, Asset]:
     """Return every file of the page by its path below the folder."""
-    root = resources.files("streams.web") / "static" if folder is None else folder
-    return dict(_walk(root, "")) if root.is_dir() else {}
+    if folder is not None:
+        return dict(_walk(folder, "")) if folder.is_dir() else {}
+    return {
+        **dict(_walk(resources.files("streams.web") / "static", "")),
+        RULES_FILE: _asset(RULES_FILE, rules_js()),
+    }
+
+
+def rules_js() -> bytes:
+    """Return the script that names the rules, and those that a planned rate can quiet."""
+    titles = json.dumps({rule.name: rule.title for rule in ALL}, indent=2)
+    return f"export const RULES = {titles};\nexport const PLANNED_QUIETS = new Set({json.dumps(PLANNED_QUIETS)});\n".encode()
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:

@@ -11,10 +11,11 @@ from schemas.durations import DAY_MS
 from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
 from streams.engine.alerts.alert import FIRING
+from streams.engine.rules.registry import BUDGET_NAMES
 from streams.explain import acts
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
-from streams.web.outlook import BUDGET_RULES, budgets_by_alert, jobs_of, of_now
+from streams.web.outlook import budgets_by_alert, jobs_of, of_now
 from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]
@@ -229,7 +230,7 @@ class ApiFigures:
         async def make() -> Mapping[str, Mapping[str, Any]]:
             return budgets_by_alert(await self._store_reader.rows(USED))
 
-        if not any(row["rule"] in BUDGET_RULES and row["status"] == FIRING for row in found):
+        if not any(row["rule"] in BUDGET_NAMES and row["status"] == FIRING for row in found):
             return {}
         return await self._cache.get("budgets_by_alert", make)
 

@@ -9,16 +9,14 @@ from typing import Any, Final
 from schemas.durations import HOUR_MS
 from streams.costs.budgets import exhausted_ms
 from streams.engine.alerts.alert import FIRING
-from streams.engine.alerts.formatting import rounded_usd, short_instant, unheeded
 from streams.engine.alerts.outlook import CURRENT_MS, AlertSentence, used_up
-from streams.engine.alerts.rules import IDLE_RULE, RETRY_RULE, RUNAWAY_RULE
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
-from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.engine.ledger_rules.findings import budget_id
-from streams.engine.ledger_rules.fleet_rules import OVERSIZED
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
+from streams.engine.rules.formatting import rounded_usd, short_instant, unheeded
+from streams.engine.rules.registry import ALL
 
 Row = Mapping[str, Any]
-BUDGET_RULES: Final = (BUDGET_USED, BUDGET_FORECAST)
 
 
 def _all_of_it(_alert: Row, rates: Row) -> Decimal:
@@ -37,11 +35,10 @@ def _above_usual(alert: Row, rates: Row) -> Decimal:
     return Decimal(rates["usd_per_hour_now"]) - usual
 
 
+_PART: Final = {"all": _all_of_it, "extra": _above_expected, "above usual": _above_usual}
 #: By rule about one job: which part of its present rate goes on if nothing is done. Of others that is not known.
 _GOES_ON: Final[Mapping[str, Callable[[Row, Row], Decimal]]] = {
-    **dict.fromkeys((RETRY_RULE, IDLE_RULE, RUNAWAY_RULE), _all_of_it),
-    **dict.fromkeys(("burn_fast", "burn_sustained", "burn_drift"), _above_expected),
-    OVERSIZED: _above_usual,
+    **{rule.name: _PART[rule.goes_on] for rule in ALL if rule.goes_on},
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from schemas.tables import ALERTS, BURN_RATES
 from sinks.clickhouse import ClickHouseStore, Embedded
-from streams.engine.alerts.rules import NAMES
+from streams.engine.rules.registry import NAMES
 from tests.cli.command import trainfare
 from tests.oracle.judge import judge_job
 from tests.oracle.knowledge import Knowledge, Told, in_log_time

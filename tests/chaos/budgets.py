@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Any, Final
 
 from streams.engine.alerts.budgets import budget_of
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
-from streams.engine.ledger_rules.budget_used import BUDGET_USED
 from streams.engine.ledger_rules.findings import budget_alert_id
 from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import BudgetSubject
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.rules.budget_used import BUDGET_USED
 from tests.oracle.budgets import HOUR_MS, MINUTE_MS, PERCENTS, Amounts, period_end, rate_per_hour, reached
 from tests.oracle.model import Json, Tables
 from tests.simulator.ledger_check import used_by_minute

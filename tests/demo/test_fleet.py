@@ -19,7 +19,8 @@ from streams.demo.nodes import PoolNodes
 from streams.demo.records import DemoRecord
 from streams.demo.story import RUNAWAY_EVERY_MS, RUNAWAY_LASTS_MS, RUNAWAY_MS, caption, scenes
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.fleet_rules import FORGOTTEN_NODE, UNALLOCATED, settings_of
+from streams.engine.alerts.ledger_rule_records import settings_of
+from streams.engine.rules import forgotten_node, unallocated
 from streams.topics import Topic
 
 START_MS = 1_750_000_000_000
@@ -179,8 +180,8 @@ def test_rules_about_spare_nodes_are_set(story: Story) -> None:
     events_of = [decode(Topic.CONTROLS, orjson.dumps(value), [], START_MS) for value in story[Topic.CONTROLS]]
     controls = Controls.from_events([event for event in events_of if isinstance(event, ControlEvent)])
     assert controls.faults == ()
-    assert not settings_of(FORGOTTEN_NODE, controls.fleet_rules).enabled
-    assert settings_of(UNALLOCATED, controls.fleet_rules).thresholds["idle_ratio"] == 0.25
+    assert not settings_of(forgotten_node.RULE.name, controls.fleet_rules).enabled
+    assert settings_of(unallocated.RULE.name, controls.fleet_rules).thresholds["idle_ratio"] == 0.25
 
 
 @pytest.mark.parametrize("seed", [1, 2])

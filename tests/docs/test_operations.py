@@ -9,7 +9,7 @@ from typing import get_args
 from aiohttp import web
 
 from streams.engine.alerts.meter_rules import METER_RULES
-from streams.engine.alerts.rules import PAGE as PAGE_SEVERITY
+from streams.engine.rules.rule import PAGE as PAGE_SEVERITY
 from streams.selfcheck.audit import verdict
 from streams.selfcheck.canary.judge import Outcome as CanaryOutcome
 from streams.web.routes import Routes

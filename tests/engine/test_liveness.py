@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from schemas.tables import ALERTS
-from streams.engine.job_rules.turns import TURNS, turn_of
 from streams.engine.kernels.arrays import I64
+from streams.engine.rules.turns import TURNS, turn_of
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.windows.curves import CurveBook
 from tests.engine.test_burn_tracker import MINUTE_MS, T0, Log

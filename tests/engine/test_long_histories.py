@@ -10,13 +10,13 @@ import pytest
 from schemas.events import PriceEvent
 from streams.engine.burn import tracker as tracker_module
 from streams.engine.burn.tracker import BurnTracker
-from streams.engine.job_rules import burn_cause as burn_cause_module
-from streams.engine.job_rules import retry_loop as retry_module
-from streams.engine.job_rules import stretches as stretches_module
-from streams.engine.job_rules.burn_cause import JobRates
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.repricing.price_changes import PriceChanges
+from streams.engine.rules import burn_cause as burn_cause_module
+from streams.engine.rules import retry_loop as retry_module
+from streams.engine.rules import stretches as stretches_module
+from streams.engine.rules.burn_cause import JobRates
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from tests.engine.test_burn_tracker import HOUR_MS, MINUTE_MS, T0, Log

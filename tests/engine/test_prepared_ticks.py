@@ -9,8 +9,8 @@ import pytest
 
 from schemas.tables import ALERTS
 from streams.engine.coverage.coverage import Coverage, RecentUsage
-from streams.engine.job_rules.turns import turn_at, turn_of
 from streams.engine.kernels.arrays import F64, I64
+from streams.engine.rules.turns import turn_at, turn_of
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.windows.curves import CurveBook
 from tests.engine.test_burn_tracker import MINUTE_MS, T0, Log

@@ -10,8 +10,7 @@ from urllib.parse import unquote
 import pytest
 from msgspec import UNSET
 
-from streams.engine.alerts.rules import NAMES
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.rules.registry import LEDGER_RULES, NAMES
 from streams.notify.channels.webhook import webhook_body
 from streams.notify.links import RULES_PAGE, RUNBOOKS, Links
 from tests.notify.notices import a_receipt
@@ -64,7 +63,7 @@ def test_every_runbook_is_there() -> None:
 
 
 def test_every_rule_has_one() -> None:
-    for rule in (*NAMES, *FLEET_RULES, "budget_used", "budget_forecast"):
+    for rule in (*NAMES, *LEDGER_RULES, "budget_used", "budget_forecast"):
         assert rule in RUNBOOKS
         found = LINKS.of(an_alert(rule=rule))
         assert found is not None
@@ -90,7 +89,7 @@ def test_a_digest_leads_to_the_fleet_at_the_end_of_its_week() -> None:
     assert Links().of_receipt("digest.weekly", "team", "vision", NOW_MS) is None
 
 
-@pytest.mark.parametrize("rule", [*NAMES, *FLEET_RULES, "budget_used"])
+@pytest.mark.parametrize("rule", [*NAMES, *LEDGER_RULES, "budget_used"])
 def test_this_is_planned_stands_where_a_planned_rate_quiets_the_rule(rule: str) -> None:
     found = LINKS.of(an_alert(rule=rule))
     assert found is not None

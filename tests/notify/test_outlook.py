@@ -8,8 +8,8 @@ import pytest
 
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.alerts.controls import Controls, Silence
-from streams.engine.alerts.formatting import unheeded
 from streams.engine.alerts.outlook import CURRENT_MS, used_up
+from streams.engine.rules.formatting import unheeded
 from tests.notify.scripted_sender import BUSY, HOOK, NOW_MS, OK, SLACK, Office, an_alert, run
 
 HOUR_MS, MINUTE_MS, USD = 3_600_000, 60_000, 10**9

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sinks.query.wire import Parameter
 from streams.cli import jobs as cli_jobs
 from streams.cli.dead_letters import letters as dead_letters
-from streams.engine.alerts import evidence
+from streams.engine.rules import evidence
 from streams.explain import job as explain_job
 from streams.selfcheck.audit import sql as audit_sql
 from streams.web import queries

@@ -6,10 +6,10 @@ import pytest
 
 from schemas.decode import decode
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.alerts.profiles import DEFAULT
-from streams.engine.alerts.rules import JOB_RULES, NAMES
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
+from streams.engine.alerts.ledger_rule_records import settings_of
+from streams.engine.rules.profiles import DEFAULT
+from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES
+from streams.engine.state.dimensions import AlertDimensions
 from streams.errors import WrongUseError
 from streams.rules.file import default_rules, rule_records
 from streams.rules.settings import changed_settings, dimensions_of_row, rules_in_force, rules_of_job
@@ -20,14 +20,14 @@ NOW_MS = 1_780_000_000_000
 def test_the_shipped_file_is_what_the_code_judges_by() -> None:
     records = rule_records("defaults.toml", default_rules(), NOW_MS)
     controls = Controls.from_events([record.event for record in records])
-    assert [record.event.name for record in records] == [*NAMES, *FLEET_RULES]
+    assert [record.event.name for record in records] == [*NAMES, *LEDGER_RULES]
     assert all(len(each.thresholds) == len(JOB_RULES[each.rule].thresholds) for each in controls.rules)
     assert all(each.enabled is JOB_RULES[each.rule].enabled and each.severity for each in controls.rules)
     assert controls.profile_for(AlertDimensions("any")) == DEFAULT
     assert [changed_settings(record.event) for record in records] == [[] for _ in records]
     for each in controls.fleet_rules:
         assert each[3:] == settings_of(each.rule, [])
-    for rule in (*JOB_RULES, *FLEET_RULES.values()):
+    for rule in (*JOB_RULES, *LEDGER_RULES.values()):
         for threshold in rule.thresholds.values():
             assert threshold.what in default_rules()
 
@@ -192,9 +192,9 @@ def test_the_record_with_the_most_match_fields_wins_then_the_smallest_name() -> 
 
 def test_what_is_in_force_names_the_jobs_and_the_records() -> None:
     rows = rules_in_force([record.event for record in rule_records("f", FILE, NOW_MS)])
-    assert len(rows) == len(NAMES) + 3 + len(FLEET_RULES)
+    assert len(rows) == len(NAMES) + 3 + len(LEDGER_RULES)
     assert rows[NAMES.index("traffic")][1:] == ("every job", "on", "page", "usd_per_hour=50, ratio=1", "all")
-    assert [row.subjects for row in rows[len(NAMES) : -len(FLEET_RULES)]] == [
+    assert [row.subjects for row in rows[len(NAMES) : -len(LEDGER_RULES)]] == [
         "label.stage=train",
         "team=vision",
         "cluster= label.stage=train team=vision",
@@ -260,7 +260,7 @@ def test_each_limit_of_a_team_is_shown_by_itself_and_to_its_jobs_only() -> None:
 
 
 def test_each_rule_across_jobs_says_what_it_judges() -> None:
-    shown = {row.rule: row.subjects for row in rules_in_force([]) if row.rule in FLEET_RULES}
+    shown = {row.rule: row.subjects for row in rules_in_force([]) if row.rule in LEDGER_RULES}
     assert shown == {
         "team_burn": "the fleet",
         "retry_overhead": "every job",

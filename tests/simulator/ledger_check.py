@@ -10,11 +10,11 @@ from schemas.budget_tables import ACTIONS
 from schemas.tables import ALERTS, BOOKS
 from streams.engine.alerts.alert import webhook_id
 from streams.engine.alerts.budgets import Budget, Limits, budget_of
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
-from streams.engine.ledger_rules.budget_used import BUDGET_USED
 from streams.engine.ledger_rules.findings import budget_alert_id
 from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject, Run
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.rules.budget_used import BUDGET_USED
 from streams.worker.ledger_rules.known_alerts import RULES
 from streams.worker.ledger_rules.reader import Accrued
 from tests.oracle.budgets import PERCENTS, budget_told, forecast_told, reached

@@ -12,7 +12,17 @@ from schemas.budget_tables import BUDGET_USE
 from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
-from streams.worker.ledger_rules import fleet_sql, oversized_sql, unusual_length_sql, usage_sql
+from streams.engine.rules import (
+    forgotten_node,
+    hourly_sql,
+    owner_coverage,
+    provisioning_burst,
+    retry_overhead,
+    team_burn,
+    unallocated,
+    unsampled_gpus,
+)
+from streams.worker.ledger_rules import oversized_sql, unusual_length_sql, usage_sql
 from tests.oracle.ledger_rules import (
     BY_HOUR,
     Costs,
@@ -258,9 +268,9 @@ def _is_there(shelf: Shelf, bound: Bound) -> Iterator[Row]:
 
 
 _HOURLY = {
-    fleet_sql.UNALLOCATED: "unallocated", fleet_sql.OWNER_COVERAGE: "owner_coverage",
-    fleet_sql.FORGOTTEN_NODE: "forgotten_node", fleet_sql.PROVISIONING_BURST: "provisioning_burst",
-    fleet_sql.UNSAMPLED_GPUS: "unsampled_gpus",
+    unallocated.SQL: "unallocated", owner_coverage.SQL: "owner_coverage",
+    forgotten_node.SQL: "forgotten_node", provisioning_burst.SQL: "provisioning_burst",
+    unsampled_gpus.SQL: "unsampled_gpus",
 }  # fmt: skip
 
 
@@ -324,10 +334,10 @@ def _statements() -> dict[str, Answerer]:
         usage_sql.NEXT_OFFSETS: _next_offsets,
         usage_sql.RUNS: _runs,
     }
-    found[fleet_sql.IS_THERE] = _is_there
+    found[hourly_sql.IS_THERE] = _is_there
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
     found |= {
-        fleet_sql.RETRY_OVERHEAD: job_answers.retry_overhead,
+        retry_overhead.SQL: job_answers.retry_overhead,
         oversized_sql.BEGAN: job_answers.oversized_began,
         oversized_sql.BEFORE: job_answers.oversized_before,
         oversized_sql.PAID: job_answers.oversized_paid,
@@ -345,7 +355,7 @@ def _statements() -> dict[str, Answerer]:
             found[usage_sql.live_sql(fields)] = _with(_live, fields)
             if "job_id" not in fields:
                 named = tuple(sorted(fields))
-                found[fleet_sql.team_burn_sql(named)] = _with(_team_burn, named)
+                found[team_burn.sql_of(named)] = _with(_team_burn, named)
     return found
 
 

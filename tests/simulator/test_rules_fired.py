@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from streams.engine.alerts.rules import NAMES
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.rules.registry import LEDGER_RULES, NAMES
 from tests.simulator.rules_fired import counted
 
 SEEDS = range(100)
@@ -19,7 +18,7 @@ LEAST = {
 
 def test_each_rule_fires_in_some_of_the_default_seeds() -> None:
     # The simulated store has no answer to what these ask: their oracles are in tests/worker.
-    known = {*NAMES, *FLEET_RULES, "budget_used", "budget_forecast", "job.ended"} - {
+    known = {*NAMES, *LEDGER_RULES, "budget_used", "budget_forecast", "job.ended"} - {
         "missing_price",
         "not_understood",
     }

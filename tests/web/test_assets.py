@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 from sinks.clickhouse import ClickHouseStore
-from streams.engine.alerts.rules import NAMES, PLANNED_QUIETS
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 from streams.web import assets
 from tests.web.serving import Client, served
 
@@ -50,21 +50,11 @@ def test_a_browser_that_has_the_file_is_told_so(store: ClickHouseStore) -> None:
     served(store, work)
 
 
-def test_the_page_has_words_for_every_rule() -> None:
-    text = (Path(assets.__file__).parent / "static" / "words.js").read_text()
-    table = text.split("export const RULES = {")[1].split("};")[0]
-    assert set(re.findall(r"^  (\w+):", table, re.MULTILINE)) == {
-        *NAMES,
-        *FLEET_RULES,
-        "budget_used",
-        "budget_forecast",
-    }
-
-
-def test_the_page_offers_a_planned_rate_where_it_works() -> None:
-    found = re.search(
-        r"PLANNED_QUIETS = new Set\(\[(.*?)\]\)",
-        (Path(assets.__file__).parent / "static" / "words.js").read_text(),
-    )
+def test_the_page_names_every_rule_as_the_rules_do() -> None:
+    text = assets.load()[assets.RULES_FILE].body.decode()
+    titles = json.loads(text.partition("export const RULES = ")[2].partition(";\n")[0])
+    assert titles == {rule.name: rule.title for rule in ALL}
+    assert len(set(titles.values())) == len(titles)
+    found = re.search(r"PLANNED_QUIETS = new Set\(\[(.*?)\]\)", text)
     assert found is not None
     assert tuple(re.findall(r'"(\w+)"', found[1])) == PLANNED_QUIETS

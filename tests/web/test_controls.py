@@ -18,7 +18,7 @@ from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.state.dimensions import AlertDimensions
 from streams.keys import OutgoingRecord
 from streams.topics import Topic
 from streams.web.control_record import FieldError, control_record

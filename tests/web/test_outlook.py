@@ -18,13 +18,13 @@ from streams.clock import ManualClock
 from streams.config.settings import ClickHouseSettings, Settings
 from streams.engine.alerts.alert import RESOLVED, Alert
 from streams.engine.alerts.budgets import Budget, Limits
-from streams.engine.alerts.formatting import unheeded
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert, budget_over
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import CalendarPeriod
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts
+from streams.engine.rules.formatting import unheeded
 from tests.sinks.rows import instant, rows
 from tests.sinks.stores import embedded
 from tests.web.serving import Client, served

@@ -15,10 +15,11 @@ from schemas.units import Per
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
+from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.ledger_rules.known_prices import KnownPrices
-from streams.engine.ledger_rules.price_jump import PriceJumps
+from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceLog
+from streams.engine.rules.registry import LEDGER_RULES
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from tests.sinks.rows import rows
@@ -390,5 +391,5 @@ def test_the_same_hours_again_change_nothing_and_a_new_owner_goes_on(world: Worl
 
 
 def test_every_rule_has_settings() -> None:
-    for rule, known in FLEET_RULES.items():
+    for rule, known in LEDGER_RULES.items():
         assert settings_of(rule, []).thresholds.keys() == known.thresholds.keys()

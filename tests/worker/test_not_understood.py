@@ -16,14 +16,9 @@ from sinks.clickhouse import ClickHouseStore
 from streams.accounts.causes import REMEDIES
 from streams.clock import ManualClock
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.formatting import SENTENCE_AT_MOST
-from streams.engine.ledger_rules.source_causes import (
-    READ_BACK_MS,
-    VALID_MS,
-    SourceCause,
-    SourceState,
-    cause_changes,
-)
+from streams.engine.ledger_rules.source_causes import READ_BACK_MS, VALID_MS, cause_changes
+from streams.engine.rules.formatting import SENTENCE_AT_MOST
+from streams.engine.rules.not_understood import SourceCause, SourceState
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Life, at

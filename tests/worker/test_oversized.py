@@ -9,8 +9,8 @@ import pytest
 from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOBS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
-from streams.engine.ledger_rules.oversized import FirstRate, History, judged_ms
-from streams.engine.ledger_rules.similar_jobs import similarities_of
+from streams.engine.rules.oversized import FirstRate, History, judged_ms
+from streams.engine.rules.similar_jobs import similarities_of
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world

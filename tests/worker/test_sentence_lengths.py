@@ -12,17 +12,16 @@ from schemas.tables import NODE_HOURS
 from streams.accounts.causes import REMEDIES
 from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.budgets import Budget, Limits
-from streams.engine.alerts.formatting import SENTENCE_AT_MOST
 from streams.engine.alerts.outlook import AlertSentence, sentence_of
 from streams.engine.alerts.resolving import resolved
-from streams.engine.alerts.rules import NAMES
 from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
 from streams.engine.ledger_rules.findings import BudgetFinding
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts
-from tests.engine.job_rules.told import M, sentences
+from streams.engine.rules.formatting import SENTENCE_AT_MOST
+from streams.engine.rules.registry import LEDGER_RULES, NAMES
+from tests.engine.rules.told import M, sentences
 from tests.oracle.cases import T0 as BEGIN_MS
 from tests.oracle.cases import gpu, job, network
 from tests.oracle.model import Line
@@ -149,7 +148,7 @@ def test_rules_across_jobs(world: World) -> None:
         fits(resolved(alert, alert.changed_ms + HOUR_MS).summary)
         if alert.status == FIRING:
             seen[alert.rule] = speaks(sentence_of(alert))
-    assert seen == {rule: rule in ACROSS_JOBS for rule in FLEET_RULES}
+    assert seen == {rule: rule in ACROSS_JOBS for rule in LEDGER_RULES}
 
 
 @pytest.mark.parametrize("rule", ["budget_used", "budget_forecast"])

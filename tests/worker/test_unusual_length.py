@@ -9,7 +9,7 @@ import pytest
 
 from schemas.durations import HOUR_MS
 from schemas.tables import JOB_HOURS, JOBS
-from streams.engine.ledger_rules.unusual_length import Lengths, RunTime
+from streams.engine.rules.unusual_length import Lengths, RunTime
 from tests.worker.ledger_lab import MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, said, shared, works, world
 

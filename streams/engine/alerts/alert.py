@@ -8,23 +8,6 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
 
-Rule: TypeAlias = Literal[
-    "burn_fast",
-    "burn_sustained",
-    "burn_drift",
-    "unpriced",
-    "silent_job",
-    "retry_loop",
-    "idle_gpus",
-    "runaway_length",
-    "traffic",
-    "price_basis",
-    "canary_wrong",
-    "canary_late",
-    "books_unbalanced",
-    "budget_used",
-    "budget_forecast",
-]
 Severity: TypeAlias = Literal["page", "ticket"]
 Status: TypeAlias = Literal["firing", "resolved"]
 

@@ -20,16 +20,16 @@ from streams.engine.alerts.alert import ADDRESS_KINDS, Address, Alert
 from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.budgets import OVERRIDE_FIELDS, Budget, Override, budget_of, override_of
 from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
-from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
+from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, is_ledger_rule, ledger_rule_record_of
 from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 from streams.engine.alerts.possible import check_matched, check_silenced
-from streams.engine.alerts.profiles import DEFAULT, Profile
 from streams.engine.alerts.receipt_records import ReceiptRecord, receipt_record_of
 from streams.engine.alerts.rule_records import LABEL, RuleRecord, facts_to_match, profile_of, rule_record_of
 from streams.engine.alerts.rule_records import OWN_FIELDS as RULE_FIELDS
-from streams.engine.ledger_rules.fleet_rules import FleetRuleRecord, fleet_rule_record_of, is_fleet_rule
+from streams.engine.rules.profiles import DEFAULT, Profile
+from streams.engine.state.dimensions import MATCHED, AlertDimensions
 
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "by", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
@@ -67,7 +67,7 @@ class Controls:
         budgets: Iterable[Budget] = (),
         overrides: Iterable[Override] = (),
         rules: Iterable[RuleRecord] = (),
-        fleet_rules: Iterable[FleetRuleRecord] = (),
+        fleet_rules: Iterable[LedgerRuleRecord] = (),
         receipts: Iterable[ReceiptRecord] = (),
     ) -> None:
         self._addresses = dict(addresses)
@@ -92,7 +92,7 @@ class Controls:
         budgets: list[Budget] = []
         overrides: list[Override] = []
         rules: list[RuleRecord] = []
-        fleet_rules: list[FleetRuleRecord] = []
+        fleet_rules: list[LedgerRuleRecord] = []
         receipts: list[ReceiptRecord] = []
         faults: list[ControlFault] = []
         for event in {(each.kind, each.name): each for each in events}.values():
@@ -111,8 +111,8 @@ class Controls:
                 elif event.kind == "rule":
                     match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
                     check_matched(match)
-                    if is_fleet_rule(event.name, event.value):
-                        fleet_rules.append(fleet_rule_record_of(event.name, event.value, match))
+                    if is_ledger_rule(event.name, event.value):
+                        fleet_rules.append(ledger_rule_record_of(event.name, event.value, match))
                     else:
                         rules.append(rule_record_of(event.name, event.value, match))
                 elif event.kind == "budget":

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from streams.engine.alerts.rules import NAMES
 from streams.engine.kernels.arrays import I32, Records
 from streams.engine.kernels.episode import no_episodes
+from streams.engine.rules.registry import NAMES
 
 # As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h.
 REMEMBERED_MS: Final = 3_600_000
@@ -59,7 +59,7 @@ class Episodes:
         self._place: dict[str, int] = {}
         self._free: list[int] = []
         self._swept_ms: int | None = None
-        self.lines: Records = no_episodes(_FIRST_ROOM)
+        self.lines: Records = no_episodes(_FIRST_ROOM, len(NAMES))
 
     def __len__(self) -> int:
         return len(self._place)
@@ -132,6 +132,6 @@ class Episodes:
             place = self._free.pop() if self._free else len(self._place)
             self._place[job_id] = place
             if place >= len(self.lines):
-                self.lines = np.concatenate((self.lines, no_episodes(len(self.lines))))
-            self.lines[place] = no_episodes(1)[0]
+                self.lines = np.concatenate((self.lines, no_episodes(len(self.lines), len(NAMES))))
+            self.lines[place] = no_episodes(1, len(NAMES))[0]
         return place

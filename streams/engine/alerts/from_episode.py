@@ -6,22 +6,17 @@ from typing import NamedTuple
 
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
-from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.alerts.evidence import attempts_evidence, burn_evidence, idle_evidence, unpriced_evidence
-from streams.engine.alerts.rules import NAMES, SUBJECT_KIND, WINDOW_MS
 from streams.engine.alerts.summary import AlertFigures, summary
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.episode import (
     BURN_RULES,
     HELD,
-    IDLE_GPUS,
     OPENED,
-    PRICE_BASIS,
-    RETRY_LOOP,
-    RUNAWAY,
-    SILENT,
-    UNPRICED,
 )
+from streams.engine.rules.job_view import EvidenceOf
+from streams.engine.rules.registry import JOB_RULES, NAMES, WINDOW_MS
+from streams.engine.rules.rule import JOB
+from streams.engine.state.dimensions import AlertDimensions
 
 # Rounds away the last bits of a ratio, which depend on the order of summation.
 _RATIO_DIGITS = 9
@@ -84,21 +79,13 @@ def alert_of(
         now_nano_per_hour=rates.now_nano,
         extra_nano_per_hour=rates.extra_nano,
     )
-    if rule == UNPRICED:
-        evidence_sql = unpriced_evidence(job_id)
-    elif rule in (SILENT, RETRY_LOOP, RUNAWAY, PRICE_BASIS):
-        evidence_sql = attempts_evidence(job_id)
-    elif rule == IDLE_GPUS:
-        evidence_sql = idle_evidence(job_id, then.held_ms)
-    else:
-        evidence_sql = burn_evidence(job_id, then.held_ms, window_ms, shown.expected_nano_per_hour)
     fires = kind in (OPENED, HELD)
     return Alert(
-        alert_id=alert_id(name, SUBJECT_KIND, job_id, then.started_ms),
+        alert_id=alert_id(name, JOB, job_id, then.started_ms),
         rule=name,
         severity=severity,
         status=FIRING if fires else RESOLVED,
-        subject_kind=SUBJECT_KIND,
+        subject_kind=JOB,
         subject_name=job_id,
         owner=dimensions.owner,
         team=dimensions.team,
@@ -111,7 +98,9 @@ def alert_of(
         cost_nano=shown.cost_nano,
         window_ms=window_ms,
         summary=summary(shown, dimensions),
-        evidence_sql=evidence_sql,
+        evidence_sql=JOB_RULES[rule].evidence(
+            EvidenceOf(job_id, then.held_ms, window_ms, shown.expected_nano_per_hour)
+        ),
         held_ms=then.held_ms,
         changed_ms=then.fired_ms if fires else at_ms,
         firings=then.firings,

@@ -11,15 +11,15 @@ import numpy as np
 
 from streams.engine.alerts.alert import Alert, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Episodes, Memory
 from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
-from streams.engine.alerts.profiles import Profiles
-from streams.engine.alerts.rules import NAMES
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, EpisodeArrays, as_arrays
 from streams.engine.kernels.judge import find_jobs, judge_jobs
+from streams.engine.rules.profiles import Profiles
+from streams.engine.rules.registry import NAMES
+from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
 
 

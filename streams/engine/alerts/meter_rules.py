@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
 from streams.engine.alerts.resolving import resolved
-from streams.engine.alerts.rules import PAGE
+from streams.engine.rules.rule import PAGE
 
 #: The kind of the subject; the subject's name says which part.
 METER: Final = "meter"

@@ -11,15 +11,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streams.engine.alerts.alert import FIRING, Alert, Rule
-from streams.engine.alerts.formatting import SENTENCE_AT_MOST, rounded_usd, short_instant, unheeded
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.rules import budget_forecast
+from streams.engine.rules.formatting import SENTENCE_AT_MOST, rounded_usd, short_instant, unheeded
 
 #: So long after the instant of its figures a sentence may be shown as it is.
 CURRENT_MS: Final = 300_000
 #: How a forecast begins, and what it becomes when it is no forecast any more.
 WILL: Final = "will use up "
 _WAS_TO: Final = "was to use up "
-_FORECAST: Final[Rule] = "budget_forecast"
+_FORECAST: Final = budget_forecast.BUDGET_FORECAST
 _INSTANT: Final = r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d UTC"
 # As `unheeded` says it, after `else` or of a purchase; or cut off, at the end of a sentence that was too long. The last
 # one counts: the names after it (regions, hardware) are too short to hold another one.

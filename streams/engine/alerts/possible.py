@@ -7,13 +7,10 @@ from typing import Final
 
 from schemas.refusal import shown
 from streams.engine.alerts.malformed import MalformedControlError
-from streams.engine.alerts.rules import NAMES, PAGE, TICKET
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
-from streams.engine.ledger_rules.budget_used import BUDGET_USED
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.rules.registry import ALL, BUDGET_NAMES, NAMES
+from streams.engine.rules.rule import PAGE, TICKET
 
-_BUDGETS: Final = (BUDGET_USED, BUDGET_FORECAST)
-_RULES: Final = (*NAMES, *FLEET_RULES, *_BUDGETS)
+_RULES: Final = tuple(rule.name for rule in ALL)
 _SEVERITIES: Final = (PAGE, TICKET)
 #: What alerts across jobs and about budgets have.
 _NAMES: Final = ("job_id", "owner", "team", "project")
@@ -45,7 +42,7 @@ def check_silenced(match: Mapping[str, str]) -> None:
     if rule in NAMES:
         check_matched(match)
     elif rule is not None:
-        known = (*_NAMES, "experiment") if rule in _BUDGETS else _NAMES
+        known = (*_NAMES, "experiment") if rule in BUDGET_NAMES else _NAMES
         for field, value in match.items():
             if value and field not in (*known, "rule", "severity"):
                 raise MalformedControlError(

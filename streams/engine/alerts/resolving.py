@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streams.engine.alerts.alert import RESOLVED, Alert
-from streams.engine.alerts.formatting import sentence, span
+from streams.engine.rules.formatting import sentence, span
 
 
 def resolved(last: Alert, at_ms: int) -> Alert:

@@ -6,18 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from schemas.refusal import shown
-from streams.engine.alerts.dimensions import MATCHED
 from streams.engine.alerts.malformed import MalformedControlError
-from streams.engine.alerts.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.alerts.rule_fields import rule_fields_of
-from streams.engine.alerts.rules import JOB_RULES, NAMES
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.rules.profiles import DEFAULT, Profile, RuleSettings
+from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES
+from streams.engine.state.dimensions import MATCHED
 
 #: The fields of a record that match nothing.
 OWN_FIELDS: Final = frozenset({"rule", "enabled", "severity", "thresholds", "comment", "match"})
 #: A match field `label.NAME` is a label of the job.
 LABEL: Final = "label."
-_KNOWN: Final = (*NAMES, *FLEET_RULES)
+_KNOWN: Final = (*NAMES, *LEDGER_RULES)
 
 
 class RuleRecord(NamedTuple):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.alerts.formatting import (
+from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, SWITCHED_OFF
+from streams.engine.rules.formatting import (
     gpus,
     rounded_usd,
     sentence,
@@ -19,19 +19,11 @@ from streams.engine.alerts.formatting import (
     times,
     unheeded,
 )
-from streams.engine.alerts.rules import (
-    BASIS_RULE,
-    BURN_RULES,
-    IDLE_RULE,
-    RETRY_RULE,
-    RUNAWAY_RULE,
-    SILENT_RULE,
-    TRAFFIC_RULE,
-    UNPRICED_RULE,
-)
-from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, SWITCHED_OFF
+from streams.engine.rules.registry import BURN_RULES, JOB_RULES
+from streams.engine.state.dimensions import AlertDimensions
 
 _RULES: Final = {rule.name: rule for rule in BURN_RULES}
+_WORDS: Final = {rule.name: rule.words for rule in JOB_RULES if rule.words is not None}
 _COVERED_BY: Final = {
     "burn_fast": "traffic or price_basis",
     "burn_sustained": "burn_fast, traffic or price_basis",
@@ -59,54 +51,6 @@ class AlertFigures(NamedTuple):
     extra_nano_per_hour: int = 0  # above the expected rate, at that tick alone; of burn rules that fire
 
 
-class _Words(NamedTuple):
-    """What a condition rule says of a job: when it fires, what to do, and when it is over."""
-
-    fires: str
-    advice: str
-    over: str
-    before_cost: str = "else"  # '': what it costs is not known, or said
-
-
-_WORDS: Final = {
-    UNPRICED_RULE: _Words(
-        "has {cause} without a price, so that its cost reads too low",
-        "publish a price",
-        "has a price for everything again",
-        "",
-    ),
-    SILENT_RULE: _Words(
-        "is billed as running, but sent no heartbeat or sample for {cause}",
-        "its end event may be lost: look at it, and publish its end if it is over",
-        "sent a heartbeat or sample again, or has ended",
-        "",
-    ),
-    RETRY_RULE: _Words(
-        "{cause}", "stop it or remove the reason", "has not broken off for an hour, or is done"
-    ),
-    IDLE_RULE: _Words("leaves {cause}", "stop it or give GPUs back", "uses its GPUs again, or has ended"),
-    RUNAWAY_RULE: _Words(
-        "is still billed {cause}",
-        "stop it, set a later deadline, or publish its end",
-        "is billed no longer, or has a later deadline",
-    ),
-    TRAFFIC_RULE: _Words(
-        "pays {cost} for traffic in 1 h, {rest} for all else{cause}",
-        "keep the data where the job runs",
-        "no longer pays so much for traffic; it paid {cost} in 1 h, {rest} for all else",
-        "else at least",
-    ),
-    BASIS_RULE: _Words(
-        "pays {cause}",
-        "move it back or declare it",
-        "pays no more than its attempt before, or what is declared",
-        "",
-    ),
-}
-#: What stands for a cause of which nothing is known any more.
-_UNKNOWN: Final = {UNPRICED_RULE: "GPU-time", SILENT_RULE: "10 min"}
-
-
 def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
     """Return one line of plain text."""
     if shown.kind in (OPENED, HELD):
@@ -131,7 +75,7 @@ def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
 
 def _fires(shown: AlertFigures) -> str:
     words = _WORDS[shown.rule]
-    cause = shown.cause or _UNKNOWN.get(shown.rule, "")
+    cause = shown.cause or words.unknown
     more = unheeded(shown.usd_nano_per_hour, shown.at_ms)
     cost = f", {words.before_cost} {more}" if words.before_cost else ""
     return (

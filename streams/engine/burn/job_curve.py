@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.job_rules.burn_cause import Passed
-from streams.engine.job_rules.facts import JobFacts
-from streams.engine.job_rules.retry_loop import BrokenAttempts
-from streams.engine.job_rules.stretches import Stretch, stretches
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.ledger.gpu_rates import per_gpu_second
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
+from streams.engine.rules.burn_cause import Passed
+from streams.engine.rules.job_view import JobFacts
+from streams.engine.rules.retry_loop import BrokenAttempts
+from streams.engine.rules.stretches import Stretch, stretches
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import (

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from schemas.durations import BEGINNING_MS
-from streams.engine.alerts.profiles import Profiles
-from streams.engine.job_rules.turns import turn_at
 from streams.engine.kernels.episode import SILENT
+from streams.engine.rules.profiles import Profiles
+from streams.engine.rules.turns import turn_at
 from streams.engine.state.job import JobState
 from streams.engine.windows.curves import CurveBook
 

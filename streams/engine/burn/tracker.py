@@ -16,30 +16,31 @@ import pyarrow as pa
 from schemas.durations import MINUTE_MS, NEVER_MS
 from schemas.tables import ALERTS, BURN_RATES
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Memory
 from streams.engine.alerts.judge import Judge
-from streams.engine.alerts.profiles import Profiles
-from streams.engine.alerts.rules import JOB_RULES, WINDOW_MS
 from streams.engine.alerts.unstored import UnstoredAlerts
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension
 from streams.engine.burn.expiry_queue import ExpiryQueue
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.job_rules.burn_cause import JobRates, burn_cause
-from streams.engine.job_rules.causes import cause_of, flow_costs
-from streams.engine.job_rules.facts import facts_of, silent_rows
-from streams.engine.job_rules.idle_gpus import IdleGpus, mark_idle
-from streams.engine.job_rules.turns import turn_of
 from streams.engine.kernels.arrays import F64, I64
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import BURN_RULES, TICK_MS
+from streams.engine.kernels.episode import TICK_MS
 from streams.engine.ledger.gpu_rates import GpuRates
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import KnownReference, ReferenceView, Standing
 from streams.engine.repricing.price_changes import PriceChanges, index_job
 from streams.engine.repricing.price_index import PriceIndex
+from streams.engine.rules.burn_cause import JobRates
+from streams.engine.rules.facts import facts_of, heard_rows
+from streams.engine.rules.flows import flow_costs
+from streams.engine.rules.idle_check import IdleGpus, mark_idle
+from streams.engine.rules.job_view import JobAt, Unpriced
+from streams.engine.rules.profiles import Profiles
+from streams.engine.rules.registry import JOB_RULES
+from streams.engine.rules.turns import turn_of
+from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.state.job import JobBook, JobState
 from streams.engine.state.job_facts import dimensions_of, is_fresh
 from streams.engine.windows.burn_rows import BurnRows, RowPolicy, ticks_with_rows
@@ -304,27 +305,32 @@ class BurnTracker:
 
     def _cause(self, tracked: TrackedJobs, job_id: str, rule: int, at_ms: int) -> str:
         """Return why a rule about a job holds at a tick, in a few words."""
-        curve = self._jobs[job_id]
-        job = tracked.jobs.get(job_id)
-        if rule < BURN_RULES:
+        return JOB_RULES[rule].cause(self._job_at(tracked, job_id, at_ms))
+
+    def _job_at(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> JobAt:
+        """Return what the rules about a job are told of it at a tick."""
+        curve, job, profile = self._jobs[job_id], tracked.jobs.get(job_id), self._profiles
+
+        def rates(from_ms: int) -> JobRates | None:
             if job is None or self._book is None:
-                return ""
-            from_ms = at_ms - WINDOW_MS[rule]
+                return None
             flows = flow_costs(job, self._book, from_ms, at_ms)
-            paid = JobRates(
+            return JobRates(
                 curve.timelines, curve.stretches(), curve.declared, curve.planned, flows, curve.passed
             )
-            return burn_cause(paid, from_ms, at_ms)
-        return cause_of(
-            rule,
-            at_ms,
-            job,
-            curve.facts,
-            curve.lines,
-            self._profiles[curve.profile],
-            self._book,
-            self._curves.first_paid_ms(job_id),
-            self._idle.share(job_id, at_ms),
+
+        return JobAt(
+            at_ms=at_ms,
+            job=job,
+            facts=curve.facts,
+            timelines={} if job is None else job.timelines(),
+            lines=curve.lines,
+            settings=profile[curve.profile].by_name(),
+            planned=curve.planned,
+            book=self._book,
+            first_paid_ms=self._curves.first_paid_ms(job_id),
+            idle=self._idle.share(job_id, at_ms),
+            rates=rates,
         )
 
     def _write(self, times_ms: I64) -> WindowFigures:
@@ -423,9 +429,9 @@ class BurnTracker:
         unpriced_traffic_ms = min(curve.unpriced_traffic.values(), default=NEVER_MS)
         profile = controls.profile_for(dimensions, job.dimensions().labels)
         curve.profile = self._profiles.number(profile)
-        unpriced_ms = curve.unpriced_gpu_ms, unpriced_traffic_ms
+        unpriced = Unpriced(curve.unpriced_gpu_ms, unpriced_traffic_ms)
         since_ms = tails.now_ms - DETAIL_MS
-        curve.facts = facts_of(job, curve.lines, profile, *unpriced_ms, planned, curve.breaks, since_ms)
+        curve.facts = facts_of(job, curve.lines, profile, unpriced, planned, curve.breaks, since_ms)
         self._set_facts(job)
         if whole:
             self._expiry_queue.schedule(job.id, max(curve.newest_ms() + _DRAINED_MS, tails.now_ms))
@@ -436,9 +442,9 @@ class BurnTracker:
     def _set_facts(self, job: JobState) -> None:
         """Set when the conditions of the job's rules hold, as far as is known."""
         curve = self._jobs[job.id]
-        silent = silent_rows(job, job.timelines(), self._profiles[curve.profile])
+        heard = heard_rows(job, job.timelines(), self._profiles[curve.profile])
         facts = curve.facts
-        self._curves.set_facts(job.id, (*facts.rows, *silent), facts.deadline_ms, curve.profile, curve.turn)
+        self._curves.set_facts(job.id, (*facts.rows, *heard), facts.deadline_ms, curve.profile, curve.turn)
 
     def _drained_ms(self, job_id: str) -> int:
         """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""

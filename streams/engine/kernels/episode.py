@@ -17,7 +17,8 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 TICK_MS = 10_000  # rules are judged at every multiple of 10 s
 
-# The rules, in the order of evaluation; the burn rules come first, the others are facts.
+# The rules that kernels know, in the order of evaluation; the burn rules come first, the others are facts. More facts may
+# follow: how many rules there are, the arrays of episodes say.
 FAST = 0
 SUSTAINED = 1
 DRIFT = 2
@@ -29,7 +30,6 @@ RUNAWAY = 7
 TRAFFIC = 8
 PRICE_BASIS = 9
 BURN_RULES = 3
-RULES = 10
 # In `facts`, bit r says that fact r holds, and bit r + UNSEEN that nobody looked at this tick: it stays as it is.
 UNSEEN = 32
 
@@ -138,9 +138,9 @@ def as_arrays(
     return arrays
 
 
-def no_episodes(jobs: int) -> Records:
+def no_episodes(jobs: int, rules: int = PRICE_BASIS + 1) -> Records:
     """Return empty episodes [job, rule]."""
-    episodes = np.zeros((jobs, RULES), EPISODE)
+    episodes = np.zeros((jobs, rules), EPISODE)
     for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "reported_ms"):
         episodes[name] = BEGINNING_MS
     return episodes

@@ -34,7 +34,6 @@ from streams.engine.kernels.episode import (
     OUTRANKED,
     PRICE_BASIS,
     RECOVERED,
-    RULES,
     RUNAWAY,
     SILENT,
     SUSTAINED,
@@ -81,7 +80,7 @@ def _find(
     for job in range(jobs):
         found[job] = 0
         if row[job] >= 0:
-            for rule in range(RULES):
+            for rule in range(episodes.shape[1]):
                 found[job] |= np.int32(episodes[row[job], rule]["open"])
     for tick in range(ticks):
         for job in range(jobs):
@@ -283,11 +282,11 @@ def _judge_job(
 ) -> int:
     """Step all rules of one job through the ticks; return the number of changes so far."""
     enabled = limits.enabled[figures.profile[job]]
-    for rule in range(RULES):
+    for rule in range(episodes.size):
         episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     for tick in range(times_ms.size):
         at_ms = times_ms[tick]
-        for rule in range(RULES):
+        for rule in range(episodes.size):
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
                 holds = holds_at(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
@@ -313,6 +312,24 @@ def _judge_job(
 
 
 @kernel
+def _holding(
+    tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
+) -> int:
+    """Return the rules whose condition holds at a tick (bit r: rule r), whether or not they apply or others come first."""
+    found = as_int64(0)
+    for rule in range(episodes.size):
+        if rule < BURN_RULES:
+            holds = reaches_ratios(tick, job, rule, limits, figures) and may_open(
+                tick, job, rule, limits, figures
+            )
+        else:
+            holds = holds_at(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
+        if holds:
+            found |= as_int64(1) << rule
+    return found
+
+
+@kernel
 def _step(
     first: int,
     found: I32,
@@ -326,7 +343,7 @@ def _step(
 ) -> tuple[int, int]:
     """Judge found[first:] while there is room for a job's changes; return the next to judge, and the changes."""
     count = as_int64(0)
-    while first < found.size and out.size - count >= RULES * (times_ms.size + 1):
+    while first < found.size and out.size - count >= episodes.shape[1] * (times_ms.size + 1):
         line = episodes[place[first]]
         count = _judge_job(as_int64(found[first]), times_ms, limits, figures, line, out, shown, count)
         first += 1
@@ -370,7 +387,7 @@ def judge_jobs(
     if equal_lengths(jobs, lines):
         _check_range(jobs, figures.ended.shape[1])
         _check_range(lines, len(episodes))
-    most = RULES * (len(ticks) + 1)
+    most = episodes.shape[1] * (len(ticks) + 1)
     out = np.empty(max(most, min(most * len(jobs), _ROOM)), CHANGE)
     shown = np.empty(len(out), EPISODE)
     calls: list[tuple[Records, Records]] = []
@@ -382,6 +399,22 @@ def judge_jobs(
         return out[:0], shown[:0]
     changes, episodes_then = zip(*calls, strict=True)
     return np.concatenate(changes), np.concatenate(episodes_then)
+
+
+def holding(
+    tick: int, job: int, times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
+) -> int:
+    """Return the rules (bit r: rule r) whose condition holds for a job at a tick, whether or not they apply or others come first.
+
+    `episodes` ([rule]) are those of the job before or after the tick.
+
+    Raises:
+        ValueError: A position is out of range.
+    """
+    ticks = exact(times_ms, np.int64)
+    if not (0 <= tick < figures.ended.shape[0] == len(ticks) and 0 <= job < figures.ended.shape[1]):
+        raise ValueError(f"tick {tick} or job {job} beyond the figures of {figures.ended.shape}")
+    return int(_holding(tick, job, ticks, limits, figures, episodes))
 
 
 def _check_range(positions: I32, size: int) -> None:

@@ -11,8 +11,17 @@ import msgspec
 
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import (
+from streams.engine.alerts.outlook import WILL, sentence_of, used_up
+from streams.engine.alerts.resolving import resolved
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
+from streams.engine.ledger_rules.findings import BudgetFinding
+from streams.engine.ledger_rules.periods import named
+from streams.engine.ledger_rules.subject import BudgetSubject
+from streams.engine.ledger_rules.usage import limits_of, used_ratio
+from streams.engine.rules.budget_used import THRESHOLDS
+from streams.engine.rules.evidence import quoted
+from streams.engine.rules.formatting import (
     NAMES_AT_MOST,
     rounded_usd,
     sentence,
@@ -21,16 +30,7 @@ from streams.engine.alerts.formatting import (
     span,
     unheeded,
 )
-from streams.engine.alerts.outlook import WILL, sentence_of, used_up
-from streams.engine.alerts.resolving import resolved
-from streams.engine.alerts.rules import TICKET
-from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
-from streams.engine.ledger_rules.budget_used import THRESHOLDS
-from streams.engine.ledger_rules.findings import BudgetFinding
-from streams.engine.ledger_rules.periods import named
-from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import limits_of, used_ratio
+from streams.engine.rules.rule import TICKET
 
 _GPU_HOUR: Final = HOUR_MS * 1_000
 #: How what to do begins.

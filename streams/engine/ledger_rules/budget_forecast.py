@@ -18,8 +18,8 @@ from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts, Usage, limits_of
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 
-BUDGET_FORECAST: Final = "budget_forecast"
 #: It clears when less than this share would be used at the end.
 _CLEAR_RATIO: Final = 0.9
 

@@ -6,22 +6,18 @@ What is used and which alerts fire is handed in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.durations import MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.alerts.rules import PAGE, TICKET
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Usage
-
-BUDGET_USED: Final = "budget_used"
-#: Percent used, and the severity of the alert.
-THRESHOLDS: Final = {50: TICKET, 80: TICKET, 100: PAGE}
+from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
 
 
 class Minutes(NamedTuple):

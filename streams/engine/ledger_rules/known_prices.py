@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from schemas.durations import NEVER_MS
 from schemas.events import PriceEvent
-from streams.engine.ledger_rules.missing_price import EVERY_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceView
+from streams.engine.rules.missing_price import EVERY_MS
 
 
 class KnownBook(NamedTuple):

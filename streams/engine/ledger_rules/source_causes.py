@@ -5,39 +5,19 @@ A function of the records in the order of their log alone, so that any cut of it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from schemas.durations import MINUTE_MS
-from streams.accounts.causes import REMEDIES
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import sentence, short
 from streams.engine.alerts.resolving import resolved
-from streams.engine.ledger_rules.fleet_rules import NOT_UNDERSTOOD, HourFinding, opened
+from streams.engine.ledger_rules.episodes import opened
+from streams.engine.rules.not_understood import SourceState, finding, subject_of
 
 #: A source that says nothing for so long is not there any more: nobody can tell whether its causes are.
 VALID_MS: Final = 24 * 3_600_000
 #: Records of so long before the first minute to judge are needed.
 READ_BACK_MS: Final = 2 * VALID_MS
-_SOURCE: Final = "source"
-
-
-class SourceCause(NamedTuple):
-    """Entries that are not understood for one reason."""
-
-    entries: int
-    example: str
-
-
-class SourceState(NamedTuple):
-    """A record of a source: how much it has read, and which causes stand; `at_ms` is its log time."""
-
-    name: str
-    offset: int
-    at_ms: int
-    read: int
-    standing: Mapping[str, SourceCause]
 
 
 def cause_changes(
@@ -63,15 +43,15 @@ def cause_changes(
         if at_ms <= since_ms - VALID_MS:
             continue
         for reason in sorted(before - causes):
-            alert = now.get(_subject(record.name, reason))
+            alert = now.get(subject_of(record.name, reason))
             if alert is not None and alert.changed_ms < at_ms:
                 changes.append(resolved(now.pop(alert.subject_name), at_ms))
         for reason in sorted(causes - before):
-            if _subject(record.name, reason) not in now:
-                alert = opened(_finding(record, reason, at_ms, severity))
+            if subject_of(record.name, reason) not in now:
+                alert = opened(finding(record, reason, at_ms, severity))
                 now[alert.subject_name] = alert
                 changes.append(alert)
-    there = {_subject(name, reason) for name, causes in standing.items() for reason in causes}
+    there = {subject_of(name, reason) for name, causes in standing.items() for reason in causes}
     first_ms = since_ms + MINUTE_MS
     over = [alert for name, alert in sorted(now.items()) if name not in there and alert.changed_ms < first_ms]
     return [*changes, *(resolved(alert, first_ms) for alert in over)]
@@ -92,30 +72,3 @@ def _states(records: Iterable[SourceState], until_ms: int) -> Iterator[tuple[int
                 found.append((end_ms, record._replace(standing={})))
     found.sort(key=lambda each: (each[0], each[1].name))
     yield from (each for each in found if each[0] <= until_ms)
-
-
-def _subject(name: str, reason: str) -> str:
-    return f"{name}/{reason}"
-
-
-def _finding(record: SourceState, reason: str, at_ms: int, severity: str) -> HourFinding:
-    cause, remedy = record.standing[reason], REMEDIES.get(reason, "")
-
-    def said(at_most: int) -> str:
-        example = f", first: {short(cause.example, 2 * at_most)}" if cause.example else ""
-        return f"{short(record.name, at_most)}: {cause.entries} of {record.read} entries not understood ({reason}){example}"
-
-    summary = sentence(said, remedy)
-    if not remedy or not summary.endswith(remedy):
-        summary = sentence(lambda at_most: f"{said(at_most)}; `trainfare sources` says what mends it")
-    return HourFinding(
-        NOT_UNDERSTOOD,
-        severity,
-        _SOURCE,
-        _subject(record.name, reason),
-        at_ms,
-        summary,
-        f"SELECT time, polled, polls, entries, example, {quoted(remedy)} AS mend FROM sources FINAL"  # noqa: S608 - quoted() escapes the names
-        f" WHERE name = {quoted(record.name)} AND reason = {quoted(reason)} ORDER BY offset DESC LIMIT 20",
-        cause.entries / record.read if record.read else 0.0,
-    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams.engine.alerts.budgets import MATCHED, Budget
-from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.state.dimensions import AlertDimensions
 
 FLEET: Final = "fleet"
 JOB: Final = "job"

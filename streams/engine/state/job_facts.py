@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import Kind
 from streams.engine.state.attempt import AttemptState
+from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.state.job import JobState
 from streams.engine.state.open_accruals import Payer
 from streams.engine.timeline.attempts import OPEN_MS, Timeline

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from schemas.durations import HOUR_MS, MINUTE_MS
-from streams.engine.alerts.rules import BURN_RULES, JOB_RULES
+from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 
 _DEFAULTS: Final = {
     rule.name: {name: each.default for name, each in rule.thresholds.items()} for rule in JOB_RULES

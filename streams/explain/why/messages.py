@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from streams.engine.alerts.rules import BURN_RULES
+from streams.engine.rules.registry import BURN_RULES
 from streams.explain.acts import covers, matches
 from streams.explain.why.distances import Distance, holding
 

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from schemas.escaping import visible
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.formatting import instant
+from streams.engine.rules.formatting import instant
 from streams.notify.channels.channel import Channel, ChannelTools
 from streams.notify.delivery import ChannelTraits, Delivery
 from streams.notify.figures import figures, title

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from sinks.clickhouse import QueryResult
 from sinks.errors import SinkError
 from streams.clock import Clock
-from streams.engine.alerts.formatting import one_line
+from streams.engine.rules.formatting import one_line
 from streams.engine.shard.shard import Shard
 from streams.selfcheck.audit import count_checks, ledger_checks, memory, snapshot_checks, tables
 from streams.selfcheck.audit.facts import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
-from streams.engine.alerts.formatting import one_line
+from streams.engine.rules.formatting import one_line
 from streams.selfcheck.audit.verdict import Book, Verdict
 
 COLUMNS: Final = (

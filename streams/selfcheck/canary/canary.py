@@ -17,9 +17,9 @@ from schemas.tables import CANARY as CANARY_TABLE
 from sinks.errors import SinkBusy
 from sinks.port import Store
 from streams.clock import Clock
-from streams.engine.alerts.formatting import span
 from streams.engine.alerts.meter_rules import CANARY_EVIDENCE, CANARY_LATE, CANARY_WRONG, MeterFinding
 from streams.engine.pricing.book import PriceBook
+from streams.engine.rules.formatting import span
 from streams.selfcheck.alerts.self_alerts import SelfAlerts
 from streams.selfcheck.canary.client import CanarySender, canary_table, fetch_rows
 from streams.selfcheck.canary.counts import CanaryCounts

@@ -4,7 +4,7 @@ import { byId, h, say } from "./dom.js";
 import { editable, money, near, stamp } from "./format.js";
 import { ask } from "./ask.js";
 import { post } from "./feed.js";
-import { PLANNED_QUIETS } from "./words.js";
+import { PLANNED_QUIETS } from "./rules.js";
 
 const HOUR_MS = 3_600_000;
 const ACK_HOURS = 4;

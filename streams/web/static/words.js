@@ -1,34 +1,6 @@
 // What the page calls things: rules, severities, states, burn ratios, what became of a message.
 
-export const RULES = {
-  burn_fast: "Runaway burn",
-  burn_sustained: "Burning above plan",
-  burn_drift: "Slow drift above plan",
-  budget_used: "Budget used",
-  budget_forecast: "Budget will run out",
-  forgotten_node: "Node without jobs",
-  idle_gpus: "Idle GPUs",
-  missing_price: "Price missing",
-  not_understood: "Not understood",
-  oversized: "Larger than usual",
-  owner_coverage: "Spend without an owner",
-  price_basis: "Another purchase",
-  price_jump: "Price jump",
-  provisioning_burst: "Burst of new nodes",
-  retry_loop: "Retry loop",
-  retry_overhead: "Retries cost too much",
-  runaway_length: "Runs too long",
-  silent_job: "Silent job",
-  team_burn: "Burning above a limit",
-  traffic: "Traffic above computing",
-  unallocated: "Unallocated spend",
-  unpriced: "No price",
-  unsampled_gpus: "GPUs without samples",
-  unusual_length: "Longer than usual",
-};
-
-// Rules that a planned rate can quiet.
-export const PLANNED_QUIETS = new Set(["burn_fast", "burn_sustained", "burn_drift", "price_basis"]);
+import { RULES } from "./rules.js";
 
 export const ruleName = (rule) => RULES[rule] ?? rule;
 

@@ -16,13 +16,13 @@ from schemas.messages.action import ActionBudget, ActionData, ActionJob, ActionN
 from schemas.messages.alert import AlertSubject
 from schemas.tables import SCHEMAS
 from sinks.rows import Condition, Rows
-from streams.engine.alerts.formatting import usd as shown_usd
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.ledger_rules.budget_actions import FINAL, REQUESTED, DueAction
 from streams.engine.ledger_rules.budget_alert import whose
-from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.engine.ledger_rules.findings import budget_alert_id
 from streams.engine.ledger_rules.periods import named
+from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
+from streams.engine.rules.formatting import usd as shown_usd
 from streams.notify.history import pieces
 from streams.notify.json_forms import rfc3339, usd
 

@@ -14,12 +14,14 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.budgets import MATCHED, own_budget
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.budget_alert import budget_alert, budget_over
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, judge_forecast
-from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS, Minutes, judge_used
+from streams.engine.ledger_rules.budget_forecast import judge_forecast
+from streams.engine.ledger_rules.budget_used import Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts, Usage, used_ratio
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.reader import Group, LedgerReader
 

@@ -7,7 +7,7 @@ from typing import Final
 from schemas.durations import HOUR_MS
 from sinks.port import Store
 from streams.engine.ledger_rules.known_prices import KnownPrices
-from streams.engine.ledger_rules.price_jump import PriceJumps
+from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceView
 from streams.worker.ledger_rules.control_spans import ControlSpans
 from streams.worker.ledger_rules.fleet_judge import FleetJudge

@@ -7,13 +7,11 @@ from typing import Final
 
 from sinks.rows import Rows
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
-from streams.engine.ledger_rules.budget_used import BUDGET_USED
-from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
+from streams.engine.rules.registry import BUDGET_NAMES, LEDGER_RULES
 from streams.notify.history import StoredDeliveries
 
 #: Rules whose alerts are kept by shard 0, whatever shards their jobs are in.
-RULES: Final = (BUDGET_USED, BUDGET_FORECAST, *FLEET_RULES)
+RULES: Final = (*BUDGET_NAMES, *LEDGER_RULES)
 SHARD: Final = 0
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from schemas.events import FLOW_FIELDS, PRICE_FIELDS
 from schemas.reserved import USERS_JOBS
-from streams.engine.ledger_rules.missing_price import EVERY_MS
+from streams.engine.rules.missing_price import EVERY_MS
 
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"

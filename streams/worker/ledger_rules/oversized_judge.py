@@ -11,21 +11,11 @@ from typing import Final
 from schemas.columns import rows_of, values_of
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import rounded_usd, sentence, short, times, unheeded
-from streams.engine.ledger_rules.fleet_rules import OVERSIZED, FleetSettings, HourFinding
-from streams.engine.ledger_rules.oversized import (
-    EVERY_MS,
-    RATE_MS,
-    FirstRate,
-    History,
-    Usual,
-    judged_ms,
-    oversized_changes,
-)
+from streams.engine.ledger_rules.oversized_changes import oversized_changes
+from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.engine.rules.oversized import EVERY_MS, RATE_MS, FirstRate, History, finding
 from streams.worker.ledger_rules import oversized_sql
 from streams.worker.ledger_rules.reader import SqlStore
-from streams.worker.ledger_rules.similar_jobs_words import jobs_of
 
 #: Names of one parameter: ClickHouse refuses one of more than 128 KiB.
 _JOBS_AT_ONCE: Final = 400
@@ -37,7 +27,7 @@ class OversizedJudge:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def judge(self, of: FleetSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
+    def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """Return the changes at the whole five minutes, and hours, in (since_ms, until_ms]."""
         since_ms, until_ms = (at_ms // EVERY_MS * EVERY_MS for at_ms in (since_ms, until_ms))
         if until_ms <= since_ms:
@@ -49,7 +39,7 @@ class OversizedJudge:
         paid = self._paid(jobs, begin_ms, end_ms) if of.enabled else set()
         return oversized_changes(now, found, paid, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
 
-    def _found(self, of: FleetSettings, since_ms: int, until_ms: int) -> Iterator[HourFinding]:
+    def _found(self, of: LedgerSettings, since_ms: int, until_ms: int) -> Iterator[LedgerFinding]:
         if not of.enabled:
             return
         # A job that began in this minute is judged at `since_ms + EVERY_MS` at the earliest.
@@ -70,7 +60,7 @@ class OversizedJudge:
             job = FirstRate(row["job_id"], row["team"], row["experiment"], row["started_ms"], rate)
             usual = history.usual(job, jobs)
             if usual is not None and usual.exceeded_by(rate, factor):
-                yield _finding(job, usual, of, row["owner"], row["project"])
+                yield finding(of, job, usual, row["owner"], row["project"])
 
     def _paid(self, jobs: Sequence[str], from_ms: int, to_ms: int) -> set[tuple[str, int]]:
         found: set[tuple[str, int]] = set()
@@ -79,15 +69,3 @@ class OversizedJudge:
             rows = [*rows_of(self._store.query(oversized_sql.PAID, bound))]
             found |= {(row["job_id"], row["at_ms"]) for row in rows}
         return found
-
-
-def _finding(job: FirstRate, usual: Usual, of: FleetSettings, owner: str, project: str) -> HourFinding:
-    rate, ratio = job.nano_per_hour, job.nano_per_hour / usual.median
-    return HourFinding(
-        OVERSIZED, of.severity, "job", job.job_id, judged_ms(job.started_ms),
-        sentence(lambda at_most: f"{short(job.job_id, at_most)} began at {rounded_usd(rate)}/h, {times(ratio)} the"
-            f" {rounded_usd(usual.median)}/h usual for {jobs_of(usual.similarity, at_most)}; if unintended, stop it and ask"
-            f" for fewer GPUs, else {unheeded(rate - usual.median, judged_ms(job.started_ms))}"),
-        f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
-        ratio, rate, rate, owner, job.team, project,
-    )  # fmt: skip

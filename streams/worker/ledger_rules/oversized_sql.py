@@ -7,7 +7,7 @@ from typing import Final
 from schemas.durations import MINUTE_MS
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
-from streams.engine.ledger_rules.oversized import HISTORY_MS, RATE_MS
+from streams.engine.rules.oversized import HISTORY_MS, RATE_MS
 
 _TRAFFIC: Final = ("network", "storage")
 _RATE_COST: Final = " + ".join(

@@ -12,8 +12,9 @@ from typing import Any, Final
 from schemas.columns import rows_of
 from schemas.validate_sources import NOT_UNDERSTOOD
 from streams.engine.alerts.alert import Alert
-from streams.engine.ledger_rules.fleet_rules import FleetSettings
-from streams.engine.ledger_rules.source_causes import READ_BACK_MS, SourceCause, SourceState, cause_changes
+from streams.engine.ledger_rules.source_causes import READ_BACK_MS, cause_changes
+from streams.engine.rules.finding import LedgerSettings
+from streams.engine.rules.not_understood import SourceCause, SourceState
 from streams.worker.ledger_rules.reader import SqlStore
 
 SOURCE_RECORDS: Final = """
@@ -30,7 +31,7 @@ class SourceJudge:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def judge(self, of: FleetSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
+    def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """Return the changes up to `until_ms`, those of the day before `since_ms` among them."""
         records = self._records(since_ms - READ_BACK_MS, until_ms) if of.enabled else ()
         return cause_changes(records, firing, since_ms, until_ms, of.severity)

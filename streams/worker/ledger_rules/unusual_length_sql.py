@@ -7,7 +7,7 @@ from typing import Final
 from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
-from streams.engine.ledger_rules.unusual_length import HISTORY_MS
+from streams.engine.rules.unusual_length import HISTORY_MS
 
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"

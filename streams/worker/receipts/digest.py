@@ -18,8 +18,8 @@ from schemas.messages.alert import AlertSubject
 from schemas.messages.digest import DigestDriver, DigestJob, DigestWeekly, DigestWeeklyData
 from streams.costs.drivers import CostCell, effects_of
 from streams.engine.alerts.alert import receipt_id
-from streams.engine.alerts.formatting import one_line
-from streams.engine.alerts.formatting import usd as shown_usd
+from streams.engine.rules.formatting import one_line
+from streams.engine.rules.formatting import usd as shown_usd
 from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import DIGEST_WEEKLY, more_or_less

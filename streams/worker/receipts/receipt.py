@@ -16,9 +16,9 @@ from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.escaping import visible
 from schemas.messages.receipt import JobEnded, JobEndedData, ReceiptCheaper, ReceiptExpected, ReceiptKind
 from streams.engine.alerts.alert import receipt_id
-from streams.engine.alerts.formatting import one_line, span
-from streams.engine.alerts.formatting import usd as shown_usd
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
+from streams.engine.rules.formatting import one_line, span
+from streams.engine.rules.formatting import usd as shown_usd
 from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import JOB_ENDED

@@ -14,7 +14,7 @@ from schemas.control_table import CONTROLS, SCHEMAS
 from schemas.events import ControlEvent
 from schemas.validate_controls import ACK
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import MATCHED
+from streams.engine.state.dimensions import MATCHED
 
 _GONE: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="")
 _ALIASES: Final = {"job": "job_id"}

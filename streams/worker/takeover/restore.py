@@ -23,9 +23,9 @@ from schemas.tables import (
 )
 from sinks.port import Store
 from streams import fallbacks
-from streams.engine.alerts.formatting import one_line
 from streams.engine.pricing.book import PriceBook
 from streams.engine.repricing.price_changes import PriceChanges
+from streams.engine.rules.formatting import one_line
 from streams.engine.shard.shard import Shard
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.ports import ShardFactory

@@ -12,12 +12,12 @@ from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
-from streams.engine.alerts.profiles import Profiles
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import SILENT as SILENT_FACT
 from streams.engine.kernels.episode import UNPRICED as UNPRICED_FACT
+from streams.engine.rules.profiles import Profiles
+from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
 
 START_MS = 1_772_334_000_000  # 2026-03-01 03:00:00 UTC, a whole 10 s

@@ -12,8 +12,8 @@ from schemas.decode import decode
 from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Address
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.planned import FOR_EVER_MS
+from streams.engine.state.dimensions import AlertDimensions
 
 JOB = AlertDimensions(
     "j",

@@ -10,10 +10,10 @@ from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent
 from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
 from streams.engine.kernels.episode import UNPRICED
 from streams.engine.pricing.kinds import PriceRef
+from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.timeline.lines import Line
 from streams.engine.windows.curve import Curve, build_curve
 from streams.engine.windows.curves import CurveBook, Fact

@@ -9,7 +9,7 @@ import pytest
 
 from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from streams.engine.alerts.evidence import (
+from streams.engine.rules.evidence import (
     attempts_evidence,
     burn_evidence,
     decimal,

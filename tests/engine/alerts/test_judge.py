@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from streams.engine.alerts.alert import Alert, is_change, last_ms
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Memory, Remembered
 from streams.engine.alerts.from_episode import EpisodeFigures
 from streams.engine.alerts.judge import Judge
-from streams.engine.alerts.profiles import DEFAULT, Profile, Profiles
-from streams.engine.alerts.rules import NAMES
 from streams.engine.kernels.episode import EPISODE, PRICE_BASIS
+from streams.engine.rules.profiles import DEFAULT, Profile, Profiles
+from streams.engine.rules.registry import NAMES
+from streams.engine.state.dimensions import AlertDimensions
 from tests.counted_work import instructions
 from tests.engine.alerts.scene import (
     ALL,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streams.engine.alerts.formatting import SENTENCE_AT_MOST, unheeded
 from streams.engine.alerts.outlook import CURRENT_MS, AlertSentence, used_up
+from streams.engine.rules.formatting import SENTENCE_AT_MOST, unheeded
 from tests.engine.alerts.scene import HOUR_MS, MINUTE_MS, START_MS, USD
 
 MORE = unheeded(2 * USD, START_MS)

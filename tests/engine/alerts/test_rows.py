@@ -8,8 +8,8 @@ from decimal import Decimal
 from schemas.tables import ALERTS, SCHEMAS
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import webhook_id
-from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.rows import alerts_table
+from streams.engine.state.dimensions import AlertDimensions
 from tests.engine.alerts.asked import at, dicts
 from tests.engine.alerts.scene import FAST, HOUR_MS, START_MS, USUAL, At, Scene
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from streams.engine.alerts.rules import BURN_RULES, NAMES, SEVERITIES, WINDOW_MS
+from streams.engine.rules.registry import BURN_RULES, NAMES, SEVERITIES, WINDOW_MS
 from tests.engine.alerts.scene import (
     ALL,
     DRIFT,

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.alerts.formatting import (
+from streams.engine.rules.formatting import (
     SENTENCE_AT_MOST,
     gpus,
     one_line,
@@ -18,6 +17,7 @@ from streams.engine.alerts.formatting import (
     unheeded,
     usd,
 )
+from streams.engine.state.dimensions import AlertDimensions
 from tests.engine.alerts.asked import ODD
 from tests.engine.alerts.scene import (
     ALL,

@@ -13,9 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.durations import BEGINNING_MS
-from streams.engine.alerts.profiles import DEFAULT as DEFAULT_PROFILE
-from streams.engine.alerts.profiles import limits_of
-from streams.engine.alerts.rules import NAMES
 from streams.engine.kernels import conditions
 from streams.engine.kernels import judge as kernels
 from streams.engine.kernels.arrays import F64
@@ -33,6 +30,9 @@ from streams.engine.kernels.episode import (
     as_arrays,
     no_episodes,
 )
+from streams.engine.rules.profiles import DEFAULT as DEFAULT_PROFILE
+from streams.engine.rules.profiles import limits_of
+from streams.engine.rules.registry import NAMES
 from tests.counted_work import plain
 from tests.engine.kernels.naive_judge import DEFAULT, HOUR, At, Episode, Job, Settings
 

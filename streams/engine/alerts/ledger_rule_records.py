@@ -1,0 +1,59 @@
+"""The settings of rules that are judged on the ledger, from the records of `controls`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.rule_fields import rule_fields_of
+from streams.engine.rules.finding import LedgerSettings
+from streams.engine.rules.registry import LEDGER_RULES
+
+
+class LedgerRuleRecord(NamedTuple):
+    """What a record sets of such a rule; None: it leaves that. Most rules have no match fields."""
+
+    name: str
+    match: Mapping[str, str]
+    rule: str
+    enabled: bool | None
+    severity: str | None
+    thresholds: Mapping[str, float]
+
+
+def is_ledger_rule(name: str, value: Mapping[str, object]) -> bool:
+    """Return whether a control of kind `rule` is about one of these rules; `rule` is the record's name if it is absent."""
+    rule = value.get("rule")
+    return (name if rule is None else rule) in tuple(LEDGER_RULES)
+
+
+def ledger_rule_record_of(
+    name: str, value: Mapping[str, object], match: Mapping[str, str]
+) -> LedgerRuleRecord:
+    """Build a record from its fields.
+
+    Raises:
+        MalformedControlError: A field is invalid.
+    """
+    rule = LEDGER_RULES[str(name if value.get("rule") is None else value["rule"])]
+    if match and not rule.match_fields:
+        raise MalformedControlError(f"{rule.name} is about the whole fleet: it takes no match fields")
+    if match.keys() - {*rule.match_fields}:
+        *first, last = rule.match_fields
+        raise MalformedControlError(f"{rule.name} matches on {', '.join(first)} and {last}")
+    enabled, severity, thresholds = rule_fields_of(rule, value)
+    return LedgerRuleRecord(name, match, rule.name, enabled, severity, thresholds)
+
+
+def settings_of(rule: str, records: Iterable[LedgerRuleRecord]) -> LedgerSettings:
+    """Return the settings of a rule; of several records the one with the smallest name wins."""
+    known = LEDGER_RULES[rule]
+    enabled, severity = known.enabled, known.severity
+    thresholds = {name: each.default for name, each in known.thresholds.items()}
+    for record in sorted(records, key=lambda each: each.name, reverse=True):
+        if record.rule == rule:
+            enabled = enabled if record.enabled is None else record.enabled
+            severity = record.severity or severity
+            thresholds |= record.thresholds
+    return LedgerSettings(enabled, severity, thresholds)

@@ -1,0 +1,62 @@
+"""The episodes of rules that are judged on the ledger: an alert fires while its rule holds.
+
+What holds at an instant is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from schemas.durations import HOUR_MS
+from streams.engine.alerts.alert import FIRING, Alert, alert_id
+from streams.engine.alerts.resolving import resolved
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.rules.finding import LedgerFinding
+
+
+def hourly_changes(
+    firing: Sequence[Alert], found: Iterable[LedgerFinding], hours: Sequence[int]
+) -> list[Alert]:
+    """Return the changes at these instants (ends of hours, ascending): an episode lasts while its rule holds."""
+    now = {(alert.rule, alert.subject_kind, alert.subject_name): alert for alert in firing}
+    at: dict[int, dict[tuple[str, str, str], LedgerFinding]] = {}
+    for each in found:
+        at.setdefault(each.at_ms, {})[each.subject] = each
+    changes: list[Alert] = []
+    for at_ms in hours:
+        holding = at.get(at_ms, {})
+        over = [subject for subject, row in now.items() if subject not in holding and row.changed_ms < at_ms]
+        changes += [resolved(now.pop(subject), at_ms) for subject in over]
+        for subject, each in sorted(holding.items()):
+            if subject not in now:
+                now[subject] = opened(each)
+                changes.append(now[subject])
+    return changes
+
+
+def opened(found: LedgerFinding) -> Alert:
+    """Return the alert that a finding opens."""
+    return Alert(
+        alert_id=alert_id(found.rule, found.subject_kind, found.subject_name, found.at_ms),
+        rule=found.rule,
+        severity=found.severity,
+        status=FIRING,
+        subject_kind=found.subject_kind,
+        subject_name=found.subject_name,
+        owner=found.owner,
+        team=found.team,
+        project=found.project,
+        started_ms=found.at_ms,
+        resolved_ms=None,
+        ratio=round(found.ratio, 9),
+        usd_nano_per_hour=min(max(found.usd_nano_per_hour, 0), MAX_COST_NANO),
+        expected_nano_per_hour=0,
+        cost_nano=min(max(found.cost_nano, 0), MAX_COST_NANO),
+        window_ms=HOUR_MS,
+        summary=found.summary,
+        evidence_sql=found.evidence_sql,
+        held_ms=found.at_ms,
+        changed_ms=found.at_ms,
+        firings=1,
+        silenced=False,
+    )

@@ -1,0 +1,11 @@
+"""`burn_drift`: a job costs more than expected for six hours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.durations import HOUR_MS
+from streams.engine.rules.burn_rule import burn_rule
+from streams.engine.rules.rule import TICKET
+
+RULE: Final = burn_rule("burn_drift", "Slow drift above plan", TICKET, 6 * HOUR_MS, 1.5, HOUR_MS, 1.5)

@@ -1,0 +1,111 @@
+"""What the three burn rules share: two windows of cost against what was expected, and a least extra cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from schemas.durations import HOUR_MS, MINUTE_MS
+from schemas.units import NANO_PER_USD
+from streams.engine.kernels.conditions import LEAST_EXPECTED_NANO, NOISE_NANO, NOISE_RATIO
+from streams.engine.rules.burn_cause import burn_cause
+from streams.engine.rules.evidence import burn_evidence
+from streams.engine.rules.job_view import JobAt, JobRule
+from streams.engine.rules.rule import JOB, Margin, Threshold, flag, from_threshold_on
+
+_CLEARS_BELOW: Final = 0.8
+_RATIO_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class BurnRule(JobRule):
+    """Holds when cost / expected cost reaches both ratios; an open alert clears below 80 % of the short ratio."""
+
+    long_ms: int
+    long_ratio: float
+    short_ms: int
+    short_ratio: float
+
+    @property
+    def clear_ratio(self) -> float:
+        """Return the ratio of the shorter window below which it clears."""
+        return round(
+            _CLEARS_BELOW * self.short_ratio, _RATIO_DIGITS
+        )  # 0.8 x 6 is not exact in floating point
+
+
+def burn_rule(
+    name: str, title: str, severity: str, long_ms: int, long_ratio: float, short_ms: int, short_ratio: float
+) -> BurnRule:
+    """Return a burn rule of two windows."""
+    # A ratio of 1 would hold for every job, also for those that cost what is expected.
+    return BurnRule(
+        name=name,
+        title=title,
+        severity=severity,
+        about=JOB,
+        holds=f">= {long_ratio:g} over {span_of(long_ms)} and >= {short_ratio:g} over {span_of(short_ms)}",
+        runbook="operations.md#spend-spike",
+        thresholds={
+            "long_ratio": Threshold(long_ratio, 1.05, 1e6, "cost / expected cost over the longer window"),
+            "short_ratio": Threshold(short_ratio, 1.05, 1e6, "the same over the shorter window"),
+            "extra_usd": Threshold(1.0, 0.01, 1e9, "dollars more than expected over the longer window"),
+        },
+        window_ms=long_ms,
+        planned_quiets=True,
+        cause=partial(_cause, long_ms),
+        margins=partial(_margins, name, long_ms, short_ms),
+        evidence=lambda of: burn_evidence(of.job_id, of.held_ms, of.window_ms, of.expected_nano_per_hour),
+        goes_on="extra",
+        long_ms=long_ms,
+        long_ratio=long_ratio,
+        short_ms=short_ms,
+        short_ratio=short_ratio,
+    )
+
+
+def span_of(ms: int) -> str:
+    """Return the length of a window in words."""
+    return f"{ms // HOUR_MS} h" if ms >= HOUR_MS else f"{ms // MINUTE_MS} min"
+
+
+def _cause(long_ms: int, at: JobAt) -> str:
+    from_ms = at.at_ms - long_ms
+    paid = at.rates(from_ms)
+    return "" if paid is None else burn_cause(paid, from_ms, at.at_ms)
+
+
+def _margins(name: str, long_ms: int, short_ms: int, at: JobAt) -> list[Margin]:
+    figures, of = at.figures, at.settings[name]
+    assert figures is not None  # margins are asked for with figures
+    ratios = {
+        window_ms: figures.cost_nano[window_ms] / figures.expected_nano[window_ms]
+        if figures.expected_nano[window_ms] >= LEAST_EXPECTED_NANO
+        else None
+        for window_ms in (long_ms, short_ms)
+    }
+    extra_nano = figures.cost_nano[long_ms] - figures.expected_nano[long_ms]
+    least_nano = of["extra_usd"] * NANO_PER_USD
+    extra = Margin(
+        f"dollars more than expected over {span_of(long_ms)}",
+        extra_nano / NANO_PER_USD,
+        of["extra_usd"],
+        max(extra_nano / least_nano, 1.0)
+        if extra_nano >= least_nano - NOISE_NANO
+        else extra_nano / least_nano,
+    )
+    pays = figures.paid_whole[short_ms] and not figures.is_over
+    return [
+        _ratio(f"cost / expected over {span_of(long_ms)}", ratios[long_ms], of["long_ratio"]),
+        _ratio(f"cost / expected over {span_of(short_ms)}", ratios[short_ms], of["short_ratio"]),
+        extra,
+        flag(f"accrues cost for all of {span_of(short_ms)} (1: yes)", pays),
+    ]
+
+
+def _ratio(what: str, value: float | None, threshold: float) -> Margin:
+    found = from_threshold_on(what, value, threshold)
+    if value is not None and value >= threshold * (1.0 - NOISE_RATIO):
+        return found._replace(share=max(value / threshold, 1.0))
+    return found

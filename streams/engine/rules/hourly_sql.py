@@ -1,0 +1,53 @@
+"""SQL that the rules judged by the hour share: which hours, what jobs and nodes cost in them, and what there is at all.
+
+Only names of fixed lists go into a statement; values are bound as parameters.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.durations import NEVER_MS
+from schemas.units import COMPONENTS
+
+FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
+TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
+IN: Final = f"hour >= {FROM} AND hour < {TO}"
+COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
+END: Final = "toInt64(toUnixTimestamp(hour)) * 1000 + 3600000 AS at_ms"
+JOBS: Final = "SELECT job_id, owner, team, project, experiment FROM jobs FINAL"
+
+#: What there is at all in the span, or the hour before it: of rows that were written again since, former versions count, so it is cheap.
+IS_THERE: Final = f"""
+SELECT (SELECT count() FROM job_hours WHERE {IN}) > 0 AS jobs, (SELECT max(sampled_gpu_ms) FROM job_hours WHERE {IN}) > 0 AS samples,
+    (SELECT count() FROM node_hours WHERE hour >= {FROM} - INTERVAL 1 HOUR AND hour < {TO}) > 0 AS nodes"""
+
+
+def episodes_of(rule: str) -> str:
+    """Return SQL for the episodes of a rule that stood in the span or the hour before it, by job: they name the same cause."""
+    return f"""
+SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
+    if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS episodes
+FROM alerts FINAL WHERE rule = '{rule}' AND started < {TO} AND (resolved IS NULL OR resolved >= {FROM})
+GROUP BY subject_name"""
+
+
+STOOD: Final = "arrayExists(each -> each.1 < at_ms AND each.2 > at_ms - 3600000, r.episodes)"
+
+#: GPU nodes by hour: what they cost, and what jobs used of it; GPU-time without a price at that of the node.
+NODES: Final = """
+SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cost AS node_usd, n.gpu_ms AS gpu_ms,
+    u.cost AS job_usd, u.is_used AS is_used, u.unpriced_ms AS unpriced_ms
+FROM
+(
+    SELECT hour, node, team, cost_usd AS cost, gpu_milli_ms AS gpu_ms FROM node_hours FINAL
+    WHERE hour >= {since} AND hour < {to} AND gpu_milli_ms > 0
+) AS n
+LEFT ANY JOIN
+(
+    SELECT toStartOfHour(minute) AS hour, node, sum(cost_usd) AS cost, 1 AS is_used,
+        sumIf(quantity, sku = '' AND unit = 'gpu_milli_ms') AS unpriced_ms
+    FROM job_minutes FINAL
+    PREWHERE minute >= {since} AND minute < {to} WHERE component = 'gpu' AND quantity != 0
+    GROUP BY hour, node
+) AS u ON u.hour = n.hour AND u.node = n.node"""

@@ -1,0 +1,174 @@
+"""What a rule about one job is told: the job as far as it is known, and its figures at a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple, TypeVar
+
+from schemas.durations import BEGINNING_MS, HOUR_MS, NEVER_MS
+from streams.engine.pricing.book import PriceBook
+from streams.engine.rules.burn_cause import JobRates
+from streams.engine.rules.rule import Margin, Rule
+from streams.engine.state.job import JobState
+from streams.engine.timeline.attempts import Timeline
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Lines
+from streams.engine.windows.curves import Fact
+
+Detail = TypeVar("Detail")
+
+
+class FactSpan(NamedTuple):
+    """The condition of a rule holds in [from, until), and explains this share of what accrues meanwhile."""
+
+    from_ms: int
+    until_ms: int
+    explained_ratio: float = 0.0
+
+
+class JobFacts(NamedTuple):
+    """When the conditions of a job's rules hold, but those that depend on every sample; and what its rules found beside."""
+
+    rows: tuple[Fact, ...] = ()
+    deadline_ms: int = NEVER_MS
+    details: tuple[object, ...] = ()
+
+    def detail(self, kind: type[Detail]) -> Detail | None:
+        """Return what a rule found beside its spans; None: nothing."""
+        return next((each for each in self.details if isinstance(each, kind)), None)
+
+
+class Unpriced(NamedTuple):
+    """From when on GPU-time and traffic of the job lack a price; NEVER_MS: they do not."""
+
+    gpu_ms: int = NEVER_MS
+    traffic_ms: int = NEVER_MS
+
+
+class IdleShare(NamedTuple):
+    """GPU-time of the window at an instant, in ms; `held_ms` is in thousandths of a GPU."""
+
+    at_ms: int
+    sampled_ms: int
+    productive_ms: int
+    held_ms: int = 0
+    is_paid: bool = True  # at every instant of the window
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobKnown:
+    """A job as known at an instant.
+
+    `lines` are what each billed attempt pays; `planned` is that of Expected; `details` may take what a rule wants to
+    remember for its cause. Spans that end by `since_ms` may be left out.
+    """
+
+    job: JobState
+    timelines: Mapping[int, Timeline]
+    lines: Mapping[int, Lines]
+    thresholds: Mapping[str, float]  # of the rule that is asked
+    unpriced: Unpriced
+    planned: Sequence[tuple[int, int, int]]
+    breaks: object
+    details: list[object]
+    since_ms: int = BEGINNING_MS
+
+
+class TickFigures(NamedTuple):
+    """The figures of one job at one tick, by window (ms) where there are several; money in nano-dollars."""
+
+    cost_nano: Mapping[int, float]
+    expected_nano: Mapping[int, float]
+    traffic_nano: Mapping[int, float]
+    paid_whole: Mapping[int, bool]  # billed at every instant of the window
+    paid_now: bool
+    is_over: bool  # the job has ended, and no next attempt may follow
+    since_paid_ms: int
+    holds: frozenset[str]  # rules whose condition holds at the tick, as the kernel has it
+    fires: frozenset[str]  # rules of the job that fire
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobAt:
+    """A job at a tick. `figures` are there when margins are asked for, `job` and `book` while anything is known of it."""
+
+    at_ms: int
+    job: JobState | None
+    facts: JobFacts
+    timelines: Mapping[int, Timeline]
+    lines: Mapping[int, Lines]
+    settings: Mapping[str, Mapping[str, float]]  # the thresholds in force, by rule
+    planned: Sequence[tuple[int, int, int]] = ()
+    book: PriceBook | None
+    first_paid_ms: int
+    idle: IdleShare | None = None
+    rates: Callable[[int], JobRates | None] = lambda _from_ms: None
+    figures: TickFigures | None = None
+
+
+class EvidenceOf(NamedTuple):
+    """What the evidence of an alert is about."""
+
+    job_id: str
+    held_ms: int
+    window_ms: int
+    expected_nano_per_hour: int
+
+
+class Words(NamedTuple):
+    """What a condition rule says of a job: when it fires, what to do, and when it is over."""
+
+    fires: str
+    advice: str
+    over: str
+    before_cost: str = "else"  # '': what it costs is not known, or said
+    unknown: str = ""  # stands for a cause of which nothing is known any more
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRule(Rule):
+    """A rule about one job. `spans`: None where the kernel decides by figures alone."""
+
+    cause: Callable[[JobAt], str]
+    margins: Callable[[JobAt], list[Margin]]
+    evidence: Callable[[EvidenceOf], str]
+    spans: Callable[[JobKnown], Iterable[FactSpan]] | None = None
+    words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
+    #: Whether its spans depend on every heartbeat and sample.
+    listens: bool = False
+    #: Whether its episodes have figures of cost.
+    has_figures: bool = True
+
+
+def rate_at(lines: Lines, at_ms: int) -> Fraction:
+    """Return what the lines cost at an instant, in nano-dollars per ms."""
+    return sum(
+        (
+            Fraction(rate * line.price.usd_nano, line.price.divisor)
+            for line, intervals in lines.items()
+            for start_ms, end_ms, rate, _ in intervals
+            if start_ms <= at_ms < end_ms
+        ),
+        Fraction(0),
+    )
+
+
+def cost_in(lines: Lines, spans: Sequence[Span]) -> Fraction:
+    """Return what the lines cost in these disjoint spans, in nano-dollars."""
+    total = Fraction(0)
+    for line, intervals in lines.items():
+        if line.price.usd_nano:
+            quantity = sum(
+                rate * max(min(end_ms, until_ms) - max(start_ms, from_ms), 0)
+                for start_ms, end_ms, rate, _ in intervals
+                for from_ms, until_ms in spans
+            )
+            total += Fraction(quantity * line.price.usd_nano, line.price.divisor)
+    return total
+
+
+def per_hour_nano(rate: Fraction) -> int:
+    """Return nano-dollars per hour of a rate per ms."""
+    return round(rate * HOUR_MS)

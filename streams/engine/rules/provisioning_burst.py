@@ -1,0 +1,51 @@
+"""`provisioning_burst`: far more nodes of a type are new in an hour than usual."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.engine.rules.formatting import short
+from streams.engine.rules.hourly_sql import END, IN
+from streams.engine.rules.rule import PAGE, HourlyRule, Margin, from_threshold_on
+
+_NAME: Final = "provisioning_burst"
+SQL: Final = f"""
+SELECT {END}, cluster, instance_type, nodes, usual_nodes FROM provisioning_bursts WHERE {IN}"""
+
+
+def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
+    """Return the sentence and the evidence of a row."""
+    what = f"{short(row['instance_type'])} in {short(row['cluster'])}"
+    return LedgerFinding(
+        _NAME, of.severity, "fleet", f"{row['cluster']}/{row['instance_type']}", row["at_ms"],
+        f"{row['nodes']} nodes {what} were new in an hour, usual are {row['usual_nodes']:.1f}; look at the autoscaler and its limits",
+        "SELECT * FROM provisioning_bursts ORDER BY hour DESC LIMIT 20", float(row["nodes"]),
+    )  # fmt: skip
+
+
+def margins(_of: Mapping[str, float], row: Mapping[str, Any]) -> list[Margin]:
+    """Return how far a row of the query is beyond the thresholds."""
+    usual = float(row["usual_nodes"])
+    return [
+        from_threshold_on("new nodes of the type in the hour", row["nodes"], 10),
+        from_threshold_on("those / the usual", row["nodes"] / usual if usual else 1e6, 10),
+    ]
+
+
+RULE: Final = HourlyRule(
+    name=_NAME,
+    title="Burst of new nodes",
+    severity=PAGE,
+    about="`fleet`",
+    holds="10 or more new nodes of a type in a cluster, and ten times the usual ([`provisioning_bursts`](tables.md#provisioning_bursts))",
+    runbook="alerts.md#rules-across-jobs",
+    thresholds={},
+    sql=SQL,
+    needs="nodes",
+    kind="fleet",
+    key="",
+    finding=finding,
+    margins=margins,
+)

@@ -1,0 +1,217 @@
+"""`retry_loop`: a job's attempts break off again and again within an hour.
+
+A pure function of the attempts; what each of them lost is handed in.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS
+from schemas.units import NANO_PER_USD
+from streams.engine.rules.evidence import attempts_evidence
+from streams.engine.rules.formatting import short, span, usd
+from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
+from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, from_threshold_on
+from streams.engine.state.job_facts import done_ms
+from streams.engine.timeline.attempts import Timeline
+from streams.engine.timeline.growing import changed_since
+from streams.engine.timeline.intervals import Span, union
+
+_FAILED: Final = ("failed", "superseded")
+_REASONS_AT_MOST: Final = 3
+_UNKNOWN: Final = "unknown"
+
+
+class RetryLimits(NamedTuple):
+    """From how many attempts within an hour on, and from which loss in nano-dollars on if two or more failed."""
+
+    failures: int
+    preemptions: int
+    lost_nano: int
+
+
+class BrokenAttempt(NamedTuple):
+    """An attempt that failed, was superseded without an end, or was preempted."""
+
+    ended_ms: int
+    attempt: int
+    failed: bool
+    reason: str
+
+
+def broken_attempts(timelines: Mapping[int, Timeline]) -> list[BrokenAttempt]:
+    """Return the attempts that broke off, in order of their ends."""
+    return sorted(
+        BrokenAttempt(line.ended_ms, number, line.state in _FAILED, line.reason)
+        for number, line in timelines.items()
+        if line.ended_ms is not None and line.state in (*_FAILED, "preempted")
+    )
+
+
+class BrokenAttempts:
+    """Those of one job, of which only the attempts that changed are read again."""
+
+    def __init__(self) -> None:
+        self._timelines: Mapping[int, Timeline] = {}
+        self._of: dict[int, BrokenAttempt] = {}
+        self._in_order: list[BrokenAttempt] = []
+
+    def update(self, timelines: Mapping[int, Timeline]) -> Sequence[BrokenAttempt]:
+        """Return what `broken_attempts` does; it is valid until the next call."""
+        changed, self._timelines = changed_since(timelines, self._timelines), timelines
+        for number in changed:
+            known = self._of.pop(number, None)
+            if known is not None:
+                del self._in_order[bisect_left(self._in_order, known)]
+        for each in broken_attempts({n: timelines[n] for n in changed if n in timelines}):
+            self._of[each.attempt] = each
+            insort(self._in_order, each)
+        return self._in_order
+
+
+def retry_spans(
+    broken: Sequence[BrokenAttempt],
+    limits: RetryLimits,
+    lost_nano: Callable[[int], Fraction],
+    done_ms: int,
+    since_ms: int = BEGINNING_MS,
+) -> tuple[Span, ...]:
+    """Return when a retry loop holds: from an end that completes it until an hour later, or until the job is done.
+
+    `lost_nano(attempt)` is what the attempt lost, in nano-dollars; it is called only where two failed within an hour.
+    `done_ms`: when the job was completed or cancelled, OPEN_MS if it was not. Spans that end by `since_ms` are left out.
+    """
+    spans = []
+    begin = bisect_right(broken, since_ms - HOUR_MS, key=attrgetter("ended_ms"))
+    for place in range(begin, len(broken)):
+        last = broken[place]
+        first = bisect_right(broken, last.ended_ms - HOUR_MS, 0, place, key=attrgetter("ended_ms"))
+        alike = within_an_hour(broken[first : place + 1], last)
+        most = limits.failures if last.failed else limits.preemptions
+        holds = len(alike) >= most
+        if not holds and last.failed and len(alike) > 1:
+            holds = sum(lost_nano(each.attempt) for each in alike) >= limits.lost_nano
+        if holds and last.ended_ms < done_ms:
+            spans.append((last.ended_ms, min(last.ended_ms + HOUR_MS, done_ms)))
+    return union(spans)
+
+
+def within_an_hour(broken: Sequence[BrokenAttempt], last: BrokenAttempt) -> list[BrokenAttempt]:
+    """Return those that broke off like the last one in the hour up to its end, itself included."""
+    return [
+        each
+        for each in broken
+        if each.failed == last.failed and last.ended_ms - HOUR_MS < each.ended_ms <= last.ended_ms
+    ]
+
+
+class _Found(NamedTuple):
+    """The attempts that broke off, and what those lost of which it was asked."""
+
+    broken: Sequence[BrokenAttempt]
+    lost_nano: Mapping[int, Fraction]
+
+
+def _limits(thresholds: Mapping[str, float]) -> RetryLimits:
+    failures, preemptions, lost_usd = (thresholds[name] for name in ("failures", "preemptions", "lost_usd"))
+    return RetryLimits(round(failures), round(preemptions), round(lost_usd * NANO_PER_USD))
+
+
+def _spans(known: JobKnown) -> Iterator[FactSpan]:
+    if len(known.timelines) < 2:
+        return
+    breaks = known.breaks if isinstance(known.breaks, BrokenAttempts) else BrokenAttempts()
+    broken = breaks.update(known.timelines)
+    lost: dict[int, Fraction] = {}
+
+    def lost_nano(attempt: int) -> Fraction:
+        if attempt not in lost:
+            lost[attempt] = cost_in(known.lines.get(attempt, {}), known.timelines[attempt].lost)
+        return lost[attempt]
+
+    known.details.append(_Found(broken, lost))
+    until_ms = done_ms(known.job, known.job.timelines())
+    for each in retry_spans(broken, _limits(known.thresholds), lost_nano, until_ms, known.since_ms):
+        yield FactSpan(*each)
+
+
+def _cause(at: JobAt) -> str:
+    """Return how many attempts broke off within an hour, why, since when, and what they lost as far as it was asked."""
+    found = at.facts.detail(_Found)
+    end = 0 if found is None else bisect_right(found.broken, at.at_ms, key=attrgetter("ended_ms"))
+    if found is None or not end:
+        return ""
+    last = found.broken[end - 1]
+    first = bisect_right(found.broken, last.ended_ms - HOUR_MS, 0, end, key=attrgetter("ended_ms"))
+    alike = within_an_hour(found.broken[first:end], last)
+    verb = "failed" if last.failed else "was preempted"
+    reasons = Counter(short(each.reason) or _UNKNOWN for each in alike).most_common(_REASONS_AT_MOST)
+    named = ", ".join(reason if count == 1 else f"{reason} x{count}" for reason, count in reasons)
+    within = span(max(last.ended_ms - alike[0].ended_ms, 1000))
+    words = f"{verb} {len(alike)} times in {within} ({named}), last attempt {last.attempt}"
+    lost = sum(found.lost_nano.get(each.attempt, 0) for each in alike)
+    return f"{words}, {usd(round(lost))} of work lost" if lost else words
+
+
+def _margins(at: JobAt) -> list[Margin]:
+    of, found = at.settings["retry_loop"], at.facts.detail(_Found)
+    failures = preemptions = 0
+    lost_nano = Fraction(0)
+    broken = (
+        []
+        if found is None or at.job is None or at.at_ms >= done_ms(at.job, at.job.timelines())
+        else found.broken
+    )
+    end = bisect_right(broken, at.at_ms, key=attrgetter("ended_ms"))
+    begin = bisect_right(broken, at.at_ms - HOUR_MS, key=attrgetter("ended_ms"))
+    for place in range(begin, end):
+        last = broken[place]
+        first = bisect_right(broken, last.ended_ms - HOUR_MS, 0, place, key=attrgetter("ended_ms"))
+        alike = within_an_hour(broken[first : place + 1], last)
+        if not last.failed:
+            preemptions = max(preemptions, len(alike))
+            continue
+        failures = max(failures, len(alike))
+        if len(alike) > 1:
+            of_attempts = (cost_in(at.lines.get(b.attempt, {}), at.timelines[b.attempt].lost) for b in alike)
+            lost_nano = max(lost_nano, sum(of_attempts, Fraction(0)))
+    return [
+        from_threshold_on("attempts failed within an hour", failures, of["failures"]),
+        from_threshold_on("attempts preempted within an hour", preemptions, of["preemptions"], way=1),
+        Margin(
+            "dollars lost by two or more that failed",
+            float(lost_nano / NANO_PER_USD),
+            of["lost_usd"],
+            float(lost_nano / _limits(of).lost_nano),
+            way=2,
+        ),
+    ]
+
+
+RULE: Final = JobRule(
+    name="retry_loop",
+    title="Retry loop",
+    severity=PAGE,
+    about=JOB,
+    holds="within an hour: 3 attempts failed, or 2 failed and lost $25, or 6 were preempted; until an hour after the last"
+    " of them, or until the job is completed or cancelled, if that is earlier",
+    runbook="operations.md#retry-loop",
+    thresholds={
+        "failures": Threshold(3, 2, 1000, "attempts that failed or were superseded within an hour", True),
+        "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour", True),
+        "lost_usd": Threshold(25.0, 0.01, 1e9, "dollars lost within an hour by at least two such failures"),
+    },
+    window_ms=5 * MINUTE_MS,
+    spans=_spans,
+    cause=_cause,
+    margins=_margins,
+    evidence=lambda of: attempts_evidence(of.job_id),
+    words=Words("{cause}", "stop it or remove the reason", "has not broken off for an hour, or is done"),
+    goes_on="all",
+)

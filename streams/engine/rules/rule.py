@@ -1,0 +1,113 @@
+"""What a rule is: everything that is derived from it elsewhere stands in its module, and nowhere else.
+
+No rule is defined here; `registry` has them all, in the order of evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from schemas.durations import HOUR_MS
+
+PAGE: Final = "page"
+TICKET: Final = "ticket"
+#: The kind of the subject of rules about one job.
+JOB: Final = "job"
+
+
+class Threshold(NamedTuple):
+    """A threshold of a rule: its default, and the least and greatest that a record may set."""
+
+    default: float
+    least: float
+    most: float
+    what: str
+    is_count: bool = False
+
+
+class Margin(NamedTuple):
+    """How far one condition of a rule is from holding; all conditions with the same `way` must hold, one way is enough."""
+
+    what: str
+    value: float | None  # None: not known, or the condition does not apply
+    threshold: float
+    share: float | None  # 1 and more: the condition holds
+    way: int = 0
+
+
+def from_threshold_on(what: str, value: float | None, threshold: float, way: int = 0) -> Margin:
+    """Return the margin of a condition that holds from its threshold on; a threshold of 0: above it."""
+    if value is None:
+        return Margin(what, None, threshold, None, way)
+    share = value / threshold if threshold else float(value > 0)
+    return Margin(what, value, threshold, share, way)
+
+
+def below_threshold(what: str, value: float | None, threshold: float, way: int = 0) -> Margin:
+    """Return the margin of a condition that holds below its threshold."""
+    if value is None:
+        return Margin(what, None, threshold, None, way)
+    if value < threshold:
+        share = max(threshold / value, 1.0) if value > 0 else float("inf")
+    else:
+        share = min(threshold / value, 1 - 1e-12) if value > 0 else 0.0
+    return Margin(what, value, threshold, share, way)
+
+
+def flag(what: str, holds: bool, way: int = 0) -> Margin:
+    """Return the margin of a condition without a measure: 1 if it holds, else 0."""
+    return Margin(what, float(holds), 1, float(holds), way)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What every rule has. `about`: what it judges; `holds`: when, for docs/alerts.md; `runbook`: below docs/."""
+
+    name: str
+    title: str
+    severity: str
+    about: str
+    holds: str
+    runbook: str
+    thresholds: Mapping[str, Threshold] = field(default_factory=dict)
+    window_ms: int = 0  # of the figures; 0: it has none
+    enabled: bool = True
+    #: Whether a planned rate can quiet it: it compares a cost with what was expected.
+    planned_quiets: bool = False
+    #: Which part of the job's present rate goes on if nothing is done: "all", "extra" above the expected rate, "above usual", or
+    #: '' where that is not known.
+    goes_on: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRule(Rule):
+    """A rule that is judged on the stored ledger: across jobs, about nodes, prices, sources.
+
+    `finding` makes of the figures of an opening its sentence and evidence; its signature is the rule's own, as is `margins`,
+    which says of the same figures how far they are beyond the thresholds.
+    """
+
+    finding: Callable[..., Any]
+    margins: Callable[..., list[Margin]]
+    window_ms: int = HOUR_MS
+    #: What it judges by itself, in words; '': the fleet as a whole.
+    each: str = ""
+    #: Fields of jobs that a record of it may match.
+    match_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HourlyRule(LedgerRule):
+    """A rule of which each row of a query is an hour in which it holds for a subject.
+
+    `sql` gets `from_ms`, `to_ms` and what `bound` makes of the thresholds and of the first hour; `key` is its column with the
+    subject's name, '' where a subject is judged anew each hour. `needs`: it is not asked where the span has none of these.
+    """
+
+    sql: str
+    needs: str
+    kind: str
+    key: str = ""
+    bound: Callable[[Mapping[str, float], int], Mapping[str, float]] = lambda thresholds, _from_ms: thresholds

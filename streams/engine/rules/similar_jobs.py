@@ -1,0 +1,37 @@
+"""Which jobs are similar, by their names: what a job may be compared with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from streams.engine.rules.formatting import short
+
+_SUFFIX: Final = re.compile(r"(?:[-_.:/][^-_.:/]*[0-9][^-_.:/]*)+$")
+
+
+class Similarity(NamedTuple):
+    """What jobs of a team have in common: an experiment, the beginning of their names, or the team only."""
+
+    team: str
+    by: str
+    name: str
+
+
+def similarities_of(job_id: str, team: str, experiment: str) -> Iterator[Similarity]:
+    """Yield what a job may have in common with others, the narrowest first."""
+    if experiment:
+        yield Similarity(team, "experiment", experiment)
+    if stem := _SUFFIX.sub("", job_id):
+        yield Similarity(team, "name", stem)
+    yield Similarity(team, "team", team)
+
+
+def jobs_of(similarity: Similarity, at_most: int) -> str:
+    """Return words for its jobs."""
+    if similarity.by == "name":
+        return f"jobs named {short(similarity.name, at_most)}"
+    if similarity.by == "team" and not similarity.name:
+        return "jobs without a team"
+    return f"jobs of {similarity.by} {short(similarity.name, at_most)}"

@@ -1,0 +1,61 @@
+"""Writes the tables of rules in docs/alerts.md from the rules, so that the page always agrees with what is judged."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from streams.engine.rules.burn_rule import span_of
+from streams.engine.rules.registry import BURN_RULES, JOB_RULES, LEDGER_RULES
+
+_END: Final = "\n<!-- end of the table -->"
+
+
+def tables() -> Mapping[str, str]:
+    """Return each table (Markdown) by the name in the comment before it."""
+    burn = (
+        (
+            f"`{rule.name}`",
+            rule.severity,
+            f">= {rule.long_ratio:g} over {span_of(rule.long_ms)}",
+            f">= {rule.short_ratio:g} over {span_of(rule.short_ms)}",
+            f"{rule.clear_ratio:g}",
+        )
+        for rule in BURN_RULES
+    )
+    conditions = ((f"`{rule.name}`", rule.severity, rule.holds) for rule in JOB_RULES[len(BURN_RULES) :])
+    across = ((f"`{rule.name}`", rule.severity, rule.about, rule.holds) for rule in LEDGER_RULES.values())
+    return {
+        "burn rules": _table(
+            ("rule", "severity", "opens at a ratio", "and a ratio", "clears when the second is below"), burn
+        ),
+        "condition rules": _table(("rule", "severity", "holds"), conditions),
+        "rules across jobs": _table(("rule", "severity", "subject", "holds"), across),
+    }
+
+
+def render(page: str) -> str:
+    """Return the page with its tables written anew.
+
+    Raises:
+        ValueError: It lacks the comments around a table.
+    """
+    for name, table in tables().items():
+        before, begin, rest = page.partition(f"<!-- table of {name}: make docs -->\n")
+        _, end, after = rest.partition(_END)
+        if not begin or not end:
+            raise ValueError(f"no comments around the table of {name}")
+        page = f"{before}{begin}{table}{end}{after}"
+    return page
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    text = [f"| {' | '.join(line)} |" for line in lines]
+    text[1] = f"|{'|'.join('---' for _ in head)}|"
+    return "\n".join(text)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render(sys.stdin.read()))

@@ -1,0 +1,92 @@
+"""`idle_gpus` skips jobs that are known to be busy, and its alerts stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.tables import ALERTS
+from streams.engine.coverage.coverage import Coverage, RecentUsage
+from streams.engine.kernels.arrays import F64
+from streams.engine.kernels.episode import TICK_MS
+from streams.engine.rules.turns import TURNS
+from tests.oracle.cases import T0, gpu, job
+from tests.oracle.knowledge import in_log_time
+from tests.oracle.model import MINUTE_MS, Line
+from tests.property.job_rule_stories import PRICES
+from tests.property.test_alerts import alerts_differ
+from tests.property.watching import Watching
+from tests.strategies.logs import time_of
+
+M = MINUTE_MS
+HOURS_MIN = 180
+JOBS = 6
+EACH = {f"j{number}" for number in range(JOBS)}
+
+
+def _sampled(*, util: float = 1.0, node: str = "n1", from_min: int = 0, gpus: int = 1) -> list[Line]:
+    """A sample of some GPUs of each job each minute."""
+    return [
+        gpu(
+            f"j{number}",
+            T0 + minute * M,
+            M,
+            {str(at): util for at in range(gpus)},
+            node=node,
+            id=f"{node}.{number}.{minute}",
+        )
+        for minute in range(from_min + 1, HOURS_MIN)
+        for number in range(JOBS)
+    ]
+
+
+def _idle(*lines: Line) -> set[str]:
+    """Return the jobs with an alert of `idle_gpus`; all alerts must equal those of the oracle."""
+    started = [job(f"j{number}", "started", T0, gpu_count=1, purchase="spot") for number in range(JOBS)]
+    ordered = sorted([*PRICES, *started, *lines, job("o", "queued", T0 + HOURS_MIN * M)], key=time_of)
+    watching = Watching(in_log_time(ordered))
+    watching.feed(len(ordered))
+    watching.checkpoint()
+    assert alerts_differ(watching, watching.told) == []
+    return {row["subject_name"] for row in watching.rows(ALERTS) if row["rule"] == "idle_gpus"}
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The jobs whose samples were read, one by one."""
+    found: list[str] = []
+    reads = Coverage.recent_usage
+
+    def read(coverage: Coverage, ids: Sequence[str], lo: int, hi: int, ratio: F64) -> RecentUsage:
+        found.extend(ids)
+        return reads(coverage, ids, lo, hi, ratio)
+
+    monkeypatch.setattr(Coverage, "recent_usage", read)
+    return found
+
+
+EVERY_TURN = JOBS * (HOURS_MIN - 30) * MINUTE_MS // (TURNS * TICK_MS)
+
+
+def test_the_samples_of_jobs_that_work_are_read_at_few_turns(looks: list[str]) -> None:
+    assert _idle(*_sampled()) == set()
+    assert JOBS <= len(looks) < EVERY_TURN / 2
+
+
+def test_the_samples_of_jobs_that_are_idle_are_read_at_each_turn(looks: list[str]) -> None:
+    assert _idle(*_sampled(util=0.1)) == EACH
+    assert len(looks) >= EVERY_TURN - JOBS
+
+
+def test_gpus_that_join_are_seen_idle_at_the_next_turn() -> None:
+    joined = _sampled(util=0.0, node="n2", from_min=100, gpus=64)
+    assert _idle(*_sampled(), *joined) == EACH
+
+
+def test_a_share_that_is_raised_holds_from_the_next_turn_on() -> None:
+    raised = {"rule": "idle_gpus", "thresholds": {"productive_ratio": 0.9}}
+    control = Line(
+        "controls", {"kind": "rule", "name": "r", "time_ms": T0 + 100 * M, "source": "r", "id": "r"} | raised
+    )
+    assert _idle(*_sampled(util=0.5), control) == EACH

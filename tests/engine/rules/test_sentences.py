@@ -1,0 +1,172 @@
+"""What the alerts about a job say: the cause with its figures, what it costs, what to do, on one line whatever the names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.rules.told import M, sentences
+from tests.oracle.cases import T0, gpu, job, network
+from tests.oracle.model import HOUR_MS, Line
+
+
+def failing(job_id: str, attempts: int, gpus: int = 8) -> list[Line]:
+    lines = []
+    for attempt in range(1, attempts + 1):
+        begin_ms = T0 + 10 * M * (attempt - 1)
+        lines.append(job(job_id, "started", begin_ms, attempt=attempt, gpu_count=gpus, purchase="spot"))
+        lines.append(job(job_id, "failed", begin_ms + 9 * M, attempt=attempt, reason="out_of_memory"))
+    return lines
+
+
+def test_a_retry_loop_names_attempts_reasons_and_what_was_lost() -> None:
+    told = sentences(*failing("run-1", 3), job("other", "queued", T0 + 3 * HOUR_MS))
+    assert told["retry_loop", "firing"] == (
+        "run-1 failed 3 times in 20 min (out_of_memory x3), last attempt 3, $4.32 of work lost; stop it or remove the"
+        " reason, else $108 more by 08:00 UTC"
+    )
+    assert told["retry_loop", "resolved"] == (
+        "run-1 has not broken off for an hour, or is done; from 00:29 UTC for 1 h"
+    )
+
+
+def test_a_loss_is_named_where_it_decided() -> None:
+    told = sentences(*failing("run-1", 2, gpus=64), job("other", "queued", T0 + HOUR_MS))
+    assert "$34.56 of work lost; stop it or remove the reason, else $8" in told["retry_loop", "firing"]
+
+
+def test_another_purchase_is_named_with_both_rates() -> None:
+    told = sentences(
+        job("run-1", "started", T0, gpu_count=8, purchase="spot"),
+        job("run-1", "preempted", T0 + 20 * M, reason="spot_reclaim"),
+        job("run-1", "started", T0 + 21 * M, attempt=2, purchase="on_demand"),
+        job("run-1", "completed", T0 + 40 * M, attempt=2),
+        job("other", "queued", T0 + HOUR_MS),
+    )
+    assert told["price_basis", "firing"].startswith(
+        "run-1 pays on_demand $4.10 per GPU-h instead of spot $1.80 (2.3x) since attempt 2, $141 more by 08:00 UTC;"
+        " move it back or declare it; 8 GPUs"
+    )
+    assert told["price_basis", "resolved"].startswith(
+        "run-1 pays no more than its attempt before, or what is declared; from "
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "planned", "until"),
+    [
+        ("32.8", None, None),
+        ("14.4", None, "for 19 min"),  # as the attempt before had it
+        (None, "32.8", "for 9 min"),
+        (None, "32.7", "for 19 min"),
+    ],
+)
+def test_another_purchase_that_is_declared_or_planned_is_no_alert(
+    declared: str | None, planned: str | None, until: str | None
+) -> None:
+    said = {} if declared is None else {"expected_usd_per_hour": declared}
+    plan = {
+        "kind": "planned",
+        "name": "p",
+        "time_ms": T0 + 30 * M,
+        "source": "r",
+        "id": "1",
+        "job_id": "run-1",
+    }
+    plan |= {"from_ms": T0, "until_ms": T0 + HOUR_MS, "usd_per_hour": planned}
+    told = sentences(
+        job("run-1", "started", T0, gpu_count=8, purchase="spot"),
+        job("run-1", "preempted", T0 + 20 * M, reason="spot_reclaim"),
+        job("run-1", "started", T0 + 21 * M, attempt=2, purchase="on_demand", **said),
+        *([Line("controls", plan)] if planned else []),
+        job("run-1", "completed", T0 + 40 * M, attempt=2),
+        job("other", "queued", T0 + HOUR_MS),
+    )
+    assert ("price_basis" in {rule for rule, _ in told}) is (until is not None)
+    if until is not None:
+        assert told["price_basis", "resolved"].endswith(until)
+
+
+def test_traffic_names_the_flow_that_costs_most() -> None:
+    ways = {"path": "cross_region", "region": "eu\nwest", "dst_region": "us\u202eeast"}
+    told = sentences(
+        job("run\n1", "started", T0, gpu_count=2, purchase="spot"),
+        network("run\n1", T0 + 30 * M, M, bytes=10**11, **ways),
+        network("run\n1", T0 + 30 * M, M, bytes=10**9, path="cross_region", region="eu", dst_region="us"),
+        job("other", "queued", T0 + 3 * HOUR_MS),
+    )
+    assert told["traffic", "firing"].startswith(
+        "run\\n1 pays $9.09 for traffic in 1 h, $1.80 for all else: cross_region eu\\nwest -> us\\u202eeast; keep the"
+        " data where the job runs, else at least $68 more"
+    )
+    assert "no longer pays so much for traffic; it paid $6.06 in 1 h, $" in told["traffic", "resolved"]
+
+
+def test_a_runaway_names_its_deadline_or_since_when_it_is_billed() -> None:
+    told = sentences(
+        job("run-1", "started", T0, gpu_count=1, purchase="spot", deadline_ms=T0 + 30 * M),
+        job("run-1", "completed", T0 + 40 * M),
+        job("other", "queued", T0 + HOUR_MS),
+    )
+    assert told["runaway_length", "firing"] == (
+        "run-1 is still billed at its deadline, 00:30 UTC; stop it, set a later deadline, or publish its end, else $14 more by"
+        " 08:00 UTC; 1 GPU"
+    )
+    week = sentences(
+        job("run-1", "started", T0, gpu_count=1, purchase="spot"), job("o", "queued", T0 + 169 * HOUR_MS)
+    )
+    assert (
+        "is still billed after 7 d, since 2024-01-01 00:00 UTC; stop it" in week["runaway_length", "firing"]
+    )
+
+
+def test_unpriced_says_what_has_no_price() -> None:
+    moved = network("run-1", T0 + 5 * M, M, bytes=10**9, path="internet")
+    run = job("run-1", "started", T0, gpu_count=1, purchase="spot")
+    later = job("other", "queued", T0 + HOUR_MS)
+    assert sentences(run, moved, later)["unpriced", "firing"].startswith(
+        "run-1 has traffic without a price, so that"
+    )
+    run = job("run-1", "started", T0, gpu_count=1, purchase="reserved")
+    assert sentences(run, later)["unpriced", "firing"].startswith(
+        "run-1 has GPU-time without a price, so that"
+    )
+
+
+def test_idle_gpus_say_how_many_and_how_little() -> None:
+    def told(util: float) -> str:
+        samples = [
+            gpu("run-1", T0 + minute * M, M, {"0": util, "1": util}, id=f"s{minute}")
+            for minute in range(1, 45)
+        ]
+        start = job("run-1", "started", T0, gpu_count=2, purchase="spot")
+        return sentences(start, *samples, job("other", "queued", T0 + HOUR_MS))["idle_gpus", "firing"]
+
+    assert told(0.0).startswith(
+        "run-1 leaves 2 GPUs idle: no work in 30 min; stop it or give GPUs back, else $2"
+    )
+    assert "run-1 leaves 2 GPUs idle: 5.0 % productive in 30 min;" in told(0.05)
+
+
+def test_silence_says_for_how_long() -> None:
+    told = sentences(
+        job("run-1", "started", T0, gpu_count=1, purchase="spot"),
+        job("run-1", "heartbeat", T0 + M),
+        job("other", "queued", T0 + HOUR_MS),
+    )
+    assert (
+        "is billed as running, but sent no heartbeat or sample for 10 min; its end event may be lost: look at it"
+        in told["silent_job", "firing"]
+    )
+
+
+def test_a_rule_that_is_switched_off_says_so() -> None:
+    off = {
+        "kind": "rule",
+        "name": "retry_loop",
+        "enabled": False,
+        "time_ms": T0 + HOUR_MS,
+        "source": "r",
+        "id": "1",
+    }
+    told = sentences(*failing("run-1", 3), Line("controls", off), job("other", "queued", T0 + 2 * HOUR_MS))
+    assert told["retry_loop", "resolved"].startswith("run-1 is not judged by retry_loop any more; from ")

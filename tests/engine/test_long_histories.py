@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from schemas.events import PriceEvent
-from streams.engine.burn import tracker as tracker_module
 from streams.engine.burn.tracker import BurnTracker
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.rules import burn_cause as burn_cause_module
+from streams.engine.rules import burn_rule as burn_rule_module
 from streams.engine.rules import retry_loop as retry_module
 from streams.engine.rules import stretches as stretches_module
 from streams.engine.rules.burn_cause import JobRates
@@ -118,7 +118,7 @@ def test_causes_are_those_of_reading_the_whole_history(many: Log, monkeypatch: p
         compared[0] += 1
         return found
 
-    monkeypatch.setattr(tracker_module, "burn_cause", whole)
+    monkeypatch.setattr(burn_rule_module, "burn_cause", whole)
     live(many, 40)
     assert compared[0] > 20
 

@@ -83,6 +83,11 @@ class Episodes:
         """Return the jobs with a firing alert but these."""
         return sorted(job_id for job_id in self._place if job_id not in inside and self.is_open(job_id))
 
+    def of(self, job_id: str) -> Records:
+        """Return a copy of the line of a job ([rule]), empty where it has none."""
+        place = self._place.get(job_id)
+        return no_episodes(1, len(NAMES))[0] if place is None else self.lines[place].copy()
+
     def places(self, job_ids: Sequence[str]) -> I32:
         """Return the line of each job ([job] int32), -1 where it has none."""
         if not self._place:

@@ -13,7 +13,7 @@ from streams.engine.alerts.alert import Alert, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.episodes import Episodes, Memory
 from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
-from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, EpisodeArrays, as_arrays
 from streams.engine.kernels.judge import find_jobs, judge_jobs
@@ -108,6 +108,10 @@ class Judge:
     def firing_outside(self, inside: Container[str]) -> list[str]:
         """Return the jobs with a firing alert but these."""
         return self._episodes.open_outside(inside)
+
+    def episodes_of(self, job_id: str) -> Records:
+        """Return the episodes of a job ([rule]); empty ones if it has none."""
+        return self._episodes.of(job_id)
 
     def dump(self) -> Memory:
         """Return the memory."""

@@ -21,8 +21,10 @@ from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.unstored import UnstoredAlerts
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension
 from streams.engine.burn.expiry_queue import ExpiryQueue
+from streams.engine.burn.job_at import job_at
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
+from streams.engine.burn.margins import RuleMargins, job_margins
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import F64, I64
 from streams.engine.kernels.burn import WINDOWS_MS
@@ -32,9 +34,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import KnownReference, ReferenceView, Standing
 from streams.engine.repricing.price_changes import PriceChanges, index_job
 from streams.engine.repricing.price_index import PriceIndex
-from streams.engine.rules.burn_cause import JobRates
 from streams.engine.rules.facts import facts_of, heard_rows
-from streams.engine.rules.flows import flow_costs
 from streams.engine.rules.idle_check import IdleGpus, mark_idle
 from streams.engine.rules.job_view import JobAt, Unpriced
 from streams.engine.rules.profiles import Profiles
@@ -308,30 +308,17 @@ class BurnTracker:
         return JOB_RULES[rule].cause(self._job_at(tracked, job_id, at_ms))
 
     def _job_at(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> JobAt:
-        """Return what the rules about a job are told of it at a tick."""
-        curve, job, profile = self._jobs[job_id], tracked.jobs.get(job_id), self._profiles
+        curve, job = self._jobs[job_id], tracked.jobs.get(job_id)
+        settings, first_paid_ms = self._profiles[curve.profile].by_name(), self._curves.first_paid_ms(job_id)
+        return job_at(at_ms, job, curve, settings, self._book, first_paid_ms, self._idle.share(job_id, at_ms))
 
-        def rates(from_ms: int) -> JobRates | None:
-            if job is None or self._book is None:
-                return None
-            flows = flow_costs(job, self._book, from_ms, at_ms)
-            return JobRates(
-                curve.timelines, curve.stretches(), curve.declared, curve.planned, flows, curve.passed
-            )
-
-        return JobAt(
-            at_ms=at_ms,
-            job=job,
-            facts=curve.facts,
-            timelines={} if job is None else job.timelines(),
-            lines=curve.lines,
-            settings=profile[curve.profile].by_name(),
-            planned=curve.planned,
-            book=self._book,
-            first_paid_ms=self._curves.first_paid_ms(job_id),
-            idle=self._idle.share(job_id, at_ms),
-            rates=rates,
-        )
+    def margins(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> list[RuleMargins]:
+        """Return how far each rule about a job is from firing at a tick that was judged last; nothing if it has no curve."""
+        if job_id not in self._curves or tracked.jobs.get(job_id) is None:
+            return []
+        at, episodes = self._job_at(tracked, job_id, at_ms), self._judge.episodes_of(job_id)
+        number = self._jobs[job_id].profile
+        return job_margins(self._curves, tracked.coverage, self._profiles, number, episodes, at)
 
     def _write(self, times_ms: I64) -> WindowFigures:
         """Return the figures at these instants; queue the rows for the next checkpoint."""

@@ -133,7 +133,7 @@ class IdleGpus:
             int(usage.sampled_ms[0]),
             int(usage.productive_ms[0]),
             _held_ms(job, from_ms, until_ms),
-            curves.is_paid_throughout(job.id, from_ms, until_ms),
+            curves.has_not_ended(job.id, at_ms) and curves.is_paid_throughout(job.id, from_ms, until_ms),
         )
 
 

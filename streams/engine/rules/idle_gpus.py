@@ -35,8 +35,11 @@ def _margins(at: JobAt) -> list[Margin]:
     covered = None
     if share is not None and share.sampled_ms:
         covered = share.sampled_ms * 1000 / share.held_ms if share.held_ms else COVERED_RATIO
+    below = below_threshold(f"productive share in {WINDOW_MINUTES} min (holds below)", productive, least)
+    if share is not None and share.sampled_ms and share.productive_ms >= least * share.sampled_ms:
+        below = below._replace(share=min(below.share or 0.0, 1 - 1e-12))
     return [
-        below_threshold(f"productive share in {WINDOW_MINUTES} min (holds below)", productive, least),
+        below,
         from_threshold_on("sampled share of the GPU-time that it held", covered, COVERED_RATIO),
         flag(f"accrues cost for all of {WINDOW_MINUTES} min (1: yes)", share is not None and share.is_paid),
     ]

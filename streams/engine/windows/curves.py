@@ -226,6 +226,14 @@ class CurveBook:
         end = int(np.searchsorted(steps["from_ms"], until_ms))
         return bool((steps["paid"][begin:end] != 0).all()) and int(steps["from_ms"][begin]) <= from_ms
 
+    def has_not_ended(self, job_id: str, at_ms: int) -> bool:
+        """Return whether the job goes on at an instant.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
+        return int(self._curves["ended_ms"][self._slots[job_id]]) > at_ms
+
     def with_fact(self, rule: int, first_ms: int, last_ms: int, turn: int) -> tuple[I64, I64]:
         """Return the slots ([n] int64) of the jobs of which the fact holds at any instant of [first, last].
 

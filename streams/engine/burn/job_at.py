@@ -1,0 +1,46 @@
+"""Gathers what the rules about a job are told of it at a tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streams.engine.burn.job_curve import JobCurve
+from streams.engine.pricing.book import PriceBook
+from streams.engine.rules.burn_cause import JobRates
+from streams.engine.rules.flows import flow_costs
+from streams.engine.rules.job_view import IdleShare, JobAt
+from streams.engine.state.job import JobState
+
+
+def job_at(
+    at_ms: int,
+    job: JobState | None,
+    curve: JobCurve,
+    settings: Mapping[str, Mapping[str, float]],
+    book: PriceBook | None,
+    first_paid_ms: int,
+    idle: IdleShare | None,
+) -> JobAt:
+    """Return the view of a job at a tick; `settings` are the thresholds in force for it, by rule."""
+
+    def rates(from_ms: int) -> JobRates | None:
+        if job is None or book is None:
+            return None
+        flows = flow_costs(job, book, from_ms, at_ms)
+        return JobRates(
+            curve.timelines, curve.stretches(), curve.declared, curve.planned, flows, curve.passed
+        )
+
+    return JobAt(
+        at_ms=at_ms,
+        job=job,
+        facts=curve.facts,
+        timelines={} if job is None else job.timelines(),
+        lines=curve.lines,
+        settings=settings,
+        planned=curve.planned,
+        book=book,
+        first_paid_ms=first_paid_ms,
+        idle=idle,
+        rates=rates,
+    )

@@ -1,0 +1,94 @@
+"""How far each rule about a job is from firing, by the figures and the kernel that judge it.
+
+Nothing is judged anew: conditions are asked of the kernel's own helpers, values of the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.kernels.arrays import Records
+from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, EpisodeArrays, as_arrays
+from streams.engine.kernels.judge import holding
+from streams.engine.rules.idle_check import IdleGpus
+from streams.engine.rules.job_view import JobAt, TickFigures
+from streams.engine.rules.profiles import Profile, Profiles
+from streams.engine.rules.registry import JOB_RULES, NAMES
+from streams.engine.rules.rule import Margin
+from streams.engine.rules.turns import TURNS, turn_of
+from streams.engine.windows.curves import CurveBook
+
+
+class RuleMargins(NamedTuple):
+    """One rule of a job at a tick: whether its condition holds, whether it applies and fires, and how far it is from both."""
+
+    rule: str
+    holds: bool
+    enabled: bool
+    fires: bool
+    margins: tuple[Margin, ...]
+
+
+def job_margins(
+    curves: CurveBook, coverage: Coverage, profiles: Profiles, profile: int, episodes: Records, at: JobAt
+) -> list[RuleMargins]:
+    """Return the margins of every rule about a job with a curve, in the order of evaluation.
+
+    `episodes` ([rule]) are those of the job at the tick; idle GPUs are as of the job's last turn.
+    """
+    assert at.job is not None  # the caller knows the job
+    job_id, ticks = at.job.id, np.array([at.at_ms], np.int64)
+    place = curves.job_ids.index(job_id)
+    figures = curves.figures(ticks)
+    turn_ms = (at.at_ms // TICK_MS - (at.at_ms // TICK_MS - turn_of(job_id)) % TURNS) * TICK_MS
+    share = IdleGpus.share_of(curves, coverage, at.job, turn_ms)
+    at = replace(at, idle=share)
+    if all(each.share is not None and each.share >= 1 for each in JOB_RULES[IDLE_GPUS].margins(at)):
+        figures.facts[0, place] |= np.int64(1) << IDLE_GPUS
+    arrays = EpisodeArrays(*(getattr(figures, name) for name in EpisodeArrays._fields))
+    arrays = as_arrays(arrays, 1, len(curves), len(WINDOWS_MS), len(profiles))
+    bits = holding(0, place, ticks, profiles.limits, arrays, episodes)
+    holds = frozenset(name for number, name in enumerate(NAMES) if bits >> number & 1)
+    fires = frozenset(name for number, name in enumerate(NAMES) if episodes[number]["open"])
+    at = replace(at, figures=_figures(arrays, place, holds, fires))
+    settings: Profile = profiles[profile]
+    return [
+        RuleMargins(
+            rule.name,
+            rule.name in holds,
+            settings.rules[number].enabled,
+            rule.name in fires,
+            tuple(rule.margins(at)),
+        )
+        for number, rule in enumerate(JOB_RULES)
+    ]
+
+
+def _figures(arrays: EpisodeArrays, job: int, holds: frozenset[str], fires: frozenset[str]) -> TickFigures:
+    def by_window(name: str) -> dict[int, float]:
+        return dict(zip(WINDOWS_MS, getattr(arrays, name)[0, job].tolist(), strict=True))
+
+    return TickFigures(
+        cost_nano=by_window("cost_nano"),
+        expected_nano=by_window("expected_nano"),
+        traffic_nano=by_window("traffic_nano"),
+        paid_whole={window_ms: bool(whole) for window_ms, whole in by_window("paid_whole").items()},
+        paid_now=bool(arrays.paid_now[0, job]),
+        is_over=bool(arrays.ended[0, job] and not arrays.undecided[0, job]),
+        since_paid_ms=int(arrays.since_paid_ms[0, job]),
+        holds=holds,
+        fires=fires,
+    )
+
+
+def is_met(margins: tuple[Margin, ...]) -> bool:
+    """Return whether all conditions of some way hold, by their shares."""
+    ways: dict[int, bool] = {}
+    for each in margins:
+        ways[each.way] = ways.get(each.way, True) and each.share is not None and each.share >= 1
+    return any(ways.values())

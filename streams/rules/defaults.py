@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES
-from streams.engine.rules.rule import Rule
+from streams.engine.rules.rule import AlertRule
 
 _HEAD: Final = """\
 # The rules and their default settings. Copy what should be different into a file of your own, name it after what
@@ -25,11 +25,11 @@ def defaults_text() -> str:
     return "".join((*parts, *(_rule(rule) for rule in LEDGER_RULES.values())))
 
 
-def _rule(rule: Rule) -> str:
+def _rule(rule: AlertRule) -> str:
     return "\n" + "".join(f"{line}\n" for line in _lines(rule))
 
 
-def _lines(rule: Rule) -> Iterator[str]:
+def _lines(rule: AlertRule) -> Iterator[str]:
     yield "[[rule]]"
     yield f'name = "{rule.name}"'
     yield f'rule = "{rule.name}"'

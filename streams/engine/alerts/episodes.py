@@ -86,7 +86,9 @@ class Episodes:
     def of(self, job_id: str) -> Records:
         """Return a copy of the line of a job ([rule]), empty where it has none."""
         place = self._place.get(job_id)
-        return no_episodes(1, len(NAMES))[0] if place is None else self.lines[place].copy()
+        lines = no_episodes(1, len(NAMES)) if place is None else self.lines[[place]]
+        line: Records = lines[0]
+        return line
 
     def places(self, job_ids: Sequence[str]) -> I32:
         """Return the line of each job ([job] int32), -1 where it has none."""

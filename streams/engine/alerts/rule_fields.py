@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from schemas.refusal import shown
 from streams.engine.alerts.malformed import MalformedControlError
-from streams.engine.rules.rule import PAGE, TICKET, Rule
+from streams.engine.rules.rule import PAGE, TICKET, AlertRule
 
 _SEVERITIES: Final = (PAGE, TICKET)
 
@@ -20,7 +20,7 @@ class RuleFields(NamedTuple):
     thresholds: Mapping[str, float]
 
 
-def rule_fields_of(rule: Rule, value: Mapping[str, object]) -> RuleFields:
+def rule_fields_of(rule: AlertRule, value: Mapping[str, object]) -> RuleFields:
     """Return what a record sets.
 
     Raises:
@@ -37,7 +37,7 @@ def rule_fields_of(rule: Rule, value: Mapping[str, object]) -> RuleFields:
     return RuleFields(enabled, severity, _thresholds(rule, value.get("thresholds")))
 
 
-def _thresholds(rule: Rule, given: object) -> dict[str, float]:
+def _thresholds(rule: AlertRule, given: object) -> dict[str, float]:
     allowed = ", ".join(rule.thresholds) or "none"
     if given is None:
         return {}

@@ -1,4 +1,4 @@
-"""Gathers what the rules about a job are told of it at a tick."""
+"""Gathers what the rules about a job see of it at a tick."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.durations import HOUR_MS
-from streams.engine.rules.rule import TICKET, Margin, Rule, from_threshold_on
+from streams.engine.rules.rule import TICKET, AlertRule, Margin, from_threshold_on
 
 
 def margins(exhausted_in_ms: int | None, ends_in_ms: int) -> list[Margin]:
@@ -15,7 +15,7 @@ def margins(exhausted_in_ms: int | None, ends_in_ms: int) -> list[Margin]:
 
 
 BUDGET_FORECAST: Final = "budget_forecast"
-RULE: Final = Rule(
+RULE: Final = AlertRule(
     name=BUDGET_FORECAST,
     title="Budget will run out",
     severity=TICKET,

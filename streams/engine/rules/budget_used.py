@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streams.engine.rules.rule import PAGE, TICKET, Margin, Rule, from_threshold_on
+from streams.engine.rules.rule import PAGE, TICKET, AlertRule, Margin, from_threshold_on
 
 #: Percent of a limit that are alerted, and how urgent each is.
 THRESHOLDS: Final[Mapping[int, str]] = {50: TICKET, 80: TICKET, 100: PAGE}
@@ -17,7 +17,7 @@ def margins(used_ratio: float, percent: int = 100) -> list[Margin]:
 
 
 BUDGET_USED: Final = "budget_used"
-RULE: Final = Rule(
+RULE: Final = AlertRule(
     name=BUDGET_USED,
     title="Budget used",
     severity=PAGE,

@@ -1,4 +1,4 @@
-"""What a rule about one job is told: the job as far as it is known, and its figures at a tick."""
+"""What a rule about one job sees: the job as far as it is known, and its figures at a tick."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from schemas.durations import BEGINNING_MS, HOUR_MS, NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.rules.burn_cause import JobRates
-from streams.engine.rules.rule import Margin, Rule
+from streams.engine.rules.rule import AlertRule, Margin
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.intervals import Span
@@ -128,7 +128,7 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobRule(Rule):
+class JobRule(AlertRule):
     """A rule about one job. `spans`: None where the kernel decides by figures alone."""
 
     cause: Callable[[JobAt], str]

@@ -33,7 +33,7 @@ from streams.engine.rules import (
 )
 from streams.engine.rules.burn_rule import BurnRule
 from streams.engine.rules.job_view import JobRule
-from streams.engine.rules.rule import HourlyRule, LedgerRule, Rule
+from streams.engine.rules.rule import AlertRule, HourlyRule, LedgerRule
 
 BURN_RULES: Final[tuple[BurnRule, ...]] = (burn_fast.RULE, burn_sustained.RULE, burn_drift.RULE)
 #: Indexed by the kernel's number of the rule: the first ones are known to it by name, others are facts like any.
@@ -70,7 +70,7 @@ LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON
 HOURLY_RULES: Final = tuple(rule for rule in _ON_LEDGER if isinstance(rule, HourlyRule))
 BUDGET_RULES: Final = (budget_used.RULE, budget_forecast.RULE)
 BUDGET_NAMES: Final = tuple(rule.name for rule in BUDGET_RULES)
-ALL: Final[tuple[Rule, ...]] = (*JOB_RULES, *_ON_LEDGER, *BUDGET_RULES)
-BY_NAME: Final[Mapping[str, Rule]] = {rule.name: rule for rule in ALL}
+ALL: Final[tuple[AlertRule, ...]] = (*JOB_RULES, *_ON_LEDGER, *BUDGET_RULES)
+BY_NAME: Final[Mapping[str, AlertRule]] = {rule.name: rule for rule in ALL}
 #: Rules that a planned rate can quiet: those that compare a cost with what was expected.
 PLANNED_QUIETS: Final = tuple(rule.name for rule in ALL if rule.planned_quiets)

@@ -62,7 +62,7 @@ def flag(what: str, holds: bool, way: int = 0) -> Margin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class AlertRule:
     """What every rule has. `about`: what it judges; `holds`: when, for docs/alerts.md; `runbook`: below docs/."""
 
     name: str
@@ -82,7 +82,7 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerRule(Rule):
+class LedgerRule(AlertRule):
     """A rule that is judged on the stored ledger: across jobs, about nodes, prices, sources.
 
     `finding` makes of the figures of an opening its sentence and evidence; its signature is the rule's own, as is `margins`,

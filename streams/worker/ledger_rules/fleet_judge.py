@@ -171,7 +171,9 @@ class FleetJudge:
         """Yield the hours in which a rule holds."""
         more = rule.bound(of.thresholds, int(str(bound["from_ms"])))
         if not rule.key:
-            yield from (rule.finding(of, row) for row in rows_of(self._store.query(rule.sql, {**bound, **more})))
+            yield from (
+                rule.finding(of, row) for row in rows_of(self._store.query(rule.sql, {**bound, **more}))
+            )
             return
         for name, at_ms, row in self._holding(rule.sql, bound, rule.key, **more):
             if row is None:

@@ -15,6 +15,8 @@ ONLY = "streams/transport/faust_types.py"
 
 def shared_names_in(text: str) -> set[str]:
     """Return the shared names that a module imports from Faust itself."""
+    if "faust" not in text:
+        return set()  # most modules, which need not be parsed
     return {
         alias.name
         for node in ast.walk(ast.parse(text))

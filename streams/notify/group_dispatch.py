@@ -5,7 +5,7 @@ Every alert of a message has a row of its own in `deliveries`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
@@ -76,14 +76,15 @@ class GroupDispatch:
                 attempts = history.attempts[name]
                 self.groups.restore(key, receivers[name], alert, shard, attempts, mono_ms - ago_ms)
 
-    async def flush(self) -> None:
-        """Queue the messages that are due."""
+    def due(self) -> list[GroupKey]:
+        """Return the groups whose wait for others is over, each to be flushed."""
+        return self.groups.due(self._clock.monotonic_ms())
+
+    async def flush(self, due: Iterable[GroupKey]) -> None:
+        """Queue the messages of these groups, without what a page inhibits or somebody has acknowledged."""
         now_ms = self._clock.monotonic_ms()
-        due = self.groups.due(now_ms)
-        if not due:
-            return
         await self._inhibition.refresh()
-        for key in due:
+        for key in filter(self.groups.__contains__, due):  # it may have been released meanwhile
             parcel, muted = self.groups.flush(key, now_ms, self._inhibition.covers, self.is_acknowledged)
             for member in muted:
                 self._log.record(member.alert, key.receiver, "inhibited", INHIBITED)

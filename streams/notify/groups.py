@@ -127,6 +127,9 @@ class Groups:
         self._homes: dict[str, set[GroupKey]] = {}  # by alert id
         self._size = 0
 
+    def __contains__(self, key: GroupKey) -> bool:
+        return key in self._groups
+
     @property
     def waiting(self) -> int:
         """Return how many alerts wait for a message; those that are muted do not count."""

@@ -1,17 +1,19 @@
 """Collects the alerts to deliver: those just stored, and those that the tables still owe after a takeover or overflow.
 
-It forwards each alert with the history of its message.
+It yields each alert with the history of its message.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import Alert, webhook_id
+from streams.notify.delivery import Receiver
 from streams.notify.history import (
     AT_ONCE,
     RECEIPT_SHARD,
@@ -31,6 +33,16 @@ _LOOK_AGAIN_MS: Final = 1_000
 _LEFT_MS: Final = 60_000
 
 
+@dataclass(eq=False)
+class Passage:
+    """An alert on its way through the stages of the notifier."""
+
+    alert: Alert
+    shard: int
+    history: DeliveryHistory = field(default_factory=DeliveryHistory)  # of its message
+    receivers: Mapping[str, Receiver] = field(default_factory=dict)  # by name
+
+
 class AlertIntake:
     """Alerts in their order; those without room stay in the tables and are read again later."""
 
@@ -40,18 +52,16 @@ class AlertIntake:
         options: NotifierOptions,
         clock: Clock,
         queued: Callable[[], int],
-        place: Callable[[Alert, int, DeliveryHistory], None],
         faults: DeliveryFaults,
     ) -> None:
         self._records = records
         self._options = options
         self._clock = clock
         self._queued = queued
-        self._place_alert = place
         self._faults = faults
         self._threads = Threads("deliveries-read")
         self._offered: list[StoredAlerts] = []
-        self._taking: int = 0  # alerts whose history is being read
+        self._taking: int = 0  # alerts whose history is being read, or that are yielded
         self._ours: set[int] = set()
         self._behind: set[int] = set()  # shards whose alerts must be read from the tables
         self._owes_receipts = False  # whether receipts alone must be read from the table
@@ -63,7 +73,7 @@ class AlertIntake:
 
     @property
     def waiting(self) -> int:
-        """Return how many alerts were offered and not forwarded yet."""
+        """Return how many alerts were offered and not taken yet."""
         return len(self._offered) + self._taking
 
     @property
@@ -126,23 +136,25 @@ class AlertIntake:
         self._owes_receipts &= RECEIPT_SHARD in self._ours
         self._offered = [stored for stored in self._offered if stored.shard not in shards]
 
-    async def forward(self) -> None:
-        """Forward some of what was offered, or what the tables owe; `has_offered` says whether to call again at once."""
+    async def take(self) -> AsyncIterator[Passage]:
+        """Yield some of what was offered, then what the tables owe; `has_offered` says whether to call again at once."""
         # In parts: thousands at once would hold up the event loop for a second.
         offered, self._offered = self._offered[:AT_ONCE], self._offered[AT_ONCE:]
         if offered:
             self._taking = len(offered)
             try:
-                await self._forward(offered)
+                for passage in await self._with_histories(offered):
+                    yield passage
             finally:
                 self._taking = 0
         if self._left and self._clock.monotonic_ms() >= self._left_due_ms:
             self._behind, self._left = self._behind | self._left, set()
         if self._owes and self._clock.monotonic_ms() >= self._behind_due_ms:
-            await self._catch_up()
+            async for passage in self._catch_up():
+                yield passage
 
-    async def _catch_up(self) -> None:
-        """Read pages of owed alerts until one has any, or until newly offered alerts take precedence."""
+    async def _catch_up(self) -> AsyncIterator[Passage]:
+        """Yield pages of owed alerts until one has any, or until newly offered alerts take precedence."""
         if self._place is None:
             if self._free_places() * 2 < self._options.waiting_at_most:
                 self._rest(_LOOK_AGAIN_MS)
@@ -174,28 +186,31 @@ class AlertIntake:
             except Exception as fault:  # noqa: BLE001 - as above; without the history every message would be sent again
                 self._rest(self._faults.failed("read_deliveries", fault))
                 return
-            self._enqueue(page, histories)
+            for passage in self._passages(page, histories):
+                yield passage
             self._place = following
         self._place = None
 
     def _rest(self, for_ms: int) -> None:
         self._behind_due_ms = self._clock.monotonic_ms() + for_ms
 
-    async def _forward(self, batch: Sequence[StoredAlerts]) -> None:
-        """Forward offered alerts; if the store cannot return their history, they are forwarded without it."""
+    async def _with_histories(self, batch: Sequence[StoredAlerts]) -> Iterator[Passage]:
+        """Return offered alerts with their history, without it if the store cannot return it."""
         patience_s = self._options.look_up_timeout_ms / 1000
         histories: dict[str, DeliveryHistory] = {}
         try:
             histories = await asyncio.wait_for(self._histories(batch), patience_s)
         except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
             self._faults.failed("read_deliveries", fault)
-        self._enqueue(batch, histories)
+        return self._passages(batch, histories)
 
-    def _enqueue(self, batch: Sequence[StoredAlerts], histories: Mapping[str, DeliveryHistory]) -> None:
+    def _passages(
+        self, batch: Sequence[StoredAlerts], histories: Mapping[str, DeliveryHistory]
+    ) -> Iterator[Passage]:
         for alert, shard in batch:
             if shard in self._ours:  # it may have been released meanwhile
                 message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
-                self._place_alert(alert, shard, histories.get(message, DeliveryHistory()))
+                yield Passage(alert, shard, histories.get(message, DeliveryHistory()))
 
     async def _histories(self, batch: Sequence[StoredAlerts]) -> dict[str, DeliveryHistory]:
         """Return earlier deliveries, including those of former processes."""

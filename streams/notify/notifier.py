@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -24,10 +24,10 @@ from streams.notify.delivery import Delivery, Receiver, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
 from streams.notify.firing import FiringAlerts
 from streams.notify.group_dispatch import GroupDispatch
-from streams.notify.groups import GroupDelivery, GroupTimes
+from streams.notify.groups import GroupDelivery, GroupKey, GroupTimes
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
 from streams.notify.inhibition import Inhibition
-from streams.notify.intake import AlertIntake
+from streams.notify.intake import AlertIntake, Passage
 from streams.notify.notice import Notice
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
@@ -87,7 +87,7 @@ class Notifier:
         times = GroupTimes(options.group_wait_ms, options.group_interval_ms, options.repeat_interval_ms)
         inhibition = Inhibition(records, clock, self.faults, options.look_up_timeout_ms)
         self._people = GroupDispatch(times, self._outbox, inhibition, self._log, clock, jitter_ratio)
-        self._intake = AlertIntake(records, options, clock, self._outbox.__len__, self._place, self.faults)
+        self._intake = AlertIntake(records, options, clock, self._outbox.__len__, self.faults)
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -202,19 +202,27 @@ class Notifier:
         return self.waiting
 
     async def run_once(self) -> None:
-        """Accept new alerts and start attempts that are due."""
+        """Take each alert as far as it gets now on its way from the judge to its receivers.
+
+        These are the stages, in order, and docs/alerts.md#from-rule-to-receiver says what each is for. What ends or holds up
+        an alert's way has a row in `deliveries`.
+        """
         if self.rows_waiting >= self._options.rows_at_most:
-            return
-        await self._intake.forward()
+            return  # what comes of an attempt could not be recorded
+        async for passage in self._take():
+            if not self._order(passage):
+                continue
+            self._address(passage)
+            if self._dedupe(passage) and self._silence(passage):
+                self._route(passage)
         if self._stopping:
             return
-        self._end_silences()
-        self._refresh()
-        await self._people.flush()
-        for parcel in self._outbox.pop_due(self._clock.monotonic_ms()):
-            task = asyncio.create_task(self._attempt(parcel), name=f"webhook {parcel.webhook_id}")
-            self._in_flight.add(task)
-            task.add_done_callback(self._flown)
+        self._resend()
+        due = self._group()
+        if due:
+            await self._inhibit(due)
+        for delivery in self._throttle():
+            self._send(delivery)
 
     async def landed(self) -> None:
         """Wait until the attempts in flight have ended and their rows are stored.
@@ -225,32 +233,87 @@ class Notifier:
         await asyncio.gather(*self._in_flight)
         await self._ledger.flush()
 
-    # -- from alerts to parcels ----------------------------------------------------------------------------
+    # -- stages --------------------------------------------------------------------------------------------
 
-    def _place(self, alert: Alert, shard: int, history: DeliveryHistory) -> None:
-        if self._recent.overtaken(alert):
-            return  # read from the tables after its next change was offered
-        history.merge(self._recent.history(_message(alert)))
-        alert = self._for_those_notified(alert, history)
-        self._firing.note(alert, shard)
-        self._withheld.note(alert, shard)
-        receivers = self._receivers.of(alert.owner)
+    async def _take(self) -> AsyncIterator[Passage]:
+        """Yield alerts whose rows are stored, with what was sent of them, and those that fire though their silence is over."""
+        async for passage in self._intake.take():
+            yield passage
+        if not self._stopping:
+            for alert, shard in self._withheld.ended(self._clock.monotonic_ms(), self._is_silenced):
+                yield Passage(alert, shard)
+
+    def _order(self, passage: Passage) -> bool:
+        """Return whether it is the alert's newest change; another one was read from the tables after the next was offered."""
+        return not self._recent.overtaken(passage.alert)
+
+    def _address(self, passage: Passage) -> None:
+        """Find the receivers, and leave nobody without an end who has a beginning."""
+        passage.history.merge(self._recent.history(_message(passage.alert)))
+        passage.alert = alert = self._for_those_notified(passage.alert, passage.history)
+        self._firing.note(alert, passage.shard)
+        self._withheld.note(alert, passage.shard)
+        passage.receivers = self._receivers.of(alert.owner)
         if isinstance(alert, Notice):
-            receivers = {name: to for name, to in receivers.items() if to.channel.takes_notices}
+            passage.receivers = {
+                name: to for name, to in passage.receivers.items() if to.channel.takes_notices
+            }
         else:
-            self._people.restore(alert, shard, receivers, history)
-        if history.settled(receivers):
-            return
-        if alert.silenced:
-            self._log.record(alert, alert.owner, "silenced", "a silence covers it")
-            return
-        why = self._receivers.nobody(alert.owner, receivers)
+            self._people.restore(alert, passage.shard, passage.receivers, passage.history)
+
+    def _dedupe(self, passage: Passage) -> bool:
+        """Return whether somebody is still owed the message, whichever process sent it to others."""
+        return not passage.history.settled(passage.receivers)
+
+    def _silence(self, passage: Passage) -> bool:
+        """Return whether no silence covers it."""
+        if passage.alert.silenced:
+            self._log.record(passage.alert, passage.alert.owner, "silenced", "a silence covers it")
+        return not passage.alert.silenced
+
+    def _route(self, passage: Passage) -> None:
+        """Queue it for programs, and put it into the groups of people; what has no room is read from the tables again."""
+        alert = passage.alert
+        why = self._receivers.nobody(alert.owner, passage.receivers)
         if why:
             self._log.record(alert, alert.owner, "no_receiver", why)
             return
-        for name, receiver in receivers.items():
-            if name not in history.finals and not self._owe(alert, shard, name, receiver, history):
-                self._intake.leave({shard})
+        for name, receiver in passage.receivers.items():
+            if name not in passage.history.finals and not self._owe(passage, name, receiver):
+                self._intake.leave({passage.shard})
+
+    def _resend(self) -> None:
+        """Send what fires to each Alertmanager again, once in an interval."""
+        now_ms = self._clock.monotonic_ms()
+        peers = self._receivers.peers
+        if not peers or now_ms < self._refresh_due_ms:
+            return
+        self._refresh_due_ms = now_ms + self._options.alertmanager_resend_ms
+        for name, receiver in peers.items():
+            for part in range(-(-len(self._firing) // _REFRESHED_AT_ONCE)):
+                alert = self._firing.part(part, _REFRESHED_AT_ONCE)[0]
+                delivery = Refresh(alert, _NO_SHARD, name, receiver, part=part, size=_REFRESHED_AT_ONCE)
+                self._outbox.put(delivery, now_ms)
+
+    def _group(self) -> list[GroupKey]:
+        """Return the groups whose message has waited long enough for others, or is to be repeated."""
+        return self._people.due()
+
+    async def _inhibit(self, due: Iterable[GroupKey]) -> None:
+        """Queue the groups' messages without what a page of the team inhibits, or somebody has acknowledged."""
+        await self._people.flush(due)
+
+    def _throttle(self) -> list[Delivery]:
+        """Return what is due and may start: so many in a second, at once, and to one receiver."""
+        return self._outbox.pop_due(self._clock.monotonic_ms())
+
+    def _send(self, delivery: Delivery) -> None:
+        """Start an attempt, which records what came of it, and queues the message again if it is to be retried."""
+        task = asyncio.create_task(self._attempt(delivery), name=f"webhook {delivery.webhook_id}")
+        self._in_flight.add(task)
+        task.add_done_callback(self._flown)
+
+    # -- what the stages are made of -----------------------------------------------------------------------
 
     def _for_those_notified(self, alert: Alert, history: DeliveryHistory) -> Alert:
         """Return the alert as it concerns people: who was notified that it fires is notified that it is over, and nobody else."""
@@ -274,13 +337,9 @@ class Notifier:
             return msgspec.structs.replace(alert, silenced=True)
         return alert
 
-    def _end_silences(self) -> None:
-        """Send what still fires though its silence is over."""
-        for alert, shard in self._withheld.ended(self._clock.monotonic_ms(), self._is_silenced):
-            self._place(alert, shard, DeliveryHistory())
-
-    def _owe(self, alert: Alert, shard: int, name: str, receiver: Receiver, history: DeliveryHistory) -> bool:
+    def _owe(self, passage: Passage, name: str, receiver: Receiver) -> bool:
         """Queue what is owed to a receiver; return False if there is no room."""
+        alert, shard, history = passage.alert, passage.shard, passage.history
         why = self._receivers.unsupported(receiver)
         if why:
             self._log.record(alert, name, "unsupported", why)
@@ -290,35 +349,20 @@ class Notifier:
         attempts = history.attempts.get(name, 0)
         # Attempts of a former process count, and its back-off continues.
         wait_ms = delay_ms(attempts, self._jitter_ratio())
-        parcel = Delivery(alert, shard, name, receiver, attempts + 1)
-        if self._outbox.is_full(parcel):
+        delivery = Delivery(alert, shard, name, receiver, attempts + 1)
+        if self._outbox.is_full(delivery):
             return False
-        self._outbox.put(parcel, self._clock.monotonic_ms() + wait_ms)
+        self._outbox.put(delivery, self._clock.monotonic_ms() + wait_ms)
         return True
 
-    def _refresh(self) -> None:
-        """Send what fires to each Alertmanager again, once in an interval."""
-        now_ms = self._clock.monotonic_ms()
-        peers = self._receivers.peers
-        if not peers or now_ms < self._refresh_due_ms:
-            return
-        self._refresh_due_ms = now_ms + self._options.alertmanager_resend_ms
-        for name, receiver in peers.items():
-            for part in range(-(-len(self._firing) // _REFRESHED_AT_ONCE)):
-                alert = self._firing.part(part, _REFRESHED_AT_ONCE)[0]
-                parcel = Refresh(alert, _NO_SHARD, name, receiver, part=part, size=_REFRESHED_AT_ONCE)
-                self._outbox.put(parcel, now_ms)
-
-    # -- attempts ------------------------------------------------------------------------------------------
-
-    async def _attempt(self, parcel: Delivery) -> None:
-        parcel.begin()
+    async def _attempt(self, delivery: Delivery) -> None:
+        delivery.begin()
         try:
-            answer = await self._channels.send(parcel)
+            answer = await self._channels.send(delivery)
         except Exception as fault:  # noqa: BLE001 - one message must neither stop the others nor get lost
             # Without its text or traceback, which may contain the address.
             answer = SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
-        self._land(parcel, answer)
+        self._land(delivery, answer)
         self._wake.set()
 
     def _flown(self, task: asyncio.Task[None]) -> None:
@@ -327,13 +371,13 @@ class Notifier:
             self._fault = task.exception()  # its message would never be finished: `run` raises it
             self._wake.set()
 
-    def _land(self, parcel: Delivery, answer: SendResult) -> None:
-        now_ms, attempt = self._clock.monotonic_ms(), parcel.attempt
-        if isinstance(parcel, Refresh):
-            if self._log.refreshed(parcel.receiver, answer):
-                self._outbox.finish(parcel, now_ms)
+    def _land(self, delivery: Delivery, answer: SendResult) -> None:
+        now_ms, attempt = self._clock.monotonic_ms(), delivery.attempt
+        if isinstance(delivery, Refresh):
+            if self._log.refreshed(delivery.receiver, answer):
+                self._outbox.finish(delivery, now_ms)
             else:
-                self._outbox.again(parcel, now_ms, now_ms + self._options.alertmanager_resend_ms)
+                self._outbox.again(delivery, now_ms, now_ms + self._options.alertmanager_resend_ms)
             return
         outcome, detail = str(answer.verdict), answer.detail
         retried = outcome == "retry" and attempt < self._options.max_attempts
@@ -342,21 +386,21 @@ class Notifier:
         elif outcome == "retry":
             outcome, detail = "failed", f"{detail}; given up after {attempt} attempts"
         status = answer.http_status
-        if isinstance(parcel, GroupDelivery):
-            self._people.record(parcel, outcome, detail, status)
+        if isinstance(delivery, GroupDelivery):
+            self._people.record(delivery, outcome, detail, status)
         else:
             self._log.record(
-                parcel.alert, parcel.receiver, outcome, detail, attempt=attempt, http_status=status
+                delivery.alert, delivery.receiver, outcome, detail, attempt=attempt, http_status=status
             )
         if retried:
             asked_ms = retry_after_ms(answer.retry_after, self._clock.now_ms())
             wait_ms = delay_ms(attempt, self._jitter_ratio(), asked_ms)
-            self._outbox.again(parcel, now_ms, now_ms + wait_ms)
+            self._outbox.again(delivery, now_ms, now_ms + wait_ms)
         else:
-            self._outbox.finish(parcel, now_ms)
-            if isinstance(parcel, GroupDelivery):
-                self._people.groups.landed(parcel, now_ms)
-        self._intake.leave(self._outbox.shed(parcel.host))
+            self._outbox.finish(delivery, now_ms)
+            if isinstance(delivery, GroupDelivery):
+                self._people.groups.landed(delivery, now_ms)
+        self._intake.leave(self._outbox.shed(delivery.host))
 
     async def _pause(self) -> None:
         """Wait until something arrives or is due."""

@@ -14,6 +14,7 @@ from streams.notify.channels.slack import SlackChannel
 from streams.notify.delivery import Receiver
 from streams.notify.group_dispatch import INHIBITED
 from streams.notify.groups import GroupKey, Groups, GroupTimes
+from streams.notify.inhibition import Inhibition
 from streams.notify.webhooks.sender import SendResult
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import (
@@ -442,5 +443,23 @@ def test_ten_thousand_alerts_of_one_group_are_one_message() -> None:
         await there.work(WAIT_MS)
         assert texts(there) == ["9000 firing: owner ada, project p"]
         assert store.select(DELIVERIES).num_rows == 9_000
+
+    run(go())
+
+
+def test_a_shard_that_is_released_while_a_group_waits_for_the_tables_is_left_to_its_new_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def go() -> None:
+        there = office()
+
+        async def refresh(_inhibition: Inhibition) -> None:
+            there.notifier.release({SHARD})
+
+        monkeypatch.setattr(Inhibition, "refresh", refresh)
+        await there.offer(an_alert())
+        await there.work(WAIT_MS)
+        assert there.sender.sent == []
+        assert there.notifier.waiting == 0
 
     run(go())

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from streams.web import assets
 from streams.web.security import HEADERS
 from tests.page import fleet
 
@@ -125,6 +126,7 @@ class Server:
         app = web.Application(middlewares=[self._remember])
         app.on_response_prepare.append(_add_headers)
         app.router.add_get("/", self._page)
+        app.router.add_get(f"/static/{assets.RULES_FILE}", _rules)
         app.router.add_static("/static", STATIC)
         app.router.add_get("/api/v1/stream", self._stream)
         app.router.add_get("/api/v1/burn", self._answer(lambda _: self.script.burn()))
@@ -210,3 +212,8 @@ class Server:
 
 async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(HEADERS)
+
+
+async def _rules(_request: web.Request) -> web.Response:
+    """The script that is made of the rules, and is no file."""
+    return web.Response(body=assets.rules_js(), content_type="text/javascript")

@@ -25,6 +25,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         id=TEXT,
         removed=pa.bool_(),
         fault=TEXT,  # why it has no effect
+        value=pa.string(),  # of rules and plans, whose settings judge jobs: JSON
         version=pa.uint64(),
     ),
 }

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 
 from schemas.escaping import visible
@@ -18,6 +19,12 @@ from streams.errors import TrainfareError, WrongUseError
 _ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
 _MAX_MS: Final = 2**32 * 1000
 _SHOWN_CHARS: Final = 60
+#: What stands for the rules where there are none, by the reason.
+_NO_RULES: Final = {
+    "": "no rule is judged per subject of this kind, or the job had not begun",
+    "too_large": "the stored state of the job's shard is too large to be read for one question",
+    "no_state": "neither a snapshot nor the archive has the state of this job",
+}
 
 
 def why(
@@ -48,7 +55,7 @@ def why(
         (
             "Rules: a condition holds once its share reaches 1",
             rules,
-            "no rule is judged per subject of this kind",
+            _NO_RULES[found["rules_missing"]],
         ),
         ("Messages", messages, "no alert in the day before"),
     ):
@@ -61,9 +68,10 @@ def why(
         sys.stdout.write(
             f"\nWhat mends it (writes price.csv here; check the price first)\n{visible(command)}\n"
         )
-    if found["rule_records"]:
+    if found["records_unknown"]:
         sys.stdout.write(
-            "\nRules have settings of their own (`trainfare rules show`); the thresholds above are the defaults.\n"
+            f"\n{found['records_unknown']} records of rules or plans were stored by an older release without their settings: "
+            "where one applies, the thresholds above are the defaults. Publish them again.\n"
         )
 
 
@@ -75,7 +83,6 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
     """
     from streams.explain.acts import DIMENSIONS, IN_FORCE, facts_of, jobs_of
     from streams.explain.why import sql
-    from streams.explain.why.distances import distances, holding
     from streams.explain.why.messages import fates, outranked
 
     alert = None
@@ -89,8 +96,12 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
         raise TrainfareError(
             f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
         )
-    if at_ms is None:
-        at_ms = _newest(store, name) if alert is None else int(str(alert["changed_ms"]))
+    if at_ms is None and alert is not None:
+        at_ms = int(str(alert["changed_ms"]))
+    of_job = None if job is None else store.judged(name, at_ms)
+    if of_job is not None:
+        at_ms = of_job.at_ms
+    assert at_ms is not None  # the subject is a job or an alert
     alerts: list[dict[str, Any]] = store.records(sql.ALERTS, kind=kind, name=name, at_ms=at_ms)
     if alert is not None:
         alerts = [alert]
@@ -101,14 +112,15 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
     facts = {row["alert_id"]: facts_of(row, dimensions) for row in alerts}
     ids = [row["alert_id"] for row in alerts]
     deliveries = store.records(sql.DELIVERIES, alerts=ids, at_ms=at_ms) if ids else []
-    of_job = [] if job is None else distances(_facts(store, job, at_ms))
-    holds = holding(of_job)
-    messages = [*fates(alerts, deliveries, controls, facts, at_ms), *outranked(of_job, alerts, at_ms)]
+    rules = [] if of_job is None else of_job.rules
+    holds = {each.rule for each in rules if each.holds}
+    messages = [*fates(alerts, deliveries, controls, facts, at_ms), *outranked(holds, alerts, at_ms)]
     return {
         "subject": {"kind": kind, "name": name},
         "at_ms": at_ms,
-        "rules": [{**each._asdict(), "holds": each.rule in holds} for each in of_job],
-        "rule_records": store.records(sql.RULE_RECORDS, at_ms=at_ms)[0]["records"],
+        "rules": [msgspec.structs.asdict(each) for each in rules],
+        "rules_missing": "" if of_job is None else of_job.missing,
+        "records_unknown": 0 if of_job is None else of_job.records_unknown,
         "budgets": store.records(sql.BUDGETS, kind=kind, name=name),
         "messages": [each._asdict() for each in messages],
         "mend": [] if alert is None else _mends(store, str(alert["alert_id"])),
@@ -124,46 +136,11 @@ def _mends(store: Reader, alert_id: str) -> list[str]:
     return sorted({str(row["mend"]) for row in rows if row.get("mend")})
 
 
-def _newest(store: Reader, job_id: str) -> int:
-    from streams.explain.why.sql import NEWEST
-
-    (row,) = store.records(NEWEST, job=job_id)
-    return int(str(row["at_ms"] or 0))
-
-
-def _facts(store: Reader, job: dict[str, Any], at_ms: int) -> Any:
-    """Return the rows that the distances of a job are computed from."""
-    from streams.explain.why import sql
-    from streams.explain.why.distances import JobRows
-
-    asked: dict[str, Any] = {"job": job["job_id"], "at_ms": at_ms}
-    expected: list[dict[str, Any]] = store.records(sql.EXPECTED, **asked)
-    expected = [row for row in expected if row["usd_per_hour"]]
-    in_rates = {int(row["window_ms"]): int(row["paid_ms"]) for row in expected}
-    ledger: list[dict[str, Any]] = store.records(sql.PAID, **asked)
-    in_ledger = {int(row["window_ms"]): int(row["paid_ms"]) for row in ledger}
-    return JobRows(
-        at_ms=at_ms,
-        job=job,
-        rates=next(iter(store.records(sql.RATES, **asked)), None),
-        expected={int(row["window_ms"]): float(row["usd_per_hour"]) for row in expected},
-        # Rates are stored from the first tick with the job on, the ledger is up to the last accrual, which may be a minute ago.
-        paid_ms={window_ms: max(ms, in_ledger.get(window_ms, 0)) for window_ms, ms in in_rates.items()},
-        ledger=store.records(sql.LEDGER, **asked)[0],
-        usage=store.records(sql.USAGE, **asked)[0],
-        attempts=store.records(sql.ATTEMPTS, **asked)[0],
-        purchases=[str(row["purchase"]) for row in store.records(sql.PURCHASES, **asked)],
-    )
-
-
 def _grids(found: dict[str, Any]) -> tuple[Grid, Grid]:
-    from streams.engine.rules.registry import JOB_RULES
-
-    off = {rule.name for rule in JOB_RULES if not rule.enabled}
     rules = [
         (
             each["rule"],
-            each["what"] + (", off by default" if each["rule"] in off else ""),
+            each["what"] + ("" if each["enabled"] else ", switched off"),
             "unknown" if each["value"] is None else f"{each['value']:.4g}",
             f"{each['threshold']:g}",
             "" if each["share"] is None else f"{min(each['share'], 999):.2f}",

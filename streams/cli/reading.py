@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sinks.clickhouse import ClickHouseStore, QueryResult, Server, Target
     from sinks.clickhouse.damage import LostPart
     from streams.explain.job import Explanation
+    from streams.explain.why.judged import JudgedJob
 
 _PATIENCE_S = 3.0
 """A user waits: report a server that does not answer soon."""
@@ -33,6 +34,10 @@ class AnswerSource(Protocol):
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
         """Return every interval of a job's cost; None if the job is unknown."""
+        ...
+
+    def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
+        """Return how far each rule about a job is from firing at an instant; None: the newest of the job."""
         ...
 
     def audited(self) -> dict[str, Any] | None:
@@ -68,6 +73,10 @@ class Reader:
         """Return every interval of a job's cost; None if the job is unknown."""
         return self._source.explained(job_id, by_minute=by_minute)
 
+    def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
+        """Return how far each rule about a job is from firing at an instant; None: the newest of the job."""
+        return self._source.judged(job_id, at_ms)
+
     def audited(self) -> dict[str, Any] | None:
         """Return the worker's last audit; None without a worker."""
         return self._source.audited()
@@ -95,6 +104,11 @@ class _Opened:
         from streams.explain.job import explained  # loads the engine, which reads snapshots
 
         return explained(self._store, job_id, by_minute=by_minute)
+
+    def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
+        from streams.explain.why.judged import judged  # loads the engine
+
+        return judged(self._store, job_id, at_ms)
 
     def audited(self) -> None:
         return None

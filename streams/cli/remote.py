@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
 import orjson
 import pyarrow as pa
 import urllib3
@@ -25,6 +26,7 @@ from streams.web import endpoint, local_token
 
 if TYPE_CHECKING:
     from streams.explain.job import Explanation
+    from streams.explain.why.judged import JudgedJob
 
 _CONNECT_S = 3.0
 _READ_S = 60.0
@@ -110,6 +112,25 @@ class RemoteReader:
         try:
             return wire.decode(data)
         except (ValueError, ArithmeticError) as fault:
+            raise self._stranger() from fault
+
+    def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
+        """Return how far each rule about a job is from firing at an instant; None: the newest of the job.
+
+        Raises:
+            SinkError: As the same query to a local store would.
+            TrainfareError: The worker does not answer, does not know the job, or is none.
+        """
+        from streams.explain.why.judged import JudgedJob  # loads the engine
+
+        at = "" if at_ms is None else f"?at_ms={at_ms}"
+        path = f"/api/v1/jobs/{quote(job_id, safe='')}/rules{at}"
+        status, data = self._request("GET", path, {"Accept": "application/json"}, None)
+        if status != 200:
+            raise _fault(self._url, status, data)
+        try:
+            return msgspec.json.decode(data, type=JudgedJob)
+        except ValueError as fault:
             raise self._stranger() from fault
 
     def audited(self) -> dict[str, Any] | None:

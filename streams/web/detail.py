@@ -9,6 +9,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
 from streams.explain.stored import StoredJobs
+from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
 from streams.web.figures import ApiFigures
 from streams.web.store_reader import StoreReader
@@ -74,3 +75,11 @@ class Details:
             )
 
         return await self._store_reader.run(work)
+
+    async def rules(self, job_id: str, at_ms: int | None) -> JudgedJob | None:
+        """Return how far each rule is from firing for the job; None if the store does not know it."""
+        if await self._figures.one(job_id) is None:
+            return None
+        return await self._store_reader.run(
+            lambda store: judged(store, job_id, at_ms, state_max_bytes=STATE_MAX_BYTES)
+        )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
 from aiohttp import web
 
 from streams.costs.headroom import LEVELS
@@ -38,6 +39,8 @@ from streams.web.stream import Broadcaster
 T = TypeVar("T")
 
 _LIMIT_MAX: Final = 1_000
+#: What the times of ClickHouse hold.
+_INSTANT_MAX_MS: Final = 2**32 * 1_000
 _NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _TOP_JOBS: Final = 100
 _TOP_ALERTS: Final = 50
@@ -95,6 +98,7 @@ class Routes:
             Route("GET", "/api/v1/jobs", Scope.READ, self._jobs),
             Route("GET", "/api/v1/jobs/{job_id}", Scope.READ, self._job),
             Route("GET", "/api/v1/jobs/{job_id}/explain", Scope.READ, self._explain),
+            Route("GET", "/api/v1/jobs/{job_id}/rules", Scope.READ, self._rules),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
@@ -229,6 +233,12 @@ class Routes:
         found = await self._parts.details.explanation(job_id, by_minute=by == "minute")
         return web.Response(body=wire.encode(_known(job_id, found)), content_type="application/json")
 
+    async def _rules(self, request: web.Request) -> web.Response:
+        at_ms = _instant("at_ms", _parameters(request, {"at_ms"}).get("at_ms"))
+        job_id = request.match_info["job_id"]
+        found = _known(job_id, await self._parts.details.rules(job_id, at_ms))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         caller = request[CALLER]
         broadcaster = self._parts.broadcaster
@@ -343,6 +353,14 @@ def _one_of(name: str, given: str, allowed: tuple[str, ...]) -> str:
     if given not in allowed:
         raise ApiError(400, f"{name}: got {given!r}, expected one of {', '.join(filter(None, allowed))}")
     return given
+
+
+def _instant(name: str, given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdecimal() or int(given[:16]) >= _INSTANT_MAX_MS:
+        raise ApiError(400, f"{name}: got {given!r}, expected milliseconds since 1970")
+    return int(given)
 
 
 def _limit(asked: Mapping[str, str]) -> int:

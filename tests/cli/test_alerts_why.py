@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pyarrow as pa
 import pytest
 
+from schemas.control_table import CONTROLS
 from schemas.tables import DELIVERIES
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.explain.why.judged import JudgedJob, judged
 from tests.cli.command import trainfare
 from tests.web.live import at, delivery, put
 from tests.web.serving import Client, served
@@ -28,6 +32,15 @@ def event(topic: str, minute: float, **value: object) -> str:
 #: and `calm` costs twelve. `hot` is acknowledged at minute 80. `late` has cost eighty since minute 0, which nobody knew before.
 LINES = [
     event("prices", 0, sku="g", component="gpu", usd="10", per="gpu_hour", effective_ms=0),
+    event(
+        "controls",
+        0,
+        kind="rule",
+        name="long",
+        rule="runaway_length",
+        job_id="calm",
+        thresholds={"hours": 100},
+    ),
     event("controls", 0, kind="silence", name="night", job_id="quiet", by="web.token", comment="\x1b[31m"),
     *(
         event("jobs", 0, job_id=job, type="started", gpu_count=1, owner="ada", expected_usd_per_hour="10")
@@ -38,6 +51,15 @@ LINES = [
     event("jobs", 60, job_id="calm", type="scaled", gpu_count=1.2),
     event("jobs", 0, job_id="late", type="started", gpu_count=8, owner="ada", expected_usd_per_hour="10"),
     *(event("jobs", minute, job_id="hot", type="heartbeat") for minute in range(61, 79)),
+    event(
+        "controls",
+        80,
+        kind="rule",
+        name="long",
+        rule="runaway_length",
+        job_id="calm",
+        thresholds={"hours": 120},
+    ),
     event("jobs", 90, job_id="calm", type="heartbeat"),
 ]
 
@@ -177,7 +199,7 @@ def test_an_instant_that_is_none_is_wrong_use(data: Path, instant: str) -> None:
 
 def test_before_the_job_began_nothing_is_known(data: Path) -> None:
     found = why(data, "hot", "--at", "2026-02-01T00:00:00")
-    assert rule(found, "burn_fast")["value"] is None
+    assert found["rules"] == []
     assert found["messages"] == []
 
 
@@ -201,7 +223,7 @@ def test_what_mends_a_missing_price_is_a_command(tmp_path: Path) -> None:
     data = tmp_path / "meter"
     assert trainfare("replay", tmp_path / "log.jsonl", "--data", data).code == 0
     of_job = trainfare("alerts", "why", "run", "--data", data)
-    assert "GPU-hours without a price, off by default" in of_job.out
+    assert "switched off" in of_job.out
     asked = "SELECT alert_id FROM alerts FINAL WHERE rule = 'missing_price'"
     (row,) = json.loads(trainfare("sql", asked, "--data", data, "--format", "json").out)
     done = trainfare("alerts", "why", row["alert_id"], "--data", data)
@@ -211,3 +233,61 @@ def test_what_mends_a_missing_price_is_a_command(tmp_path: Path) -> None:
         command
         == "printf 'sku,gpu_type,usd,per,from\\nh100,H100,3,gpu_hour,\\n' > price.csv && trainfare prices load price.csv"
     )
+
+
+def test_thresholds_are_those_in_force_for_the_job_at_that_instant(data: Path) -> None:
+    assert rule(why(data, "calm", "--at", "2026-03-01T01:15:00"), "runaway_length")["threshold"] == 100
+    assert rule(why(data, "calm"), "runaway_length")["threshold"] == 120
+    assert rule(why(data, "hot"), "runaway_length")["threshold"] == 168
+
+
+def test_a_job_that_is_silent_by_its_heartbeats_says_for_how_long(data: Path) -> None:
+    silent = rule(why(data, "hot", "--at", "2026-03-01T01:30:00"), "silent_job")
+    assert silent["value"] == pytest.approx(12)
+    assert silent["holds"] is True
+    assert silent["share"] == pytest.approx(1.2)
+    before = rule(why(data, "hot", "--at", "2026-03-01T01:15:00"), "silent_job")
+    assert (before["value"], before["holds"]) == (None, False)  # when it was heard by then is not stored
+
+
+def test_through_a_worker_the_same_is_said_and_a_wrong_instant_is_refused(data: Path) -> None:
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        direct = judged(store, "hot", T0_MS + 75 * MINUTE_MS)
+        answers = served(store, _asked)
+    finally:
+        store.close()
+    assert [status for status, _ in answers] == [200, 404, 400, 400]
+    assert msgspec.convert(answers[0][1], JudgedJob) == direct
+    assert direct.rules
+
+
+async def _asked(client: Client) -> list[tuple[int, Any]]:
+    paths = (
+        f"hot/rules?at_ms={T0_MS + 75 * MINUTE_MS}",
+        "nobody/rules",
+        "hot/rules?at_ms=-1",
+        "hot/rules?at_ms=99999999999999999999",
+    )
+    found = []
+    for path in paths:
+        async with client.session.get(f"{client.server.url}/api/v1/jobs/{path}") as answer:
+            found.append((answer.status, await answer.json()))
+    return found
+
+
+def test_records_of_an_older_release_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("".join(LINES))
+    data = tmp_path / "meter"
+    assert trainfare("replay", tmp_path / "log.jsonl", "--data", data).code == 0
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        rows = store.select(CONTROLS)
+        place = rows.schema.names.index("value")
+        blank = rows.set_column(place, "value", pa.array([""] * len(rows)))
+        store.insert(CONTROLS, blank, "older")
+    finally:
+        store.close()
+    done = trainfare("alerts", "why", "calm", "--data", data)
+    assert "1 records of rules or plans were stored by an older release" in done.out
+    assert rule(why(data, "calm"), "runaway_length")["threshold"] == 168

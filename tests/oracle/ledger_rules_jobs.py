@@ -69,6 +69,7 @@ class PlainJob:
     attempts: list[Attempt]
     hours: list[HourOf]
     minutes: dict[int, int]  # minute -> cost without traffic
+    lost: dict[int, int]  # attempt -> what it lost, without traffic
 
     @property
     def start_ms(self) -> int | None:
@@ -113,7 +114,7 @@ def judge_log(
 
 def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
     jobs = {
-        name: PlainJob(name, row.team or "", row.experiment or "", attempts[name], [], {})
+        name: PlainJob(name, row.team or "", row.experiment or "", attempts[name], [], {}, {})
         for name, row in tables.jobs.items()
     }
     for key, hour in tables.hours.items():
@@ -129,6 +130,8 @@ def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
         if minute_key.component not in TRAFFIC:
             of = jobs[minute_key.job_id].minutes
             of[minute_key.minute] = of.get(minute_key.minute, 0) + minute.cost_nano
+            lost = jobs[minute_key.job_id].lost
+            lost[minute_key.attempt] = lost.get(minute_key.attempt, 0) + minute.lost_cost_nano
     return list(jobs.values())
 
 
@@ -162,13 +165,12 @@ def _tick(at_ms: int) -> int:
 
 
 def _retry_loops(job: PlainJob) -> Iterator[tuple[int, int]]:
-    """For an hour after an end, or until the job is done: 3 failures within an hour, 2 that lost $25, or 6 preemptions."""
+    """For an hour after an end, or until the job is done: 3 failures within an hour, 2 that lost $25 without traffic, or 6 preemptions."""
     ends: list[tuple[int, bool, int]] = []
     for attempt in job.attempts:
         ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
         if ended_ms is not None and attempt.state() in BROKEN:
-            lost = sum(each.lost for each in job.hours if each.attempt == attempt.number)
-            ends.append((ended_ms, attempt.state() == "preempted", lost))
+            ends.append((ended_ms, attempt.state() == "preempted", job.lost.get(attempt.number, 0)))
     done_ms = job.ended_ms if job.attempts[-1].state() in ("completed", "cancelled") else None
     for ended_ms, preempted, _ in ends:
         alike = [each for each in ends if each[1] == preempted and 0 <= ended_ms - each[0] < HOUR_MS]

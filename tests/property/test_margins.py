@@ -11,12 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.durations import NEVER_MS
 from streams.engine.burn.margins import RuleMargins, is_met
 from streams.engine.burn.tracker import BurnTracker
+from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.episode import TICK_MS
+from streams.engine.reference_log import KnownReference
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from streams.engine.rules.rule import Threshold
 from streams.engine.rules.turns import TURNS, turn_of
+from streams.engine.shard.margins import StoredJob
+from tests.harness_store import chain_of
 from tests.oracle.cases import T0
 from tests.oracle.knowledge import in_log_time
 from tests.oracle.model import MINUTE_MS, Line
@@ -101,3 +106,45 @@ def test_a_margin_that_is_off_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
         object.__setattr__(silent, "margins", wrong.args[0])
     assert found
     assert all("silent_job" in each for each in found)
+
+
+def _stored_disagreements(seed: int) -> tuple[list[str], int]:
+    """What the margins of restored jobs say otherwise than those of their shards, and how many were compared."""
+    rng = random.Random(seed)
+    lines = story(seed)
+    lines = sorted([*lines, *_records(rng, max(map(time_of, lines)))], key=time_of)
+    watching = Watching(in_log_time(lines))
+    cuts = sorted({rng.randrange(1, len(watching.told) + 1) for _ in range(12)} | {len(watching.told)})
+    wrong, compared = [], 0
+    for cut in cuts:
+        watching.feed(cut)
+        watching.checkpoint()
+        for number, shard in watching.shards.items():
+            blobs = [snapshot.blob for snapshot in chain_of(watching.snapshots[number])]
+            tracker = shard.tracker
+            for job_id in tracker.job_ids:
+                stored = StoredJob.load(number, blobs, job_id)
+                at_ms = stored.judged_ms
+                standing = watching.views[number].controls_at(at_ms)
+                known = KnownReference(shard.prices.book, standing, NEVER_MS)
+                live = tracker.margins_as_of(shard.tracked, job_id, at_ms, known)
+                found = stored.margins(at_ms + rng.randrange(TICK_MS), standing.values())
+                if found != live:
+                    wrong.append(f"{job_id} at {at_ms}: {found}, but {live}")
+                compared += 1
+    return wrong, compared
+
+
+@settings(PROFILE, max_examples=LOGS)
+@given(st.integers(0, 10**6))
+def test_a_restored_job_has_the_margins_of_its_shard(seed: int) -> None:
+    assert _stored_disagreements(seed)[0][:3] == []
+
+
+def test_restored_jobs_are_compared_and_one_without_its_samples_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert sum(_stored_disagreements(seed)[1] for seed in range(6)) > 20
+    monkeypatch.setattr(Coverage, "apply", lambda _self, _data: None)
+    monkeypatch.setattr(Coverage, "is_complete", True)
+    assert any(_stored_disagreements(seed)[0] for seed in range(16))

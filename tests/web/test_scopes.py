@@ -60,6 +60,7 @@ def test_every_path_declares_its_scope() -> None:
         "/api/v1/jobs": Scope.READ,
         "/api/v1/jobs/{job_id}": Scope.READ,
         "/api/v1/jobs/{job_id}/explain": Scope.READ,
+        "/api/v1/jobs/{job_id}/rules": Scope.READ,
         "/api/v1/burn": Scope.READ,
         "/api/v1/budgets": Scope.READ,
         "/api/v1/headroom": Scope.READ,

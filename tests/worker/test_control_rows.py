@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import orjson
+
 from schemas.control_table import CONTROLS
 from schemas.events import ControlEvent
 from streams.engine.pricing.book import PriceBook
@@ -77,3 +79,12 @@ def test_rows_of_the_same_records_have_one_token() -> None:
     for _ in range(2):
         (extra,) = reference_rows(news)
         assert (extra.table, extra.token, extra.rows.num_rows) == (CONTROLS, "controls:41:41", 1)
+
+
+def test_of_rules_and_plans_the_record_itself_is_stored_and_of_owners_nothing() -> None:
+    rule = row(control("rule", "calm", rule="silent_job", thresholds={"minutes": 30}))
+    assert orjson.loads(rule["value"]) == {"rule": "silent_job", "thresholds": {"minutes": 30}}
+    plan = row(control("planned", "wide", job_id="j", until_ms=9, usd_per_hour=0.1))
+    assert orjson.loads(plan["value"])["usd_per_hour"] == 0.1
+    assert row(control("owner", "ada", slack="https://hooks.example/secret"))["value"] == ""
+    assert row(None, b"rule/calm")["value"] == ""

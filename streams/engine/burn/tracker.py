@@ -320,6 +320,14 @@ class BurnTracker:
         number = self._jobs[job_id].profile
         return job_margins(self._curves, tracked.coverage, self._profiles, number, episodes, at)
 
+    def margins_as_of(
+        self, tracked: TrackedJobs, job_id: str, at_ms: int, known: KnownReference
+    ) -> list[RuleMargins]:
+        """Judge nothing, but tell the same of a restored job, with these prices and controls."""
+        self._adopt(known, self._news(tracked, known))
+        self._refresh(tracked, at_ms, [job_id])
+        return self.margins(tracked, job_id, at_ms)
+
     def _write(self, times_ms: I64) -> WindowFigures:
         """Return the figures at these instants; queue the rows for the next checkpoint."""
         job_ids = self._curves.job_ids

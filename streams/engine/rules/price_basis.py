@@ -102,7 +102,7 @@ def _per_gpu(segment: Segment, rate: Fraction) -> Fraction:
     return rate * 1000 / gpu_milli if gpu_milli else rate
 
 
-class _Found(NamedTuple):
+class _BasisFound(NamedTuple):
     """The attempts that pay more than the last one with another purchase."""
 
     changes: tuple[BasisChange, ...]
@@ -117,7 +117,7 @@ def _spans(known: JobKnown) -> Iterator[FactSpan]:
         lambda attempt, at_ms: rate_at(known.lines.get(attempt, {}), at_ms),
         Expected(known.job.declared(), known.planned, 0.0),
     )
-    known.details.append(_Found(tuple(changes)))
+    known.details.append(_BasisFound(tuple(changes)))
     for change in changes:
         for each in change.spans:
             yield FactSpan(*each, change.extra_ratio)
@@ -125,7 +125,7 @@ def _spans(known: JobKnown) -> Iterator[FactSpan]:
 
 def _cause(at: JobAt) -> str:
     """Return which attempt pays which purchase at which rate, instead of which, and how much more that is."""
-    found = at.facts.detail(_Found)
+    found = at.facts.detail(_BasisFound)
     for change in reversed(() if found is None else found.changes):
         if any(from_ms <= at.at_ms < until_ms for from_ms, until_ms in change.spans):
             before, after = change.before, change.after

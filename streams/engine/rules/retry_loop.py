@@ -111,7 +111,7 @@ def within_an_hour(broken: Sequence[BrokenAttempt], last: BrokenAttempt) -> list
     ]
 
 
-class _Found(NamedTuple):
+class _BreaksFound(NamedTuple):
     """The attempts that broke off, and what those lost of which it was asked."""
 
     broken: Sequence[BrokenAttempt]
@@ -135,7 +135,7 @@ def _spans(known: JobKnown) -> Iterator[FactSpan]:
             lost[attempt] = cost_in(known.lines.get(attempt, {}), known.timelines[attempt].lost)
         return lost[attempt]
 
-    known.details.append(_Found(broken, lost))
+    known.details.append(_BreaksFound(broken, lost))
     until_ms = done_ms(known.job, known.job.timelines())
     for each in retry_spans(broken, _limits(known.thresholds), lost_nano, until_ms, known.since_ms):
         yield FactSpan(*each)
@@ -143,7 +143,7 @@ def _spans(known: JobKnown) -> Iterator[FactSpan]:
 
 def _cause(at: JobAt) -> str:
     """Return how many attempts broke off within an hour, why, since when, and what they lost as far as it was asked."""
-    found = at.facts.detail(_Found)
+    found = at.facts.detail(_BreaksFound)
     end = 0 if found is None else bisect_right(found.broken, at.at_ms, key=attrgetter("ended_ms"))
     if found is None or not end:
         return ""
@@ -160,7 +160,7 @@ def _cause(at: JobAt) -> str:
 
 
 def _margins(at: JobAt) -> list[Margin]:
-    of, found = at.settings["retry_loop"], at.facts.detail(_Found)
+    of, found = at.settings["retry_loop"], at.facts.detail(_BreaksFound)
     failures = preemptions = 0
     lost_nano = Fraction(0)
     broken = (

@@ -178,6 +178,17 @@ def load(shard: ShardState, blobs: Sequence[bytes]) -> None:
         _load(shard, blobs)
 
 
+def load_one(shard: ShardState, blobs: Sequence[bytes], job_id: str) -> None:
+    """Apply to an empty shard what a chain has of one job, and of the prices and the archive.
+
+    Raises:
+        ValueError: The chain is of another shard, or does not begin at a root.
+        UnknownFormatError: The program does not support a snapshot's format.
+    """
+    with _no_collection():
+        _load(shard, blobs, job_id)
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Disable garbage collection: nearly everything that a load creates stays, and collection takes a tenth of the time."""
@@ -190,12 +201,14 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
+def _load(shard: ShardState, blobs: Sequence[bytes], only: str | None = None) -> None:
     awaited: set[str] = set()
     nodes: dict[str, NodeBlob] = {}  # the last of each: nodes are always whole
     last = {job_id: place for place, data in enumerate(blobs) for job_id in snapshot_writer.whole_jobs(data)}
     for place, data in enumerate(blobs):
         blob = snapshot_writer.unpack(data)
+        if only is not None:
+            blob = _reduced(blob, only)
         if blob.shard != shard.number:
             raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
         _apply_facts(shard, blob)
@@ -230,6 +243,27 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
         shard.tracker.restored(known.id)
     shard.snapshots.compaction.length = len(blobs)
     shard.snapshots.changes.clear()
+
+
+def _reduced(blob: StoredBlob, job_id: str) -> StoredBlob:
+    """Return the snapshot without other jobs, nodes and the ids of records that were seen."""
+    sampled = blob.sampled.get(job_id)
+    memory = [each for each in blob.watch.judge.jobs if each.job_id == job_id]
+    return msgspec.structs.replace(
+        blob,
+        jobs=[raw for raw in blob.jobs if snapshot_writer.job_id_of(raw) == job_id],
+        gone=[each for each in blob.gone if each == job_id],
+        nodes=[],
+        seen={},
+        seen_older=[],
+        sampled={} if sampled is None else {job_id: sampled},
+        watch=msgspec.structs.replace(
+            blob.watch, judge=msgspec.structs.replace(blob.watch.judge, jobs=memory)
+        ),
+        parts=[raw for raw in blob.parts if snapshot_writer.job_id_of(raw) == job_id],
+        paid=[each for each in blob.paid if each.id == job_id],
+        owed=[each for each in blob.owed if each.job_id == job_id],
+    )
 
 
 def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
 from streams.engine.rules.registry import BURN_RULES
 from streams.explain.acts import covers, matches
-from streams.explain.why.distances import Distance, holding
 
 #: The rules whose firing keeps another one from opening.
 _BEFORE: Final = {
@@ -61,11 +61,11 @@ def fates(
 
 
 def outranked(
-    found: Sequence[Distance], alerts: Sequence[Mapping[str, Any]], at_ms: int
+    holding: AbstractSet[str], alerts: Sequence[Mapping[str, Any]], at_ms: int
 ) -> Iterator[MessageFate]:
-    """Yield the burn rules whose figures hold and that open nothing, as another one fires or has just fired."""
+    """Yield the burn rules among those that hold that open nothing, as another one fires or has just fired."""
     firing = {alert["rule"] for alert in alerts if is_firing(alert, at_ms)}
-    for rule in sorted(holding(found) & _BEFORE.keys() - firing):
+    for rule in sorted(holding & _BEFORE.keys() - firing):
         for alert in alerts:
             ended_ms = alert["resolved_ms"]
             if alert["rule"] in _BEFORE[rule] and (ended_ms is None or at_ms < ended_ms + _RESTS_MS[rule]):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import orjson
 import pyarrow as pa
 
 from schemas.checks import money_nano
@@ -16,6 +17,8 @@ from schemas.validate_controls import ACK
 from streams.engine.alerts.controls import Controls
 from streams.engine.state.dimensions import MATCHED
 
+#: The kinds by which jobs are judged.
+_JUDGING: Final = ("rule", "planned")
 _GONE: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="")
 _ALIASES: Final = {"job": "job_id"}
 _MATCHED: Final = frozenset((*MATCHED, "rule", "severity", "budget"))
@@ -58,6 +61,8 @@ def _row(offset: int, log_ms: int, key: bytes, event: ControlEvent | None) -> di
         "source": said.source,
         "id": said.id,
         "removed": event is None,
+        # Of no other kind: an owner's addresses are secrets.
+        "value": orjson.dumps(value).decode() if said.kind in _JUDGING and event is not None else "",
         "fault": "; ".join(fault.detail for fault in understood.faults),
         "version": offset + 1,
     }

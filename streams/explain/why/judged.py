@@ -1,0 +1,127 @@
+"""How far each rule about a job is from firing, as its shard's judge has it: asked of the state that the store has of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from sinks.clickhouse import ClickHouseStore
+from streams.engine.burn.margins import RuleMargins
+from streams.engine.rules.rule import Margin
+from streams.engine.shard.margins import StoredJob, controls_of
+
+_SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
+_STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt64}"
+#: Of each control the newest record that was in the log then; an older release stored none of their values.
+_CONTROLS: Final = """
+SELECT kind, name, value, removed FROM controls FINAL
+WHERE kind IN ('rule', 'planned') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+ORDER BY offset DESC LIMIT 1 BY kind, name"""
+_NEWEST: Final = """
+SELECT greatest(toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates WHERE job_id = {job:String})),
+                toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs FINAL WHERE job_id = {job:String}))) AS at_ms"""
+#: Why nothing could be judged.
+TOO_LARGE: Final = "too_large"
+NO_STATE: Final = "no_state"
+#: A share of nothing in something is infinite, which JSON does not have.
+_SHARE_MAX: Final = 1e6
+
+
+class JudgedRule(msgspec.Struct, frozen=True):
+    """One condition of a rule; all conditions of a rule with the same `way` must hold, of several ways one is enough.
+
+    `holds`, `enabled`: of the rule; `value`, `share`: None where nothing is known to tell it by.
+    """
+
+    rule: str
+    what: str
+    value: float | None
+    threshold: float
+    share: float | None
+    way: int
+    holds: bool
+    enabled: bool
+
+
+class JudgedJob(msgspec.Struct, frozen=True):
+    """The conditions of every rule about a job at an instant, in the order of the rules.
+
+    `missing`: why there are none, '' if there are. `records_unknown`: so many records of rules or plans are in force whose
+    settings an older release did not store.
+    """
+
+    at_ms: int
+    rules: list[JudgedRule]
+    missing: str = ""
+    records_unknown: int = 0
+
+
+class _Answers(Protocol):
+    def ask(self, sql: str, parameters: dict[str, object]) -> Any: ...
+
+
+class _Restored(NamedTuple):
+    job: StoredJob | None
+    missing: str
+
+
+def judged(
+    store: ClickHouseStore, job_id: str, at_ms: int | None = None, state_max_bytes: int | None = None
+) -> JudgedJob:
+    """Return the conditions at an instant; without one at the newest that is known of the job.
+
+    Raises:
+        SinkError: The store does not answer.
+        UnknownFormatError: Another version of the program wrote the snapshots.
+    """
+    if at_ms is None:
+        at_ms = int(str(_records(store, _NEWEST, job=job_id)[0]["at_ms"] or 0))
+    known = _job(store, job_id, state_max_bytes)
+    if known.job is None:
+        return JudgedJob(at_ms, [], known.missing)
+    rows = [row for row in _records(store, _CONTROLS, at_ms=at_ms) if not row["removed"]]
+    read = [row for row in rows if row["value"]]
+    controls = controls_of((row["kind"], row["name"], msgspec.json.decode(row["value"])) for row in read)
+    found = known.job.margins(at_ms, controls)
+    rules = [_condition(rule, margin) for rule in found for margin in rule.margins]
+    return JudgedJob(at_ms, rules, records_unknown=len(rows) - len(read))
+
+
+def _job(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> _Restored:
+    found = _records(store, _SHARD, job=job_id)
+    if not found:
+        return _Restored(None, NO_STATE)
+    shard = int(found[0]["shard"])
+    if state_max_bytes is not None:
+        size_bytes = int(_records(store, _STATE_BYTES, shard=shard)[0]["size_bytes"])
+        if size_bytes > state_max_bytes:
+            return _Restored(None, TOO_LARGE)
+    chain = store.snapshots.load(shard)
+    if not chain.version:
+        return _Restored(None, NO_STATE)
+    job = StoredJob.load(shard, chain.blobs, job_id)
+    if job.archived is not None:
+        for blob in store.archive.fetch(shard, {job_id: job.archived}).values():
+            job.adopt(blob)
+    return _Restored(job, "")
+
+
+def _condition(rule: RuleMargins, margin: Margin) -> JudgedRule:
+    share = None if margin.share is None else min(margin.share, _SHARE_MAX)
+    return JudgedRule(
+        rule=rule.rule,
+        what=margin.what,
+        value=margin.value,
+        threshold=margin.threshold,
+        share=share,
+        way=margin.way,
+        holds=rule.holds,
+        enabled=rule.enabled,
+    )
+
+
+def _records(store: _Answers, sql: str, **parameters: object) -> list[Mapping[str, Any]]:
+    answer = store.ask(sql, parameters)
+    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]

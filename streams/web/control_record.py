@@ -6,7 +6,6 @@ What a record means is the engine's to say: one that would have no effect is ref
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -14,10 +13,10 @@ import msgspec
 
 from schemas.decode import decode
 from schemas.events import ControlEvent
-from schemas.invalid import Invalid
 from schemas.redaction import CONTROLS, field_name
 from streams.engine.alerts.alert import ADDRESS_KINDS
-from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.beside_others import ended_detail
+from streams.engine.alerts.ineffective import details_of, field_and_reason
 from streams.engine.alerts.receipt_records import receipt_request
 
 SOURCE: Final = "trainfare/web"
@@ -30,7 +29,6 @@ _OURS: Final = ("source", "id", "time_ms", "by", "specversion")
 _BY_LOG_ALONE: Final = ADDRESS_KINDS
 _OF_ACK: Final = frozenset({"kind", "name", "alert_id", "until_ms", "comment"})
 _NOT_MATCHED: Final = frozenset({"kind", "name", "from_ms", "until_ms", "usd_per_hour", "comment", "match"})
-_FIELD: Final = re.compile(r"field `([^`]*)`: (.*)", re.DOTALL)
 _DIGITS: Final = 24
 
 
@@ -80,13 +78,13 @@ def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRec
     identity = f"web_{_digest(content)}"
     value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})
     event = decode(CONTROLS, value, (), now_ms)
-    if isinstance(event, Invalid):
-        found = _FIELD.match(event.detail)
-        raise FieldError(found[1], found[2]) if found else FieldError("", event.detail)
+    for detail in details_of(event):
+        raise FieldError(*field_and_reason(detail))
     assert isinstance(event, ControlEvent)
-    for fault in Controls.from_events([event]).faults:
-        field, separator, reason = fault.detail.partition(": ")
-        raise FieldError(field, reason) if separator else FieldError("", fault.detail)
+    until_ms = asked.get("until_ms")
+    if until_ms is not None and until_ms <= now_ms and kind != "ack" and asked.get("name") is None:
+        # With a name it may end the control of that name, which another worker may have written just now.
+        raise FieldError(*field_and_reason(ended_detail(event)))
     key = f"{event.kind}/{event.name}".encode()
     return ControlRecord(key, value, event.kind, event.name, identity)
 
@@ -103,9 +101,6 @@ def _check_until(asked: Mapping[str, Any], now_ms: int) -> None:
     until_ms = asked.get("until_ms")
     if isinstance(until_ms, bool) or not isinstance(until_ms, int):
         raise FieldError("until_ms", "expected the ms since 1970 at which it ends")
-    if until_ms <= now_ms and asked["kind"] != "ack" and asked.get("name") is None:
-        # It ends the control of that name; without one it is a mistake and would do nothing.
-        raise FieldError("until_ms", "it has passed; to end a control, give its name")
     if until_ms > now_ms + UNTIL_MAX_MS:
         raise FieldError("until_ms", "expected an instant within a year")
 

@@ -12,7 +12,7 @@ from schemas.durations import HOUR_MS
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from schemas.wire_types import BudgetAction, BudgetPeriod
-from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.malformed import MalformedControlError, nearest
 
 MILLI: Final = 1_000
 RUN: Final = "run"
@@ -206,7 +206,7 @@ def _escalation_step(given: object) -> tuple[str, float | None]:
                 raise MalformedControlError(f"actions: `at` must be above 0 and at most {_RATIO_MAX:g}")
             at_ratio = float(ratio)
     if action not in _ACTIONS:
-        raise MalformedControlError(f"actions: expected {', '.join(_ACTIONS)}")
+        raise MalformedControlError(f"actions: expected {', '.join(_ACTIONS)}{nearest(action, _ACTIONS)}")
     return str(action), at_ratio
 
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from schemas.checks import STORED_USD_LIMIT
 from schemas.events import ControlEvent
-from schemas.redaction import field_name
+from schemas.redaction import WITHHELD, field_name
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from streams.engine.alerts.alert import ADDRESS_KINDS, Address, Alert
@@ -21,7 +21,7 @@ from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.budgets import OVERRIDE_FIELDS, Budget, Override, budget_of, override_of
 from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, is_ledger_rule, ledger_rule_record_of
-from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.malformed import MalformedControlError, check_fields, nearest, unknown_field
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 from streams.engine.alerts.possible import check_matched, check_silenced
@@ -222,15 +222,19 @@ def _match(
             if wanted is None:
                 continue
             if field not in known and not (labels and field.startswith(LABEL)):
-                raise MalformedControlError(
-                    f"{field_name(given)}: no such match field, expected one of {', '.join(known)}"
-                    + (f" or {LABEL}NAME" if labels else "")
-                )
+                raise MalformedControlError(_unknown_match_field(given, known, own, labels=labels))
             if not isinstance(wanted, str):
                 raise MalformedControlError(f"{given}: expected a string")
             if asked.setdefault(field, wanted) != wanted:
                 raise MalformedControlError(f"{given}: asks for both one value and another")
     return asked
+
+
+def _unknown_match_field(given: str, known: tuple[str, ...], own: frozenset[str], *, labels: bool) -> str:
+    shown_name = field_name(given)
+    near = "" if shown_name == WITHHELD else nearest(given, (*known, *_ALIASES, *sorted(own)))
+    allowed = ", ".join(known) + (f" or {LABEL}NAME" if labels else "")
+    return f"{shown_name}: no such match field, expected one of {allowed}{near}"
 
 
 def _interval(value: Mapping[str, object]) -> tuple[int, int]:
@@ -265,11 +269,7 @@ def _rate(value: Mapping[str, object]) -> int:
 
 
 def _check_ack(value: Mapping[str, object]) -> None:
-    for given in value:
-        if given not in _ACK_FIELDS and value[given] is not None:
-            raise MalformedControlError(
-                f"{field_name(given)}: no such field, expected one of {', '.join(sorted(_ACK_FIELDS))}"
-            )
+    check_fields(value, _ACK_FIELDS)
     _instant(value, "until_ms", FOR_EVER_MS)
 
 
@@ -277,9 +277,7 @@ def _addresses(event: ControlEvent, faults: list[ControlFault]) -> tuple[Address
     found: list[Address] = []
     for given, said in event.value.items():
         if given not in _OWNER_FIELDS and said is not None:
-            known = ", ".join(sorted(_OWNER_FIELDS))
-            detail = f"{field_name(given)}: no such field, expected one of {known}"
-            faults.append(ControlFault(event.kind, event.name, detail))
+            faults.append(ControlFault(event.kind, event.name, unknown_field(given, _OWNER_FIELDS)))
     for kind in ADDRESS_KINDS:
         url = event.value.get(kind)
         if url is None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import Final
+
 from schemas.decode import decode
 from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent, Event
 from schemas.invalid import Invalid
 from schemas.redaction import CONTROLS
 from streams.engine.alerts.controls import Controls
+
+#: A refusal begins with the field, of the wire in a form of its own.
+_FIELD: Final = re.compile(r"(?:field `([^`]*)`|([^\s:]+)): (.*)", re.DOTALL)
 
 
 def control_faults(value: bytes | None) -> list[str]:
@@ -22,3 +29,17 @@ def faults_of(event: Event | Invalid) -> list[str]:
     if not isinstance(event, ControlEvent):
         return []
     return [f"{kind}/{name}: {detail}" for kind, name, detail in Controls.from_events([event]).faults]
+
+
+def details_of(event: Event | Invalid) -> Iterable[str]:
+    """Yield what is wrong with each part of a record that has no effect, without its kind and name."""
+    if isinstance(event, Invalid):
+        yield event.detail
+    elif isinstance(event, ControlEvent):
+        yield from (fault.detail for fault in Controls.from_events([event]).faults)
+
+
+def field_and_reason(detail: str) -> tuple[str, str]:
+    """Return the field that a refusal is about, and the rest of it; the field is '' where it is about the whole record."""
+    found = _FIELD.match(detail)
+    return (found[1] or found[2], found[3]) if found else ("", detail)

@@ -38,10 +38,10 @@ def ledger_rule_record_of(
     """
     rule = LEDGER_RULES[str(name if value.get("rule") is None else value["rule"])]
     if match and not rule.match_fields:
-        raise MalformedControlError(f"{rule.name} is about the whole fleet: it takes no match fields")
-    if match.keys() - {*rule.match_fields}:
+        raise MalformedControlError(f"match: {rule.name} is about the whole fleet: it takes no match fields")
+    if other := next((field for field in match if field not in rule.match_fields), None):
         *first, last = rule.match_fields
-        raise MalformedControlError(f"{rule.name} matches on {', '.join(first)} and {last}")
+        raise MalformedControlError(f"{other}: {rule.name} matches on {', '.join(first)} and {last}")
     enabled, severity, thresholds = rule_fields_of(rule, value)
     return LedgerRuleRecord(name, match, rule.name, enabled, severity, thresholds)
 

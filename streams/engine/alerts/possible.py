@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError
-from streams.engine.rules.registry import ALL, BUDGET_NAMES, NAMES
-from streams.engine.rules.rule import PAGE, TICKET
+from streams.engine.alerts.malformed import MalformedControlError, nearest
+from streams.engine.rules.registry import ALL, BUDGET_NAMES, LEDGER_RULES, NAMES
+from streams.engine.rules.rule import JOB, PAGE, TICKET
 
 _RULES: Final = tuple(rule.name for rule in ALL)
 _SEVERITIES: Final = (PAGE, TICKET)
-#: What alerts across jobs and about budgets have.
+#: What alerts about jobs that are judged on the ledger have, and those about budgets.
 _NAMES: Final = ("job_id", "owner", "team", "project")
 
 
@@ -34,17 +34,31 @@ def check_silenced(match: Mapping[str, str]) -> None:
     """
     rule, severity = match.get("rule"), match.get("severity")
     if rule is not None and rule not in _RULES:
-        raise MalformedControlError(f"rule: got {shown(rule)}, expected one of {', '.join(_RULES)}")
+        raise MalformedControlError(
+            f"rule: got {shown(rule)}, expected one of {', '.join(_RULES)}{nearest(rule, _RULES)}"
+        )
     if severity is not None and severity not in _SEVERITIES:
         raise MalformedControlError(
             f"severity: got {shown(severity)}, expected one of {', '.join(_SEVERITIES)}"
+            f"{nearest(severity, _SEVERITIES)}"
         )
     if rule in NAMES:
         check_matched(match)
     elif rule is not None:
-        known = (*_NAMES, "experiment") if rule in BUDGET_NAMES else _NAMES
+        known = _fields_of(rule)
         for field, value in match.items():
             if value and field not in (*known, "rule", "severity"):
-                raise MalformedControlError(
-                    f"{field}: alerts of {rule} have none, expected one of {', '.join(known)}"
-                )
+                raise MalformedControlError(f"{field}: alerts of {rule} have none, expected {_one_of(known)}")
+
+
+def _fields_of(rule: str) -> tuple[str, ...]:
+    """Return the match fields that alerts of a rule on the ledger, or about budgets, may have."""
+    if rule in BUDGET_NAMES:
+        return (*_NAMES, "experiment")
+    if LEDGER_RULES[rule].each == JOB:
+        return _NAMES
+    return tuple(field for field in _NAMES if field in LEDGER_RULES[rule].match_fields)
+
+
+def _one_of(known: tuple[str, ...]) -> str:
+    return f"one of {', '.join(known)}" if known else "`rule` and `severity` alone"

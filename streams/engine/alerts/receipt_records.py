@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from schemas.redaction import field_name
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.malformed import MalformedControlError, check_fields
 
 _FIELDS: Final = frozenset({"on", "owner", "team", "comment", "by"})
 
@@ -28,11 +27,7 @@ def receipt_record_of(name: str, value: Mapping[str, object], time_ms: int) -> R
     Raises:
         MalformedControlError: A field is unknown or invalid; the message names it.
     """
-    for given, wanted in value.items():
-        if given not in _FIELDS and wanted is not None:
-            raise MalformedControlError(
-                f"{field_name(given)}: no such field, expected one of {', '.join(sorted(_FIELDS))}"
-            )
+    check_fields(value, _FIELDS)
     on = value.get("on")
     if not isinstance(on, bool):
         raise MalformedControlError(f"on: got {shown(on)}, expected true or false")

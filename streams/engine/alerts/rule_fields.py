@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.malformed import MalformedControlError, nearest
 from streams.engine.rules.rule import PAGE, TICKET, AlertRule
 
 _SEVERITIES: Final = (PAGE, TICKET)
@@ -49,6 +49,7 @@ def _thresholds(rule: AlertRule, given: object) -> dict[str, float]:
         if threshold is None:
             raise MalformedControlError(
                 f"thresholds.{shown(name)}: {rule.name} has no such threshold, expected one of {allowed}"
+                f"{nearest(name, rule.thresholds)}"
             )
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         if not (fits and threshold.least <= value <= threshold.most):

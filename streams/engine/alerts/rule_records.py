@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.malformed import MalformedControlError, nearest
 from streams.engine.alerts.rule_fields import rule_fields_of
 from streams.engine.rules.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES
@@ -47,7 +47,9 @@ def rule_record_of(name: str, value: Mapping[str, object], match: Mapping[str, s
     rule = name if wanted is None else wanted
     if not isinstance(rule, str) or rule not in NAMES:
         what = "rule" if wanted is not None else "name (without a field `rule`)"
-        raise MalformedControlError(f"{what}: got {shown(rule)}, expected one of {', '.join(_KNOWN)}")
+        raise MalformedControlError(
+            f"{what}: got {shown(rule)}, expected one of {', '.join(_KNOWN)}{nearest(rule, _KNOWN)}"
+        )
     number = NAMES.index(rule)
     return RuleRecord(name, match, number, *rule_fields_of(JOB_RULES[number], value))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.engine.alerts.ineffective import control_faults
+from streams.engine.alerts.ineffective import control_faults, field_and_reason
 
 
 def said(kind: str, **fields: Any) -> list[str]:
@@ -60,6 +60,25 @@ ACK = "al_" + "0" * 24
         ("budget", {"usd": 1, "job": ""}, "job_id: it is empty"),
         ("budget", {"usd": 1, "team": "a", "match": {"team": "b"}}, "asks for both"),
         ("rule", {"rule": "price_jump", "team": "a"}, "takes no match fields"),
+        (
+            "silence",
+            {"rule": "unallocated", "team": "a"},
+            "team: alerts of unallocated have none, expected `rule`",
+        ),
+        ("silence", {"rule": "team_burn", "job_id": "j"}, "job_id: alerts of team_burn have none"),
+        ("rule", {"rule": "team_burn", "cluster": "a"}, "cluster: team_burn matches on team"),
+        # What is meant.
+        ("budget", {"usd": 1, "tem": "vision"}, "did you mean team?"),
+        ("budget", {"usd": 1, "team": "v", "grace": 60}, "did you mean grace_s?"),
+        ("planned", {"usd_per_hour": 1, "from": 1}, "did you mean from_ms?"),
+        ("owner", {"slak": "https://example.com/x"}, "did you mean slack?"),
+        ("ack", {"alert_id": ACK, "untill_ms": 1}, "did you mean until_ms?"),
+        ("receipt", {"on": True, "ownr": "ada"}, "did you mean owner?"),
+        ("silence", {"rule": "burn_fsat"}, "did you mean burn_fast?"),
+        ("silence", {"severity": "pgae"}, "did you mean page?"),
+        ("rule", {"rule": "burn_fsat"}, "did you mean burn_fast?"),
+        ("rule", {"rule": "burn_fast", "thresholds": {"long_rato": 3}}, "did you mean long_ratio?"),
+        ("budget", {"usd": 1, "actions": ["chekpoint"]}, "did you mean checkpoint?"),
         # An end before the beginning.
         ("silence", {"from_ms": 2, "until_ms": 1}, "until_ms: got 1"),
         ("planned", {"usd_per_hour": 1, "from_ms": 2, "until_ms": 2}, "until_ms: got 2"),
@@ -78,6 +97,8 @@ def test_it_is_said_what_has_no_effect_and_why(kind: str, fields: dict[str, Any]
         ("silence", {"rule": "burn_fast", "gpu_type": "H100", "severity": "page"}),
         ("silence", {"rule": "budget_used", "experiment": "lr"}),
         ("silence", {"rule": "team_burn", "team": ""}),
+        ("silence", {"rule": "retry_overhead", "job_id": "j", "team": "a"}),
+        ("silence", {"rule": "unallocated", "team": ""}),
         ("silence", {"until_ms": 1}),  # ends the one of that name
         ("owner", {"email": "a@example.com", "comment": "on leave"}),
         ("owner", {}),  # has no address any more
@@ -96,3 +117,9 @@ def test_a_record_that_removes_a_control_is_none_that_has_no_effect() -> None:
 
 def test_an_address_in_the_wrong_place_is_not_shown() -> None:
     assert "secret" not in said("owner", webhok="https://hooks.example.com/secret")[0]
+
+
+def test_the_field_of_a_refusal_is_what_it_begins_with() -> None:
+    assert field_and_reason("field `per`: got ***, expected one") == ("per", "got ***, expected one")
+    assert field_and_reason("thresholds.x: y: z") == ("thresholds.x", "y: z")
+    assert field_and_reason("no such thing: at all") == ("", "no such thing: at all")

@@ -29,7 +29,10 @@ def test_the_owner_is_the_name_unless_another_is_named() -> None:
         ({}, "on: got null, expected true or false"),
         ({"on": 1}, "on: got 1, expected true or false"),
         ({"on": "true"}, 'on: got "true", expected true or false'),
-        ({"on": True, "teem": "x"}, "teem: no such field, expected one of by, comment, on, owner, team"),
+        (
+            {"on": True, "teem": "x"},
+            "teem: no such field, expected one of by, comment, on, owner, team; did you mean team?",
+        ),
         ({"on": True, "owner": ""}, "owner: expected a string that is not empty"),
         ({"on": True, "team": ["x"]}, "team: expected a string that is not empty"),
     ],

@@ -10,26 +10,29 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """Values by key; the oldest are dropped while all together weigh more than `weight_max`.
+    """Values by key; the oldest are dropped before all together weigh more than `weight_max`.
 
-    Threads may ask at once: the dictionary is replaced, never changed, and of two that add to it one may be lost.
+    They are in two halves, the older of which is dropped when the newer is full, so that adding one costs the same however
+    many there are. Threads may ask at once: each step is one operation on a dictionary, and of a value that two add at once
+    the weight may count once.
     """
 
     def __init__(self, weight_max: int) -> None:
-        self._weight_max = weight_max
-        self._values: dict[K, tuple[V, int]] = {}
+        self._half_max = weight_max // 2
+        self._newer: dict[K, V] = {}
+        self._older: dict[K, V] = {}
+        self._newer_weight = 0
 
     def get(self, key: K, make: Callable[[], V], weigh: Callable[[V], int]) -> V:
         """Return the value of a key, made if it is not there."""
-        found = self._values.get(key)
-        if found is not None:
-            return found[0]
+        for values in (self._newer, self._older):
+            found = values.get(key)
+            if found is not None:
+                return found
         value = make()
-        values = {**self._values, key: (value, weigh(value))}
-        weight = sum(each for _, each in values.values())
-        for oldest in list(values)[:-1]:
-            if weight <= self._weight_max:
-                break
-            weight -= values.pop(oldest)[1]
-        self._values = values
+        weight = weigh(value)
+        if self._newer_weight + weight > self._half_max:
+            self._older, self._newer, self._newer_weight = self._newer, {}, 0
+        self._newer[key] = value
+        self._newer_weight += weight
         return value

@@ -33,6 +33,33 @@ def test_one_that_weighs_more_than_all_may_is_kept_alone() -> None:
     assert recent.get(2, lambda: 8, lambda _value: 5) == 7
 
 
+class Weight(int):
+    """A weight that counts how often it is added to others."""
+
+    added = 0
+
+    def __radd__(self, other: int) -> int:
+        Weight.added += 1
+        return int(other) + int(self)
+
+
+def test_adding_one_costs_the_same_however_many_there_are() -> None:
+    recent: Recent[int, int] = Recent(10_000)
+    for key in range(1_000):
+        recent.get(key, lambda: 7, lambda _value: Weight(1))
+    assert Weight.added <= 2_000
+    asked = [recent.get(key, lambda: 8, lambda _value: Weight(1)) for key in range(1_000)]
+    assert set(asked) == {7}
+
+
+def test_what_is_kept_weighs_no_more_than_is_said() -> None:
+    recent: Recent[int, str] = Recent(100)
+    for key in range(1_000):
+        recent.get(key, lambda: "before", lambda _value: 3)
+    asked = [recent.get(key, lambda: "after", lambda _value: 3) for key in range(999, -1, -1)]
+    assert 50 <= 3 * asked.index("after") <= 100
+
+
 @pytest.fixture
 def hasty() -> Iterator[None]:
     """Threads take turns after a few instructions."""

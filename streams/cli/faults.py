@@ -15,7 +15,7 @@ from sinks.errors import QueryRefused, SinkError, StoreMismatch
 from streams.config.load import SettingsError
 from streams.errors import FileFaultsError, TrainfareError, WrongUseError
 
-DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+DONE, FAILED, WRONG_USE, DIFFERENT, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "TRAINFARE_DEBUG"
 
 

@@ -50,6 +50,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "trainfare estimate --gpus 8 --gpu-type H100 --hours 10 --data ./meter",
     ),
     ("publish", "publish:publish", "trainfare publish events.jsonl.gz"),
+    ("apply", "apply:apply", "trainfare apply controls --dry-run"),
     ("collect", "collect:collect", "trainfare collect dcgm --config collect.toml --dry-run"),
     ("sources", "sources:sources", "trainfare sources --data ./meter"),
     ("audit", "audit:audit", "trainfare audit --data ./meter"),

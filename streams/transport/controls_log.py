@@ -30,6 +30,15 @@ def read_controls(kafka: KafkaSettings) -> list[ControlEvent]:
     Raises:
         TrainfareError: The topic cannot be read.
     """
+    return list(controls_by_key(kafka).values())
+
+
+def controls_by_key(kafka: KafkaSettings) -> dict[bytes, ControlEvent]:
+    """Return the controls in force by the keys of their records, in the order of the log. Blocks.
+
+    Raises:
+        TrainfareError: The topic cannot be read.
+    """
     name = full_name(Topic.CONTROLS, kafka.topic_prefix)
     found: dict[bytes, ControlEvent] = {}
     with closing(log_reader(kafka, "trainfare-controls")) as consumer:
@@ -53,7 +62,7 @@ def read_controls(kafka: KafkaSettings) -> list[ControlEvent]:
             raise TrainfareError(
                 f"{name} at {kafka.bootstrap_servers} cannot be read: {fault.args[0].str()}"
             ) from fault
-    return list(found.values())
+    return found
 
 
 def _take(found: dict[bytes, ControlEvent], key: bytes, value: bytes | None, headers: Iterable[Any]) -> None:

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from schemas.decode import decode
+from schemas.events import ControlEvent
+from streams.controls.file import KINDS, FileRecord, read_controls_file
+from streams.engine.alerts.beside_others import fault_beside
 from streams.engine.alerts.budgets import own_budget
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ineffective import control_faults
@@ -22,7 +26,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"^\{.*\}$", re.MULTILINE)
 _BODY = re.compile(r"api/v1/controls.*? -d '(\{.*\})'", re.DOTALL)
 _SHELL = re.compile(r"'\$\(\(.*?\)\)'")
-_KINDS = ("owner", "silence", "planned", "rule", "budget", "override", "receipt", "ack")
+_TABLES = re.compile(r"^\[\[(\w+)\]\]", re.MULTILINE)
 
 
 def pages() -> Iterator[Path]:
@@ -47,11 +51,29 @@ def records() -> Iterator[tuple[str, dict[str, Any]]]:
     for where, line in lines:
         said = json.loads(line)
         value = said.get("value", said) if said.get("topic", "controls") == "controls" else {}
-        if isinstance(value, dict) and value.get("kind") in _KINDS and "source" in value:
+        if isinstance(value, dict) and value.get("kind") in KINDS and "source" in value:
             yield where, value
 
 
 RECORDS = list(records())
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """Each text of TOML with tables of controls: of pages, and files that are shipped."""
+    for where, text in blocks("toml", "", "sh"):
+        if {*_TABLES.findall(text)} & {*KINDS}:
+            yield where, text
+    for file in sorted((ROOT / "examples" / "controls").rglob("*.toml")):
+        yield str(file.relative_to(ROOT)), file.read_text()
+
+
+TABLES = list(tables())
+
+
+def table_records() -> list[FileRecord]:
+    found = [read_controls_file(where, text, "t", NOW_MS) for where, text in TABLES]
+    assert [fault for content in found for fault in content.faults] == []
+    return [record for content in found for record in content.records]
 
 
 def in_force(controls: Controls) -> int:
@@ -69,6 +91,43 @@ def test_there_are_examples_of_all_kinds_of_records() -> None:
 @pytest.mark.parametrize(("where", "value"), RECORDS)
 def test_a_record_has_an_effect(where: str, value: dict[str, Any]) -> None:
     assert control_faults(json.dumps(value).encode()) == [], where
+
+
+def test_a_record_changes_something_beside_the_others_when_it_is_published() -> None:
+    """An override has its budget, a silence its end to come, a rule something else than the defaults."""
+    events = [decode("controls", json.dumps(value).encode(), (), NOW_MS * 2) for _, value in RECORDS]
+    known = [event for event in events if isinstance(event, ControlEvent)]
+    assert len(known) == len(events)
+    assert [fault for event in known if (fault := fault_beside(event, None, known, event.time_ms))] == []
+
+
+@pytest.mark.parametrize(("where", "text"), TABLES)
+def test_tables_are_taken_without_a_fault(where: str, text: str) -> None:
+    found = read_controls_file(where, text, "t", NOW_MS)
+    assert found.faults == []
+    assert len(found.records) == len(_TABLES.findall(text))
+
+
+def test_a_table_changes_something_beside_the_others() -> None:
+    records = table_records()
+    events = [record.event for record in records]
+    assert {event.kind for event in events} >= {"owner", "budget", "rule", "silence", "planned", "override"}
+    assert [
+        record.fault(fault)
+        for record in records
+        if (fault := fault_beside(record.event, None, events, NOW_MS))
+    ] == []
+
+
+def test_every_block_that_looks_like_a_control_is_among_those_that_are_checked() -> None:
+    """A table is of a kind that there is, or an option of a collector."""
+    unknown = {
+        (where, name)
+        for where, text in blocks("toml", "", "sh")
+        for name in re.findall(r"^\[\[\s*([^\]]+?)\s*\]\]", text, re.MULTILINE)
+        if name not in KINDS and not name.endswith(".rules")
+    }
+    assert unknown == set()
 
 
 def test_the_ladder_of_the_page_is_the_ladder_that_is_taken() -> None:
@@ -93,7 +152,9 @@ def test_some_body_is_posted() -> None:
     assert any(_BODY.search(text) for _, text in blocks("", "sh", "json"))
 
 
-@pytest.mark.parametrize(("where", "text"), [each for each in blocks("toml") if "[[rule]]" in each[1]])
+@pytest.mark.parametrize(
+    ("where", "text"), [each for each in TABLES if {*_TABLES.findall(each[1])} == {"rule"}]
+)
 def test_a_file_of_rules_is_taken(where: str, text: str) -> None:
     found = rule_records("rules.toml", text, NOW_MS)
     controls = Controls.from_events(each.event for each in found)

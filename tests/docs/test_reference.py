@@ -31,7 +31,7 @@ def _in_order() -> list[str]:
 
 
 def test_every_exit_code_is_told_and_no_other() -> None:
-    codes = [faults.DONE, faults.FAILED, faults.WRONG_USE, faults.INTERRUPTED]
+    codes = [faults.DONE, faults.FAILED, faults.WRONG_USE, faults.DIFFERENT, faults.INTERRUPTED]
     assert [int(row[0]) for row in _rows("Exit codes")] == codes
     bare = re.compile(r"typer\.Exit\(\d|sys\.exit\(\d|return [1-9]\d*\s*(#|$)", re.MULTILINE)
     for source in (ROOT / "streams" / "cli").glob("*.py"):

@@ -42,11 +42,7 @@ def fault_beside(
         goes_on = replaced is not None and not has_ended(replaced, now_ms)
         return None if goes_on else ended_detail(event)
     if event.kind == "rule":
-        before = None if replaced is None else _rule_of(replaced)
-        beside = [found for each in others if (found := _rule_of(each)) is not None]
-        is_reset = before is not None and _rule_fault(before, beside) is None
-        asked = _rule_of(event)
-        return None if asked is None or is_reset else _rule_fault(asked, beside)
+        return _unchanged_rule(event, replaced, others)
     if event.kind == "owner":
         # One without addresses takes them from an owner who had any.
         had = replaced is not None and _has_address(replaced)
@@ -58,6 +54,18 @@ def fault_beside(
     if event.kind == "override":
         return _override_fault(event, others)
     return None
+
+
+def _unchanged_rule(
+    event: ControlEvent, replaced: ControlEvent | None, others: Iterable[ControlEvent]
+) -> str | None:
+    asked = _rule_of(event)
+    if asked is None or _rule_fault(asked, ()) is None:
+        return None  # beside any others
+    beside = [found for each in others if (found := _rule_of(each)) is not None]
+    before = None if replaced is None else _rule_of(replaced)
+    is_reset = before is not None and _rule_fault(before, beside) is None
+    return None if is_reset else _rule_fault(asked, beside)
 
 
 def has_ended(event: ControlEvent, now_ms: int) -> bool:
@@ -73,7 +81,7 @@ def ended_detail(event: ControlEvent) -> str:
     until_ms = event.value["until_ms"]
     assert isinstance(until_ms, int)
     return (
-        f"until_ms: it ended at {instant(until_ms)}, and no {event.kind} of its name is in force that it would end;"
+        f"until_ms: it ended at {instant(until_ms)}, and no {event.kind} of this name goes on that it would end;"
         " set a later end, or leave it out"
     )
 

@@ -34,14 +34,14 @@ LONG_PAST = NOW_MS - 6 * HOUR_MS
     [
         (
             control("silence", until_ms=NOW_MS),
-            "until_ms: it ended at 2026-06-01 10:00:00 UTC, and no silence",
+            "until_ms: it ended at 2026-06-01 10:00:00 UTC, and no silence of this name goes on",
         ),
         (
             control("planned", usd_per_hour=1, until_ms=LONG_PAST),
             "until_ms: it ended at 2026-06-01 04:00:00 UTC",
         ),
         (control("override", reason="x", until_ms=PAST), "until_ms: it ended at"),
-        (control("ack", until_ms=PAST, alert_id="al_" + "0" * 24), "no ack of its name"),
+        (control("ack", until_ms=PAST, alert_id="al_" + "0" * 24), "no ack of this name"),
         (control("override", reason="x", budget="sweep"), 'budget: got "sweep", and no budget'),
         (control("owner", comment="on leave"), "webhook: expected at least one of webhook, slack, email"),
         (rule(), "rule: it sets nothing"),

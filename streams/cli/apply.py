@@ -1,0 +1,134 @@
+"""`trainfare apply DIR`: makes a folder of TOML files the controls in force, and shows the difference first."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from schemas.escaping import visible
+from streams.cli.faults import DIFFERENT
+from streams.cli.options import settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.clock import SystemClock
+from streams.errors import FileFaultsError, WrongUseError
+from streams.topics import Topic
+
+if TYPE_CHECKING:
+    from streams.controls.plan import ApplyPlan, ControlChange
+
+_FAULTS_SHOWN: Final = 20
+_SET: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
+_SIGNS: Final = {"add": "+", "change": "~", "remove": "-", "keep": "?"}
+_COLUMNS: Final = ("action", "kind", "name", "where", "field", "before", "after")
+
+
+def apply(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Every *.toml below it is read; what begins with a dot is not."),
+    ],
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Show what would change, and publish nothing; exit code 3 if anything would."
+        ),
+    ] = False,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Also remove what `apply` once published and no file has any more."),
+    ] = False,
+    set_name: Annotated[
+        str,
+        typer.Option(
+            "--set",
+            metavar="NAME",
+            help="Where there are several folders: --prune removes only what was applied with this name.",
+        ),
+    ] = "",
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Publish a folder of controls: owners, budgets, rules, silences, planned rates; all of it, or nothing if anything has no effect."""
+    if not _SET.fullmatch(set_name):
+        raise WrongUseError(f"--set {set_name[:80]}: expected up to 64 letters, digits and _ . -")
+    settings = settings_for()
+    from streams.controls.folder import read_folder  # loads the engine; not needed for --help
+    from streams.controls.plan import plan_of, source_of
+
+    source, now_ms = source_of(set_name), SystemClock().now_ms()
+    found = read_folder(folder, source, now_ms)
+    _refuse(found.faults)
+    from streams.transport.controls_log import (
+        controls_by_key,
+    )  # loads Kafka clients; not needed to refuse a file
+
+    plan = plan_of(found.records, controls_by_key(settings.kafka), source, now_ms, prune=prune)
+    _refuse(plan.faults)
+    if form is OutputFormat.table:
+        _show(plan)
+    else:
+        write(Grid(_COLUMNS, [row for change in plan.changes for row in _rows(change)]), form)
+    if dry_run:
+        _say(form, "nothing was published")
+        if plan.to_publish:
+            raise typer.Exit(DIFFERENT)
+        return
+    if not plan.to_publish:
+        _say(form, "nothing to do")
+        return
+    from streams.transport.producer import LogProducer
+
+    with LogProducer(settings.kafka) as producer:
+        for change in plan.to_publish:
+            value = None if change.record is None else change.record.value
+            producer.send(Topic.CONTROLS, change.key, value)
+    _say(form, f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}")
+
+
+def _refuse(faults: list[str] | tuple[str, ...]) -> None:
+    """Raise if there are faults."""
+    if faults:
+        left = len(faults) - _FAULTS_SHOWN
+        more = [f"and {left} more"] if left > 0 else []
+        raise FileFaultsError([*faults[:_FAULTS_SHOWN], *more, "nothing was published"])
+
+
+def _show(plan: ApplyPlan) -> None:
+    lines: list[str] = []
+    for change in plan.changes:
+        lines.append(f"{_SIGNS[change.action]} {change.kind}/{change.name}  {_where(change)}")
+        for field, before, after in change.fields:
+            lines.append(f"    {field}: {after if change.before is None else f'{before} -> {after}'}")
+    lines += plan.notes
+    lines.append(
+        f"{plan.count('add')} to add, {plan.count('change')} to change, {plan.count('remove')} to remove, {len(plan.unchanged)} unchanged"
+        + (
+            f"; left in force though in no file: {kept}, --prune removes"
+            if (kept := plan.count("keep"))
+            else ""
+        )
+        + (f"; left alone, as others published them: {plan.others}" if plan.others else "")
+    )
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+
+
+def _where(change: ControlChange) -> str:
+    if change.record is None:
+        return "in no file" + ("" if change.action == "remove" else ", stays in force")
+    return change.record.where
+
+
+def _rows(change: ControlChange) -> list[tuple[str, ...]]:
+    head = change.action, change.kind, change.name, _where(change)
+    return [(*head, *field) for field in change.fields] or [(*head, "", "", "")]
+
+
+def _say(form: OutputFormat, line: str) -> None:
+    """Write a closing line: for people on stdout, beside data for programs on stderr."""
+    if form is OutputFormat.table:
+        sys.stdout.write(f"{line}\n")
+    else:
+        sys.stderr.write(f"trainfare: {line}\n")

@@ -30,6 +30,11 @@ def visible_json(text: str) -> str:
     return _IN_JSON.sub(lambda found: found[0] if _is_seen(found[0]) else _json_escape(found[0]), text)
 
 
+def utf8_text(text: str) -> str:
+    """Replace lone surrogates: JSON can contain one in a job id, UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _is_seen(each: str) -> bool:
     return each.isprintable() and each not in _BLANK
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -168,9 +167,3 @@ def _check(line: BillLine) -> str:
         if line.of(f"{period}_period_end") <= line.of(f"{period}_period_start"):
             return f"{period.capitalize()}PeriodEnd is not after {period.capitalize()}PeriodStart"
     return ""
-
-
-def billed(line: BillLine) -> Decimal:
-    """Return what was billed, in the line's currency."""
-    found: Decimal = line.of("billed_cost")
-    return found

@@ -16,8 +16,8 @@ import typer
 from streams.cli.cycles import collect_rarely
 from streams.cli.kernels import compile_kernels
 from streams.cli.options import settings_for
+from streams.cli.replay import quieter
 from streams.clock import SystemClock
-from streams.config.settings import LogSettings
 from streams.errors import TrainfareError
 from streams.log import configure_logging
 
@@ -63,7 +63,7 @@ def demo(
         # The demo does not use the tokens of a real meter, and creates its own.
         web = settings.web.model_copy(update=dict.fromkeys(settings.web.tokens()))
         settings = settings.model_copy(update={"web": web})
-        configure_logging(_quieter(settings.log))
+        configure_logging(quieter(settings.log))
         compile_kernels()
         _say("starting broker, store and meter")
         from streams.cli.demo_lines import summary  # loads Kafka, ClickHouse, the kernels, the terminal
@@ -114,11 +114,6 @@ def _must_be_free(port: int) -> None:
                 f"port {port} of {_BIND} cannot be used ({fault.strerror}); name another with --port, "
                 "or --port 0 for any that is free"
             ) from fault
-
-
-def _quieter(log: LogSettings) -> LogSettings:
-    """Raise the log level: the screen shows what `info` lines would."""
-    return log.model_copy(update={"level": "warning"}) if log.level == "info" else log
 
 
 def _say(line: str) -> None:

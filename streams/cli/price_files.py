@@ -8,8 +8,8 @@ from pathlib import Path
 from streams.cli.files import read_bounded, write_new
 from streams.errors import WrongUseError
 from streams.prices.instants import effective_ms
-from streams.prices.records import PriceRecord, as_lines, format_of, records_of
-from streams.prices.source import PriceFormat, PriceList
+from streams.prices.records import PriceRecord, as_lines
+from streams.prices.source import PriceList
 
 
 def price_list(path: Path, cloud: str | None = None, begin: str | None = None) -> PriceList:
@@ -31,16 +31,6 @@ def begin_ms(text: str) -> int:
         return effective_ms(text)
     except ValueError as fault:
         raise WrongUseError(f"--from {text}: {fault}") from None
-
-
-def price_records(path: Path, now_ms: int, form: PriceFormat | None = None) -> list[PriceRecord]:
-    """Return the file's records; missing `id`, `source` and `time_ms` are generated.
-
-    Raises:
-        WrongUseError: The file is invalid.
-    """
-    given = price_list(path)
-    return records_of(given, form or format_of(given), now_ms)
 
 
 def write_records(out: Path, records: list[PriceRecord]) -> None:

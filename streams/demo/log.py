@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 from streams.demo.records import DemoRecord
 from streams.keys import key_of
 from streams.replay.broker import EmbeddedBroker
 from streams.replay.feeder import FeedStopped, LogFeeder, Place
 from streams.replay.lines import Sendable
+from streams.replay.replay import has_judged, until
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS
 from streams.transport.partitions import partition_of
 from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
 from streams.worker.meter import Meter
-from streams.worker.shards.owned_shard import OwnedShard
-
-_POLL_S: Final = 0.02
 
 
 class FleetLog:
@@ -53,7 +50,7 @@ class FleetLog:
         counts = self._feeder.counts
         await until(lambda: all(self._folded(place) >= count for place, count in counts.items()))
         owned = self._meter.shard_manager.owned.values()
-        await until(lambda: all(_judged(each, to_ms) for each in owned))
+        await until(lambda: all(has_judged(each, to_ms) for each in owned))
 
     def stop(self) -> None:
         """Stop a feed in progress."""
@@ -80,13 +77,3 @@ class FleetLog:
             if owned is None or place[0] in REFERENCE_TOPICS
             else owned.align.next_offset(place[0])
         )
-
-
-def _judged(owned: OwnedShard, to_ms: int) -> bool:
-    return owned.align.tick_ms is None or (owned.shard.position.tick_ms or 0) > to_ms
-
-
-async def until(ready: Callable[[], bool]) -> None:
-    """Wait until the condition holds."""
-    while not ready():  # noqa: ASYNC110 - positions change with every batch, without an event
-        await asyncio.sleep(_POLL_S)

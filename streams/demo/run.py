@@ -21,7 +21,7 @@ from streams.clock import Clock
 from streams.config.settings import Settings
 from streams.demo.catalog import TEAMS
 from streams.demo.fleet import Fleet
-from streams.demo.log import FleetLog, until
+from streams.demo.log import FleetLog
 from streams.demo.pacer import Pacer, RecordSource, start_before
 from streams.demo.records import DemoRecord
 from streams.demo.rules import DemoRules
@@ -31,6 +31,7 @@ from streams.demo.summary import Summary, summary_of
 from streams.engine.shard.books import Books
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.replay.broker import EmbeddedBroker
+from streams.replay.replay import until
 from streams.web import descriptors
 from streams.web.local_access import LocalAccess
 from streams.web.server import WebServer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -16,8 +15,6 @@ from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.notify.store_faults import DeliveryFaults
 from streams.threads import Threads
-
-logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 5_000
 

@@ -141,10 +141,3 @@ def _weeks(part: JudgedSpan) -> Iterator[JudgedSpan]:
 def _read_from_ms(span: JudgedSpan) -> int:
     """Return the first hour to read, an hour before the span: rates are those of the last hour."""
     return (span.since_ms // HOUR_MS - 1) * HOUR_MS
-
-
-async def judge_log(
-    store: Store, owner: OwnedShard, view: ReferenceView, last_ms: int, links: Links = NO_LINKS
-) -> list[Alert]:
-    """Judge all minutes of a stored log at once."""
-    return await LogJudge(store, view, links).judge(owner, last_ms)

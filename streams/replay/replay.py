@@ -214,7 +214,7 @@ class _Replay:
 
     async def _feed_and_finish(self, meter: Meter, broker: EmbeddedBroker) -> None:
         numbers = range(self._replayed.partitions)
-        await _until(lambda: set(meter.shard_manager.owned) == set(numbers))
+        await until(lambda: set(meter.shard_manager.owned) == set(numbers))
         view = meter.shard_manager.reference.view()  # before anything is merged
         base = self._segment.base
         places = [(str(topic), number) for topic in SHARD_TOPICS for number in numbers]
@@ -252,8 +252,8 @@ class _Replay:
 
     async def _settle(self, meter: Meter, ends: Mapping[Place, int], last_ms: int) -> None:
         """Wait until everything that was sent is metered and judged; then store it."""
-        await _until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
-        await _until(lambda: all(_judged(owned, last_ms) for owned in meter.shard_manager.owned.values()))
+        await until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
+        await until(lambda: all(has_judged(owned, last_ms) for owned in meter.shard_manager.owned.values()))
         # The checkpoint: open attempts accrue up to the accrual instant.
         await meter.shard_manager.settled()
         await meter.shard_manager.store_until_done()
@@ -321,7 +321,8 @@ class _Replay:
         segment.done, segment.prices = True, None
 
 
-async def _until(ready: Callable[[], bool]) -> None:
+async def until(ready: Callable[[], bool]) -> None:
+    """Wait until the condition holds."""
     while not ready():  # noqa: ASYNC110 - positions change with every batch, without an event
         await asyncio.sleep(_POLL_S)
 
@@ -345,8 +346,8 @@ def _read(meter: Meter, place: Place) -> int:
     )
 
 
-def _judged(owned: OwnedShard, last_ms: int) -> bool:
-    """Return whether all ticks up to the end were judged."""
+def has_judged(owned: OwnedShard, last_ms: int) -> bool:
+    """Whether all ticks up to an instant were judged."""
     return owned.align.tick_ms is None or (owned.shard.position.tick_ms or 0) > last_ms
 
 

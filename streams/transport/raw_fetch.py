@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class AsRaw:
-    """Takes the place of a consumer's value deserialiser; aiokafka passes it to the code that reads a fetch."""
+    """Takes the place of a consumer's value deserialiser, which so receives RawRecords; aiokafka passes it to the code that reads a fetch."""
 
     def __init__(self, decoded: DecompressedBytes | None = None) -> None:
         self.decoded = decoded
@@ -30,9 +30,6 @@ class AsRaw:
         """Return the value unchanged."""
         return value
 
-
-#: A consumer with this `_value_deserializer` receives RawRecords.
-AS_RAW: Final = AsRaw()
 
 #: In both formats the size of the following bytes comes after the offset.
 _SIZE_AT: Final = 8

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from streams.cli.price_files import price_records
 from streams.cli.publish import outgoing
 from streams.errors import WrongUseError
 from streams.keys import key_of
 from streams.topics import Topic
+from tests.price_records import price_records
 
 NOW_MS = 1_800_000_000_000
 PRICE: dict[str, object] = {

@@ -16,10 +16,10 @@ from streams.controls.file import KINDS, FileRecord, read_controls_file
 from streams.engine.alerts.beside_others import fault_beside
 from streams.engine.alerts.budgets import own_budget
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.ineffective import control_faults
 from streams.rules.file import rule_records
 from streams.web.control_record import control_record
 from tests.cli.command import ROOT
+from tests.control_faults import control_faults
 
 NOW_MS = 1_780_308_000_000
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)

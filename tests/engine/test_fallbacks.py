@@ -57,8 +57,8 @@ def test_a_new_text_in_each_message_is_seen(counts: Counter[str]) -> None:
 
 def test_a_checksum_without_its_c_part_is_seen(counts: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     fetched = bytes(batch(0, PAIR))
-    list(records_of(raw_fetch.AS_RAW, fetched, 0))
+    list(records_of(raw_fetch.AsRaw(), fetched, 0))
     assert counts["checksum"] == 0
     monkeypatch.setattr(raw_batches, "_IS_FAST", False)
-    list(records_of(raw_fetch.AS_RAW, fetched, 0))
+    list(records_of(raw_fetch.AsRaw(), fetched, 0))
     assert counts["checksum"] == 1

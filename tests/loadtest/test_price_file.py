@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streams.cli.price_files import price_records
+from tests.price_records import price_records
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ALLOWED_PER = {

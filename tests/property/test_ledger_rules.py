@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from sinks.clickhouse import ClickHouseStore
-from streams.replay.ledger_rules import judge_log
+from streams.replay.ledger_rules import LogJudge
 from tests.oracle.budgets import budget_told, forecast_told, run_over_ms
 from tests.oracle.ledger_rules import episodes, holding
 from tests.property.chronicle import Chronicle, owner_of_shard_0, records_of
@@ -38,7 +38,7 @@ def replayed(store: ClickHouseStore, story: Story) -> list[Told]:
     empty(store.target)
     story.store(store)
     reference = Chronicle().part(records_of(story))
-    changes = asyncio.run(judge_log(store, owner_of_shard_0(), reference.view(), END_MS))
+    changes = asyncio.run(LogJudge(store, reference.view()).judge(owner_of_shard_0(), END_MS))
     ids = [(each.alert_id, each.status, each.changed_ms) for each in changes]
     assert len(ids) == len(set(ids)), "one change is told twice"
     last = {each.alert_id: each for each in changes}

@@ -15,7 +15,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import FIRING
 from streams.engine.reference_log import ReferenceLog
 from streams.replay import ledger_rules
-from streams.replay.ledger_rules import judge_log, parts_of
+from streams.replay.ledger_rules import LogJudge, parts_of
 from streams.worker.ledger_rules.control_spans import JudgedSpan
 from tests.property.chronicle import owner_of_shard_0
 from tests.sinks.rows import rows
@@ -83,7 +83,7 @@ def idle_node(store: ClickHouseStore) -> None:
 
 def judged(store: ClickHouseStore, days: int) -> list[Any]:
     end_ms = BEGIN_MS + days * DAY_MS
-    return asyncio.run(judge_log(store, owner_of_shard_0(), ReferenceLog().view(), end_ms))
+    return asyncio.run(LogJudge(store, ReferenceLog().view()).judge(owner_of_shard_0(), end_ms))
 
 
 @pytest.mark.parametrize("node", [False, True])

@@ -14,7 +14,6 @@ import zstandard
 
 from schemas.decode import RECORD_MAX_BYTES
 from streams.cli.files import numbered_lines, read_bounded
-from streams.cli.price_files import price_records
 from streams.cli.publish import outgoing
 from streams.engine.shard.dead_letters import SAMPLE_RAW_BYTES
 from streams.engine.shard.job_tables import DeadLetter
@@ -23,6 +22,7 @@ from streams.replay.files import read_lines
 from streams.replay.lines import LineReader, Sendable
 from streams.replay.packed import HEAD_BYTES, LINE_MAX_BYTES, bounded_lines
 from tests.cli.command import ROOT
+from tests.price_records import price_records
 
 MOST = LINE_MAX_BYTES
 BOMB_MIB = 200

@@ -44,7 +44,7 @@ def records_of(asked: Any, fetched: bytes, wanted: int, aborted: Any = None, lev
 
 def read(fetched: bytes, wanted: int, aborted: Any = None, level: int = 1) -> tuple[list[LogRecord], int]:
     """By our transport; the next offset to fetch."""
-    source = records_of(raw_fetch.AS_RAW, fetched, wanted, aborted, level)
+    source = records_of(raw_fetch.AsRaw(), fetched, wanted, aborted, level)
     given = list(source)
     assert all(isinstance(each, RawRecords) for each in given)
     assert len(given) <= 1
@@ -114,13 +114,13 @@ def test_a_flipped_bit_is_found(bit: int) -> None:
     fetched = batch(0, PAIR) + batch(2, PAIR)
     place = 21 + bit // 8 % (len(fetched) // 2 - 21)
     fetched[place] ^= 1 << bit % 8
-    source = records_of(raw_fetch.AS_RAW, bytes(fetched), 0)
+    source = records_of(raw_fetch.AsRaw(), bytes(fetched), 0)
     with pytest.raises(CorruptRecordException, match=r"CRC.*t\.gpu"):
         next(source)
     assert list(source) == []  # it has ended, and stands where it stood: the same is fetched again
     assert source.next_fetch_offset == 0
     unchecked = raw_fetch._partition_records(
-        TP, raw_fetch.FetchedBytes(bytes(fetched)), None, 0, None, raw_fetch.AS_RAW, False, 1
+        TP, raw_fetch.FetchedBytes(bytes(fetched)), None, 0, None, raw_fetch.AsRaw(), False, 1
     )
     try:
         list(unchecked)
@@ -161,7 +161,7 @@ def test_whatever_is_raised_waits_until_the_fetch_is_taken(monkeypatch: pytest.M
         raise MemoryError("no room")
 
     monkeypatch.setattr(raw_fetch, "read_fetch", fails)
-    source = records_of(raw_fetch.AS_RAW, bytes(batch(0, PAIR)), 0)  # in the task that fetches
+    source = records_of(raw_fetch.AsRaw(), bytes(batch(0, PAIR)), 0)  # in the task that fetches
     with pytest.raises(MemoryError, match="no room"):
         next(source)
     assert source.next_fetch_offset == 0
@@ -188,7 +188,7 @@ def test_an_older_format_is_read_by_aiokafka_a_record_at_a_time(magic: int) -> N
         builder.append(i, 1_000 + i, b"k", b"%d" % i)
     old = bytes(builder.build())
     before = fallbacks.counts[fallbacks.OLD_FORMAT]
-    source = records_of(raw_fetch.AS_RAW, old, 1)
+    source = records_of(raw_fetch.AsRaw(), old, 1)
     found = list(source)
     assert [(each.offset, each.value) for each in found] == [(1, b"1"), (2, b"2")]
     assert source.next_fetch_offset == 3
@@ -269,7 +269,7 @@ def test_the_fetcher_takes_it_as_its_own_and_moves_the_position(limit: int | Non
     position = SimpleNamespace(paused=False, position=0)
     position.consumed_to = lambda offset: setattr(position, "position", offset)
     assignment = SimpleNamespace(active=True, state_value=lambda _: position)
-    source = records_of(raw_fetch.AS_RAW, bytes(batch(0, PAIR) + marker(2, 1, abort=False)), 0)
+    source = records_of(raw_fetch.AsRaw(), bytes(batch(0, PAIR) + marker(2, 1, abort=False)), 0)
     result = fetcher.FetchResult(TP, assignment=assignment, partition_records=source, backoff=0)
     [records] = result.getall(limit)
     assert [record.offset for record in records] == [0, 1]

@@ -75,7 +75,7 @@ async def read(
         fetch_max_wait_ms=20,
     )
     if raw:
-        consumer._value_deserializer = raw_fetch.AS_RAW
+        consumer._value_deserializer = raw_fetch.AsRaw()
         large_responses.watch(consumer._client)
     await consumer.start()
     if raw:

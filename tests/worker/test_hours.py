@@ -11,7 +11,7 @@ import pytest
 from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import ManualClock
-from streams.replay.ledger_rules import judge_log
+from streams.replay.ledger_rules import LogJudge
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, at, opened
@@ -183,7 +183,7 @@ def test_a_replay_forecasts_the_first_hour_as_live_does(store: ClickHouseStore) 
         again.minutes("one", T0 + 5 * MINUTE_MS, [40] * 10 + [1] * 100)
         replayed = Life(store, ManualClock(T0), budget)
         assert replayed.owner is not None
-        await judge_log(store, replayed.owner, replayed.reference.view(), T0 + 69 * MINUTE_MS)
+        await LogJudge(store, replayed.reference.view()).judge(replayed.owner, T0 + 69 * MINUTE_MS)
         assert told(store, "budget_forecast") == live
 
     run(scenario())

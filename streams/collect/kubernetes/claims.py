@@ -13,7 +13,8 @@ from urllib.parse import quote
 import msgspec
 
 from streams.accounts.accelerators import is_accelerator
-from streams.collect.kubernetes.objects import Pod, text
+from streams.collect.kubernetes.objects import Pod
+from streams.collect.values import event_text
 
 #: Of resource.k8s.io, as clusters from 1.32 on have it.
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
@@ -139,9 +140,9 @@ class ClaimReader:
         kind, product, profile = (said[name].string if name in said else "" for name in _SAID)
         mig = _MIG.fullmatch(profile) if kind == "mig" else None
         if result.share_id is None and kind in _WHOLE:
-            return 1000, text(product)
+            return 1000, event_text(product)
         if result.share_id is None and mig is not None:
-            return int(mig[1]) * 1000 // (4 if _A30.search(product) else 7), text(product)
+            return int(mig[1]) * 1000 // (4 if _A30.search(product) else 7), event_text(product)
         if not (kind in _WHOLE or kind == "mig" or is_accelerator(result.driver) or is_accelerator(kind)):
             return 0, ""
         if device is None:

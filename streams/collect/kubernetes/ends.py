@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from streams.collect.kubernetes.objects import Pod, Terminated, condition, seconds, text
+from streams.collect.kubernetes.objects import Pod, Terminated, condition, seconds
+from streams.collect.values import event_text
 
 _FINAL: Final = frozenset({"Succeeded", "Failed"})
 #: Reasons of the condition DisruptionTarget -> `reason`, on nodes that are bought for good and on spot nodes.
@@ -61,7 +62,7 @@ def end_of(pod: Pod, *, asked_s: int, is_gone: bool, is_spot: bool, seen_s: int,
     if disruption is not None:
         words = _DISRUPTIONS.get(disruption.reason or "", ("unknown", "unknown"))
         if not (disruption.reason == "TerminationByKubelet" and pod.status.reason == "Evicted"):
-            return PodEnd(at_s, "preempted", words[is_spot], text(disruption.reason))
+            return PodEnd(at_s, "preempted", words[is_spot], event_text(disruption.reason))
     if asked_s and not _finished_before(pod, asked_s):
         return PodEnd(at_s, "cancelled", "unknown", "Deleted")
     if pod.status.phase == "Succeeded":
@@ -72,7 +73,7 @@ def end_of(pod: Pod, *, asked_s: int, is_gone: bool, is_spot: bool, seen_s: int,
 
 
 def _failure(pod: Pod, at_s: int, *, is_spot: bool) -> PodEnd:
-    word = text(pod.status.reason)
+    word = event_text(pod.status.reason)
     ends = sorted(
         (each for each in _terminated(pod) if each.exit_code), key=lambda each: seconds(each.finished_at)
     )
@@ -88,7 +89,7 @@ def _failure(pod: Pod, at_s: int, *, is_spot: bool) -> PodEnd:
     if word in _OF_NODE:
         kind = ("preempted", "spot_reclaim") if is_spot else ("failed", "node_failure")
         return PodEnd(at_s, *kind, word, code)
-    return PodEnd(at_s, "failed", "unknown", word or text(first.reason if first else ""), code)
+    return PodEnd(at_s, "failed", "unknown", word or event_text(first.reason if first else ""), code)
 
 
 def _terminated(pod: Pod) -> Iterator[Terminated]:

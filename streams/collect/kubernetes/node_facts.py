@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from streams.collect.kubernetes import hami
-from streams.collect.kubernetes.objects import Node, seconds, text
+from streams.collect.kubernetes.objects import Node, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.quantities import milli
+from streams.collect.values import event_text
 
 _GPU_TYPES: Final = (
     "nvidia.com/gpu.product",
@@ -82,7 +83,7 @@ class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
 def unknown_node(options: Options) -> NodeFacts:
     """Return what holds of a node that is not read."""
     found = {"cluster": options.cluster, **options.price_fields}
-    return NodeFacts("", 0, {name: text(value) for name, value in found.items() if value})
+    return NodeFacts("", 0, {name: event_text(value) for name, value in found.items() if value})
 
 
 def is_gpu(resource: str, options: Options) -> bool:
@@ -172,20 +173,22 @@ def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, opt
 def _price_fields(node: Node, labels: Mapping[str, str], options: Options) -> dict[str, str]:
     scheme, _, place = node.spec.provider_id.partition("://")
     capacity = node.status.capacity or {}
-    type_ = _first(labels, _GPU_TYPES) or next((_OTHERS[name] for name in _OTHERS if name in capacity), "")
+    type_ = first_label(labels, _GPU_TYPES) or next(
+        (_OTHERS[name] for name in _OTHERS if name in capacity), ""
+    )
     mig = _MIG_PRODUCT.fullmatch(type_)
     type_ = (mig[1] if mig else type_).removesuffix("-SHARED")
     found = {
         "cloud": _CLOUDS.get(scheme, ""),
-        "region": _first(labels, _REGIONS),
-        "zone": _first(labels, _ZONES),
+        "region": first_label(labels, _REGIONS),
+        "zone": first_label(labels, _ZONES),
         "cluster": options.cluster,
         "account": place.split("/", 1)[0] if scheme == "gce" else "",
-        "instance_type": _first(labels, _INSTANCE_TYPES),
+        "instance_type": first_label(labels, _INSTANCE_TYPES),
         "gpu_type": options.gpu_types.get(type_, type_),
         "purchase": _purchase(labels),
     }
-    return {name: text(value) for name, value in {**found, **options.price_fields}.items() if value}
+    return {name: event_text(value) for name, value in {**found, **options.price_fields}.items() if value}
 
 
 def _purchase(labels: Mapping[str, str]) -> str:
@@ -205,7 +208,8 @@ def _draining_s(node: Node) -> int | None:
     return 0 if node.spec.unschedulable else None
 
 
-def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
+def first_label(labels: Mapping[str, str], names: Sequence[str]) -> str:
+    """Take the first of the named labels that says something; empty without one."""
     return next((labels[name] for name in names if labels.get(name)), "")
 
 

@@ -212,8 +212,3 @@ def condition(conditions: list[ObjectCondition] | None, type_: str) -> ObjectCon
         if each.type == type_ and each.status == "True":
             return each
     return None
-
-
-def text(value: str | None) -> str:
-    """Return a text that an event may hold: at most 256 bytes."""
-    return (value or "").encode("utf-8", "replace")[:256].decode("utf-8", "ignore")

@@ -5,17 +5,17 @@ Each fact is taken once, as it is first known. It makes no events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from streams.collect.kubernetes.claims import Claimed
 from streams.collect.kubernetes.ends import PodEnd, end_of, leaving_s
-from streams.collect.kubernetes.node_facts import CLAIMED, NodeFacts, gpu_milli, is_gpu
-from streams.collect.kubernetes.objects import Pod, condition, seconds, text
+from streams.collect.kubernetes.node_facts import CLAIMED, NodeFacts, first_label, gpu_milli, is_gpu
+from streams.collect.kubernetes.objects import Pod, condition, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.owners import Identity, identity_of
 from streams.collect.kubernetes.requests import requests_of
 from streams.collect.kubernetes.state import ClusterState, KubernetesAttempt, KubernetesJob, PodState
+from streams.collect.values import event_text
 
 #: Two machines' clocks: a pod made as another one ends is the next one's.
 _SKEW_S: Final = 1
@@ -121,8 +121,8 @@ def _new_pod(pod: Pod, state: ClusterState, options: Options) -> tuple[str, int]
     if not created_s:
         raise ValueError("a pod without a time of creation")
     known = PodState(
-        name=text(pod.metadata.name),
-        slot=text(identity.slot),
+        name=event_text(pod.metadata.name),
+        slot=event_text(identity.slot),
         created_s=created_s,
         devices=dict(requests.devices),
         cpu_milli=requests.cpu_milli,
@@ -131,7 +131,7 @@ def _new_pod(pod: Pod, state: ClusterState, options: Options) -> tuple[str, int]
     job = state.jobs.get(identity.job_id)
     if job is None:
         described = _description(pod, identity, options)
-        job = state.jobs[identity.job_id] = KubernetesJob(text(pod.metadata.namespace), described)
+        job = state.jobs[identity.job_id] = KubernetesJob(event_text(pod.metadata.namespace), described)
     number = _attempt_of(known, identity, job)
     attempt = job.attempts.setdefault(number, KubernetesAttempt())
     _replace(known, attempt)
@@ -189,7 +189,7 @@ def _take_facts(
     """Take where it runs and since when; return from when on the attempt's holdings may be others."""
     changed_s = _NO_CHANGE_S
     if pod.spec.node_name and not known.bound_s:
-        known.node = text(pod.spec.node_name)
+        known.node = event_text(pod.spec.node_name)
         known.bound_s = _bound_s(pod)
         known.gpu_milli = gpu_milli(known.devices, node, options)
         attempt.nodes[known.node] = {**node.fields}
@@ -260,16 +260,12 @@ def _description(pod: Pod, identity: Identity, options: Options) -> dict[str, An
         "priority_class": pod.spec.priority_class_name,
     }
     named = {
-        "owner": _first(labels, options.owner_labels),
-        "team": _first(labels, options.team_labels) or options.teams.get(namespace, namespace),
-        "project": _first(labels, options.project_labels),
-        "experiment": _first(labels, options.experiment_labels) or identity.name,
+        "owner": first_label(labels, options.owner_labels),
+        "team": first_label(labels, options.team_labels) or options.teams.get(namespace, namespace),
+        "project": first_label(labels, options.project_labels),
+        "experiment": first_label(labels, options.experiment_labels) or identity.name,
     }
     return {
-        **{name: text(value) for name, value in named.items() if value},
-        "labels": {name: text(value) for name, value in shown.items() if value},
+        **{name: event_text(value) for name, value in named.items() if value},
+        "labels": {name: event_text(value) for name, value in shown.items() if value},
     }
-
-
-def _first(labels: Mapping[str, str], names: list[str]) -> str:
-    return next((labels[name] for name in names if labels.get(name)), "")

@@ -14,6 +14,7 @@ from schemas.wire_types import MAX_GPU_COUNT, MAX_NODES
 from streams.collect.collector import CollectedEvent
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.state import KubernetesAttempt, KubernetesJob, PodState
+from streams.collect.values import count_of
 from streams.topics import Topic
 
 _FOR_EVER_S: Final = 2**62
@@ -96,10 +97,10 @@ class AttemptWriter:
             raise ValueError("more nodes or GPUs than an event may have")
         return {
             **self._price_fields(nodes),
-            "gpu_count": _plain(sum(nodes.values())),
-            "nodes": {node: _plain(milli) for node, milli in sorted(nodes.items()) if milli},
+            "gpu_count": count_of(sum(nodes.values())),
+            "nodes": {node: count_of(milli) for node, milli in sorted(nodes.items()) if milli},
             "instance_count": len(nodes),
-            "cpu_count": _plain(sum(pod.cpu_milli for pod in held)),
+            "cpu_count": count_of(sum(pod.cpu_milli for pod in held)),
             "memory_gib": round(sum(pod.memory_mib for pod in held) / 1024, 2),
         }
 
@@ -163,7 +164,3 @@ def _decisive(attempt: KubernetesAttempt) -> PodState | None:
     if attempt.has_completed or not last:
         return None
     return last[-1]
-
-
-def _plain(milli: int) -> int | float:
-    return milli // 1000 if milli % 1000 == 0 else milli / 1000

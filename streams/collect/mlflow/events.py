@@ -20,6 +20,7 @@ from streams.collect.collector import CollectedEvent
 from streams.collect.mlflow.progress import KnownRun
 from streams.collect.mlflow.records import ENDS, TrackedRun
 from streams.collect.mlflow.tracker_options import TrackerOptions
+from streams.collect.values import event_text
 from streams.topics import Topic
 
 JOB_ID: Final = "trainfare.job_id"
@@ -75,7 +76,7 @@ def new_run_events(
     if JOB_ID in run.tags:
         found = known or KnownRun(attempt or 1)
         found = replace(found, ended_ms=0 if run.is_live else max(run.end_ms, 1))
-        described: dict[str, Any] = {"experiment": _text(experiment)} if experiment else {}
+        described: dict[str, Any] = {"experiment": event_text(experiment)} if experiment else {}
     else:
         described = _description(run, experiment, options)
         events, found = _life(
@@ -150,8 +151,8 @@ def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> d
     }
     return {
         "gpu_count": _gpus(run, options),
-        **{name: _text(text) for name, text in named.items() if text},
-        "labels": {name: _text(text) for name, text in labels.items() if text},
+        **{name: event_text(text) for name, text in named.items() if text},
+        "labels": {name: event_text(text) for name, text in labels.items() if text},
     }
 
 
@@ -241,8 +242,3 @@ def _event(
         "type": type_,
     }
     return CollectedEvent(Topic.JOBS, value)
-
-
-def _text(text: str) -> str:
-    """Return a text that an event may hold: at most 256 bytes."""
-    return text.encode("utf-8", "replace")[:256].decode("utf-8", "ignore")

@@ -15,7 +15,6 @@ TASKS: Final = (
     "/api/v0/tasks?detail=1&limit=10000&filter_keys=type&filter_predicates=%3D&filter_values=NORMAL_TASK"
 )
 NODES: Final = "/api/v0/nodes?detail=1&limit=10000"
-PATHS: Final = (JOBS, ACTORS, GROUPS, TASKS, NODES)
 
 
 class RayAnswers(NamedTuple):

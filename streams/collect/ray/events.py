@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
-from streams.collect.ray.holdings import Holding, RayCluster, gpus_of, held_over, holdings_of
+from streams.collect.ray.holdings import Holding, RayCluster, held_over, holdings_of
 from streams.collect.ray.options import DESCRIBES, Options
 from streams.collect.ray.progress import QUEUED, STARTED, UNSEEN, OpenJob
 from streams.collect.ray.records import ENDS, RayJob, RayNode
+from streams.collect.values import count_of, event_text
 from streams.topics import Topic
 
 JOB_ID: Final = "trainfare.job_id"
@@ -197,9 +198,9 @@ def _start_ms(
 def _description(job: RayJob, options: Options) -> dict[str, Any]:
     named = {name: job.metadata.get(options.metadata.get(name, name)) for name in DESCRIBES}
     return {
-        **{name: _text(text) for name, text in named.items() if isinstance(text, str) and text},
+        **{name: event_text(text) for name, text in named.items() if isinstance(text, str) and text},
         **options.price_fields,
-        "labels": {"ray_job": _text(job.key)},
+        "labels": {"ray_job": event_text(job.key)},
     }
 
 
@@ -223,12 +224,7 @@ def _node_event(node: RayNode, type_: str, at_ms: int, options: Options) -> Coll
     value: dict[str, Any] = {"id": f"{type_}.{at_ms}", "source": options.source, "time_ms": at_ms}
     value |= {"node": node.name, "type": type_}
     if type_ == "provisioned":
-        value |= {**options.price_fields, "gpu_count": gpus_of(node.gpu_milli)}
+        value |= {**options.price_fields, "gpu_count": count_of(node.gpu_milli)}
         if node.gpu_type:
             value["gpu_type"] = options.gpu_types.get(node.gpu_type, node.gpu_type)
     return CollectedEvent(Topic.NODES, value)
-
-
-def _text(text: str) -> str:
-    """Return a text that an event may hold: at most 256 bytes."""
-    return text.encode("utf-8", "replace")[:256].decode("utf-8", "ignore")

@@ -13,6 +13,7 @@ import msgspec
 
 from streams.collect.ray.options import Options
 from streams.collect.ray.records import RayActor, RayGroup, RayJob, RayNode, RayTask
+from streams.collect.values import count_of
 
 
 class RayCluster(NamedTuple):
@@ -50,13 +51,13 @@ class HeldGpus(NamedTuple):
 
     def fields(self, nodes: Mapping[str, RayNode], options: Options) -> dict[str, Any]:
         """Return the fields of an event; nodes only where all of them are known."""
-        found: dict[str, Any] = {"gpu_count": gpus_of(sum(self.gpu_milli.values()))}
+        found: dict[str, Any] = {"gpu_count": count_of(sum(self.gpu_milli.values()))}
         if not self.gpu_milli.keys() <= nodes.keys():
             return found
         by_name: dict[str, int] = {}
         for node, milli in self.gpu_milli.items():
             by_name[nodes[node].name] = by_name.get(nodes[node].name, 0) + milli
-        found["nodes"] = {name: gpus_of(milli) for name, milli in sorted(by_name.items())}
+        found["nodes"] = {name: count_of(milli) for name, milli in sorted(by_name.items())}
         types = {nodes[node].gpu_type for node in self.gpu_milli}
         if len(types) == 1 and (type_ := types.pop()):
             found["gpu_type"] = options.gpu_types.get(type_, type_)
@@ -108,8 +109,3 @@ def held_over(holdings: Iterable[Holding], first_ms: int, last_ms: int) -> Itera
             if not held[node]:
                 del held[node]
         yield at_ms, HeldGpus(dict(held))
-
-
-def gpus_of(milli: int) -> int | float:
-    """Return thousandths of a GPU as GPUs."""
-    return milli // 1000 if milli % 1000 == 0 else milli / 1000

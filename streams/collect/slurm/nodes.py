@@ -18,8 +18,9 @@ from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
 from streams.collect.slurm.node_fields import FieldsOfNodes
 from streams.collect.slurm.options import Options
-from streams.collect.slurm.records import Count, States, Text, raw_entries, states_of, text_of, time_of
+from streams.collect.slurm.records import Count, States, Text, raw_entries, states_of, time_of
 from streams.collect.slurm.tres import gpu_milli, gpu_type, tres_counts, unknown_accelerators
+from streams.collect.values import event_text
 from streams.topics import Topic
 
 #: A node in one of these states costs nothing: a cloud's machine that is switched off, or one to come.
@@ -72,7 +73,7 @@ def listed_nodes(answer: bytes) -> NodeListing:
                 NodeRecord(
                     node.name,
                     frozenset(states),
-                    tres_counts(text_of(node.tres)),
+                    tres_counts(event_text(node.tres)),
                     tuple(node.partitions or ()),
                     time_of(node.reason_changed_at),
                     tuple(

@@ -16,6 +16,7 @@ import orjson
 from schemas.escaping import visible
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.slurm.tres import GpusOfNode, gpus_of_node, node_names, tres_counts
+from streams.collect.values import event_text
 
 _FIRST_S: Final = 946_684_800  # 2000; events are not older
 _LAST_S: Final = 10_413_792_000  # 2300
@@ -210,13 +211,13 @@ def _queued(job: _QueuedJob) -> JobRecord:
         array=(array_id, task) if array_id and task is not None else None,
         het=(het_id, count_of(job.het_job_offset) or 0) if het_id else None,
         is_unsplit=bool(array_id) and task is None,
-        cluster=text_of(job.cluster),
-        user=text_of(job.user_name),
-        account=text_of(job.account),
-        name=text_of(job.name),
-        partition=text_of(job.partition),
-        qos=text_of(job.qos),
-        wckey=text_of(job.wckey),
+        cluster=event_text(job.cluster),
+        user=event_text(job.user_name),
+        account=event_text(job.account),
+        name=event_text(job.name),
+        partition=event_text(job.partition),
+        qos=event_text(job.qos),
+        wckey=event_text(job.wckey),
         states=states_of(job.job_state),
         restarts=count_of(job.restart_cnt),
         submit_s=time_of(job.submit_time),
@@ -238,13 +239,13 @@ def _accounted(job: _AccountedJob) -> JobRecord:
         array=(array_id, task) if array_id and task is not None else None,
         het=(het_id, count_of(job.het.job_offset) or 0) if het_id else None,
         is_unsplit=bool(array_id) and task is None,
-        cluster=text_of(job.cluster),
-        user=text_of(job.user),
-        account=text_of(job.account),
-        name=text_of(job.name),
-        partition=text_of(job.partition),
-        qos=text_of(job.qos),
-        wckey=text_of(job.wckey.wckey),
+        cluster=event_text(job.cluster),
+        user=event_text(job.user),
+        account=event_text(job.account),
+        name=event_text(job.name),
+        partition=event_text(job.partition),
+        qos=event_text(job.qos),
+        wckey=event_text(job.wckey.wckey),
         states=states_of(job.state.current),
         restarts=count_of(job.restart_cnt),
         submit_s=time_of(job.time.submission),
@@ -305,8 +306,3 @@ def time_of(value: Count) -> int:
 def states_of(value: States) -> frozenset[str]:
     """Return one state or several."""
     return frozenset([value] if isinstance(value, str) else value)
-
-
-def text_of(value: Text) -> str:
-    """Return a text that an event may hold: at most 256 bytes."""
-    return (value or "").encode("utf-8", "replace")[:256].decode("utf-8", "ignore")

@@ -14,7 +14,7 @@ from typing import Final
 _BEGIN: Final = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
 _BLOCK_BYTES: Final = 32_768
 _HEAD: Final = struct.Struct("<IHB")  # checksum, length, type
-_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_FULL, _FIRST, _LAST = 1, 2, 4  # 3: neither the first nor the last part
 _RECORD_BYTES: Final = 16 * 2**20
 
 

@@ -17,7 +17,6 @@ from streams.engine.alerts.malformed import MalformedControlError, nearest
 MILLI: Final = 1_000
 RUN: Final = "run"
 TOTAL: Final = "total"
-NOTIFY: Final = "notify"
 #: What a budget can match, the narrowest first: the first that it names is the subject of its alerts.
 MATCHED: Final = ("job_id", "experiment", "project", "team", "owner")
 #: The fields of a budget that match nothing.

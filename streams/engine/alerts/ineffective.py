@@ -6,20 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from schemas.decode import decode
-from schemas.durations import NEVER_MS
 from schemas.events import ControlEvent, Event
 from schemas.invalid import Invalid
-from schemas.redaction import CONTROLS
 from streams.engine.alerts.controls import Controls
 
 #: A refusal begins with the field, of the wire in a form of its own.
 _FIELD: Final = re.compile(r"(?:field `([^`]*)`|([^\s:]+)): (.*)", re.DOTALL)
-
-
-def control_faults(value: bytes | None) -> list[str]:
-    """Return a line for each part of a record that has no effect; `value`: its JSON, None of one that removes a control."""
-    return faults_of(decode(CONTROLS, value, (), NEVER_MS))
 
 
 def faults_of(event: Event | Invalid) -> list[str]:

@@ -16,7 +16,6 @@ CANARY_LATE: Final = "canary_late"
 BOOKS_UNBALANCED: Final = "books_unbalanced"
 CLOCK_WRONG: Final = "clock_wrong"
 SHARDS_UNOWNED: Final = "shards_unowned"
-METER_RULES: Final = (CANARY_WRONG, CANARY_LATE, BOOKS_UNBALANCED, CLOCK_WRONG, SHARDS_UNOWNED)
 
 #: The same rule and subject within this time of clearing, the end included, is the same episode.
 SAME_EPISODE_MS: Final = 600_000

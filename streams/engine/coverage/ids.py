@@ -16,17 +16,10 @@ from streams.engine.kernels.arrays import I64, INT64_MIN, U64, equal_lengths, ex
 from streams.engine.kernels.idset import COUNT, HAS_ZERO, add_ids, insert_ids
 
 _SMALLEST_TABLE = 1024
-_LOW_64 = 2**64 - 1
-
-
-def identity128(text: str) -> tuple[int, int]:
-    """Return (lo, hi) of the 128-bit hash of an id; a lone surrogate is hashed, not refused."""
-    digest = xxhash.xxh3_128_intdigest(text.encode("utf-8", "surrogatepass"))
-    return digest & _LOW_64, digest >> 64
 
 
 def identities128(texts: Iterable[str]) -> tuple[U64, U64]:
-    """Return identity128 of each text, as the arrays that SeenIds.add takes ([n] uint64)."""
+    """Hash ids to 128 bits, as the arrays (lo, hi) that SeenIds.add takes ([n] uint64); a lone surrogate is hashed, not refused."""
     digests = b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in texts)
     words = np.frombuffer(digests, ">u8").reshape(-1, 2)
     return words[:, 1].astype(np.uint64), words[:, 0].astype(np.uint64)

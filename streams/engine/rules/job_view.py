@@ -138,8 +138,6 @@ class JobRule(AlertRule):
     words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
     #: Whether its spans depend on every heartbeat and sample.
     listens: bool = False
-    #: Whether its episodes have figures of cost.
-    has_figures: bool = True
 
 
 def rate_at(lines: Lines, at_ms: int) -> Fraction:

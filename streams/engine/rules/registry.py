@@ -48,7 +48,6 @@ JOB_RULES: Final[tuple[JobRule, ...]] = (
     price_basis.RULE,
 )
 NAMES: Final = tuple(rule.name for rule in JOB_RULES)
-SEVERITIES: Final = tuple(rule.severity for rule in JOB_RULES)
 WINDOW_MS: Final = tuple(rule.window_ms for rule in JOB_RULES)
 #: Rules that are judged on the stored ledger, in the order in which they are listed.
 _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (

@@ -97,7 +97,6 @@ RULE: Final = JobRule(
     cause=_cause,
     margins=_margins,
     evidence=lambda of: attempts_evidence(of.job_id),
-    has_figures=False,
     words=Words(
         "is billed as running, but sent no heartbeat or sample for {cause}",
         "its end event may be lost: look at it, and publish its end if it is over",

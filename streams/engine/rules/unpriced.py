@@ -64,7 +64,6 @@ RULE: Final = JobRule(
     cause=_cause,
     margins=_margins,
     evidence=lambda of: unpriced_evidence(of.job_id),
-    has_figures=False,
     words=Words(
         "has {cause} without a price, so that its cost reads too low",
         "publish a price",

@@ -7,7 +7,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
-from schemas.escaping import visible
+from schemas.escaping import utf8_text, visible
 from schemas.messages.alert import AlertData, AlertFiring, AlertResolved, AlertSubject
 from streams.engine.alerts.alert import RESOLVED, Alert, Severity, Status
 from streams.notify.channels.channel import Channel, ChannelTools
@@ -64,10 +64,10 @@ def webhook_body(alert: Alert, links: Links = NO_LINKS) -> bytes:
         rule=alert.rule,
         severity=cast("Severity", alert.severity),
         status=cast("Status", alert.status),
-        subject=AlertSubject(kind=alert.subject_kind, name=_text(alert.subject_name)),
-        owner=_text(alert.owner),
-        team=_text(alert.team),
-        project=_text(alert.project),
+        subject=AlertSubject(kind=alert.subject_kind, name=utf8_text(alert.subject_name)),
+        owner=utf8_text(alert.owner),
+        team=utf8_text(alert.team),
+        project=utf8_text(alert.project),
         summary=visible(alert.summary),
         usd_per_hour=usd(alert.usd_nano_per_hour),
         expected_usd_per_hour=usd(alert.expected_nano_per_hour),
@@ -77,15 +77,10 @@ def webhook_body(alert: Alert, links: Links = NO_LINKS) -> bytes:
         budget_usd=None if alert.budget_nano is None else usd(alert.budget_nano),
         exhausted_in_s=None if alert.exhausted_in_ms is None else alert.exhausted_in_ms // 1000,
         started_ms=alert.started_ms,
-        evidence_sql=_text(alert.evidence_sql),
+        evidence_sql=utf8_text(alert.evidence_sql),
         links=links.of(alert) or UNSET,
     )
     timestamp = rfc3339(alert.changed_ms)
     if alert.status == RESOLVED:
         return msgspec.json.encode(AlertResolved(type="alert.resolved", timestamp=timestamp, data=data))
     return msgspec.json.encode(AlertFiring(type="alert.firing", timestamp=timestamp, data=data))
-
-
-def _text(text: str) -> str:
-    """Replace lone surrogates: JSON can contain one in a job id, UTF-8 cannot."""
-    return text.encode("utf-8", "replace").decode()

@@ -111,15 +111,10 @@ def _of_span(span: TraceSpan, faults: Faults) -> Iterator[dict[str, Any]]:
     }
 
 
-def events_of_points(points: Iterable[Point], faults: Faults | None = None) -> Iterator[dict[str, Any]]:
-    """Yield a heartbeat of each job of which points say quality or progress; of several values of a name the newest."""
-    return (heartbeat.event for heartbeat in heartbeats_of(points, faults))
-
-
 def heartbeats_of(points: Iterable[Point], faults: Faults | None = None) -> Iterator[Heartbeat]:
-    """Yield the events of points with all points that each stands for; a point that cannot be read is added to `faults`.
+    """Yield a heartbeat of each job of which points say quality or progress, with all points that it stands for.
 
-    A job has more than one where it has more values than an event may.
+    Of several values of a name it holds the newest; a point that cannot be read is added to `faults`. A job has more than one where it has more values than an event may.
     """
     faults = Faults() if faults is None else faults
     jobs: dict[bytes, tuple[dict[str, Any], dict[str, list[Point]]]] = {}

@@ -6,17 +6,15 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, cast
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from schemas.budget_tables import ACTIONS
-from schemas.columns import instants, money, rows_of, values_of
-from schemas.escaping import visible
+from schemas.columns import instants, rows_of, values_of
+from schemas.escaping import utf8_text, visible
 from schemas.messages.action import ActionBudget, ActionData, ActionJob, ActionName, ActionRequested
 from schemas.messages.alert import AlertSubject
 from schemas.tables import SCHEMAS
 from sinks.rows import Condition, Rows
-from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.ledger_rules.budget_actions import FINAL, REQUESTED, DueAction
 from streams.engine.ledger_rules.budget_alert import whose
 from streams.engine.ledger_rules.findings import budget_alert_id
@@ -25,6 +23,7 @@ from streams.engine.rules.budget_used import BUDGET_USED, THRESHOLDS
 from streams.engine.rules.formatting import usd as shown_usd
 from streams.notify.history import pieces
 from streams.notify.json_forms import rfc3339, usd
+from streams.worker.ledger_rules.rule_rows import usd_column
 
 
 class ActionRow(NamedTuple):
@@ -82,8 +81,8 @@ def action_table(rows: Sequence[ActionRow], version: int) -> pa.Table:
         "time": instants([row.time_ms for row in rows]),
         "period_start": instants([row.period_start_ms for row in rows]),
         "attempt": pa.array([row.attempt for row in rows], pa.uint32()),
-        "spent_usd": _money([row.spent_nano for row in rows]),
-        "limit_usd": _money([row.limit_nano for row in rows]),
+        "spent_usd": usd_column([row.spent_nano for row in rows]),
+        "limit_usd": usd_column([row.limit_nano for row in rows]),
         "used_ratio": [row.used_ratio for row in rows],
         "version": pa.array([version] * len(rows), pa.uint64()),
     }
@@ -130,16 +129,16 @@ def action_body(action: DueAction, row: ActionRow, grace_ms: int) -> bytes:
         idempotency_key=row.idempotency_key,
         action=cast("ActionName", row.rung),
         job=ActionJob(
-            job_id=_text(run.job_id),
-            cluster=_text(action.job.cluster),
-            owner=_text(run.owner),
-            team=_text(run.team),
-            project=_text(run.project),
-            experiment=_text(run.experiment),
+            job_id=utf8_text(run.job_id),
+            cluster=utf8_text(action.job.cluster),
+            owner=utf8_text(run.owner),
+            team=utf8_text(run.team),
+            project=utf8_text(run.project),
+            experiment=utf8_text(run.experiment),
         ),
         budget=ActionBudget(
-            name=_text(budget.name),
-            subject=AlertSubject(kind=action.subject.kind, name=_text(action.subject.name)),
+            name=utf8_text(budget.name),
+            subject=AlertSubject(kind=action.subject.kind, name=utf8_text(action.subject.name)),
             per=budget.per,
             period_start_ms=row.period_start_ms,
             limit_usd=None if budget.limits.usd_nano is None else usd(budget.limits.usd_nano),
@@ -163,11 +162,3 @@ def _reason(action: DueAction, row: ActionRow) -> str:
     return (
         f"{whose(action.subject)}: {budget} for {named(action.subject.budget.per, action.period)} is {what}"
     )
-
-
-def _text(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
-def _money(nano: list[int]) -> pa.Array:
-    return money(np.array([min(max(each, 0), MAX_COST_NANO) for each in nano], np.int64))

@@ -39,14 +39,14 @@ def use_table(states: Sequence[BudgetState], version: int) -> pa.Table:
         "period_start": instants([state.period.start_ms for state in states]),
         "period_end": instants([state.period.end_ms or 0 for state in states]),
         "match": [list(state.subject.match.items()) for state in states],
-        "limit_usd": _usd([each.usd_nano or 0 for each in limits]),
+        "limit_usd": usd_column([each.usd_nano or 0 for each in limits]),
         "limit_gpu_hours": [(each.gpu_milli_ms or 0) / _GPU_HOUR for each in limits],
         "limit_wall_clock_hours": [(each.wall_clock_ms or 0) / HOUR_MS for each in limits],
-        "used_usd": _usd([state.used.usd_nano for state in states]),
+        "used_usd": usd_column([state.used.usd_nano for state in states]),
         "used_gpu_hours": [state.used.gpu_milli_ms / _GPU_HOUR for state in states],
         "used_wall_clock_hours": [state.used.wall_clock_ms / HOUR_MS for state in states],
         "used_ratio": [state.ratio for state in states],
-        "usd_per_hour": _usd([state.per_hour.usd_nano for state in states]),
+        "usd_per_hour": usd_column([state.per_hour.usd_nano for state in states]),
         "time": instants([state.at_ms for state in states]),
         "version": pa.array([version] * len(states), pa.uint64()),
     }
@@ -57,9 +57,9 @@ def no_use_table(at_ms: int, version: int) -> pa.Table:
     """Build the row of `budget_use` that names no subject: from this minute on there is no budget."""
     none: dict[str, object] = {
         "match": [[]],
-        "limit_usd": _usd([0]),
-        "used_usd": _usd([0]),
-        "usd_per_hour": _usd([0]),
+        "limit_usd": usd_column([0]),
+        "used_usd": usd_column([0]),
+        "usd_per_hour": usd_column([0]),
     }
     none |= {name: [""] for name in ("budget", "subject_kind", "subject_name", "per")}
     none |= {name: [0.0] for name in ("limit_gpu_hours", "limit_wall_clock_hours")}
@@ -138,5 +138,6 @@ def token(kind: str, version: int, content: Sequence[object]) -> str:
     return f"{kind}:{version}.{mark.hexdigest()}"
 
 
-def _usd(nano: list[int]) -> pa.Array:
+def usd_column(nano: list[int]) -> pa.Array:
+    """Amounts in nano-dollars as cells of a money column, those outside what it holds at its bounds."""
     return money(np.array([min(max(each, 0), MAX_COST_NANO) for each in nano], np.int64))

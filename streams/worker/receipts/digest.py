@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from schemas.escaping import visible
+from schemas.escaping import utf8_text, visible
 from schemas.messages.alert import AlertSubject
 from schemas.messages.digest import DigestDriver, DigestJob, DigestWeekly, DigestWeeklyData
 from streams.costs.drivers import CostCell, effects_of
@@ -24,7 +24,7 @@ from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import DIGEST_WEEKLY, more_or_less
 from streams.worker.receipts.digest_sql import SubjectKind
-from streams.worker.receipts.receipt import Receipt, show_command, utf8_text
+from streams.worker.receipts.receipt import Receipt, show_command
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from schemas.durations import HOUR_MS, MINUTE_MS
-from schemas.escaping import visible
+from schemas.escaping import utf8_text, visible
 from schemas.messages.receipt import JobEnded, JobEndedData, ReceiptCheaper, ReceiptExpected, ReceiptKind
 from streams.engine.alerts.alert import receipt_id
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
@@ -221,8 +221,3 @@ def _hours(ms: int) -> str:
 def show_command(identity: str) -> str:
     """Return what shows a receipt again."""
     return f"trainfare receipts show {identity}"
-
-
-def utf8_text(text: str) -> str:
-    """Replace lone surrogates: JSON can contain one in a job id, UTF-8 cannot."""
-    return text.encode("utf-8", "replace").decode()

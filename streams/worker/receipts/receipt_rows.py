@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from schemas.columns import instants, money
+from schemas.columns import instants
 from schemas.receipt_table import RECEIPTS, SCHEMAS
-from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.worker.ledger_rules.rule_rows import RuleRows, token
+from streams.worker.ledger_rules.rule_rows import RuleRows, token, usd_column
 from streams.worker.receipts.receipt import Receipt
 
 
@@ -24,8 +22,8 @@ def receipt_rows(receipts: Sequence[Receipt], version: int) -> RuleRows:
         "owner": [each.owner for each in receipts],
         "begins": instants([each.begins_ms for each in receipts]),
         "ended": instants([each.ended_ms for each in receipts]),
-        "cost_usd": _money([each.cost_nano for each in receipts]),
-        "lost_usd": _money([each.lost_nano for each in receipts]),
+        "cost_usd": usd_column([each.cost_nano for each in receipts]),
+        "lost_usd": usd_column([each.lost_nano for each in receipts]),
         "summary": [each.summary for each in receipts],
         "message": [each.message.decode() for each in receipts],
         "time": instants([each.time_ms for each in receipts]),
@@ -33,7 +31,3 @@ def receipt_rows(receipts: Sequence[Receipt], version: int) -> RuleRows:
     }
     table = pa.Table.from_pydict(columns, schema=SCHEMAS[RECEIPTS])
     return RuleRows(RECEIPTS, table, token(RECEIPTS, version, receipts))
-
-
-def _money(nano: list[int]) -> pa.Array:
-    return money(np.array([min(max(each, 0), MAX_COST_NANO) for each in nano], np.int64))

@@ -21,11 +21,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from streams.collect.ray.api import PATHS
+from streams.collect.ray.api import ACTORS, GROUPS, JOBS, NODES, TASKS
 from tests.collect.recordings import EVIL, write_looks
 from tests.kafka.broker import _free_ports
 
 _PATIENCE_S: Final = 600.0
+_PATHS: Final = (JOBS, ACTORS, GROUPS, TASKS, NODES)
 #: A group of two GPUs; an actor in it, another one outside that dies and comes back, and a task; all go one by one.
 _GROUPS: Final = """
 import os, time, ray
@@ -100,7 +101,7 @@ class Cluster:
         return str(self.ask(f"/api/jobs/{job}")["status"])
 
     def look(self) -> dict[str, Any]:
-        return {"time_ms": time.time_ns() // 10**6, "answers": {path: self.ask(path) for path in PATHS}}
+        return {"time_ms": time.time_ns() // 10**6, "answers": {path: self.ask(path) for path in _PATHS}}
 
 
 class Recorder:
@@ -132,7 +133,7 @@ class Recorder:
 
 
 def _states(look: Mapping[str, Any]) -> list[Any]:
-    jobs, actors, groups, tasks, nodes = (look["answers"][path] for path in PATHS)
+    jobs, actors, groups, tasks, nodes = (look["answers"][path] for path in _PATHS)
     return [
         [(job["status"], job["job_id"]) for job in jobs],
         [(key, actor["state"], actor["startTime"]) for key, actor in actors["data"]["actors"].items()],
@@ -178,7 +179,7 @@ def scenario(
 
 
 def _nodes(cluster: Cluster) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cluster.ask(PATHS[-1])["data"]["result"]["result"]
+    found: list[dict[str, Any]] = cluster.ask(NODES)["data"]["result"]["result"]
     return found
 
 

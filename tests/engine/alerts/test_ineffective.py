@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from streams.engine.alerts.ineffective import control_faults, field_and_reason
+from streams.engine.alerts.ineffective import field_and_reason
+from tests.control_faults import control_faults
 
 
 def said(kind: str, **fields: Any) -> list[str]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from streams.engine.rules.registry import BURN_RULES, NAMES, SEVERITIES, WINDOW_MS
+from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from tests.engine.alerts.scene import (
     ALL,
     DRIFT,
@@ -51,7 +51,7 @@ each = pytest.mark.parametrize(
 
 
 def test_the_rules_are_the_contracts() -> None:
-    assert dict(zip(NAMES, zip(SEVERITIES, WINDOW_MS, strict=True), strict=True)) == {
+    assert {rule.name: (rule.severity, rule.window_ms) for rule in JOB_RULES} == {
         "burn_fast": ("page", 15 * MINUTE_MS),
         "burn_sustained": ("page", HOUR_MS),
         "burn_drift": ("ticket", 6 * HOUR_MS),

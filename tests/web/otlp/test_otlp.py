@@ -15,7 +15,7 @@ from sinks.errors import SinkBusy
 from streams.web.ingest import BODY_MAX_BYTES
 from streams.web.otlp import json_form, protobuf_form
 from streams.web.otlp.endpoint import PROTOBUF
-from streams.web.otlp.job_events import events_of_points, events_of_spans
+from streams.web.otlp.job_events import events_of_spans, heartbeats_of
 from streams.web.otlp.telemetry import TelemetryError
 from tests.web.serving import WALL_MS, Client, served
 from tests.web.test_ingest import WRITE, Log
@@ -131,7 +131,7 @@ def test_json_and_protobuf_make_the_same_events_of_the_same_spans() -> None:
 
 
 def test_recorded_metrics_are_heartbeats_of_jobs() -> None:
-    found = list(events_of_points(protobuf_form.points_of(METRICS)))
+    found = [each.event for each in heartbeats_of(protobuf_form.points_of(METRICS))]
     assert [(each["job_id"], each.get("attempt"), each["quality"]) for each in found] == [
         ("run-7", None, {"loss": 0.5}),
         ("run-8", 2, {"loss": 0.75}),

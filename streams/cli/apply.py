@@ -61,10 +61,10 @@ def apply(
     source, now_ms = source_of(set_name), SystemClock().now_ms()
     found = read_folder(folder, source, now_ms)
     _refuse(found.faults)
-    from streams.transport.controls_log import (
-        controls_by_key,
-    )  # loads Kafka clients; not needed to refuse a file
+    from streams.transport.admin import check_topics, connect  # loads Kafka clients
+    from streams.transport.controls_log import controls_by_key
 
+    check_topics(settings.kafka, connect(settings.kafka))
     plan = plan_of(found.records, controls_by_key(settings.kafka), source, now_ms, prune=prune)
     _refuse(plan.faults)
     if form is OutputFormat.table:

@@ -43,11 +43,11 @@ def publish(
     records = read_rules(file)
     gone: list[bytes] = []
     if prune:
-        from streams.cli.rules_log import rules_in_force  # loads Kafka clients
+        from streams.transport.controls_log import controls_by_key  # loads Kafka clients
 
         kept = {record.key for record in records}
-        gone = [f"rule/{event.name}".encode() for event in rules_in_force(settings.kafka)]
-        gone = [key for key in gone if key not in kept]
+        in_force = controls_by_key(settings.kafka)
+        gone = [key for key, event in in_force.items() if event.kind == "rule" and key not in kept]
     write(changes(records), OutputFormat.table)
     for key in gone:
         sys.stdout.write(f"{key.decode()}: removed\n")

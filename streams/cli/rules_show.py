@@ -50,9 +50,9 @@ def show(
     if file is not None:
         events = [record.event for record in read_rules(file)]
     else:
-        from streams.cli.rules_log import rules_in_force as in_log  # loads Kafka clients
+        from streams.transport.controls_log import read_controls  # loads Kafka clients
 
-        events = in_log(settings.kafka)
+        events = read_controls(settings.kafka)
     from streams.rules.settings import dimensions_of_row, rules_in_force, rules_of_job
 
     if job is None:

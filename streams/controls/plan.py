@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -15,6 +15,8 @@ from schemas.validate_sources import SOURCE as OF_SOURCES
 from streams.controls.file import FileRecord
 from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.beside_others import fault_beside, has_ended
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.malformed import nearest
 from streams.engine.rules.formatting import instant
 
 #: The `source` of what is published from a folder: only these records are ever removed.
@@ -114,6 +116,7 @@ def plan_of(
             faults.append(record.fault(fault))
         action: Action = "add" if before is None else "change"
         changes.append(ControlChange(action, event.kind, event.name, key, record, before, fields))
+    notes += _without_address(asked.values(), after.values())
     for key in gone:
         before = people[key]
         changes.append(
@@ -121,6 +124,24 @@ def plan_of(
         )
     others_left = len(people.keys() - asked.keys()) - len(gone)
     return ApplyPlan(tuple(changes), tuple(unchanged), others_left, tuple(faults), tuple(notes))
+
+
+def _without_address(records: Iterable[FileRecord], after: Collection[ControlEvent]) -> Iterator[str]:
+    """Yield a line for each budget whose contact is no owner with an address: its alerts go where those without an owner go."""
+    named = [
+        record for record in records if record.event.kind == "budget" and record.event.value.get("contact")
+    ]
+    if not named:
+        return
+    controls = Controls.from_events(event for event in after if event.kind == "owner")
+    owners = sorted(event.name for event in after if event.kind == "owner")
+    for record in named:
+        contact = str(record.event.value["contact"]).strip()
+        if not controls.address_of(contact):
+            yield record.fault(
+                f"contact: no owner {shown(contact)} has an address, its alerts go to alerts.default_webhook"
+                f"{nearest(contact, owners)}"
+            )
 
 
 def _differences(before: ControlEvent | None, after: ControlEvent) -> Iterator[FieldChange]:

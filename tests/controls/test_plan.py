@@ -134,6 +134,20 @@ def test_defaults_everywhere_are_refused_by_what_will_be_in_force() -> None:
     )
 
 
+BUDGET = '\n\n\n[[budget]]\nname = "b"\nusd = 1\ncontact = "vision-taem"\n'
+
+
+def test_a_contact_who_is_no_owner_is_named_and_taken() -> None:
+    found = plan(BUDGET, control("owner", "vision-team", email="a@b"), control("owner", "x"))
+    assert (found.faults, found.count("add")) == ((), 1)
+    (note,) = found.notes
+    assert note == (
+        'f.toml line 7: budget/b: contact: no owner "vision-taem" has an address, its alerts go to'
+        " alerts.default_webhook; did you mean vision-team?"
+    )
+    assert plan(BUDGET, control("owner", "vision-taem", email="a@b")).notes == ()
+
+
 @pytest.mark.parametrize("where", ["folder", "force", "removed", "nowhere"])
 def test_an_override_names_a_budget_of_the_folder_or_in_force(where: str) -> None:
     text = '[[override]]\nname = "o"\nbudget = "sweep"\nreason = "x"\n'

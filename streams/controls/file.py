@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, get_args
 
 from schemas.events import ControlEvent
+from schemas.refusal import shown
 from schemas.validate_sources import SOURCE
 from schemas.wire_types import ControlKind
 from streams.controls.table import TableError, record_of
@@ -101,19 +102,27 @@ def read_controls_file(name: str, text: str, source: str, now_ms: int) -> FileCo
                 faults += [_fault(name, at, kind, named, table, each) for each in fault_of_table.details]
             else:
                 records.append(FileRecord(name, at, key, value, event))
+                faults += _unstored(records[-1])
     return FileContent(records, faults)
+
+
+def _unstored(record: FileRecord) -> Iterator[str]:
+    """Yield what a valid record loses: a comment that is no text is stored nowhere."""
+    comment = record.event.value.get("comment")
+    if comment is not None and not isinstance(comment, str):
+        yield record.fault(f"comment: got {shown(comment)}, expected a string")
 
 
 def _fault_of_tables(kind: str, tables: object) -> str:
     """Return why a name at the top of a file is no kind of controls; '' if it is one."""
-    shown = repr(kind[:_NAME_CHARS])
+    named = repr(kind[:_NAME_CHARS])
     expected = f"expected tables {', '.join(f'[[{each}]]' for each in KINDS)}"
     if kind == SOURCE:
         return f"[[{kind}]]: what a source has read is said by its collector; {expected}"
     if kind not in KINDS:
-        return f"{shown}: no kind of controls, {expected}{nearest(kind, KINDS)}"
+        return f"{named}: no kind of controls, {expected}{nearest(kind, KINDS)}"
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        return f"{shown}: {expected}; write [[{kind}]] before each"
+        return f"{named}: {expected}; write [[{kind}]] before each"
     if len(tables) > TABLES_AT_MOST:
         return f"{len(tables)} tables [[{kind}]], {TABLES_AT_MOST} at most in a file"
     return ""
@@ -124,8 +133,8 @@ def _fault(
 ) -> str:
     field, _ = field_and_reason(detail)
     line = next((at.fields[each] for each in _places(field, table) if each in at.fields), at.line_of(field))
-    shown = f"{kind}/{name[:_NAME_CHARS]}" if name else f"[[{kind}]]"
-    return f"{file} line {line}: {shown}: {detail}"
+    which = f"{kind}/{name[:_NAME_CHARS]}" if name else f"[[{kind}]]"
+    return f"{file} line {line}: {which}: {detail}"
 
 
 def _places(field: str, table: Mapping[str, object]) -> Iterator[str]:

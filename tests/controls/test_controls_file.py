@@ -84,6 +84,7 @@ REFUSED = (
     ('[[receipt]]\nname = "o"\non = "yes"', 3, 'on: got "yes", expected true or false', ""),
     ('[[owner]]\nname = "o"\nemail = 5', 3, "email: expected a string", ""),
     ('[[silence]]\nteam = "v"', 1, "[[silence]]: name: expected the name of this record", ""),
+    ('[[owner]]\nname = "o"\nemail = "a@b"\ncomment = 5', 4, "comment: got 5, expected a string", ""),
     # A ladder out of order; one step named twice.
     (
         '[[budget]]\nname = "b"\nusd = 1\nactions = [\n{ do = "stop", at = 1 },\n{ do = "notify", at = 0.5 }]',

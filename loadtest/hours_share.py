@@ -1,7 +1,7 @@
 """The share of a replay's CPU time that hours take: `python -m loadtest.hours_share LOG.jsonl.gz --data DIR`.
 
 Stopwatches of the thread's CPU time stand around all that marks, sums and stores hours, so that other
-processes on the machine do not decide the figure as they do in `loadtest.hours_cost`.
+processes on the machine do not decide the figure.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
-from loadtest.without_hours import PARTS
 from schemas.tables import JOB_HOURS
 from sinks.clickhouse import ClickHouseStore
 from streams.cli.main import main
 from streams.engine.ledger import derive
 from streams.engine.ledger.hour_rows import HourRows
 
+#: What the engine does for hours.
+PARTS: Final = ("mark_lines", "mark_time", "put_off_hours", "write_hours")
 _USED_S: dict[str, float] = {}
 
 

@@ -1,9 +1,7 @@
-"""What a flood of prices costs: `python -m loadtest.price_flood`.
+"""What a flood of prices costs a shard with live jobs: `python -m loadtest.price_flood`.
 
-First a shard with live jobs to which revisions of many SKUs come, each SKU's in order of time, within two
-ticks, at n, 2n and 4n revisions: what they cost must grow no faster than they do. Then `trainfare replay` of
-jobs and spot prices, once interleaved by time and once with all prices in front: the same dollars, and the
-one no slower than twice the other.
+Revisions of many SKUs come, each SKU's in order of time, within two ticks, at n, 2n and 4n revisions: what they
+cost must grow no faster than they do. `loadtest.long_history` has prices in a replay.
 """
 
 from __future__ import annotations
@@ -12,14 +10,10 @@ import argparse
 import json
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from loadtest.latency_world import WorldError
-from loadtest.replayed import replayed
 from loadtest.saying import say
 from schemas.decode import decode
 from schemas.durations import DAY_MS, HOUR_MS, NEVER_MS
@@ -89,31 +83,6 @@ class _Fleet:
             more = self._shard.checkpoint(self._now_ms, self._version, open_attempts=False).more
 
 
-def write_logs(folder: Path, jobs: int, prices: int, skus: int = 9) -> tuple[Path, Path]:
-    """Logs of the same events: prices interleaved by time, and all of them in front."""
-    rng = random.Random(7)
-    first = [(T0_MS - 1, "prices", _price(sku, T0_MS - DAY_MS, 2.0)) for sku in range(skus)]
-    spot = [(value["effective_ms"], "prices", value) for value in _values(skus, prices, T0_MS + _HISTORY_MS)]
-    events: list[tuple[int, str, Json]] = []
-    for number in range(jobs):
-        begin_ms = T0_MS + rng.randrange(_HISTORY_MS - DAY_MS)
-        end_ms = begin_ms + min(int(rng.lognormvariate(0, 1.3) * HOUR_MS / 2), DAY_MS)
-        value = _started(number, rng.randrange(skus), begin_ms)
-        events.append((begin_ms, "jobs", {**value, "id": "a", "type": "allocated"}))
-        events.append((begin_ms + 1_000, "jobs", {**value, "id": "b", "time_ms": begin_ms + 1_000}))
-        events.append(
-            (end_ms + 2_000, "jobs", {**value, "id": "c", "type": "completed", "time_ms": end_ms + 2_000})
-        )
-    events.sort(key=lambda event: event[0])
-    early = [(T0_MS, topic, {**value, "time_ms": T0_MS}) for _, topic, value in spot]
-    mixed = sorted([*first, *spot, *events], key=lambda event: event[0])
-    files = folder / "interleaved.jsonl", folder / "in_front.jsonl"
-    for file, lines in zip(files, (mixed, [*first, *early, *events]), strict=True):
-        with file.open("w") as out:
-            out.writelines(json.dumps({"topic": topic, "value": value}) + "\n" for _, topic, value in lines)
-    return files
-
-
 def _history(skus: int, count: int) -> Iterator[PriceEvent]:
     return (_event(value) for value in _values(skus, count, T0_MS))
 
@@ -164,7 +133,7 @@ def _event(value: Json) -> PriceEvent:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run both and print; 0 done, 1 a replay could not be run or the dollars differ."""
+    """Measure three floods, each after the same warm-up."""
     options = _options(argv)
     compile_all()
     flooded(1_000, 10, 10)  # not measured: everything runs once before
@@ -174,21 +143,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{revisions} revisions of {options.skus} SKUs, {options.jobs} live jobs: {took_s:.2f} CPU s, "
             f"{took_s / revisions * 1e6:.0f} us each; the ticks without them {quiet_s:.2f} s"
         )
-    if options.no_replay:
-        return 0
-    with tempfile.TemporaryDirectory(prefix="trainfare-flood-") as directory:
-        files = write_logs(Path(directory), options.replay_jobs, options.replay_prices)
-        try:
-            found = [replayed(file, Path(directory) / file.stem, compared=False) for file in files]
-        except WorldError as fault:
-            sys.stderr.write(f"price_flood: {fault}\n")
-            return 1
-    for file, each in zip(files, found, strict=True):
-        say(f"{file.stem}: {each['metering_s']:.1f} s, CPU {each['cpu_s']:.1f} s, {each['rows']} ledger rows")
-    say(f"interleaved / in front: {found[0]['metering_s'] / found[1]['metering_s']:.2f}")
-    if found[0]["totals"] != found[1]["totals"]:
-        sys.stderr.write(f"price_flood: totals differ: {found[0]['totals']}, {found[1]['totals']}\n")
-        return 1
     return 0
 
 
@@ -197,9 +151,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--revisions", type=int, default=100_000, help="and half and a quarter of them")
     parser.add_argument("--skus", type=int, default=1_000)
     parser.add_argument("--jobs", type=int, default=10_000, help="live jobs")
-    parser.add_argument("--replay-jobs", type=int, default=5_918, help="three events each")
-    parser.add_argument("--replay-prices", type=int, default=5_817, help="of nine SKUs")
-    parser.add_argument("--no-replay", action="store_true")
     return parser.parse_args(argv)
 
 

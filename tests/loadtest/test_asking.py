@@ -5,17 +5,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loadtest import asking, hours_cost, without_hours
+from loadtest import asking, hours_share
 from loadtest.asking_questions import COSTS, JOB, LARGEST, PAGE, TARGET_MS, Question
 from loadtest.latency_world import WorldError
-from sinks.clickhouse import ClickHouseStore, Embedded
-from streams.cli.main import main
 from streams.costs.request import Metric
 from streams.engine.ledger import derive
 from tests.cli.command import ROOT, trainfare
@@ -84,45 +82,6 @@ def test_a_store_is_made_once(data: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert asking.kept_store(kept, tmp_path / "none.csv") == kept / "data"
 
 
-def test_the_ratio_is_of_the_least_disturbed_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    took = {
-        "streams.cli.main": iter([50.0, 11.0, 99.0, 11.2]),
-        "loadtest.without_hours": iter([10.0, 10.0, 50.0]),
-    }
-    order: list[str] = []
-
-    def replayed(program: str, file: Path) -> float:
-        order.append(program)
-        return next(took[program])
-
-    monkeypatch.setattr(hours_cost, "replayed_cpu_s", replayed)
-    figures = hours_cost.measure(Path("log.jsonl"), rounds=3)
-    assert figures["ratio"] == pytest.approx(0.1)
-    assert figures["cpu_s"] == {"with": [11.0, 99.0, 11.2], "without": [10.0, 10.0, 50.0]}
-    first, second = "streams.cli.main", "loadtest.without_hours"
-    assert order == [first, first, second, second, first, first, second]
-
-
-def test_without_hours_nothing_else_is_missing(data: Path, tmp_path: Path) -> None:
-    done = trainfare(
-        "replay", log.write(tmp_path / "log.jsonl"), "--data", tmp_path / "data",
-        function="tests.loadtest.test_asking:replay_without_hours",
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    assert _rows(tmp_path / "data", "job_hours FINAL") == 0 < _rows(data, "job_hours FINAL")
-    # A job that is metered before its price is read leaves a row without price, which is then restated as nothing.
-    still = "job_minutes FINAL WHERE quantity != 0"
-    assert _rows(tmp_path / "data", still) == _rows(data, still) > 0
-
-
-def replay_without_hours(arguments: Sequence[str]) -> None:
-    """In a process of its own."""
-    without_hours.leave_out_hours()
-    main(arguments)
-
-
 def test_the_share_of_hours_is_said(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "loadtest.hours_share", str(log.write(tmp_path / "log.jsonl"))]
     done = subprocess.run(
@@ -134,14 +93,6 @@ def test_the_share_of_hours_is_said(tmp_path: Path) -> None:
     assert {"write_hours", "table", "insert"} <= set(said.replace("(", " ").split())
 
 
-def test_what_is_left_out_is_there() -> None:
-    for name in without_hours.PARTS:
+def test_what_is_timed_is_there() -> None:
+    for name in hours_share.PARTS:
         assert callable(getattr(derive, name))
-
-
-def _rows(data: Path, source: str) -> int:
-    store = ClickHouseStore(Embedded(data_dir=data))
-    try:
-        return int(store.query(f"SELECT count() AS n FROM {source}")["n"][0].as_py())
-    finally:
-        store.close()

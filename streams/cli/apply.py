@@ -71,6 +71,8 @@ def apply(
         _show(plan)
     else:
         write(Grid(_COLUMNS, [row for change in plan.changes for row in _rows(change)]), form)
+        for note in plan.notes:
+            _say(form, note)
     if dry_run:
         _say(form, "nothing was published")
         if plan.to_publish:
@@ -129,6 +131,6 @@ def _rows(change: ControlChange) -> list[tuple[str, ...]]:
 def _say(form: OutputFormat, line: str) -> None:
     """Write a closing line: for people on stdout, beside data for programs on stderr."""
     if form is OutputFormat.table:
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{visible(line)}\n")
     else:
-        sys.stderr.write(f"trainfare: {line}\n")
+        sys.stderr.write(f"trainfare: {visible(line)}\n")

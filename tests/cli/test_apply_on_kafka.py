@@ -111,6 +111,17 @@ def test_a_folder_is_shown_applied_changed_and_pruned(
     assert in_force(env) == {**left, "silence/page": "web"}
 
 
+def test_what_is_named_beside_the_difference_is_named_beside_data_too(
+    env: dict[str, str], folder: Path
+) -> None:
+    (folder / "a.toml").write_text(BUDGET + 'contact = "nobody"\n')
+    note = f'{folder}/a.toml line 5: budget/month: contact: no owner "nobody" has an address'
+    assert any(line.startswith(note) for line in ok(trainfare("apply", folder, "--dry-run", env=env), 3))
+    done = trainfare("apply", folder, "--dry-run", "--format", "json", env=env)
+    assert [row["name"] for row in json.loads(done.out)] == ["month", "month", "month", "eval"]
+    assert done.err.startswith(f"trainfare: {note}")
+
+
 def test_one_control_without_effect_keeps_all_from_being_published(env: dict[str, str], folder: Path) -> None:
     (folder / "c.toml").write_text('\n[[silence]]\nname = "old"\nuntil = 2026-01-01T00:00:00Z\n')
     done = trainfare("apply", folder, env=env)

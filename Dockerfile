@@ -8,7 +8,8 @@ ARG ONLY_BINARY=:all:
 WORKDIR /src
 # Two environments: the one that builds stays here, the one that runs never holds an installer.
 RUN python -m venv /opt/build && python -m venv --without-pip /opt/trainfare
-# The packages come first: a change of ours does not install them again. Each is checked by its hash, and a
+# The packages come first, those of the extra `embedded` among them: a change of ours does not install them
+# again. Each is checked by its hash, and a
 # wheel runs no code of its own when it is installed.
 COPY requirements-build.lock requirements-runtime.lock ./
 RUN /opt/build/bin/pip install --no-cache-dir --require-hashes --only-binary "$ONLY_BINARY" -r requirements-build.lock \

@@ -120,8 +120,8 @@ peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fet
 
 # The two small ones are parts of the first, for the image: what runs, and what builds the package itself.
 lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock and -build.lock anew from pyproject.toml.
-	@$(COMPILE) --extra test --extra dev pyproject.toml --output-file requirements.lock
-	@$(COMPILE) --constraint requirements.lock pyproject.toml --output-file requirements-runtime.lock
+	@$(COMPILE) --extra embedded --extra test --extra dev pyproject.toml --output-file requirements.lock
+	@$(COMPILE) --constraint requirements.lock --extra embedded pyproject.toml --output-file requirements-runtime.lock
 	@echo setuptools | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
 
 # By the locked setuptools and nothing else; the wheel is built from the sdist, so the sdist has all that it needs.

@@ -29,6 +29,10 @@ class StoreInUse(SinkError):  # noqa: N818 - named after the condition
     """Another process has the data directory open."""
 
 
+class EngineMissing(SinkError):  # noqa: N818 - named after the condition
+    """This installation has no embedded ClickHouse; the message says how to install it."""
+
+
 class StoreMismatch(SinkError):  # noqa: N818 - named after the condition
     """The store belongs to another log, or was written by another version of the meter."""
 

@@ -15,6 +15,7 @@ from sinks.clickhouse import lock
 from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.faults import mapped, without_frames
 from sinks.driver_pool import driver_pool
+from sinks.engine_installed import require_engine
 from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
 from sinks.target import Embedded, Server, Target
 
@@ -54,6 +55,7 @@ class ClickHouseConnection:
         self._closed = False
         self._absence = Absence(str(target))
         if isinstance(target, Embedded):
+            require_engine(f"a store in a directory ({target.data_dir})")
             lock.acquire(target.data_dir)
 
     def call(self, work: Callable[[Client], T]) -> T:

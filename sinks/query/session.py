@@ -10,13 +10,15 @@ import clickhouse_connect
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
+from sinks.engine_installed import require_engine
+from sinks.errors import EngineMissing
 from sinks.query import tree as trees
 from sinks.query.catalog import StoredTable, needed, stored
 from sinks.query.described import described
 from sinks.query.guard import judge
 from sinks.query.limits import QueryLimits
 from sinks.query.parameters import bound
-from sinks.query.refusal import FailedQueryError, RefusedQueryError
+from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
 from sinks.query.wire import Parameter, StoreFiles
 
 _TEXT_LIMITS: Final = {
@@ -154,7 +156,15 @@ class EmbeddedTables:
 
 
 def local_client(scratch_dir: str, store_dir: str = "") -> Client:
-    """Return a session of the engine in this process, with its own files in `scratch_dir`."""
+    """Open a session of the engine in this process, with its own files in `scratch_dir`.
+
+    Raises:
+        QueriesOffError: The engine is not installed.
+    """
+    try:
+        require_engine("SQL of users, which the engine's own parser reads,")
+    except EngineMissing as missing:
+        raise QueriesOffError(str(missing)) from missing
     options = {
         "memory_worker_period_ms": "1000",
         "background_pool_size": "1",

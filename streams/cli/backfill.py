@@ -16,7 +16,7 @@ from schemas.escaping import visible
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
 from streams.cli.kernels import compile_kernels
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, require_store, settings_for
 from streams.cli.output import Grid, OutputFormat, write, write_summary
 from streams.cli.progress import progress
 from streams.cli.replay import quieter
@@ -96,6 +96,7 @@ def backfill(
     if not is_slurm:
         must_exist(given)
     form = form or (OutputFormat.table if sys.stdout.isatty() else OutputFormat.json)
+    require_store(settings)
     configure_logging(quieter(settings.log))
     if listed:
         _list(settings, form)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sinks.engine_installed import require_engine
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist, read_bounded
 from streams.cli.kernels import compile_kernels
@@ -79,6 +80,7 @@ def backtest(
     must_exist(files)
     rule_files: list[RuleFile | None] = [rule_file(path) for path in rules or ()]
     known = _labels(labels)
+    require_engine("a backtest, which meters into a store of its own,")
     configure_logging(quieter(settings.log))
     from streams.backtest.run import backtested  # loads Kafka, ClickHouse and the kernels
     from streams.cli.backtest_shown import as_json, as_tables

@@ -15,7 +15,7 @@ import typer
 
 from streams.cli.cycles import collect_rarely
 from streams.cli.kernels import compile_kernels
-from streams.cli.options import settings_for
+from streams.cli.options import require_store, settings_for
 from streams.cli.replay import quieter
 from streams.clock import SystemClock
 from streams.errors import TrainfareError
@@ -63,6 +63,7 @@ def demo(
         # The demo does not use the tokens of a real meter, and creates its own.
         web = settings.web.model_copy(update=dict.fromkeys(settings.web.tokens()))
         settings = settings.model_copy(update={"web": web})
+        require_store(settings)
         configure_logging(quieter(settings.log))
         compile_kernels()
         _say("starting broker, store and meter")

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from schemas.escaping import visible
+from sinks.engine_installed import require_engine
 from streams.config.load import load_settings
 from streams.config.settings import Settings
 from streams.errors import WrongUseError
@@ -46,6 +47,16 @@ def levels_of(given: Sequence[str] | None, allowed: Sequence[str], otherwise: st
     if not set(found) <= set(allowed) or len(set(found)) != len(found):
         raise WrongUseError(f"--by {visible(text[:80])}: expected some of {', '.join(allowed)}, each once")
     return found
+
+
+def require_store(settings: Settings) -> None:
+    """Check, before kernels are compiled or Kafka is asked, that the configured store can be opened at all.
+
+    Raises:
+        EngineMissing: It is a directory, and the embedded ClickHouse is not installed.
+    """
+    if settings.clickhouse.data_dir is not None:
+        require_engine(f"a store in a directory ({settings.clickhouse.data_dir})")
 
 
 def settings_for(data: Path | None = None, **overrides: object) -> Settings:

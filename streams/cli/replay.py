@@ -12,7 +12,7 @@ import typer
 from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
 from streams.cli.kernels import compile_kernels
-from streams.cli.options import settings_for
+from streams.cli.options import require_store, settings_for
 from streams.cli.output import OutputFormat, write_summary
 from streams.cli.progress import progress
 from streams.config.settings import LogSettings, Settings
@@ -58,6 +58,7 @@ def replay(
     must_exist(files)
     if deliver:
         _must_send(settings)
+    require_store(settings)
     configure_logging(quieter(settings.log))
     from streams.replay.replay import run_replay  # loads Kafka, ClickHouse and the kernels
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.cycles import collect_rarely
-from streams.cli.options import settings_for
+from streams.cli.options import require_store, settings_for
 from streams.cli.worker import exit_quietly_while_loading
 from streams.errors import WrongUseError
 from streams.log import configure_logging
@@ -25,6 +25,7 @@ def serve(
     settings = settings_for(data)
     if not settings.web.enabled:
         raise WrongUseError("serve takes events over HTTP: set web.enabled = true")
+    require_store(settings)
     configure_logging(settings.log)
     from streams.worker.health.memory import share_arenas
 

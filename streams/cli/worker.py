@@ -8,7 +8,7 @@ from types import FrameType
 
 from streams.cli.cycles import collect_rarely
 from streams.cli.faults import DONE
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, require_store, settings_for
 from streams.log import configure_logging
 
 
@@ -16,6 +16,7 @@ def worker(data: DataOption = None) -> None:
     """Run a worker; up to kafka.partitions workers share the load."""
     exit_quietly_while_loading()
     settings = settings_for(data)
+    require_store(settings)
     configure_logging(settings.log)
     from streams.worker.health.memory import share_arenas
 

@@ -15,8 +15,8 @@ from tests.cli.command import trainfare
 from tests.selfcheck.damage import DAMAGE, FOLDER, byte_flipped
 from tests.store_process import StoreProcess
 
-#: The checks that look for rows that are gone.
-WATCHING = frozenset({"parts", "ledger_sums"})
+#: The checks that rows that are gone show in: hours and totals no longer add up to the minutes.
+WATCHING = frozenset({"parts", "ledger_sums", "job_hours", "totals"})
 _TRIES = 20  # the engine removes parts that it has merged
 
 

@@ -30,6 +30,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)},
     "traffic": {"usd_per_hour": Fraction(5), "ratio": Fraction(1)},
     "price_basis": {"rise_ratio": Fraction(1)},
+    "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
 }
 
 
@@ -86,6 +87,15 @@ class Risen(NamedTuple):
     pieces: Sequence[Rated] = ()
 
 
+class Unsaved(NamedTuple):
+    """An attempt whose work is expected to be saved: since when it is not, when it runs, and what it pays."""
+
+    since_ms: int
+    running: Sequence[tuple[int, int]]
+    pieces: Sequence[Rated]
+    scale: int
+
+
 class Rated(NamedTuple):
     """Paid time of one attempt at one cost per ms."""
 
@@ -103,6 +113,22 @@ class AttemptRules:
     risen: Sequence[Risen]
     deadline_ms: int | None
     limits: Mapping[str, Fraction]
+    unsaved: Sequence[Unsaved]
+    unsaved_limits: Mapping[str, Fraction]
+
+    def saves_nothing(self, at_ms: int) -> bool:
+        """A running attempt has made no checkpoint for hours, and has cost much since then."""
+        for each in self.unsaved:
+            if not any(start_ms <= at_ms < end_ms for start_ms, end_ms in each.running):
+                continue
+            cost = sum(
+                piece.rate * max(0, min(at_ms, piece.end_ms) - max(each.since_ms, piece.start_ms))
+                for piece in each.pieces
+            )
+            is_long = at_ms - each.since_ms >= self.unsaved_limits["hours"] * HOUR_MS
+            if is_long and cost >= self.unsaved_limits["least_usd"] * 10**9 * each.scale:
+                return True
+        return False
 
     def retries(self, at_ms: int) -> bool:
         """Three failures within an hour, or two that lost much, or six preemptions; for an hour after the last."""
@@ -151,7 +177,25 @@ def attempt_rules(
         ],
         deadline_ms,
         settings["retry_loop"].thresholds,
+        _unsaved(attempts, pieces, scale),
+        settings["no_checkpoint"].thresholds,
     )
+
+
+def _unsaved(
+    attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int
+) -> Sequence[Unsaved]:
+    checkpoints = [[e["time_ms"] for e in a.effective if e["type"] == "checkpointed"] for a in attempts]
+    found = []
+    for attempt, made in zip(attempts, checkpoints, strict=True):
+        on_spot = attempt.final.fields.get("purchase") == "spot"
+        since_ms = made[-1] if made else attempt.first_start_ms()
+        if since_ms is None or attempt.metered or not (on_spot or any(checkpoints)):
+            continue
+        running = [(s.start_ms, s.end_ms) for s in attempt.segments(ENDLESS_MS) if s.phase == "running"]
+        running = [(max(start_ms, since_ms), end_ms) for start_ms, end_ms in running if end_ms > since_ms]
+        found.append(Unsaved(since_ms, running, pieces.get(attempt.number, ()), scale))
+    return found
 
 
 def _broken(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int) -> list[Broken]:

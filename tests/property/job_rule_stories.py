@@ -140,5 +140,10 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     for number in range(rng.choice((0, 0, 1, 2, 4))):
         said = {"kind": "rule", "name": f"r{number % 3}", "time_ms": T0 + rng.randrange(last_ms - T0 + M)}
         lines.append(Line("controls", {"source": "r", "id": f"{number}"} | said | rng.choice(RULES)))
+    apart = random.Random(seed)  # the other draws stay as they are
+    if apart.random() < 0.4:
+        limits = {"hours": apart.choice((0.1, 0.2, 0.5)), "least_usd": apart.choice((0, 0.5, 2, 10))}
+        said = {"kind": "rule", "name": "saved", "rule": "no_checkpoint", "thresholds": limits}
+        lines.append(Line("controls", {"source": "r", "id": "saved", "time_ms": T0} | said))
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
     return sorted(lines, key=time_of)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from tests.oracle import judge as plain_judge
 from tests.oracle.cases import T0, gpu, job
 from tests.oracle.knowledge import in_log_time
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
+from tests.oracle.timeline import Attempt
 from tests.property.breaking import FedLogs, Patch
 from tests.property.job_rule_stories import KINDS, PRICES, story
 from tests.property.profile import PROFILE
@@ -25,7 +27,7 @@ from tests.property.test_alerts import alerts_differ, check
 from tests.property.watching import Watching
 from tests.strategies.logs import time_of
 
-RULES = {"retry_loop", "runaway_length", "traffic", "price_basis", "unpriced", "silent_job"}
+RULES = {"no_checkpoint", "retry_loop", "runaway_length", "traffic", "price_basis", "unpriced", "silent_job"}
 
 
 @PROFILE
@@ -67,6 +69,8 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("unpriced", "traffic", Fraction(0)),
     ("silent_job", "minutes", Fraction(11)),
     ("silent_job", "never_heard_minutes", Fraction(30)),
+    ("no_checkpoint", "hours", Fraction(7)),
+    ("no_checkpoint", "least_usd", Fraction(101)),
 )
 
 
@@ -122,11 +126,16 @@ def idling() -> list[Watching]:
 def _week(seed: int) -> list:  # type: ignore[type-arg]  # lines
     """One story goes on for more than a week."""
 
-    return (
-        [job("other", "started", T0 + 10**7, gpu_count=1), job("x", "queued", T0 + 175 * HOUR_MS)]
-        if seed == 0
-        else []
-    )
+    if seed:
+        return []
+    return [
+        job("other", "started", T0 + 10**7, gpu_count=1),
+        # One that saves once and then no more, and one on spot that never does and costs little.
+        job("saver", "started", T0, gpu_count=8, purchase="on_demand"),
+        job("saver", "checkpointed", T0 + HOUR_MS),
+        job("small", "started", T0, gpu_count=1, purchase="spot"),
+        job("x", "queued", T0 + 175 * HOUR_MS),
+    ]
 
 
 @pytest.mark.parametrize(("rule", "name", "value"), OFF_BY_ONE)
@@ -147,7 +156,7 @@ def test_an_idle_share_off_by_a_hundredth_is_found_out(
 
 def _never_done(rules: plain.AttemptRules, at_ms: int) -> bool:
     return _retries(
-        plain.AttemptRules(rules.broken, 2**62, rules.risen, rules.deadline_ms, rules.limits), at_ms
+        plain.AttemptRules(rules.broken, 2**62, rules.risen, rules.deadline_ms, rules.limits, (), {}), at_ms
     )
 
 
@@ -169,6 +178,22 @@ def _not_cleared_when_done(patch: pytest.MonkeyPatch) -> None:
 
 def _preemptions_are_failures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain, "_broken", lambda *a: [b._replace(failed=True) for b in _broken(*a)])
+
+
+def _saved_elsewhere(patch: pytest.MonkeyPatch) -> None:
+    """Only attempts that made a checkpoint themselves are expected to."""
+    unsaved = plain._unsaved
+
+    def own(attempts: Sequence[Attempt], *known: Any) -> list[plain.Unsaved]:
+        return [each for attempt in attempts for each in unsaved([attempt], *known)]
+
+    patch.setattr(plain, "_unsaved", own)
+
+
+def _unsaved_though_suspended(patch: pytest.MonkeyPatch) -> None:
+    always = [(0, 2**62)]
+    unsaved = plain._unsaved
+    patch.setattr(plain, "_unsaved", lambda *a: [each._replace(running=always) for each in unsaved(*a)])
 
 
 def _samples_hold_not(patch: pytest.MonkeyPatch) -> None:
@@ -200,6 +225,7 @@ def _looked_at_always(patch: pytest.MonkeyPatch) -> None:
 
 BREAKS: tuple[Patch, ...] = (
     _half_an_hour, _nothing_lost, _not_cleared_when_done, _preemptions_are_failures, _samples_hold_not, _ended_jobs_move,
+    _saved_elsewhere, _unsaved_though_suspended,
 )  # fmt: skip
 IDLE_BREAKS: tuple[Patch, ...] = (
     _idle_though_unsampled, _idle_though_unpaid, _looked_at_always,

@@ -326,6 +326,7 @@ class BurnTracker:
         """Judge nothing, but tell the same of a restored job, with these prices and controls."""
         self._adopt(known, self._news(tracked, known))
         self._refresh(tracked, at_ms, [job_id])
+        self._move_silences(tracked, at_ms, at_ms)
         return self.margins(tracked, job_id, at_ms)
 
     def _write(self, times_ms: I64) -> WindowFigures:

@@ -14,6 +14,7 @@ from streams.engine.rules import (
     forgotten_node,
     idle_gpus,
     missing_price,
+    no_checkpoint,
     not_understood,
     oversized,
     owner_coverage,
@@ -46,6 +47,7 @@ JOB_RULES: Final[tuple[JobRule, ...]] = (
     runaway_length.RULE,
     traffic.RULE,
     price_basis.RULE,
+    no_checkpoint.RULE,
 )
 NAMES: Final = tuple(rule.name for rule in JOB_RULES)
 WINDOW_MS: Final = tuple(rule.window_ms for rule in JOB_RULES)

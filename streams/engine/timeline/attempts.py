@@ -54,6 +54,7 @@ class Timeline(NamedTuple):
     after_end: int
     fields: tuple[FieldStep, ...]
     waits: tuple[Span, ...]
+    checkpoint_ms: int | None = None  # the newest one before its end
 
     def paid(self, as_of_ms: int) -> list[Segment]:
         """Return the segments cut at the accrual instant (unless the attempt ended) and at 400 days."""
@@ -198,6 +199,7 @@ def timeline_of(
         after_end=len(events) - len(effective),
         fields=tuple(fields),
         waits=tuple((start, min(end, start + PAID_AT_MOST_MS)) for start, end in waits if start < end),
+        checkpoint_ms=checkpoint_ms,
     )
 
 

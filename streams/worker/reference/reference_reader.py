@@ -28,13 +28,13 @@ from streams.engine.shard.dead_letters import Quota, RecordPosition, Replay, rep
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError
 from streams.topics import REFERENCE_TOPICS, Topic, full_name
-from streams.worker.reference.interruption import Interruption
+from streams.worker.reference.interruption import GONE_AFTER_S, Interruption
 
 logger = logging.getLogger(__name__)
 
 _FIRST_ANSWER_S = 10.0
 _FIRST_PAUSE_S = 0.2
-_FIRST_TRIES = 150
+_FIRST_TRIES = round(GONE_AFTER_S / _FIRST_PAUSE_S)
 
 
 def first_of(place: TopicPartition, consumer: Consumer) -> TopicPartition:

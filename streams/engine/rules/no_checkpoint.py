@@ -1,0 +1,142 @@
+"""`no_checkpoint`: a job that saves its work, or runs on spot, has made no checkpoint for long, and much would be lost.
+
+A pure function of the attempts and of what they pay; a span may begin in the future, and stands unless a checkpoint comes before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Final
+
+from schemas.durations import HOUR_MS, MINUTE_MS
+from schemas.events import PRICE_FIELDS
+from schemas.units import NANO_PER_USD
+from streams.engine.rules.evidence import attempts_evidence
+from streams.engine.rules.formatting import short_instant, span, usd
+from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on
+from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Lines
+
+_PURCHASE: Final = PRICE_FIELDS.index("purchase")
+_NO_LINES: Final[Lines] = {}
+
+
+def unsaved(timelines: Mapping[int, Timeline]) -> Iterator[tuple[Timeline, int, list[Span]]]:
+    """Yield the attempts whose work is expected to be saved: since when it is not, and when each runs from then on.
+
+    Expected of a job that has made a checkpoint in any attempt, and of an attempt whose newest purchase is `spot`.
+    """
+    saves = any(line.checkpoint_ms is not None for line in timelines.values())
+    for line in timelines.values():
+        if not saves and line.values.fields[_PURCHASE] != "spot":
+            continue
+        since_ms = line.checkpoint_ms if line.checkpoint_ms is not None else line.started_ms
+        if line.metered or since_ms is None:
+            continue
+        running = [
+            (max(segment.start_ms, since_ms), segment.end_ms)
+            for segment in line.paid(OPEN_MS)
+            if segment.phase == "running" and segment.end_ms > since_ms
+        ]
+        yield line, since_ms, running
+
+
+def cost_reached_ms(lines: Lines, since_ms: int, nano: int) -> int:
+    """When the cost since an instant first is as large as this, in nano-dollars; OPEN_MS: never."""
+    if nano <= 0:
+        return since_ms
+    changes: dict[int, Fraction] = {}
+    for line, intervals in lines.items():
+        per_ms = Fraction(line.price.usd_nano, line.price.divisor)
+        for start_ms, end_ms, rate, _ in intervals if per_ms else ():
+            if end_ms > since_ms:
+                begin_ms = max(start_ms, since_ms)
+                changes[begin_ms] = changes.get(begin_ms, Fraction(0)) + rate * per_ms
+                changes[end_ms] = changes.get(end_ms, Fraction(0)) - rate * per_ms
+    left, rate_now, at_ms = Fraction(nano), Fraction(0), since_ms
+    for change_ms in sorted(changes):
+        if rate_now and left <= rate_now * (change_ms - at_ms):
+            return at_ms - int(-left // rate_now)
+        left -= rate_now * (change_ms - at_ms)
+        rate_now, at_ms = rate_now + changes[change_ms], change_ms
+    return OPEN_MS
+
+
+def _spans(known: JobKnown) -> Iterable[FactSpan]:
+    longest_ms = round(known.thresholds["hours"] * HOUR_MS)
+    least_nano = round(known.thresholds["least_usd"] * NANO_PER_USD)
+    for line, since_ms, running in unsaved(known.timelines):
+        # Most attempts end, or save, long before: what they cost is not looked at.
+        if not running or running[-1][1] <= since_ms + longest_ms:
+            continue
+        lines = known.lines.get(line.attempt, _NO_LINES)
+        from_ms = max(since_ms + longest_ms, cost_reached_ms(lines, since_ms, least_nano))
+        for start_ms, end_ms in running:
+            if max(start_ms, from_ms) < end_ms:
+                yield FactSpan(max(start_ms, from_ms), end_ms)
+
+
+def _standing(at: JobAt) -> tuple[Timeline, int] | None:
+    """The attempt that runs at the tick, and since when its work is not saved; of several the one that waits longest."""
+    found = [
+        (since_ms, line)
+        for line, since_ms, running in unsaved(at.timelines)
+        if any(start_ms <= at.at_ms < end_ms for start_ms, end_ms in running)
+    ]
+    if not found:
+        return None
+    since_ms, line = min(found, key=lambda each: each[0])
+    return line, since_ms
+
+
+def _at_risk_nano(at: JobAt, line: Timeline, since_ms: int) -> int:
+    return round(cost_in(at.lines.get(line.attempt, _NO_LINES), [(since_ms, at.at_ms)]))
+
+
+def _cause(at: JobAt) -> str:
+    standing = _standing(at)
+    if standing is None:
+        return ""
+    line, since_ms = standing
+    at_risk = usd(_at_risk_nano(at, line, since_ms))
+    whence = "its last one" if line.checkpoint_ms is not None else "its start"
+    return f"{span(at.at_ms - since_ms)} since {whence} at {short_instant(since_ms, at.at_ms)} UTC, {at_risk} of work at risk"
+
+
+def _margins(at: JobAt) -> list[Margin]:
+    of, standing = at.settings["no_checkpoint"], _standing(at)
+    since = None if standing is None else (at.at_ms - standing[1]) / HOUR_MS
+    at_risk = None if standing is None else _at_risk_nano(at, *standing) / NANO_PER_USD
+    found = [from_threshold_on("hours since its last checkpoint, or its start", since, of["hours"])]
+    if of["least_usd"] > 0:
+        found.append(from_threshold_on("dollars of work at risk", at_risk, of["least_usd"]))
+    return found
+
+
+RULE: Final = JobRule(
+    name="no_checkpoint",
+    title="No checkpoint",
+    severity=TICKET,
+    about=JOB,
+    holds="a running job on `spot`, or one that has made a checkpoint in any attempt, has made none for 6 h, and its attempt has"
+    " cost $100 since then, or since its start",
+    runbook="operations.md#no-checkpoint",
+    thresholds={
+        "hours": Threshold(6, 0.1, 9600, "hours since its last checkpoint, or its start"),
+        "least_usd": Threshold(100, 0, 1e9, "dollars that the attempt has cost since then"),
+    },
+    window_ms=5 * MINUTE_MS,
+    spans=_spans,
+    cause=_cause,
+    margins=_margins,
+    evidence=lambda of: attempts_evidence(of.job_id),
+    words=Words(
+        "has made no checkpoint for {cause}",
+        "look whether it still saves its work: what it has done since is lost when it breaks off",
+        "has made a checkpoint, or runs no longer",
+        unknown="hours",
+    ),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 import typer
@@ -15,6 +15,9 @@ from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
 from streams.cli.reading import Reader, reader
 from streams.errors import TrainfareError, WrongUseError
+
+if TYPE_CHECKING:
+    from streams.explain.why.judged import JudgedRule
 
 _ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
 _MAX_MS: Final = 2**32 * 1000
@@ -113,6 +116,8 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
     ids = [row["alert_id"] for row in alerts]
     deliveries = store.records(sql.DELIVERIES, alerts=ids, at_ms=at_ms) if ids else []
     rules = [] if of_job is None else of_job.rules
+    if alert is not None and at_ms == int(str(alert["changed_ms"])):
+        rules = [*rules, *_by_the_hour(store, alert)]
     holds = {each.rule for each in rules if each.holds}
     messages = [*fates(alerts, deliveries, controls, facts, at_ms), *outranked(holds, alerts, at_ms)]
     return {
@@ -125,6 +130,20 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
         "messages": [each._asdict() for each in messages],
         "mend": [] if alert is None else _mends(store, str(alert["alert_id"])),
     }
+
+
+def _by_the_hour(store: Reader, alert: dict[str, Any]) -> list[JudgedRule]:
+    """Return how far the rule of an alert was beyond its thresholds in the last hour in which it held."""
+    from streams.engine.rules.registry import HOURLY_RULES
+    from streams.explain.why.hours import in_hour
+    from streams.explain.why.judged import CONTROLS, judging
+
+    rule = next((each for each in HOURLY_RULES if each.name == alert["rule"]), None)
+    if rule is None:
+        return []
+    held_ms = int(str(alert["held_ms"]))
+    controls, _ = judging(store.records(CONTROLS, at_ms=held_ms))
+    return in_hour(store, rule, str(alert["subject_name"]), held_ms, controls)
 
 
 def _mends(store: Reader, alert_id: str) -> list[str]:

@@ -49,9 +49,15 @@ def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
         sentence(lambda at_most: f"{short(job, at_most)}: {without} of {held} GPUs had no samples for an hour, of"
             f" {f'cluster {short(cluster, at_most)}' if cluster else 'other jobs'} {100 * row['others_ratio']:.0f} % were sampled;"
             f" find their process or give them back, else {unheeded(spent, row['at_ms'])}"),
-        f"SELECT * FROM usage WHERE job_id = {quoted(job)} ORDER BY minute DESC LIMIT 60",
+        _evidence(job),
         share, spent, spent, row["owner"], row["team"], row["project"],
     )  # fmt: skip
+
+
+def _evidence(job_id: str) -> str:
+    return f"""
+SELECT hour, round(sum(gpu_milli_ms) / 3600000000, 3) AS held_gpu_h, round(sum(sampled_gpu_ms) / 3600000, 3) AS sampled_gpu_h
+FROM job_hours FINAL WHERE job_id = {quoted(job_id)} GROUP BY hour ORDER BY hour DESC LIMIT 24""".strip()
 
 
 def margins(of: Mapping[str, float], row: Mapping[str, Any]) -> list[Margin]:

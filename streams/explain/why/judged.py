@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
-from streams.engine.burn.margins import RuleMargins
 from streams.engine.rules.rule import Margin
 from streams.engine.shard.margins import StoredJob, controls_of
 
 _SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
 _STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt64}"
 #: Of each control the newest record that was in the log then; an older release stored none of their values.
-_CONTROLS: Final = """
+CONTROLS: Final = """
 SELECT kind, name, value, removed FROM controls FINAL
 WHERE kind IN ('rule', 'planned') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
 ORDER BY offset DESC LIMIT 1 BY kind, name"""
@@ -81,12 +81,22 @@ def judged(
     known = _job(store, job_id, state_max_bytes)
     if known.job is None:
         return JudgedJob(at_ms, [], known.missing)
-    rows = [row for row in _records(store, _CONTROLS, at_ms=at_ms) if not row["removed"]]
+    controls, records_unknown = judging(_records(store, CONTROLS, at_ms=at_ms))
+    found = known.job.margins(at_ms, controls)
+    rules = [
+        condition(rule.rule, margin, holds=rule.holds, enabled=rule.enabled)
+        for rule in found
+        for margin in rule.margins
+    ]
+    return JudgedJob(at_ms, rules, records_unknown=records_unknown)
+
+
+def judging(rows: Sequence[Mapping[str, Any]]) -> tuple[list[ControlEvent], int]:
+    """Return the records of rules and plans of rows of `CONTROLS`, and of how many an older release stored no settings."""
+    rows = [row for row in rows if not row["removed"]]
     read = [row for row in rows if row["value"]]
     controls = controls_of((row["kind"], row["name"], msgspec.json.decode(row["value"])) for row in read)
-    found = known.job.margins(at_ms, controls)
-    rules = [_condition(rule, margin) for rule in found for margin in rule.margins]
-    return JudgedJob(at_ms, rules, records_unknown=len(rows) - len(read))
+    return controls, len(rows) - len(read)
 
 
 def _job(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> _Restored:
@@ -108,17 +118,17 @@ def _job(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> _R
     return _Restored(job, "")
 
 
-def _condition(rule: RuleMargins, margin: Margin) -> JudgedRule:
-    share = None if margin.share is None else min(margin.share, _SHARE_MAX)
+def condition(rule: str, margin: Margin, *, holds: bool, enabled: bool) -> JudgedRule:
+    """Return a margin of a rule as it is shown."""
     return JudgedRule(
-        rule=rule.rule,
+        rule=rule,
         what=margin.what,
         value=margin.value,
         threshold=margin.threshold,
-        share=share,
+        share=None if margin.share is None else min(margin.share, _SHARE_MAX),
         way=margin.way,
-        holds=rule.holds,
-        enabled=rule.enabled,
+        holds=holds,
+        enabled=enabled,
     )
 
 

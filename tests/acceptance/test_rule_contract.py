@@ -1,0 +1,262 @@
+"""Each rule of the registry in a story of its own: it fires, says why, shows evidence, and has its oracle, runbook and margins.
+
+One log has all the stories; a rule without one fails here by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.engine.rules.registry import ALL, BUDGET_RULES, HOURLY_RULES, JOB_RULES, LEDGER_RULES
+from streams.engine.rules.rule import AlertRule, HourlyRule
+from streams.explain.why.hours import in_hour
+from streams.explain.why.judged import judged
+from tests.cli.command import trainfare
+from tests.oracle import job_rules, judge
+from tests.oracle import ledger_rules as plain_ledger
+from tests.oracle.model import HOUR_MS, MINUTE_MS
+
+ROOT = Path(__file__).parents[2]
+T0_MS = 1_772_323_200_000  # 2026-03-01 00:00:00 UTC
+HOURS = 30
+#: The judges of rules that have one in a module of their own.
+ORACLES = {
+    "retry_overhead": "tests/oracle/ledger_rules_jobs.py",
+    "oversized": "tests/oracle/ledger_rules_jobs.py",
+    "unusual_length": "tests/oracle/ledger_rules_jobs.py",
+    "missing_price": "tests/worker/test_missing_price_oracle.py",
+    "budget_used": "tests/property/test_budgets.py",
+    "budget_forecast": "tests/property/test_budgets.py",
+    # Its records are the account itself: what stands there fires.
+    "not_understood": "tests/worker/test_not_understood.py",
+}
+Said = tuple[float, str, dict[str, Any]]  # minute, topic, event
+
+
+def jobs(minute: float, job_id: str, kind: str, **fields: Any) -> Said:
+    return minute, "jobs", {"job_id": job_id, "type": kind, **fields}
+
+
+def started(minute: float, job_id: str, gpus: int, **fields: Any) -> Said:
+    about = {"gpu_count": gpus, "gpu_type": "H100", "owner": "ada", "cluster": "c1", **fields}
+    return jobs(minute, job_id, "started", **about)
+
+
+def control(kind: str, name: str, **fields: Any) -> Said:
+    return 0, "controls", {"kind": kind, "name": name, **fields}
+
+
+def samples(job_id: str, minutes: range, util: float, **fields: Any) -> Iterator[Said]:
+    for minute in minutes:
+        gpus = {"gpus": ["0"], "util_ratio": [util], "interval_ms": 5 * MINUTE_MS}
+        yield minute, "gpu", {"job_id": job_id, "node": f"n-{job_id}", **gpus, **fields}
+
+
+def about_jobs() -> Iterator[Said]:
+    expected = {"expected_usd_per_hour": "10"}
+    for job_id, gpus in (("burn_fast", 8), ("burn_sustained", 3)):
+        yield started(0, job_id, 1, **expected)
+        yield jobs(60, job_id, "scaled", gpu_count=gpus)
+    yield started(0, "burn_drift", 10, expected_usd_per_hour="100")
+    yield jobs(60, "burn_drift", "scaled", gpu_count=17)
+    yield control("rule", "unpriced", enabled=True)
+    yield started(0, "unpriced", 8, gpu_type="X1")
+    yield started(0, "silent_job", 1)
+    yield jobs(5, "silent_job", "heartbeat")
+    for attempt in range(1, 4):
+        yield started(10 * attempt, "retry_loop", 8, attempt=attempt)
+        yield jobs(10 * attempt + 5, "retry_loop", "failed", attempt=attempt, reason="out_of_memory")
+    yield started(0, "idle_gpus", 1)
+    yield from samples("idle_gpus", range(5, 120, 5), 0.0)
+    yield started(0, "runaway_length", 1, deadline_ms=T0_MS + HOUR_MS)
+    yield started(0, "traffic", 1)
+    moved = {"path": "internet", "direction": "egress", "bytes": 10**12, "interval_ms": MINUTE_MS}
+    yield 60, "network", {"job_id": "traffic", **moved}
+    for attempt, purchase in enumerate(("spot", "on_demand"), 1):
+        yield started(60 * attempt, "price_basis", 8, attempt=attempt, purchase=purchase)
+    yield started(0, "no_checkpoint", 8, purchase="on_demand")
+    yield jobs(30, "no_checkpoint", "checkpointed")
+
+
+def across_jobs() -> Iterator[Said]:
+    yield control("rule", "red", rule="team_burn", team="red", thresholds={"usd_per_hour": 5})
+    yield started(0, "team_burn", 1, team="red")
+    for attempt in range(1, 5):  # too far apart for a retry loop
+        yield started(90 * attempt, "retry_overhead", 1, attempt=attempt)
+        yield jobs(90 * attempt + 70, "retry_overhead", "failed", attempt=attempt)
+    yield started(0, "owner_coverage", 300, owner="")
+    for number in range(12):
+        yield started(20 * number, f"size-{number}", 1, team="large")
+        yield jobs(20 * number + 15, f"size-{number}", "completed")
+    yield started(300, "size-99", 16, team="large")
+    for number in range(24):
+        yield started(10 * number, f"length-{number}", 1, team="long")
+        yield jobs(10 * number + 8, f"length-{number}", "completed")
+    yield started(300, "length-99", 4, team="long")
+    for job_id in ("sampled-1", "sampled-2"):
+        yield started(0, job_id, 1, cluster="c5")
+        yield from samples(job_id, range(5, 300, 5), 0.9, cluster="c5")
+    yield started(0, "unsampled_gpus", 2, cluster="c5")
+
+
+def across_nodes() -> Iterator[Said]:
+    node = {"gpu_count": 8, "gpu_type": "H100", "cluster": "c1"}
+    yield 0, "nodes", {"node": "lone", "type": "provisioned", **node}
+    for number in range(12):
+        about = {**node, "cluster": "c7", "instance_type": "p9"}
+        yield 600, "nodes", {"node": f"burst-{number}", "type": "provisioned", **about}
+        yield 640, "nodes", {"node": f"burst-{number}", "type": "terminated", **about}
+
+
+def prices() -> Iterator[Said]:
+    for sku, usd, match in (
+        ("h100", "10", {"gpu_type": "H100"}),
+        ("h100-spot", "3", {"gpu_type": "H100", "purchase": "spot"}),
+        ("h100-demand", "9", {"gpu_type": "H100", "purchase": "on_demand"}),
+        ("eu", "4", {"gpu_type": "L4", "region": "eu"}),
+    ):
+        yield (
+            0,
+            "prices",
+            {"sku": sku, "component": "gpu", "usd": usd, "per": "gpu_hour", "effective_ms": 0, **match},
+        )
+    yield 0, "prices", {"sku": "out", "component": "network", "usd": "0.09", "per": "gb", "effective_ms": 0}
+    for minute, usd in ((0, "1"), (300, "9")):
+        effective_ms = T0_MS + minute * MINUTE_MS
+        jump = {"sku": "jump", "component": "gpu", "usd": usd, "per": "gpu_hour", "gpu_type": "A10"}
+        yield minute, "prices", {**jump, "effective_ms": effective_ms}
+    yield started(0, "missing_price", 8, gpu_type="L4", region="us")
+    entries = {"metered": 1, "not_understood/unknown_gres": 1}
+    yield control("source", "slurm", polls=1, entries=entries, standing=["unknown_gres"])
+
+
+def budgets() -> Iterator[Said]:
+    yield control("budget", "small", team="red", usd="20", per="day")
+    yield control("budget", "soon", team="long", usd="900", per="day")
+
+
+def lines() -> Iterator[str]:
+    ids = count()
+    said = [*prices(), *about_jobs(), *across_jobs(), *across_nodes(), *budgets()]
+    said.append(jobs(HOURS * 60, "last", "queued"))
+    for minute, topic, event in sorted(said, key=lambda each: each[0]):
+        time_ms = T0_MS + round(minute * MINUTE_MS)
+        about = {"source": "t", "id": str(next(ids)), "time_ms": time_ms}
+        yield json.dumps({"topic": topic, "value": {**about, **event}}) + "\n"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
+    """The store of a replay of all stories."""
+    root = tmp_path_factory.mktemp("contract")
+    (root / "events.jsonl").write_text("".join(lines()))
+    done = trainfare("replay", root / "events.jsonl", "--data", root / "meter", "--partitions", 2)
+    assert done.code == 0, done.err
+    opened = ClickHouseStore(Embedded(data_dir=root / "meter"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def alerts(store: ClickHouseStore) -> list[dict[str, Any]]:
+    return asked(store, "SELECT * FROM alerts FINAL ORDER BY rule, started, subject_name")
+
+
+def asked(store: ClickHouseStore, sql: str) -> list[dict[str, Any]]:
+    answer = store.ask(sql, {})
+    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+
+
+def of(alerts: list[dict[str, Any]], rule: AlertRule) -> dict[str, Any]:
+    """The alert of the rule in its own story, else its first one."""
+    found = [each for each in alerts if each["rule"] == rule.name]
+    assert found, f"{rule.name} fires in no story: {Counter(each['rule'] for each in alerts)}"
+    own = [each for each in found if each["subject_name"] == rule.name]
+    return (own or found)[0]
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
+def test_it_fires_and_its_sentence_has_no_blank(rule: AlertRule, alerts: list[dict[str, Any]]) -> None:
+    alert = of(alerts, rule)
+    said = alert["summary"]
+    assert len(said) > 20
+    assert not re.search(r"  |\bfor [,;.]|\bNone\b|\{|\}|: ;|^[ ,;.:]", said), said
+    if rule not in BUDGET_RULES:  # whose levels have theirs
+        assert alert["severity"] == rule.severity
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
+def test_its_evidence_has_rows(rule: AlertRule, alerts: list[dict[str, Any]], store: ClickHouseStore) -> None:
+    assert asked(store, of(alerts, rule)["evidence_sql"])
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
+def test_it_has_an_oracle(rule: AlertRule) -> None:
+    names = {*judge.FACTS, *(each.name for each in judge.BURN_RULES)} if rule in JOB_RULES else ()
+    if rule in JOB_RULES:
+        assert rule.name in names
+        assert set(rule.thresholds) == set(job_rules.DEFAULTS.get(rule.name, {}))
+        return
+    module = ORACLES.get(rule.name, plain_ledger.__file__)
+    assert re.search(rf'["_]{rule.name}\b', (ROOT / module).read_text())
+
+
+@pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
+def test_its_runbook_is_a_heading(rule: AlertRule) -> None:
+    page, _, anchor = rule.runbook.partition("#")
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / page).read_text(), re.MULTILINE)
+    assert anchor in {re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("rule", JOB_RULES, ids=lambda rule: rule.name)
+def test_its_margins_hold_when_it_fired(
+    rule: AlertRule, alerts: list[dict[str, Any]], store: ClickHouseStore
+) -> None:
+    alert = of(alerts, rule)
+    held_ms = round(alert["held"].timestamp() * 1000)
+    found = judged(store, alert["subject_name"], held_ms).rules
+    conditions = [each for each in found if each.rule == rule.name]
+    assert conditions
+    if rule.name != "silent_job":  # how long it had been silent before the last tick is not stored
+        ways: dict[int, bool] = {}
+        for each in conditions:
+            ways[each.way] = ways.get(each.way, True) and (each.share or 0) >= 1
+        assert any(ways.values()), conditions
+
+
+@pytest.mark.parametrize("rule", HOURLY_RULES, ids=lambda rule: rule.name)
+def test_its_margins_hold_in_the_hour_in_which_it_fired(
+    rule: HourlyRule, alerts: list[dict[str, Any]], store: ClickHouseStore
+) -> None:
+    alert = of(alerts, rule)
+    held_ms = round(alert["held"].timestamp() * 1000)
+    found = in_hour(Asked(store), rule, alert["subject_name"], held_ms, ())
+    assert found
+    assert all((each.share or 0) >= 1 for each in found), found
+    assert {each.threshold for each in found} & {each.default for each in rule.thresholds.values()} or (
+        not rule.thresholds
+    )
+    assert in_hour(Asked(store), rule, "another", held_ms, ()) == [] or not rule.key
+
+
+class Asked(NamedTuple):
+    """A store as commands ask it."""
+
+    store: ClickHouseStore
+
+    def records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
+        answer = self.store.ask(sql, parameters)
+        return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+
+
+def test_every_rule_is_of_one_kind() -> None:
+    assert [*JOB_RULES, *LEDGER_RULES.values(), *BUDGET_RULES] == list(ALL)

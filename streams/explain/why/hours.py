@@ -13,7 +13,7 @@ from streams.engine.rules.rule import HourlyRule
 from streams.explain.why.judged import JudgedRule, condition
 
 
-class Records(Protocol):
+class AskedRows(Protocol):
     """Answers statements by rows as objects."""
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ class Records(Protocol):
 
 
 def in_hour(
-    store: Records, rule: HourlyRule, subject: str, held_ms: int, controls: Iterable[ControlEvent]
+    store: AskedRows, rule: HourlyRule, subject: str, held_ms: int, controls: Iterable[ControlEvent]
 ) -> list[JudgedRule]:
     """Return the conditions for a subject in the hour that ends at `held_ms`, by the ledger as it is now.
 

@@ -82,7 +82,7 @@ def usd_to_nano(text: str, limit_usd: int = USD_LIMIT) -> int:
     """Convert a plain decimal string in [0, limit) with at most nine decimals to nano-dollars.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not such a number.
     """
     match = _USD.fullmatch(text)
     if match is None or int(match[1]) >= limit_usd:
@@ -94,7 +94,7 @@ def to_milli(x: float) -> int:
     """Convert a finite number with at most three decimals to thousandths.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not such a number.
     """
     if isinstance(x, int):
         return x * MILLI

@@ -66,9 +66,9 @@ def _details(outcome: Outcome, most: int) -> Iterable[str]:
     for alert in false[:most]:
         yield f"false: {alert.rule}: {alert.summary}"
     for score in outcome.scores:
-        caught = sum(each.first_ms is not None for each in score.caught)
-        yield f"{score.kind}: {caught} of {len(score.caught)} by {score.rule}"
-        missed = [each.label.job_id for each in score.caught if each.first_ms is None]
+        caught = sum(each.first_ms is not None for each in score.detections)
+        yield f"{score.kind}: {caught} of {len(score.detections)} by {score.rule}"
+        missed = [each.label.job_id for each in score.detections if each.first_ms is None]
         if score.rule == ANY_RULE and missed:
             yield f"missed: {', '.join(missed[:most])}"
 

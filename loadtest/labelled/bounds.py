@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from loadtest.labelled.outcome import Outcome
 from schemas.durations import DAY_MS, MINUTE_MS
-from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Caught
+from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Detection
 from streams.backtest.labels import Label
 from streams.backtest.score import ANY_RULE, KindScore
 
@@ -72,20 +72,20 @@ class Promise:
 
     kind: str
     what: str
-    keeps: Callable[[Caught], bool]
+    keeps: Callable[[Detection], bool]
     least: float | None
 
 
-def _within(minutes: float) -> Callable[[Caught], bool]:
-    def keeps(caught: Caught) -> bool:
-        return caught.delay_ms is not None and caught.delay_ms <= minutes * MINUTE_MS
+def _within(minutes: float) -> Callable[[Detection], bool]:
+    def keeps(found: Detection) -> bool:
+        return found.delay_ms is not None and found.delay_ms <= minutes * MINUTE_MS
 
     return keeps
 
 
-def _before(usd: int, minutes: float) -> Callable[[Caught], bool]:
-    return lambda caught: (
-        caught.first_ms is not None and (caught.cost_usd <= Decimal(usd) or _within(minutes)(caught))
+def _before(usd: int, minutes: float) -> Callable[[Detection], bool]:
+    return lambda found: (
+        found.first_ms is not None and (found.cost_usd <= Decimal(usd) or _within(minutes)(found))
     )
 
 
@@ -104,7 +104,7 @@ PROMISES: Final = (
 
 def caught_figures(scores: Iterable[KindScore]) -> list[Figure]:
     """Return the share of each kind that was caught as promised, by any rule."""
-    by_kind = {score.kind: score.caught for score in scores if score.rule == ANY_RULE}
+    by_kind = {score.kind: score.detections for score in scores if score.rule == ANY_RULE}
     figures = []
     for promise in PROMISES:
         kept = np.array([promise.keeps(each) for each in by_kind.get(promise.kind, ())], np.float64)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from loadtest.labelled.crowds import TEAM_TAKES_CLUSTER
 from loadtest.labelled.world import LabelledWorld, WorldShape, make_world, write_world
-from streams.backtest.fired import Backtest, Caught
+from streams.backtest.fired import Backtest, Detection
 from streams.backtest.labels import Label
 from streams.backtest.run import BacktestRun, backtested
 from streams.backtest.score import ANY_RULE, KindScore, score_kinds
@@ -48,7 +48,7 @@ def scores_of(run: BacktestRun, world: LabelledWorld) -> list[KindScore]:
 
 def _score_teams(backtest: Backtest, labels: Sequence[Label]) -> KindScore:
     """Return what became of the labels of teams; they are of one kind."""
-    caught = []
+    detections = []
     for label in labels:
         fired_ms = [
             alert.started_ms
@@ -56,20 +56,20 @@ def _score_teams(backtest: Backtest, labels: Sequence[Label]) -> KindScore:
             if (alert.subject_kind, alert.subject) == ("team", label.job_id)
             and label.from_ms <= alert.started_ms < label.until_ms
         ]
-        caught.append(Caught(label, min(fired_ms, default=None), Decimal(0)))
-    return KindScore(TEAM_TAKES_CLUSTER, ANY_RULE, tuple(caught))
+        detections.append(Detection(label, min(fired_ms, default=None), Decimal(0)))
+    return KindScore(TEAM_TAKES_CLUSTER, ANY_RULE, tuple(detections))
 
 
 def merged(parts: Sequence[Outcome]) -> Outcome:
     """Return what was found on all logs; no job is in two of them."""
-    caught: dict[tuple[str, str], list[Caught]] = defaultdict(list)
+    detections: dict[tuple[str, str], list[Detection]] = defaultdict(list)
     names = {(score.kind, score.rule) for part in parts for score in part.scores}
     for part in parts:
-        of_part = {(score.kind, score.rule): score.caught for score in part.scores}
+        of_part = {(score.kind, score.rule): score.detections for score in part.scores}
         for kind, rule in names:
             # A rule that caught none of them here has no score.
             missed = (each._replace(first_ms=None) for each in of_part.get((kind, ANY_RULE), ()))
-            caught[kind, rule] += of_part.get((kind, rule), missed)
+            detections[kind, rule] += of_part.get((kind, rule), missed)
     found = [part.backtest for part in parts]
     backtest = Backtest(
         rules="",
@@ -78,7 +78,7 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
         records_in=sum(each.records_in for each in found),
         dead_lettered=sum(each.dead_lettered for each in found),
     )
-    scores = [KindScore(kind, rule, tuple(each)) for (kind, rule), each in sorted(caught.items())]
+    scores = [KindScore(kind, rule, tuple(each)) for (kind, rule), each in sorted(detections.items())]
     labels = [label for part in parts for label in part.labels]
     involved = [job for part in parts for job in part.involved]
     return Outcome(sum(part.lines for part in parts), backtest, labels, involved, scores)

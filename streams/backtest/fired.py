@@ -65,7 +65,7 @@ class CostSpan(NamedTuple):
 Costs = Callable[[Sequence[CostSpan]], Mapping[CostSpan, Decimal]]
 
 
-class Caught(NamedTuple):
+class Detection(NamedTuple):
     """What became of a label under a rule; `cost_usd` is what the job cost from its beginning to the first alert."""
 
     label: Label

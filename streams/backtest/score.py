@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from schemas.durations import DAY_MS
-from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Caught, Costs, CostSpan, FiredAlert
+from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Costs, CostSpan, Detection, FiredAlert
 from streams.backtest.labels import Label
 
 #: In place of a rule: whichever was first.
@@ -66,20 +66,20 @@ class KindScore:
 
     kind: str
     rule: str
-    caught: tuple[Caught, ...]  # one a label
+    detections: tuple[Detection, ...]  # one a label
 
     @property
     def recall(self) -> float:
         """Return the share of the labels with an alert."""
-        return sum(each.first_ms is not None for each in self.caught) / len(self.caught)
+        return sum(each.first_ms is not None for each in self.detections) / len(self.detections)
 
     def delays_ms(self) -> list[int]:
         """Return the delays of those that were caught, sorted."""
-        return sorted(each.delay_ms for each in self.caught if each.delay_ms is not None)
+        return sorted(each.delay_ms for each in self.detections if each.delay_ms is not None)
 
     def costs_usd(self) -> list[Decimal]:
         """Return what those that were caught cost until the first alert, sorted."""
-        return sorted(each.cost_usd for each in self.caught if each.first_ms is not None)
+        return sorted(each.cost_usd for each in self.detections if each.first_ms is not None)
 
 
 def is_about(alert: FiredAlert, label: Label) -> bool:
@@ -141,8 +141,8 @@ def score_kinds(backtest: Backtest, labels: Sequence[Label], costs: Costs) -> li
     for kind, of_kind in sorted(by_kind.items()):
         rules = sorted({rule for label in of_kind for rule in firsts[label]} - {ANY_RULE, ANY_PAGE})
         for rule in (ANY_RULE, ANY_PAGE, *rules):
-            caught = tuple(_caught(label, firsts[label].get(rule), usd) for label in of_kind)
-            scores.append(KindScore(kind, rule, caught))
+            detections = tuple(_detection(label, firsts[label].get(rule), usd) for label in of_kind)
+            scores.append(KindScore(kind, rule, detections))
     return scores
 
 
@@ -157,9 +157,9 @@ def _firsts(label: Label, alerts: Iterable[FiredAlert]) -> dict[str, int]:
     return found
 
 
-def _caught(label: Label, first_ms: int | None, usd: Mapping[CostSpan, Decimal]) -> Caught:
+def _detection(label: Label, first_ms: int | None, usd: Mapping[CostSpan, Decimal]) -> Detection:
     until_ms = label.until_ms if first_ms is None else first_ms
-    return Caught(label, first_ms, usd[CostSpan(label.job_id, label.from_ms, until_ms)])
+    return Detection(label, first_ms, usd[CostSpan(label.job_id, label.from_ms, until_ms)])
 
 
 def _by_job(labels: Iterable[Label]) -> dict[str, list[Label]]:

@@ -32,7 +32,7 @@ def number(value: object) -> tuple[Decimal, bool]:
     """Return the number with 18 decimals, and whether it had more and was rounded half to even.
 
     Raises:
-        BadValueError: It is none, or 10^15 or more.
+        BadValueError: The cell is not a number, or it is 10^15 or more.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         raise BadValueError("expected a number")
@@ -84,7 +84,7 @@ def tags(value: object) -> list[tuple[str, str]]:
     """Return keys and values, sorted: of a JSON object, or of a map.
 
     Raises:
-        BadValueError: It is none, or has too many keys.
+        BadValueError: The cell is neither, or has too many keys.
     """
     if isinstance(value, str):
         if len(value) > TAGS_MAX_BYTES:

@@ -73,7 +73,7 @@ def _instant(text: str | None) -> datetime | None:
     """Return the second of a text such as `2026-06-01 10:00:00 UTC`, as webhooks have it, or in ISO 8601, as the API has it.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is in neither form.
     """
     if not text:
         return None

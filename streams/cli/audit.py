@@ -24,8 +24,8 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from streams.selfcheck.recount.compared import Compared
     from streams.selfcheck.recount.recount import Span
+    from streams.selfcheck.recount.recount_result import RecountResult
 
 UNBALANCED: Final = 1
 #: Tables are not read at one instant while a worker writes: failures are checked twice.
@@ -169,7 +169,7 @@ def _line(mark: str, *, ok: bool, before: str = "", after: str = "") -> None:
     Console(file=sys.stdout, highlight=False, soft_wrap=True).print(text)
 
 
-def _show_recount(found: Compared, form: OutputFormat) -> None:
+def _show_recount(found: RecountResult, form: OutputFormat) -> None:
     counts = {
         "records_read": found.records,
         "rows_agree": found.agree,

@@ -114,7 +114,7 @@ def _kinds(reports: Sequence[BacktestReport]) -> Grid:
             shown = [_minutes(at(delays, share)) for share in (_MEDIAN, _MOST)]
             shown += [_dollars(at(costs, share)) for share in (_MEDIAN, _MOST)]
             rows.append(
-                (_name(report), score.kind, score.rule, len(score.caught), _percent(score.recall), *shown)
+                (_name(report), score.kind, score.rule, len(score.detections), _percent(score.recall), *shown)
             )
     return Grid(columns, rows)
 
@@ -196,7 +196,7 @@ def _alert(alert: FiredAlert) -> dict[str, Any]:
 
 def _kind(score: KindScore) -> Iterator[tuple[str, Any]]:
     delays, costs = score.delays_ms(), score.costs_usd()
-    yield from {"kind": score.kind, "caught_by": score.rule, "labels": len(score.caught)}.items()
+    yield from {"kind": score.kind, "caught_by": score.rule, "labels": len(score.detections)}.items()
     yield "recall", round(score.recall, _DIGITS)
     for name, share in (("median", _MEDIAN), ("p90", _MOST)):
         yield f"delay_{name}_ms", at(delays, share)

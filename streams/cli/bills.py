@@ -173,7 +173,7 @@ def day_of(option: str, text: str, otherwise: date) -> str:
     """Return the day as ISO 8601.
 
     Raises:
-        WrongUseError: It is none.
+        WrongUseError: The text is not a day.
     """
     if not text:
         return otherwise.isoformat()

@@ -30,10 +30,10 @@ from streams.replay.lines import LineReader, Sendable
 from streams.replay.segments import LOG_KEY, LOG_OF_FILES, LogSegment, Replayed
 from streams.selfcheck.audit import tables
 from streams.selfcheck.canary.key import canary_proof
-from streams.selfcheck.recount.compared import Compared
 from streams.selfcheck.recount.recount import LEDGERS, Recount, Span, compare
-from streams.selfcheck.recount.relog import Relog
+from streams.selfcheck.recount.recount_result import RecountResult
 from streams.selfcheck.recount.repair import rows_of
+from streams.selfcheck.recount.replayed_log import ReplayedLog
 from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.cluster import cluster_of, log_name
 
@@ -53,7 +53,7 @@ def instant_ms(text: str) -> int:
     """Parse an instant: ms since 1970 UTC, or ISO 8601 (UTC by default).
 
     Raises:
-        WrongUseError: It is none.
+        WrongUseError: The text is neither.
     """
     if text.isascii() and text.isdecimal():
         return int(text)
@@ -85,7 +85,7 @@ def recount(
     files: Sequence[Path],
     advance: Advance,
     insert: Insert | None = None,
-) -> Compared:
+) -> RecountResult:
     """Compare the rows of a span with the log that the store was built from.
 
     `insert`: inserts rows into a table; wrong rows are then rewritten, and compared once more.
@@ -120,36 +120,36 @@ def recount(
 
 def _of_kafka(
     ask: tables.Ask, settings: Settings, span: Span, advance: Advance, insert: Insert | None
-) -> Compared:
-    compared = Compared()
+) -> RecountResult:
+    result = RecountResult()
     proof = canary_proof(settings)
     shard = replace(shard_settings(settings.meter), partitions=settings.kafka.partitions, canary=proof)
-    relog = Relog(settings.kafka)
+    log = ReplayedLog(settings.kafka)
     try:
-        book = relog.book(shard.newest_allowed_ms, proof)
+        book = log.book(shard.newest_allowed_ms, proof)
         for number, stand in sorted(tables.shard_positions(ask).items()):
             if number >= FIRST_BACKFILL_SHARD:
                 continue  # its log is the files of the backfill
             # A fixed accrual instant does not tell when a record arrived.
             paid_ms = stand.paid_ms if settings.meter.as_of_ms is None else NEVER_MS
             again = Recount(number, shard, book, span, paid_ms)
-            for batch in relog.batches(number, stand.ends):
+            for batch in log.batches(number, stand.ends):
                 again.feed(batch)
                 advance(len(batch.records))
             again.finish(stand.paid_ms)
-            lost = relog.kept(number, stand.ends)
+            lost = log.truncated(number, stand.ends)
             # An event's time may exceed its append time by this much.
-            before_ms = max((kept.first_log_ms for kept in lost.values()), default=0) + FUTURE_MS
+            before_ms = max((start.log_ms for start in lost.values()), default=0) + FUTURE_MS
             unverifiable = tables.older(ask, number, min(before_ms, 2**53)) if lost else []
-            _compare(ask, compared, again, stand.version, unverifiable, insert)
+            _compare(ask, result, again, stand.version, unverifiable, insert)
     finally:
-        relog.close()
-    return compared
+        log.close()
+    return result
 
 
 def _compare(
     ask: tables.Ask,
-    compared: Compared,
+    result: RecountResult,
     again: Recount,
     version: int,
     unverifiable: Sequence[str],
@@ -163,9 +163,9 @@ def _compare(
             _, wrong = compare(table, again.rows[table], stored[table], skip)
             if wrong:
                 insert(table, rows_of(table, wrong, number, version))
-                compared.put_back += len(wrong)
+                result.put_back += len(wrong)
                 stored[table] = tables.ledger(ask, table, number, again.span, version)
-    compared.add(again, stored, list(unverifiable), DIFFERENCES_SHOWN)
+    result.add(again, stored, list(unverifiable), DIFFERENCES_SHOWN)
 
 
 # -- from files --------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _of_files(
     files: Sequence[Path],
     advance: Advance,
     insert: Insert | None,
-) -> Compared:
+) -> RecountResult:
     replayed = msgspec.json.decode(tables.of_store(ask, "replayed") or "", type=Replayed)
     parts = list(_parts(replayed, files))
     as_of_ms = replayed.clock_ms(Path("--data"))
@@ -194,13 +194,13 @@ def _of_files(
         for batch in _batches(_records(settings, replayed, segment, paths), ends):
             shards[batch.partition].feed(batch)
             advance(len(batch.records))
-    stands, compared = tables.shard_positions(ask), Compared()
+    stands, result = tables.shard_positions(ask), RecountResult()
     for again in shards:
         again.finish(as_of_ms)
         number = again.shard.number
         version = stands[number].version if number in stands else 2**63
-        _compare(ask, compared, again, version, (), insert if number in stands else None)
-    return compared
+        _compare(ask, result, again, version, (), insert if number in stands else None)
+    return result
 
 
 def _parts(replayed: Replayed, files: Sequence[Path]) -> Iterator[tuple[LogSegment, list[Path]]]:

@@ -115,7 +115,7 @@ def checked_address(address: str) -> str:
     """Return the address of a system, without a slash at its end.
 
     Raises:
-        ValueError: It is none, or names a user and password, or a query.
+        ValueError: The text is not an address, or has a user and password, or a query.
     """
     parts = urlsplit(address)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query:

@@ -391,7 +391,7 @@ def gpus_by_name(text: str) -> dict[str, tuple[int, str]]:
     """Return count and type of the GPUs that a text such as `gpu-h100=8xH100, eval=1` gives each name.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not such a list.
     """
     found = {}
     for part in filter(None, (each.strip() for each in text.split(","))):

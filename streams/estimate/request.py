@@ -50,7 +50,7 @@ def check_purchase(text: str) -> None:
     """Check that a way of buying is one that events have.
 
     Raises:
-        WrongUseError: It is none.
+        WrongUseError: Events have no such `purchase`.
     """
     if text and text not in PURCHASES:
         raise WrongUseError(f"--purchase {text}: one of {', '.join(PURCHASES)}")

@@ -85,25 +85,25 @@ class GroupDispatch:
         now_ms = self._clock.monotonic_ms()
         await self._inhibition.refresh()
         for key in filter(self.groups.__contains__, due):  # it may have been released meanwhile
-            parcel, muted = self.groups.flush(key, now_ms, self._inhibition.covers, self.is_acknowledged)
+            delivery, muted = self.groups.flush(key, now_ms, self._inhibition.covers, self.is_acknowledged)
             for member in muted:
                 self._log.record(member.alert, key.receiver, "inhibited", INHIBITED)
-            if parcel is not None:
-                wait_ms = delay_ms(parcel.attempt - 1, self._jitter_ratio())
-                self._outbox.put(parcel, now_ms + wait_ms)
+            if delivery is not None:
+                wait_ms = delay_ms(delivery.attempt - 1, self._jitter_ratio())
+                self._outbox.put(delivery, now_ms + wait_ms)
 
-    def record(self, parcel: GroupDelivery, outcome: str, detail: str, http_status: int) -> None:
+    def record(self, delivery: GroupDelivery, outcome: str, detail: str, http_status: int) -> None:
         """Record the outcome of an attempt for each of its alerts."""
-        others = len(parcel.sent) - 1
+        others = len(delivery.sent) - 1
         if outcome == "delivered":
-            outcome = "repeated" if parcel.is_repeat else outcome
+            outcome = "repeated" if delivery.is_repeat else outcome
             detail = f"one message with {others} other{'s' if others > 1 else ''}" if others else detail
-        for number, member in enumerate(parcel.sent):
+        for number, member in enumerate(delivery.sent):
             # A repetition's attempts follow those of the message that it repeats.
-            member.attempts = member.attempts + 1 if parcel.is_repeat else parcel.attempt
+            member.attempts = member.attempts + 1 if delivery.is_repeat else delivery.attempt
             self._log.record(
                 member.alert,
-                parcel.receiver,
+                delivery.receiver,
                 outcome,
                 detail,
                 attempt=member.attempts,

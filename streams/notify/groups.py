@@ -215,9 +215,9 @@ class Groups:
 
         What is acknowledged (by alert id) is not said again, though it fires.
         """
-        parcel, muted = self._flushed(key, self._groups[key], now_ms, is_inhibited, is_acknowledged)
+        delivery, muted = self._flushed(key, self._groups[key], now_ms, is_inhibited, is_acknowledged)
         self._push(key)
-        return parcel, muted
+        return delivery, muted
 
     def _flushed(
         self,
@@ -272,21 +272,21 @@ class Groups:
         )
         return group.sending, muted
 
-    def landed(self, parcel: GroupDelivery, now_ms: int) -> None:
+    def finish(self, delivery: GroupDelivery, now_ms: int) -> None:
         """Take note that a message was delivered or given up."""
-        group = self._groups.get(parcel.key)
-        if group is None or group.sending is not parcel:
+        group = self._groups.get(delivery.key)
+        if group is None or group.sending is not delivery:
             return
         group.sending = None
         group.sent_ms = now_ms
-        for member in parcel.sent:
+        for member in delivery.sent:
             member.is_sent = True
             if member.alert.status == RESOLVED and group.members.get(member.alert.alert_id) is member:
-                self._remove(parcel.key, member.alert.alert_id)
+                self._remove(delivery.key, member.alert.alert_id)
         waiting = [member for member in group.members.values() if not member.is_sent and not member.is_muted]
         if waiting:
             group.due_ms = min(self._due_ms(group, member.alert, now_ms) for member in waiting)
-        self._push(parcel.key)
+        self._push(delivery.key)
 
     def leave_only(self, alert_id: str, keys: Collection[GroupKey]) -> list[tuple[GroupKey, Member]]:
         """Take the alert out of all other groups (it has another owner, or is silenced now); return what was not sent."""

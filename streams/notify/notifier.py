@@ -224,15 +224,6 @@ class Notifier:
         for delivery in self._throttle():
             self._send(delivery)
 
-    async def landed(self) -> None:
-        """Wait until the attempts in flight have ended and their rows are stored.
-
-        Raises:
-            SinkError: The store refused the rows.
-        """
-        await asyncio.gather(*self._in_flight)
-        await self._ledger.flush()
-
     # -- stages --------------------------------------------------------------------------------------------
 
     async def _take(self) -> AsyncIterator[Passage]:
@@ -311,7 +302,7 @@ class Notifier:
         """Start an attempt, which records what came of it, and queues the message again if it is to be retried."""
         task = asyncio.create_task(self._attempt(delivery), name=f"webhook {delivery.webhook_id}")
         self._in_flight.add(task)
-        task.add_done_callback(self._flown)
+        task.add_done_callback(self._attempt_ended)
 
     # -- what the stages are made of -----------------------------------------------------------------------
 
@@ -362,16 +353,16 @@ class Notifier:
         except Exception as fault:  # noqa: BLE001 - one message must neither stop the others nor get lost
             # Without its text or traceback, which may contain the address.
             answer = SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
-        self._land(delivery, answer)
+        self._record_outcome(delivery, answer)
         self._wake.set()
 
-    def _flown(self, task: asyncio.Task[None]) -> None:
+    def _attempt_ended(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._fault = task.exception()  # its message would never be finished: `run` raises it
             self._wake.set()
 
-    def _land(self, delivery: Delivery, answer: SendResult) -> None:
+    def _record_outcome(self, delivery: Delivery, answer: SendResult) -> None:
         now_ms, attempt = self._clock.monotonic_ms(), delivery.attempt
         if isinstance(delivery, Refresh):
             if self._log.refreshed(delivery.receiver, answer):
@@ -399,7 +390,7 @@ class Notifier:
         else:
             self._outbox.finish(delivery, now_ms)
             if isinstance(delivery, GroupDelivery):
-                self._people.groups.landed(delivery, now_ms)
+                self._people.groups.finish(delivery, now_ms)
         self._intake.leave(self._outbox.shed(delivery.host))
 
     async def _pause(self) -> None:

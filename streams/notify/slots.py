@@ -75,9 +75,9 @@ class AttemptSlots:
         """Return the attempts in flight."""
         return sum(self._counts)
 
-    def flies(self, parcel: Delivery) -> bool:
+    def is_in_flight(self, delivery: Delivery) -> bool:
         """Return whether an attempt of the delivery is in flight."""
-        return parcel in self._flights.get(parcel.host, ())
+        return delivery in self._flights.get(delivery.host, ())
 
     def is_slow(self, host: str) -> bool:
         """Return whether the last attempt at the host was slow."""
@@ -88,13 +88,13 @@ class AttemptSlots:
         waits = any(line and self._is_free(lane) for lane, line in enumerate(self._lines))
         return self._starts.free_ms if waits else None
 
-    def add(self, parcel: Delivery) -> None:
+    def add(self, delivery: Delivery) -> None:
         """Add a due delivery."""
-        self._due.setdefault(parcel.host, (deque(), deque()))[not parcel.is_page].append(parcel)
-        self._line_up(parcel.host)
+        self._due.setdefault(delivery.host, (deque(), deque()))[not delivery.is_page].append(delivery)
+        self._line_up(delivery.host)
 
     def pop_due(self, now_ms: int) -> list[Delivery]:
-        """Return the deliveries to attempt now; each must be returned by `land`."""
+        """Return the deliveries to attempt now; each must be returned by `finish`."""
         taken: list[Delivery] = []
         for lane, line in enumerate(self._lines):
             while line and self._is_free(lane) and self._starts.is_free(now_ms):
@@ -102,19 +102,19 @@ class AttemptSlots:
                 if lane % _RANKS == _EXTRA and self._hangs(host, now_ms):
                     self._leave(host)  # until an attempt at it ends
                     continue
-                parcel = self._due[host][lane >= _RANKS].popleft()
-                self._flights.setdefault(host, {})[parcel] = lane, now_ms
+                delivery = self._due[host][lane >= _RANKS].popleft()
+                self._flights.setdefault(host, {})[delivery] = lane, now_ms
                 self._counts[lane] += 1
                 self._starts.take()
-                taken.append(parcel)
+                taken.append(delivery)
                 self._leave(host)
                 self._line_up(host)
         return taken
 
-    def land(self, parcel: Delivery, now_ms: int) -> None:
+    def finish(self, delivery: Delivery, now_ms: int) -> None:
         """Free the slot of an ended attempt."""
-        host = parcel.host
-        lane, began_ms = self._flights[host].pop(parcel)
+        host = delivery.host
+        lane, began_ms = self._flights[host].pop(delivery)
         self._counts[lane] -= 1
         if not self._flights[host]:
             del self._flights[host]

@@ -48,7 +48,7 @@ def of_azure(given: PriceList) -> Iterator[SourceRow]:
     """Yield the prices of a page.
 
     Raises:
-        WrongUseError: It is none, a price is none, or not in dollars.
+        WrongUseError: It is not a page of prices, or a price is not a number of dollars.
     """
     yield from given.offers.one_price_each(_offers(given))
 

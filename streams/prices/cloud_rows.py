@@ -26,7 +26,7 @@ def document(given: PriceList, form: type[T], what: str) -> T:
     """Return a document.
 
     Raises:
-        WrongUseError: It is none.
+        WrongUseError: The file is not such a document.
     """
     try:
         return msgspec.json.decode(given.content, type=form)

@@ -39,7 +39,7 @@ def unpacked_body(body: bytes, most_bytes: int) -> bytes:
     """Return what a body of gzip contains.
 
     Raises:
-        ApiError: It is none, or contains too much.
+        ApiError: The body is not gzip, or contains too much.
     """
     try:
         return unpacked(body, most_bytes)

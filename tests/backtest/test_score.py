@@ -72,7 +72,7 @@ def test_recall_delay_and_cost_are_of_the_first_alert_of_a_label() -> None:
     }  # fmt: skip
     fast = scores["wide", "fast"]
     assert (fast.recall, fast.delays_ms(), fast.costs_usd()) == (0.5, [20], [Decimal("0.2")])
-    assert [each.cost_usd for each in fast.caught] == [Decimal("0.2"), Decimal("1")]
+    assert [each.cost_usd for each in fast.detections] == [Decimal("0.2"), Decimal("1")]
     assert scores["wide", ANY_RULE].delays_ms() == [10]
     assert scores["wide", ANY_PAGE].delays_ms() == [20]
     assert (scores["idle", ANY_RULE].recall, scores["idle", ANY_RULE].costs_usd()) == (0.0, [])

@@ -26,7 +26,7 @@ KINDS: Final = ("A webhook", "Slack", "Alertmanager", "E-mail")
 _RESEND_MS: Final = 60_000
 
 
-class Kept(AlertRecorder):
+class AlertList(AlertRecorder):
     """An alert sink that keeps what it is handed, as it is."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Kept(AlertRecorder):
 
 def story_alert() -> Alert:
     """The first alert that fires in the story, as it was handed to the notifier."""
-    kept = Kept()
+    kept = AlertList()
     with tempfile.TemporaryDirectory() as directory:
         run_replay([STORY], Path(directory) / "data", None, settings=Settings(), alert_sink=kept)
     return next(alert for alert in kept.alerts if alert.status == FIRING)

@@ -19,7 +19,7 @@ from tests.engine.test_open_accruals import BOOK, MINUTE_MS, Json, Stored, event
 JOBS = 5  # each snapshot has one of them whole
 
 
-class Kept(Stored):
+class SnapshotChain(Stored):
     """A shard with the chain of its snapshots."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ def test_chain_comes_to_the_state_of_the_shard_whatever_was_paid_between_two_of_
     pays: list[bool],
     sampled: list[list[tuple[int, list[int], int]]],
 ) -> None:
-    kept = Kept()
+    kept = SnapshotChain()
     feed(
         kept.shard, "jobs", [event("started", 0, job_id=f"j{number}", gpu_count=8) for number in range(JOBS)]
     )
@@ -114,7 +114,7 @@ def test_chain_comes_to_the_state_of_the_shard_whatever_was_paid_between_two_of_
 
 
 def test_payment_is_told_in_short() -> None:
-    kept = Kept()
+    kept = SnapshotChain()
     feed(
         kept.shard, "jobs", [event("started", 0, job_id=f"j{number}", gpu_count=8) for number in range(JOBS)]
     )
@@ -133,7 +133,7 @@ def test_payment_is_told_in_short() -> None:
 
 def test_payment_on_a_price_that_ends_is_told_line_by_line() -> None:
     """At the change of the price one line ends where the other begins: not all that ended together go on."""
-    kept = Kept()
+    kept = SnapshotChain()
     feed(
         kept.shard, "jobs", [event("started", 0, job_id=f"j{number}", gpu_count=8) for number in range(JOBS)]
     )
@@ -148,7 +148,7 @@ def test_payment_on_a_price_that_ends_is_told_line_by_line() -> None:
 
 
 def test_when_a_job_was_heard_of_comes_back_however_it_was_told() -> None:
-    kept = Kept()
+    kept = SnapshotChain()
     feed(
         kept.shard, "jobs", [event("started", 0, job_id=f"j{number}", gpu_count=8) for number in range(JOBS)]
     )
@@ -178,7 +178,7 @@ def test_when_a_job_was_heard_of_comes_back_however_it_was_told() -> None:
 
 
 def test_hour_that_samples_made_due_is_written_after_a_takeover() -> None:
-    kept = Kept()
+    kept = SnapshotChain()
     feed(kept.shard, "jobs", [event("started", 0, job_id=f"j{number}") for number in range(JOBS)])
     feed(kept.shard, "gpu", samples(1))
     kept.store(MINUTE_MS)
@@ -194,7 +194,7 @@ def test_hour_that_samples_made_due_is_written_after_a_takeover() -> None:
 
 def test_first_samples_in_an_hour_that_is_due_anyway_are_in_its_row_after_a_takeover() -> None:
     """Seed 229 of the simulator: an hour that is due is no news, but that the attempt has samples is."""
-    kept = Kept()
+    kept = SnapshotChain()
     for kind, attempt in (("started", 1), ("failed", 1), ("started", 2)):
         after_ms = MINUTE_MS * (kind == "failed" or attempt == 2)
         jobs = [event(kind, after_ms, job_id=f"j{number}", attempt=attempt) for number in range(JOBS)]
@@ -209,7 +209,7 @@ def test_first_samples_in_an_hour_that_is_due_anyway_are_in_its_row_after_a_take
 
 
 def test_job_that_still_owes_an_hour_is_not_told_in_short() -> None:
-    kept = Kept()
+    kept = SnapshotChain()
     feed(kept.shard, "jobs", [event("started", 0, job_id="j0")])
     kept.store(MINUTE_MS)
     job = kept.shard.jobs["j0"]

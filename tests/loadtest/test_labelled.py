@@ -19,7 +19,7 @@ from loadtest.labelled.world import SMALL, LabelledWorld, make_world, write_worl
 from schemas.decode import decode
 from schemas.durations import DAY_MS
 from schemas.invalid import Invalid
-from streams.backtest.fired import Backtest, Caught, FiredAlert
+from streams.backtest.fired import Backtest, Detection, FiredAlert
 from streams.backtest.labels import Label, read_labels
 from streams.backtest.run import BacktestRun, backtested
 from streams.backtest.score import KindScore
@@ -130,7 +130,7 @@ def _caught(kind: str, delays_min: Sequence[float | None], usd: int) -> KindScor
     found = []
     for place, delay in enumerate(delays_min):
         first_ms = None if delay is None else round(delay * 60_000)
-        found.append(Caught(Label(f"{kind}-{place}", kind, 0, DAY_MS), first_ms, Decimal(usd)))
+        found.append(Detection(Label(f"{kind}-{place}", kind, 0, DAY_MS), first_ms, Decimal(usd)))
     return KindScore(kind, "any rule", tuple(found))
 
 
@@ -154,10 +154,10 @@ def test_incidents_of_a_kind_are_on_jobs_of_their_own(world: LabelledWorld) -> N
 
 def test_a_rule_that_caught_nothing_in_one_part_missed_all_there() -> None:
     here = _caught("3x", [5], 1)
-    by_rule = KindScore("3x", "burn_drift", here.caught)
+    by_rule = KindScore("3x", "burn_drift", here.detections)
     parts = [
         Outcome(1, Backtest("", (), {}, 1, 0), [], [], scores)
         for scores in ([here, by_rule], [_caught("3x", [7, None], 1)])
     ]
-    shares = {score.rule: [each.delay_ms for each in score.caught] for score in merged(parts).scores}
+    shares = {score.rule: [each.delay_ms for each in score.detections] for score in merged(parts).scores}
     assert shares == {"any rule": [300_000, 420_000, None], "burn_drift": [300_000, None, None]}

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("schemas", "sinks", "streams")
 #: Functions of commands: their docstrings are the help texts of users.
 COMMANDS = {
+    "streams/cli/apply.py:apply",
     "streams/cli/alerts_test.py:send_test",
     "streams/cli/audit.py:audit",
     "streams/cli/backfill.py:backfill",

@@ -166,8 +166,8 @@ class Office:
             self.most_waiting = max(self.most_waiting, self.notifier.waiting)
             if not self.notifier.in_flight and not self.notifier._intake.has_offered:
                 break
-            await self.notifier.landed()
-        await self.notifier.landed()
+            await attempts_ended(self.notifier)
+        await attempts_ended(self.notifier)
 
     def rows(self, *columns: str) -> list[tuple[Any, ...]]:
         """The rows of deliveries in the order of their attempts."""
@@ -178,3 +178,9 @@ class Office:
 
 def run(test: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(test)
+
+
+async def attempts_ended(notifier: Notifier) -> None:
+    """Wait until the attempts in flight have ended and their rows are stored."""
+    await asyncio.gather(*notifier._in_flight)
+    await notifier._ledger.flush()

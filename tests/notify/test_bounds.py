@@ -16,7 +16,7 @@ from tests.notify.scripted_sender import BUSY, HOOK, OK, SHARD, Office, an_alert
 AWAY = SendResult("retry", 0, "no answer within 15000 ms")
 
 
-def parcel(name: str, receiver: str, shard: int = 0) -> Delivery:
+def delivery(name: str, receiver: str, shard: int = 0) -> Delivery:
     return Delivery(an_alert(name), shard, receiver, Receiver(WebhookChannel.traits, HOOK))
 
 
@@ -66,39 +66,39 @@ def test_what_is_left_is_forgotten_with_its_shard() -> None:
 def test_receivers_that_are_ill_share_a_part_of_the_room() -> None:
     box = DeliveryQueue(8, 4, ill_at_most=10)
     for number in range(20):
-        box.put(parcel(f"a-{number}", "a", shard=1), 0)
-        box.put(parcel(f"b-{number}", "b", shard=2), 0)
-        box.put(parcel(f"c-{number}", "c", shard=3), 0)
+        box.put(delivery(f"a-{number}", "a", shard=1), 0)
+        box.put(delivery(f"b-{number}", "b", shard=2), 0)
+        box.put(delivery(f"c-{number}", "c", shard=3), 0)
     first = {each.receiver: each for each in reversed(box.pop_due(0))}
     assert set(first) == {"a", "b", "c"}
     box.again(first["a"], 1, 100)
     assert box.shed("a") == {1}
     assert len(box) == 20 + 20 + 5  # half of its share of 10
-    assert not box.is_full(parcel("a-new", "a"))
+    assert not box.is_full(delivery("a-new", "a"))
     box.again(first["b"], 1, 100)
     assert box.shed("b") == {2}
-    assert box.is_full(parcel("a-new", "a"))  # they share it
-    assert not box.is_full(parcel("a-0", "a"))  # waits already
+    assert box.is_full(delivery("a-new", "a"))  # they share it
+    assert not box.is_full(delivery("a-0", "a"))  # waits already
     box.finish(first["c"], 1)
     assert box.shed("c") == set()
-    assert not box.is_full(parcel("c-new", "c"))
+    assert not box.is_full(delivery("c-new", "c"))
 
 
 def test_a_receiver_that_is_slow_is_ill_until_it_answers_soon() -> None:
     box = DeliveryQueue(8, 4, ill_at_most=2)
     for number in range(9):
-        box.put(parcel(f"a-{number}", "a"), 0)
+        box.put(delivery(f"a-{number}", "a"), 0)
     hanging = box.pop_due(0)
     box.finish(hanging[0], 15_000)
     assert box.shed("a") == {0}
     assert len(box) == len(hanging) - 1  # those under way stay
     for each in hanging[1:]:
         box.finish(each, 15_000)
-    box.put(parcel("next", "a"), 15_000)
-    box.put(parcel("other", "a"), 15_000)
+    box.put(delivery("next", "a"), 15_000)
+    box.put(delivery("other", "a"), 15_000)
     (soon,) = box.pop_due(15_000)
     box.finish(soon, 15_010)
-    assert not box.is_full(parcel("new", "a"))
+    assert not box.is_full(delivery("new", "a"))
 
 
 def test_a_flood_is_taken_in_parts_so_that_the_event_loop_is_not_held_up() -> None:

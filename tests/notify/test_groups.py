@@ -414,12 +414,12 @@ def test_each_message_of_a_group_has_its_own_id_and_each_attempt_the_same() -> N
         if not now_ms:
             groups.add(key, receiver, an_alert(), 0, 0, 0)
         assert groups.due(now_ms) == [key]
-        parcel, _ = groups.flush(key, now_ms, lambda _: False)
-        assert parcel is not None
-        parcel.begin()
-        ids.append(parcel.webhook_id)
-        assert parcel.webhook_id == ids[-1]
-        groups.landed(parcel, now_ms)
+        delivery, _ = groups.flush(key, now_ms, lambda _: False)
+        assert delivery is not None
+        delivery.begin()
+        ids.append(delivery.webhook_id)
+        assert delivery.webhook_id == ids[-1]
+        groups.finish(delivery, now_ms)
     assert len(set(ids)) == 3
 
 

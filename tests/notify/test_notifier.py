@@ -23,6 +23,7 @@ from tests.notify.scripted_sender import (
     SHARD,
     Office,
     an_alert,
+    attempts_ended,
     resolved,
     run,
 )
@@ -264,7 +265,7 @@ def test_an_odd_failure_of_one_message_is_tried_again(caplog: pytest.LogCaptureF
         notifier.offer([an_alert()], 3)
         for _ in range(2):
             await notifier.run_once()
-            await notifier.landed()
+            await attempts_ended(notifier)
         assert office.rows("outcome", "detail") == [
             ("retrying", "could not be sent (RuntimeError)"),
             ("delivered", ""),
@@ -282,7 +283,7 @@ def test_options_and_clock_have_sane_defaults() -> None:
 def test_an_attempt_that_cannot_be_taken_note_of_ends_the_notifier(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
         office = Office()
-        monkeypatch.setattr(office.notifier, "_land", lambda *_: 1 // 0)
+        monkeypatch.setattr(office.notifier, "_record_outcome", lambda *_: 1 // 0)
         office.keep(an_alert())
         office.notifier.offer([an_alert()], SHARD)
         with pytest.raises(ZeroDivisionError):

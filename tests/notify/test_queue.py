@@ -15,7 +15,7 @@ from tests.notify.scripted_sender import NOW_MS, an_alert
 HOOK = Receiver(WebhookChannel.traits, "https://hooks.example.com/hunter2")
 
 
-def parcel(name: str, receiver: str = "r", change: int = 0, shard: int = 0) -> Delivery:
+def delivery(name: str, receiver: str = "r", change: int = 0, shard: int = 0) -> Delivery:
     return Delivery(an_alert(name, changed_ms=NOW_MS + change), shard, receiver, HOOK)
 
 
@@ -26,7 +26,7 @@ def test_nothing_is_due_in_an_empty_box() -> None:
 
 def test_parcels_are_taken_when_they_are_due_the_earliest_first() -> None:
     box = DeliveryQueue(8, 8)
-    late, early, same = parcel("a"), parcel("b"), parcel("c")
+    late, early, same = delivery("a"), delivery("b"), delivery("c")
     box.put(late, 20)
     box.put(early, 10)
     box.put(same, 10)
@@ -39,7 +39,7 @@ def test_parcels_are_taken_when_they_are_due_the_earliest_first() -> None:
 
 def test_a_chain_goes_one_by_one() -> None:
     box = DeliveryQueue(8, 8)
-    first, second = parcel("a"), parcel("a", change=1)
+    first, second = delivery("a"), delivery("a", change=1)
     box.put(first, 0)
     box.put(second, 0)
     assert box.pop_due(0) == [first]
@@ -54,14 +54,14 @@ def test_a_chain_goes_one_by_one() -> None:
 
 def test_a_message_that_waits_is_not_taken_twice() -> None:
     box = DeliveryQueue(8, 8)
-    assert box.put(parcel("a"), 0)
-    assert not box.put(parcel("a"), 0)
-    assert box.put(parcel("a", receiver="other"), 0)
+    assert box.put(delivery("a"), 0)
+    assert not box.put(delivery("a"), 0)
+    assert box.put(delivery("a", receiver="other"), 0)
 
 
 def test_what_is_dropped_while_it_flies_lands_softly() -> None:
     box = DeliveryQueue(1, 1)
-    in_flight, waiting, other = parcel("a", shard=1), parcel("b", shard=1), parcel("c", shard=2)
+    in_flight, waiting, other = delivery("a", shard=1), delivery("b", shard=1), delivery("c", shard=2)
     box.put(in_flight, 0)
     box.put(waiting, 0)
     box.put(other, 0)
@@ -74,7 +74,7 @@ def test_what_is_dropped_while_it_flies_lands_softly() -> None:
 
 
 def test_a_parcel_does_not_show_its_address() -> None:
-    assert "hunter2" not in repr(parcel("a"))
+    assert "hunter2" not in repr(delivery("a"))
 
 
 @given(
@@ -89,7 +89,7 @@ def test_all_get_out_in_order_within_the_bounds(
     box = DeliveryQueue(at_most, per_receiver)
     expected: dict[tuple[str, str], list[str]] = {}
     for name, receiver, change, due_ms in puts:
-        each = parcel(name, receiver, change)
+        each = delivery(name, receiver, change)
         if box.put(each, due_ms):
             expected.setdefault((name, receiver), []).append(each.webhook_id)
     done: dict[tuple[str, str], list[str]] = {}

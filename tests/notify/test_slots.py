@@ -17,20 +17,20 @@ OPTIONS = NotifierOptions()
 HOOK = Receiver(WebhookChannel.traits, "https://hooks.example.com/hunter2")
 
 
-def parcel(name: str, receiver: str, shard: int = 0, **other: Any) -> Delivery:
+def delivery(name: str, receiver: str, shard: int = 0, **other: Any) -> Delivery:
     return Delivery(an_alert(name, **other), shard, receiver, HOOK)
 
 
 def ticket(name: str, receiver: str) -> Delivery:
-    return parcel(name, receiver, severity="ticket")
+    return delivery(name, receiver, severity="ticket")
 
 
 def an_outbox() -> DeliveryQueue:
     return DeliveryQueue(OPTIONS.in_flight_at_most, OPTIONS.in_flight_per_receiver)
 
 
-def names(parcels: list[Delivery]) -> list[str]:
-    return [each.alert.subject_name for each in parcels]
+def names(deliveries: list[Delivery]) -> list[str]:
+    return [each.alert.subject_name for each in deliveries]
 
 
 def delays_of_good_pages(hanging: int, *, severity: str) -> list[int]:
@@ -38,7 +38,7 @@ def delays_of_good_pages(hanging: int, *, severity: str) -> list[int]:
     box = an_outbox()
     for number in range(hanging):
         for message in range(30):
-            box.put(parcel(f"job-{number}-{message}", f"tarpit-{number}", severity=severity), 0)
+            box.put(delivery(f"job-{number}-{message}", f"tarpit-{number}", severity=severity), 0)
     offered_ms = {f"good-{second}": second * 1_000 for second in range(120)}
     delays: dict[str, int] = {}
     landings: list[tuple[int, int, Delivery | None]] = [(at_ms, 0, None) for at_ms in offered_ms.values()]
@@ -48,7 +48,7 @@ def delays_of_good_pages(hanging: int, *, severity: str) -> list[int]:
         if now_ms > 200_000:
             break
         if landed is None:
-            box.put(parcel(f"good-{now_ms // 1_000}", "good"), now_ms)
+            box.put(delivery(f"good-{now_ms // 1_000}", "good"), now_ms)
         elif landed.receiver == "good":
             box.finish(landed, now_ms)
         else:
@@ -75,7 +75,7 @@ def test_what_is_no_page_leaves_slots_for_pages_however_many_receivers_hang() ->
 def test_a_receiver_that_was_slow_has_one_slot_until_it_answers_sooner() -> None:
     box = DeliveryQueue(64, 4)
     for number in range(20):
-        box.put(parcel(f"job-{number}", "r"), 0)
+        box.put(delivery(f"job-{number}", "r"), 0)
     first = box.pop_due(0)
     assert len(first) == 4
     for each in first:
@@ -87,9 +87,9 @@ def test_a_receiver_that_was_slow_has_one_slot_until_it_answers_sooner() -> None
 
 def test_while_an_attempt_hangs_no_other_at_its_receiver_begins() -> None:
     box = DeliveryQueue(64, 4)
-    box.put(parcel("hangs", "r"), 0)
+    box.put(delivery("hangs", "r"), 0)
     (hanging,) = box.pop_due(0)
-    box.put(parcel("next", "r"), SLOW_MS)
+    box.put(delivery("next", "r"), SLOW_MS)
     assert box.pop_due(SLOW_MS) == []
     box.finish(hanging, SLOW_MS)
     assert names(box.pop_due(SLOW_MS)) == ["next"]
@@ -99,7 +99,7 @@ def test_receivers_that_were_slow_hold_a_part_of_the_slots_and_take_turns() -> N
     box = DeliveryQueue(64, 4)
     for number in range(30):
         for message in "abc":
-            box.put(parcel(f"{message}-{number}", f"tarpit-{number}"), 0)
+            box.put(delivery(f"{message}-{number}", f"tarpit-{number}"), 0)
     in_flight, now_ms = box.pop_due(0), 0
     assert Counter(each.receiver for each in in_flight) == {f"tarpit-{n}": 1 + (n < 16) for n in range(30)}
     for _ in range(10):
@@ -109,14 +109,14 @@ def test_receivers_that_were_slow_hold_a_part_of_the_slots_and_take_turns() -> N
         in_flight = box.pop_due(now_ms)
         assert len(in_flight) == 8
     assert len({each.receiver for each in in_flight}) == 8
-    box.put(parcel("news", "good"), now_ms)
+    box.put(delivery("news", "good"), now_ms)
     assert names(box.pop_due(now_ms)) == ["news"]
 
 
 def test_addresses_at_one_host_share_its_attempts() -> None:
     box = DeliveryQueue(64, 4)
     for number in range(9):
-        box.put(parcel(f"job-{number}", ("https://h", "https://h #2", "https://h #3")[number % 3]), 0)
+        box.put(delivery(f"job-{number}", ("https://h", "https://h #2", "https://h #3")[number % 3]), 0)
     assert len(box.pop_due(0)) == 4
 
 
@@ -124,9 +124,9 @@ def test_pages_go_first_and_receivers_take_turns() -> None:
     box = DeliveryQueue(2, 2)
     box.put(ticket("ticket", "a"), 0)
     box.put(Delivery(resolved("resolved"), 0, "b", HOOK), 0)
-    box.put(parcel("page-1", "a"), 1)
-    box.put(parcel("page-2", "a"), 1)
-    box.put(parcel("page-3", "b"), 1)
+    box.put(delivery("page-1", "a"), 1)
+    box.put(delivery("page-2", "a"), 1)
+    box.put(delivery("page-3", "b"), 1)
     told: list[str] = []
     while taken := box.pop_due(1):
         told += names(taken)
@@ -137,10 +137,10 @@ def test_pages_go_first_and_receivers_take_turns() -> None:
 
 def test_what_is_dropped_while_it_waits_for_a_slot_is_not_taken() -> None:
     box = DeliveryQueue(1, 1)
-    box.put(parcel("flies", "r"), 0)
+    box.put(delivery("flies", "r"), 0)
     (flies,) = box.pop_due(0)
-    box.put(parcel("ours", "r", shard=1), 0)
-    box.put(parcel("theirs", "s", shard=2), 0)
+    box.put(delivery("ours", "r", shard=1), 0)
+    box.put(delivery("theirs", "s", shard=2), 0)
     assert box.pop_due(0) == []
     assert box.drop({2}) == 1
     box.finish(flies, 0)
@@ -150,7 +150,7 @@ def test_what_is_dropped_while_it_waits_for_a_slot_is_not_taken() -> None:
 def test_no_more_attempts_start_in_a_second_than_metering_can_spare() -> None:
     box = DeliveryQueue(64, 4, starts_per_s=20)
     for number in range(100):
-        box.put(parcel(f"job-{number}", f"receiver-{number}"), 1_000)
+        box.put(delivery(f"job-{number}", f"receiver-{number}"), 1_000)
     started: list[int] = []
     now_ms = 1_000
     while len(started) < 100:
@@ -172,5 +172,5 @@ def test_a_page_that_comes_while_tickets_wait_for_the_rate_goes_first() -> None:
     assert len(begun) == 5
     for each in begun:
         box.finish(each, 0)
-    box.put(parcel("page", "somebody"), 0)
+    box.put(delivery("page", "somebody"), 0)
     assert names(box.pop_due(200)) == ["page"]

@@ -14,8 +14,8 @@ from streams.config.settings import Settings
 from streams.errors import WrongUseError
 from streams.selfcheck.audit.live import asking
 from streams.selfcheck.audit.tables import stored_findings
-from streams.selfcheck.recount.compared import Compared
 from streams.selfcheck.recount.recount import Span
+from streams.selfcheck.recount.recount_result import RecountResult
 from tests.replay.logs import BEGIN_MS, write_log
 from tests.replay.replay_process import replay
 from tests.sinks.stores import embedded
@@ -46,7 +46,7 @@ def opened(replayed: Path, tmp_path: Path) -> Iterator[ClickHouseStore]:
         yield store
 
 
-def again(store: ClickHouseStore, home: Path, span: Span = SPAN) -> Compared:
+def again(store: ClickHouseStore, home: Path, span: Span = SPAN) -> RecountResult:
     read: list[int] = []
     found = recount(asking(store), Settings(), span, [home / "a.jsonl", home / "b.jsonl"], read.append)
     assert sum(read) == found.records > 250

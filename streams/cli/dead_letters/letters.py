@@ -157,7 +157,7 @@ def named(text: str) -> RecordPosition:
     """Parse a position.
 
     Raises:
-        WrongUseError: It is none.
+        WrongUseError: The text is not a position.
     """
     place = place_of(text)
     if place is None:

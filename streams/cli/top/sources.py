@@ -99,7 +99,7 @@ def checked(url: str) -> str:
     """Return the address of an API without a trailing slash.
 
     Raises:
-        WrongUseError: It is none.
+        WrongUseError: The text is not an address of http or https.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

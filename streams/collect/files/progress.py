@@ -55,7 +55,7 @@ class FileProgress:
         """Return a copy of what a position says, for the files that there are now.
 
         Raises:
-            TrainfareError: It is none of a collector of files.
+            TrainfareError: Another kind of collector stored the position.
         """
         stored: Any = {} if position is None else position.get("files")
         try:
@@ -66,7 +66,7 @@ class FileProgress:
             ) from None
 
     def position(self) -> dict[str, Any]:
-        """Return it as a position that nothing changes any more."""
+        """Copy it into a position to store; later polls do not change the copy."""
         return {"files": msgspec.to_builtins(self._files)}
 
     def of_file(self, file: FoundFile) -> ReadFile:

@@ -129,7 +129,7 @@ def _offsets(position: Position | None) -> dict[str, dict[str, int]]:
     """Return a copy of the offsets of a position.
 
     Raises:
-        TrainfareError: It is none of this collector.
+        TrainfareError: Another kind of collector stored the position.
     """
     stored: Any = {} if position is None else position.get("next")
     try:

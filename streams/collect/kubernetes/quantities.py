@@ -20,7 +20,7 @@ def quantity(value: str | float) -> Decimal:
     """Return a quantity in its plain unit (cores, bytes, pieces).
 
     Raises:
-        ValueError: It is none, or more than anything has.
+        ValueError: The value is not a quantity, or is larger than any real one.
     """
     match = _QUANTITY.fullmatch(str(value)[:64])
     if match is None:

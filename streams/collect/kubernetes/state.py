@@ -134,7 +134,7 @@ class ClusterState:
         return found
 
     def position(self) -> dict[str, Any]:
-        """Return it as a position that nothing changes any more."""
+        """Copy it into a position to store; later polls do not change the copy."""
         return {
             "since_s": self.since_s,
             "read_s": self.read_s,

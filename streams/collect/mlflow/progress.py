@@ -9,7 +9,7 @@ import msgspec
 from streams.collect.collector import Position
 from streams.errors import TrainfareError
 
-#: Of so many runs that have ended it is known which attempt that was.
+#: How many ended runs are remembered, each with the number of its last attempt; those that ended first are forgotten.
 _ENDED_AT_MOST: Final = 10_000
 
 
@@ -54,7 +54,7 @@ class RunProgress:
         return cls(stored.since_ms, stored.read_ms, stored.runs)
 
     def position(self) -> dict[str, Any]:
-        """Return it as a position that nothing changes any more."""
+        """Copy it into a position to store; later polls do not change the copy."""
         return {
             "since_ms": self.since_ms,
             "read_ms": self.read_ms,

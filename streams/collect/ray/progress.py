@@ -10,7 +10,7 @@ import msgspec
 from streams.collect.collector import Position
 from streams.errors import TrainfareError
 
-#: Of so many jobs with a name of their own the newest attempt is remembered, those that were met last.
+#: How many jobs with a name of their own are remembered, each with its newest attempt; those not seen for longest are forgotten.
 _NUMBERED_AT_MOST: Final = 10_000
 
 UNSEEN: Final = 0
@@ -65,7 +65,7 @@ class RayProgress:
         return cls(stored.since_ms, stored.read_ms, stored.jobs, stored.newest)
 
     def position(self) -> dict[str, Any]:
-        """Return it as a position that nothing changes any more."""
+        """Copy it into a position to store; later polls do not change the copy."""
         return {
             "since_ms": self.since_ms,
             "read_ms": self.read_ms,

@@ -47,7 +47,7 @@ def request_of(line: str) -> S3Request:
     """Return the request of a line.
 
     Raises:
-        ValueError: It is none; the message says what is wrong.
+        ValueError: The line is not of an access log; the message says what is wrong.
     """
     begin = _BEGIN.match(line)
     if begin is None or len(line) > _LINE_CHARS:

@@ -66,7 +66,7 @@ class Progress:
             ) from None
 
     def position(self) -> dict[str, Any]:
-        """Return it as a position that nothing changes any more."""
+        """Copy it into a position to store; later polls do not change the copy."""
         nodes = {} if self.nodes is None else {"nodes": self.nodes}
         return {
             **nodes,

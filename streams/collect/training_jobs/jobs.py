@@ -145,7 +145,7 @@ def time_ms(at: Instant) -> int | None:
     """Return an instant in ms; None without one.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The value is not an instant.
     """
     if at is None or at == "":
         return None

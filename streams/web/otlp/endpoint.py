@@ -46,7 +46,7 @@ class OtlpEndpoint:
         """Take an ExportTraceServiceRequest.
 
         Raises:
-            ApiError: It is none, or Kafka may lack some of it.
+            ApiError: The body is not such a request, or Kafka may lack some of it.
         """
         form = _form(_SPANS, request)
 
@@ -64,7 +64,7 @@ class OtlpEndpoint:
         """Take an ExportMetricsServiceRequest.
 
         Raises:
-            ApiError: It is none, or Kafka may lack some of it.
+            ApiError: The body is not such a request, or Kafka may lack some of it.
         """
         form = _form(_POINTS, request)
 

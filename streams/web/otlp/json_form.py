@@ -40,7 +40,7 @@ def spans_of(body: bytes, faults: Faults | None = None) -> list[TraceSpan]:
     """Return the spans of an ExportTraceServiceRequest that name a job; what cannot be read is added to `faults`.
 
     Raises:
-        TelemetryError: It is none.
+        TelemetryError: The body is not such a request.
     """
     faults = Faults() if faults is None else faults
     found: list[TraceSpan] = []
@@ -61,7 +61,7 @@ def points_of(body: bytes, faults: Faults | None = None) -> list[Point]:
     """Return the points of an ExportMetricsServiceRequest's gauges and sums that are of jobs; what cannot be read is added to `faults`.
 
     Raises:
-        TelemetryError: It is none.
+        TelemetryError: The body is not such a request.
     """
     faults = Faults() if faults is None else faults
     found: list[Point] = []

@@ -29,7 +29,7 @@ def spans_of(body: bytes, faults: Faults | None = None) -> list[TraceSpan]:
     """Return the spans of an ExportTraceServiceRequest that name a job; what cannot be read is added to `faults`.
 
     Raises:
-        TelemetryError: It is none.
+        TelemetryError: The body is not such a request.
     """
     faults = Faults() if faults is None else faults
     found: list[TraceSpan] = []
@@ -50,7 +50,7 @@ def points_of(body: bytes, faults: Faults | None = None) -> list[Point]:
     """Return the points of an ExportMetricsServiceRequest's gauges and sums that are of jobs; what cannot be read is added to `faults`.
 
     Raises:
-        TelemetryError: It is none.
+        TelemetryError: The body is not such a request.
     """
     faults = Faults() if faults is None else faults
     found: list[Point] = []
@@ -73,7 +73,7 @@ def _parts(body: bytes, faults: Faults) -> list[bytes]:
     """Return the messages that a request has.
 
     Raises:
-        TelemetryError: It is none.
+        TelemetryError: The body is not a protobuf message.
     """
     try:
         return [
@@ -99,7 +99,7 @@ def _span(message: bytes, resource: Attributes, faults: Faults) -> TraceSpan | N
     """Return a span; None for one that names no job, whatever else is wrong with it.
 
     Raises:
-        ProtobufError, TelemetryError: It is none.
+        ProtobufError, TelemetryError: The bytes are not a span.
     """
     numbers: dict[int, int] = {}
     messages: dict[int, list[bytes]] = {}
@@ -163,7 +163,7 @@ def _point(name: str, message: bytes, resource: Attributes) -> Point | None:
     """Return the point of a gauge or a sum; None where it has no value, or no job.
 
     Raises:
-        ProtobufError: It is none.
+        ProtobufError: The bytes are not a metric.
     """
     time_nano, found = 0, None
     attributes: dict[str, Attribute] = {}
@@ -216,7 +216,7 @@ def _value(message: bytes) -> Attribute | None:
     """Return the value of an attribute; None where it has none.
 
     Raises:
-        ProtobufError: It is none.
+        ProtobufError: The bytes are not a value.
     """
     found: Attribute | None = None
     for kind, each in fields_of(message):

@@ -108,7 +108,7 @@ def time_nano(value: Any) -> int:
     """Return a time in ns since 1970.
 
     Raises:
-        TelemetryError: It is none that 64 bits hold.
+        TelemetryError: The value is not a whole number of ns, or needs more than 64 bits.
     """
     found = _whole(value)
     if not 0 <= found <= _TIME_MAX:
@@ -120,7 +120,7 @@ def int64(value: Any) -> int:
     """Return a whole number of 64 bits.
 
     Raises:
-        TelemetryError: It is none.
+        TelemetryError: The value is not such a number.
     """
     found = _whole(value)
     if not -_INT64 <= found < _INT64:
@@ -132,7 +132,7 @@ def number(value: Any) -> float:
     """Return a number, which may be infinite or none (NaN).
 
     Raises:
-        TelemetryError: It is none.
+        TelemetryError: The value is not a number.
     """
     if isinstance(value, float):
         return value

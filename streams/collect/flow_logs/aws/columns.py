@@ -24,7 +24,7 @@ class Columns:
         """Return the columns that a header names, or a format such as `${version} ${srcaddr}`.
 
         Raises:
-            ValueError: It is none, or lacks what amounts are made of.
+            ValueError: The text names no fields, or fields are missing that an amount of traffic needs.
         """
         found = [_NAME.match(word) for word in text.split()]
         names = [each[1] or each[2] for each in found if each is not None]

@@ -56,7 +56,7 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
     """Return the job of a document.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The document does not describe a training job.
     """
     found = _azure_job.decode(piece)
     said = found.properties

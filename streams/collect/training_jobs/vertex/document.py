@@ -68,7 +68,7 @@ def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
     """Return the job of a document.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The document does not describe a training job.
     """
     found = _custom_job.decode(piece)
     name = _NAME.match(found.name)

@@ -23,15 +23,15 @@ _AT_ONCE: Final = 5_000
 _PATIENCE: Final = 30
 
 
-class Kept(NamedTuple):
-    """What the log retains of a partition: its first offset, and the log time of the record there."""
+class LogStart(NamedTuple):
+    """Where the log of a partition starts after retention: its first offset, and the log time of the record there."""
 
-    first: int
-    first_log_ms: int
+    offset: int
+    log_ms: int
 
 
-class Relog:
-    """The log of the settings; `close` it."""
+class ReplayedLog:
+    """The records of all partitions that Kafka still has, for a second metering; `close` it."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
@@ -62,15 +62,15 @@ class Relog:
                 events.append(event)
         return PriceBook.empty().with_events(events)
 
-    def kept(self, number: int, ends: Mapping[str, int]) -> dict[str, Kept]:
-        """Return, of the topics with a record below these ends, those whose first records are gone from the log."""
+    def truncated(self, number: int, ends: Mapping[str, int]) -> dict[str, LogStart]:
+        """Find the topics with records below these ends whose first records are gone from the log."""
         found = {}
         for topic, end in ends.items():
             name = full_name(topic, self._kafka.topic_prefix)
             low, high = self._ends(name, number)
             if low > 0 and end > 0:
                 first = next(self._read({(name, number): (low, min(low + 1, high))}), None)
-                found[topic] = Kept(low, 2**62 if first is None else first.timestamp()[1])
+                found[topic] = LogStart(low, 2**62 if first is None else first.timestamp()[1])
         return found
 
     def batches(self, number: int, ends: Mapping[str, int]) -> Iterator[LogBatch]:

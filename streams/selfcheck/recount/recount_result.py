@@ -8,7 +8,7 @@ from streams.selfcheck.recount.recount import LEDGERS, Difference, Recount, Stor
 
 
 @dataclass
-class Compared:
+class RecountResult:
     """Counts of rows; `differences` has the first ones, described."""
 
     records: int = 0

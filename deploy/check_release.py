@@ -18,7 +18,7 @@ class ReleaseError(Exception):
 
 
 def notes(tag: str, project: str, changelog: str) -> str:
-    """Return what the changelog says of the tag's version.
+    """What the changelog says of the tag's version.
 
     Raises:
         ReleaseError: The tag, the version of `project` (pyproject.toml) and the newest heading are not the same.

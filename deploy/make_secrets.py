@@ -60,7 +60,7 @@ def make(folder: Path) -> list[str]:
 
 
 def users_of(values: dict[str, str]) -> str:
-    """Return the part of ClickHouse's users that says by which password each reader is known: its hash."""
+    """The part of ClickHouse's users that says by which password each reader is known: its hash."""
     hashes = {user: hashlib.sha256(values[name].encode()).hexdigest() for user, name in READERS.items()}
     users = "".join(
         f"<{user}><password_sha256_hex>{digest}</password_sha256_hex></{user}>"

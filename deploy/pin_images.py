@@ -60,7 +60,7 @@ def digest_of(image: str) -> str:
 
 
 def pinned(images: Mapping[str, str], ask: Callable[[str], str] = digest_of) -> str:
-    """Return the text of `images.env`: each image with its release and its digest."""
+    """The text of `images.env`: each image with its release and its digest."""
     lines = [f"{name}={image}@{ask(image)}\n" for name, image in images.items()]
     return "# Written by `make pin` from deploy/images.toml.\n" + "".join(lines)
 
@@ -124,7 +124,7 @@ def check(root: Path) -> list[str]:
 
 
 def images_of(root: Path) -> dict[str, str]:
-    """Return the images by their variables."""
+    """The images by their variables."""
     return {
         name: str(image)
         for name, image in tomllib.loads((root / "deploy" / "images.toml").read_text()).items()

@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
 
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Return the options."""
+    """The options."""
     parser = argparse.ArgumentParser(prog="abuse", description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="how long it is attacked")
     parser.add_argument("--quiet", type=float, default=20.0, help="how long it is measured before, in s")

@@ -165,5 +165,5 @@ def _word(fault: OSError) -> str:
 
 
 def status_of(answer: bytes) -> str:
-    """Return the status of an answer by its beginning."""
+    """The status of an answer by its beginning."""
     return answer[9:12].decode("ascii", "replace") if answer.startswith(b"HTTP/1.1 ") else "closed"

@@ -62,6 +62,6 @@ BOMBS: Final = (
 
 
 def of_client(number: int, clients: int) -> tuple[Bomb, ...]:
-    """Return the bombs in the order of one client: each begins elsewhere, so that all kinds meet."""
+    """The bombs in the order of one client: each begins elsewhere, so that all kinds meet."""
     begin = number * len(BOMBS) // max(clients, 1)
     return BOMBS[begin:] + BOMBS[:begin]

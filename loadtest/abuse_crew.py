@@ -45,7 +45,7 @@ class Plan:
     senders: str = ""  # the secret of their webhooks; empty: there are none
 
     def tasks(self, met: Met) -> list[Coroutine[Any, Any, None]]:
-        """Return what every attacker does."""
+        """What every attacker does."""
         attack, target = abuse_attack, self.target
         return [
             *(attack.idle(target, number, met) for number in range(self.idle)),

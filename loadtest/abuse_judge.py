@@ -32,7 +32,7 @@ class Spread(NamedTuple):
 
 
 def spread_of(asked: int, right_ms: Sequence[float]) -> Spread:
-    """Return the spread of the times of right answers."""
+    """The spread of the times of right answers."""
     ordered = sorted(right_ms)
     if not ordered:
         return Spread(asked, 0, None, None, None)
@@ -46,12 +46,12 @@ def spread_of(asked: int, right_ms: Sequence[float]) -> Spread:
 
 
 def live(probes: Sequence[Probe]) -> Spread:
-    """Return how long jobs took to be readable; one that never was counts as endless."""
+    """How long jobs took to be readable; one that never was counts as endless."""
     return spread_of(len(probes), [math.inf if each.ms is None else each.ms for each in probes])
 
 
 def worst_ms(probes: Sequence[Probe], begin_s: float, every_s: float = 5.0) -> list[float]:
-    """Return the longest time of each few seconds of a phase, in turn: the onset of an attack differs from the rest."""
+    """The longest time of each few seconds of a phase, in turn: the onset of an attack differs from the rest."""
     found: dict[int, float] = {}
     for each in probes:
         turn = int((each.at_s - begin_s) // every_s)
@@ -60,7 +60,7 @@ def worst_ms(probes: Sequence[Probe], begin_s: float, every_s: float = 5.0) -> l
 
 
 def answers(seen: Sequence[Seen], what: str) -> Spread:
-    """Return the spread of one kind of honest question."""
+    """The spread of one kind of honest question."""
     asked = [each for each in seen if each.what == what and not _is_fresh(each)]
     return spread_of(len(asked), [each.ms for each in asked if each.outcome == "200"])
 
@@ -71,7 +71,7 @@ def _is_fresh(each: Seen) -> bool:
 
 
 def outcomes(seen: Sequence[Seen], what: str) -> dict[str, int]:
-    """Return how one kind of honest question ended."""
+    """How one kind of honest question ended."""
     return dict(Counter(each.outcome for each in seen if each.what == what))
 
 
@@ -124,7 +124,7 @@ def _within(found_ms: float | None, limit_ms: float) -> bool:
 
 
 def in_ms(value: float | None) -> str:
-    """Return a time for people."""
+    """A time for people."""
     if value is None:
         return "none"
     return "never" if math.isinf(value) else f"{value:,.0f} ms"

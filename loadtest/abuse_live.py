@@ -149,7 +149,7 @@ class Live:
             thread.join()
 
     def between(self, begin_s: float, end_s: float) -> list[Probe]:
-        """Return the jobs that were sent in a phase."""
+        """The jobs that were sent in a phase."""
         return [
             Probe(ms / 1000, self._found_ms.get(name))
             for name, ms in self._sent_ms.items()

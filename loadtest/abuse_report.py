@@ -33,7 +33,7 @@ _HELD: Final = (
 
 
 def console_for_output() -> Console:
-    """Return a console as wide as its terminal; a pipe takes whole lines."""
+    """A console as wide as its terminal; a pipe takes whole lines."""
     console = Console()
     return console if console.is_terminal else Console(width=_WIDTH)
 
@@ -93,7 +93,7 @@ def _three(spread: Spread) -> str:
 
 
 def head(figures: Mapping[str, Any]) -> str:
-    """Return what was done, in a line."""
+    """What was done, in a line."""
     who, addresses = figures["attackers"], figures["addresses"]
     whence = f"{addresses} addresses" if addresses else "the address of honest clients"
     return (

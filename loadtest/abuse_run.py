@@ -263,14 +263,14 @@ class Phase:
         return self.end_s - self.begin_s
 
     def of(self, seen: Sequence[Seen]) -> list[Seen]:
-        """Return what was asked in it or waited for an answer in it: one that takes longer than a phase is in each."""
+        """What was asked in it or waited for an answer in it: one that takes longer than a phase is in each."""
         return [
             each for each in seen if each.at_s < self.end_s and each.at_s + each.ms / 1000 >= self.begin_s
         ]
 
 
 def plans_of(options: argparse.Namespace, target: Target) -> dict[str, Plan]:
-    """Return the attackers by process; each kind has one, so that none waits for another."""
+    """The attackers by process; each kind has one, so that none waits for another."""
     return {
         "idle": Plan(target, idle=options.idle),
         "slow and deaf": Plan(target, slow=options.slow, deaf=options.deaf, guessers=options.guessers),

@@ -51,7 +51,7 @@ def look(pid: int, at_s: float, proc: Path = _PROC) -> Held | None:
 
 
 def query_processes(pid: int, proc: Path = _PROC) -> list[int]:
-    """Return the children of a worker that run users' SQL; the system lists them by the thread that started each."""
+    """The children of a worker that run users' SQL; the system lists them by the thread that started each."""
     found: list[int] = []
     for task in (proc / str(pid) / "task").iterdir():
         try:
@@ -63,7 +63,7 @@ def query_processes(pid: int, proc: Path = _PROC) -> list[int]:
 
 
 def is_query_process(pid: int, proc: Path = _PROC) -> bool:
-    """Return whether a process runs users' SQL; False once it has ended."""
+    """Whether a process runs users' SQL; False once it has ended."""
     try:
         return _QUERY_PROCESS in (proc / str(pid) / "cmdline").read_bytes()
     except OSError:
@@ -114,10 +114,10 @@ class Watch(threading.Thread):
 
 
 def most(looks: Iterable[Held], of: Callable[[Held], float]) -> float:
-    """Return the largest figure of some looks; 0 where there are none."""
+    """The largest figure of some looks; 0 where there are none."""
     return max(map(of, looks), default=0.0)
 
 
 def between(looks: Sequence[Held], begin_s: float, end_s: float) -> list[Held]:
-    """Return the looks of a phase."""
+    """The looks of a phase."""
     return [each for each in looks if begin_s <= each.at_s < end_s]

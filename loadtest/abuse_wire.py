@@ -26,7 +26,7 @@ class Target:
     addresses: int
 
     def source(self, number: int) -> str:
-        """Return the address of an attacker."""
+        """The address of an attacker."""
         return (
             f"127.1.{number % self.addresses // 250}.{number % self.addresses % 250 + 1}"
             if self.addresses
@@ -34,7 +34,7 @@ class Target:
         )
 
     def request(self, path: str, *headers: str, body: bytes | None = None) -> bytes:
-        """Return a whole request; with a body it is a POST of JSON with the token."""
+        """A whole request; with a body it is a POST of JSON with the token."""
         lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.1", "Host: localhost", *headers]
         if body is not None:
             lines += [
@@ -45,7 +45,7 @@ class Target:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")
 
     def query(self, sql: str) -> bytes:
-        """Return a request for SQL, after which the connection ends."""
+        """A request for SQL, after which the connection ends."""
         return self.request("/api/v1/query", "Connection: close", body=json.dumps({"sql": sql}).encode())
 
 
@@ -76,7 +76,7 @@ async def send(line: socket.socket, data: bytes) -> None:
 
 
 async def receive(line: socket.socket, most_bytes: int = 65_536) -> bytes:
-    """Return what came; empty at the end."""
+    """What came; empty at the end."""
     return await asyncio.get_running_loop().sock_recv(line, most_bytes)
 
 

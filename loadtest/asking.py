@@ -31,7 +31,7 @@ _ROUNDS: Final = 9
 
 
 def kept_store(directory: Path, helios: Path) -> Path:
-    """Return the data directory of the replayed trace, made if it is not there or another version's.
+    """The data directory of the replayed trace, made if it is not there or another version's.
 
     Raises:
         WorldError: The trace cannot be converted or replayed.
@@ -118,7 +118,7 @@ def _median(found: dict[str, Any]) -> float:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Return the table."""
+    """The table."""
     facts = (
         f"{figures['minute_rows']:,} minute rows, {figures['hour_rows']:,} hour rows, {figures['machine']['cores']} cores, "
         f"load {figures['load'][0]} to {figures['load'][1]}, medians of {figures['rounds']} warm runs"

@@ -46,7 +46,7 @@ class Question(NamedTuple):
 
 
 def questions(store: ClickHouseStore) -> list[Question]:
-    """Return all questions to a store that has a trace.
+    """All questions to a store that has a trace.
 
     `one job` is that of which half of the jobs have more minute rows, `largest` the one that has the most.
     """

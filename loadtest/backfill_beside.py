@@ -41,7 +41,7 @@ class ServerSql(Api):
         self._store = store
 
     def names(self, sql: str, **parameters: object) -> list[str]:
-        """Return the first column of an answer."""
+        """The first column of an answer."""
         return [str(each) for each in self._store.query(sql, parameters).column(0).to_pylist()]
 
 

@@ -118,7 +118,7 @@ COUNTERS: Final = (
 
 
 def node_text(node: int, rng: random.Random, gpus: int = 8) -> bytes:
-    """Return what the exporter of a node answers where Kubernetes names pods: its template of a GPU's lines."""
+    """What the exporter of a node answers where Kubernetes names pods: its template of a GPU's lines."""
     ids = [f"{rng.getrandbits(128):032x}" for _ in range(gpus)]
     labels = [
         f'gpu="{gpu}",UUID="GPU-{id_[:8]}-{id_[8:12]}-{id_[12:16]}-{id_[16:20]}-{id_[20:]}",'

@@ -40,7 +40,7 @@ _IGNORED_BYTES: Final = 6_000
 
 
 def pod(number: int, generation: int, step: int, now: str) -> dict[str, Any]:
-    """Return a pod: made, bound (step 1), running (2), ended (3)."""
+    """A pod: made, bound (step 1), running (2), ended (3)."""
     job = number // _PODS_PER_JOB
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"job-{job}-{generation}", "controller": True}
     meta: dict[str, Any] = {
@@ -134,14 +134,14 @@ def serve(pods: int, changes_per_s: int, port: Connection) -> None:
 
 
 def node(number: int, now_: str) -> dict[str, Any]:
-    """Return a node with eight GPUs."""
+    """A node with eight GPUs."""
     labels = {"nvidia.com/gpu.product": "H100", "karpenter.sh/capacity-type": "spot"}
     meta = {"name": f"node-{number}", "uid": f"node-{number}", "creationTimestamp": now_, "labels": labels}
     return {"metadata": meta, "status": {"capacity": {"nvidia.com/gpu": "8"}}}
 
 
 def now() -> str:
-    """Return the time as the API writes it."""
+    """The time as the API writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -157,7 +157,7 @@ class Counting:
 
 
 def measure(pods: int, changes_per_s: int, seconds: int, directory: Path) -> dict[str, Any]:
-    """Return the figures of a collector that runs so long."""
+    """The figures of a collector that runs so long."""
     here, there = multiprocessing.Pipe()
     arguments = (pods, changes_per_s, there)
     process = multiprocessing.get_context("spawn").Process(target=serve, args=arguments, daemon=True)

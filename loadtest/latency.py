@@ -225,7 +225,7 @@ def _ready(worker: Member) -> None:
 
 
 def report(figures: Mapping[str, Any]) -> str:
-    """Return the figures for people."""
+    """The figures for people."""
     facts, cpu = figures["machine"], figures["worker_cpu_percent"]
     lines = [
         (
@@ -262,7 +262,7 @@ def report(figures: Mapping[str, Any]) -> str:
 
 
 def arguments(prog: str, description: str | None) -> argparse.ArgumentParser:
-    """Return the parser of the options that every run of this kind has."""
+    """The parser of the options that every run of this kind has."""
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--rate", type=int, default=1_000, help="nodes of 8 GPUs, a message a second each")
     parser.add_argument(

@@ -34,7 +34,7 @@ class Probes:
     def runaway(
         self, job_id: str, now_ms: int, *, scaled_before_ms: int = SCALED_BEFORE_MS
     ) -> tuple[Event, Event]:
-        """Return a job that scaled out, undeclared, some time ago.
+        """A job that scaled out, undeclared, some time ago.
 
         `burn_fast` opens at the next tick, or CROSSING_MS after it scaled out if that is later.
         """

@@ -41,7 +41,7 @@ def broker(directory: Path) -> Iterator[KafkaBroker]:
 
 
 def settings_for(bootstrap_servers: str, data_dir: Path) -> Settings:
-    """Return the worker's settings: all defaults but where things are; makes the topics."""
+    """Create the topics; the worker's settings for them: all defaults but where things are."""
     kafka = KafkaSettings(bootstrap_servers=bootstrap_servers, partitions=PARTITIONS)
     create_topics(kafka, connect(kafka))
     return Settings(kafka=kafka, clickhouse=ClickHouseSettings(data_dir=data_dir))
@@ -57,7 +57,7 @@ def end_in_order() -> None:
 
 
 def machine() -> dict[str, object]:
-    """Return what the figures depend on besides our code."""
+    """What the figures depend on besides our code."""
     return {
         "cpu": _first("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),

@@ -49,7 +49,7 @@ def spread(expected: int, found_ms: Sequence[float]) -> Spread:
 
 
 def now_ms() -> float:
-    """Return the wall clock, which all processes of this machine share."""
+    """The wall clock, which all processes of this machine share."""
     return time.time_ns() / 1e6
 
 
@@ -72,7 +72,7 @@ class Arrivals:
 
 
 async def cpu_percent(used_s: Callable[[], float], for_s: float) -> float:
-    """Return the share of one core that a process uses for a while; `used_s`: what it has used so far."""
+    """The share of one core that a process uses for a while; `used_s`: what it has used so far."""
     began_s, before_s = time.monotonic(), used_s()
     await asyncio.sleep(for_s)
     return 100 * (used_s() - before_s) / (time.monotonic() - began_s)
@@ -153,7 +153,7 @@ class Api:
         self._pool = urllib3.PoolManager(timeout=30.0, retries=False, maxsize=1)
 
     def names(self, sql: str, **parameters: object) -> list[str]:
-        """Return the first column of an answer."""
+        """The first column of an answer."""
         body = orjson.dumps({"sql": sql, "parameters": parameters})
         answer = self._pool.request("POST", self._url, body=body, headers=self._headers)
         if answer.status != 200:

@@ -78,7 +78,7 @@ class Steady(threading.Thread):
 
 
 def threads(pid: int) -> dict[int, Spent]:
-    """Return what each thread of a process has used, by its id."""
+    """What each thread of a process has used, by its id."""
     found: dict[int, Spent] = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -94,13 +94,13 @@ def threads(pid: int) -> dict[int, Spent]:
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the seconds of a core that all threads have used, those that ended included."""
+    """The seconds of a core that all threads have used, those that ended included."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def shares(before: Mapping[int, Spent], after: Mapping[int, Spent], for_s: float) -> list[Share]:
-    """Return what each thread used between two looks, most first; those of one name that are many, as one."""
+    """What each thread used between two looks, most first; those of one name that are many, as one."""
     by_name: dict[str, list[tuple[int, float, float]]] = {}
     for tid, spent in after.items():
         then = before.get(tid, Spent(spent.name, 0.0, 0))
@@ -181,7 +181,7 @@ def measure(options: argparse.Namespace, directory: Path) -> dict[str, object]:
 
 
 def report(figures: Mapping[str, object]) -> str:
-    """Return the figures for people."""
+    """The figures for people."""
     found = figures["threads"]
     assert isinstance(found, list)
     store = "embedded store" if figures["embedded"] else "external store"

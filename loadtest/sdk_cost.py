@@ -97,7 +97,7 @@ def work_until(until_s: float) -> None:
 
 
 def gpu_work() -> Callable[[float], None]:
-    """Return a step of a GPU: as many matrix products as take 10 ms, and the wait for their result."""
+    """A step of a GPU: as many matrix products as take 10 ms, and the wait for their result."""
     torch = importlib.import_module("torch")  # nothing else here needs it
     left, right = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
 
@@ -176,7 +176,7 @@ def train(
 
 
 def measure(kind: str, steps: int, checkpoint_each: int, *, on_gpu: bool = False) -> dict[str, Any]:
-    """Return the figures of one case."""
+    """The figures of one case."""
     with endpoint(kind) as url, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "loadtest.sdk_cost", "--train", url, "--steps", str(steps)]
         command += ["--checkpoint-each", str(checkpoint_each)]
@@ -194,7 +194,7 @@ def _empty(*, quality: dict[str, float] | None = None, **values: float) -> None:
 
 
 def _clock_s() -> float:
-    """Return what two readings of the clock take."""
+    """What two readings of the clock take."""
     gaps = []
     for _ in range(10_000):
         before_s = time.perf_counter()

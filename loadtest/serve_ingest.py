@@ -57,13 +57,13 @@ def bodies(events: int, batch: int, begin_ms: int, jobs: int = 200) -> Iterator[
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process, all threads."""
+    """The CPU seconds of a process, all threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def at_quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which a share of them is."""
+    """The value below which a share of them is."""
     return sorted(values)[min(int(len(values) * share), len(values) - 1)]
 
 
@@ -81,7 +81,7 @@ class _Load:
         self.statuses: dict[int, int] = {}
 
     def run(self) -> float:
-        """Return how many seconds it took."""
+        """How many seconds it took."""
         self._begin_s = time.monotonic()
         clients = [threading.Thread(target=self._post_all) for _ in range(_CLIENTS)]
         for client in clients:
@@ -160,7 +160,7 @@ def _until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def _until_caught_up(port: int, data: Path) -> float:
-    """Return how long it took until nothing of the log waited to be metered."""
+    """How long it took until nothing of the log waited to be metered."""
     begin_s = time.monotonic()
     headers = {"Authorization": f"Bearer {(data / 'token').read_text().strip()}"}
     while time.monotonic() - begin_s < _CAUGHT_UP_S:

@@ -25,12 +25,12 @@ class CanaryProof:
     key: bytes = field(repr=False)
 
     def signed(self, topic: str, record: Mapping[str, Any]) -> bytes:
-        """Return the record's value with the MAC at the end of its id."""
+        """The record's value with the MAC at the end of its id."""
         blank = msgspec.json.encode({**record, "id": f"{record['id']}.{_BLANK.decode()}"})
         return blank.replace(_BLANK, self._mac(topic, blank), 1)
 
     def holds(self, topic: str, value: bytes, event_id: str) -> bool:
-        """Return whether a worker with this key made the value for this topic, byte for byte."""
+        """Whether a worker with this key made the value for this topic, byte for byte."""
         mac = event_id[-_MAC_CHARS:].encode("utf-8", "surrogatepass")
         if len(mac) != _MAC_CHARS or value.count(mac) != 1:
             return False

@@ -40,7 +40,7 @@ def check_job_id(job_id: str) -> None:
 
 
 def price_fields(raw: PricedWire) -> dict[str, str]:
-    """Return the price fields of a record."""
+    """The price fields of a record."""
     fields: dict[str, str] = {}
     # Unrolled: half the time of a loop with getattr, and it runs for every sample.
     if raw.cloud is not None:
@@ -63,7 +63,7 @@ def price_fields(raw: PricedWire) -> dict[str, str]:
 
 
 def milli(field: str, value: float | None) -> int | None:
-    """Return the thousandths of an optional number.
+    """The thousandths of an optional number.
 
     Raises:
         RefusedError: It has more than three decimals.
@@ -77,7 +77,7 @@ def milli(field: str, value: float | None) -> int | None:
 
 
 def money_nano(field: str, value: str | float | None) -> int | None:
-    """Return the nano-dollars of an optional rate or budget.
+    """The nano-dollars of an optional rate or budget.
 
     A string is exact or refused; a number, which may be a rounded quotient, is rounded half to even.
 
@@ -94,7 +94,7 @@ def money_nano(field: str, value: str | float | None) -> int | None:
 
 
 def usd_nano(field: str, text: str, limit_usd: int) -> int:
-    """Return the nano-dollars of a decimal string.
+    """The nano-dollars of a decimal string.
 
     Raises:
         RefusedError: It is no valid amount.

@@ -51,7 +51,7 @@ def read_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
 
 
 def unwrap_structured(event: Mapping[str, object]) -> dict[str, object]:
-    """Return the payload of a structured event, with the common fields of its envelope.
+    """The payload of a structured event, with the common fields of its envelope.
 
     Raises:
         RefusedError: The envelope is invalid.

@@ -37,5 +37,5 @@ _MAY_BE_NULL: Final = frozenset(
 
 
 def schema_of(**columns: pa.DataType) -> pa.Schema:
-    """Return a schema; only columns whose value may be absent are nullable."""
+    """A schema; only columns whose value may be absent are nullable."""
     return pa.schema([pa.field(name, kind, name in _MAY_BE_NULL) for name, kind in columns.items()])

@@ -88,7 +88,7 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def times_as_integers(table: pa.Table, units: Mapping[str, pa.TimestampType]) -> pa.Table:
-    """Return the table with instants as integers since 1970: a time as an object takes longest to make.
+    """The table with instants as integers since 1970: a time as an object takes longest to make.
 
     Args:
         table: May lack some of the columns.

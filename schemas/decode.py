@@ -80,7 +80,7 @@ def decode(
     newest_allowed_ms: int,
     proof: CanaryProof | None = None,
 ) -> Event | Invalid:
-    """Return the event of a record, or why there is none.
+    """The event of a record, or why there is none.
 
     `topic` is without prefix. An event later than `newest_allowed_ms` is refused as `future`. The names of the canary are for
     records that `proof` holds for; without one nobody has them.

@@ -29,7 +29,7 @@ _TABLE: Final = (
 
 
 def render() -> str:
-    """Return the whole page."""
+    """The whole page."""
     parts = [HEAD, RECORDS]
     parts += ["\n### Common fields\n\n", _table(Wire)]
     parts += ["\n### Price fields\n\n", "Of `jobs`, `gpu`, `nodes` and `prices`.\n\n", _table(PricedWire)]
@@ -47,7 +47,7 @@ def render() -> str:
 
 
 def example(topic: str) -> dict[str, Any]:
-    """Return a complete record of a topic, built from the examples of its fields."""
+    """A complete record of a topic, built from the examples of its fields."""
     wire = WIRES[topic]
     names = [name for name in wire.__struct_fields__ if name not in LEFT_OUT[topic] | _ENVELOPE_ONLY]
     docs = documented(wire)
@@ -55,7 +55,7 @@ def example(topic: str) -> dict[str, Any]:
 
 
 def documented(struct: type[msgspec.Struct]) -> dict[str, Doc]:
-    """Return the documentation of each field of a struct, including inherited ones.
+    """The documentation of each field of a struct, including inherited ones.
 
     Raises:
         LookupError: A field has no Doc, or a number has no unit.
@@ -82,7 +82,7 @@ def _plain_types(hint: Any) -> Iterator[Any]:
 
 
 def _table(struct: type[msgspec.Struct]) -> str:
-    """Return the rows of a struct's own fields; those of its base structs have tables of their own."""
+    """The rows of a struct's own fields; those of its base structs have tables of their own."""
     docs, expected = documented(struct), descriptions(struct)
     own = [
         field

@@ -53,12 +53,12 @@ def fields_of(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def signed(value: int) -> int:
-    """Return an int32 or int64 that was read as an unsigned varint."""
+    """An int32 or int64 that was read as an unsigned varint."""
     return value - _UINT64 if value >= _SIGN else value
 
 
 def double(value: int) -> float:
-    """Return a double that was read as fixed 64 bits."""
+    """A double that was read as fixed 64 bits."""
     found: float = struct.unpack("<d", value.to_bytes(8, "little"))[0]
     return found
 

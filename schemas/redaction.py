@@ -43,7 +43,7 @@ class _Withheld(msgspec.Struct):
 
 
 def is_secret(topic: str, value: bytes) -> bool:
-    """Return whether the bytes and field values of a refused record must not be stored, logged or sent on."""
+    """Whether the bytes and field values of a refused record must not be stored, logged or sent on."""
     if topic == CONTROLS:
         return True
     head = value[:_LOOKED_AT_BYTES]
@@ -51,7 +51,7 @@ def is_secret(topic: str, value: bytes) -> bool:
 
 
 def kept_raw(topic: str, reason: str, value: bytes) -> bytes:
-    """Return the bytes to store of a refused record: its own, or a replacement."""
+    """The bytes to store of a refused record: its own, or a replacement."""
     if topic != CONTROLS and reason in _OF_ITS_TOPIC:
         return value
     return withheld(value) if is_secret(topic, value) else value
@@ -63,12 +63,12 @@ def withheld(value: bytes) -> bytes:
 
 
 def is_withheld(raw: bytes) -> bool:
-    """Return whether these bytes are such a replacement."""
+    """Whether these bytes are such a replacement."""
     return raw.startswith(_BEGIN)
 
 
 def field_name(name: str) -> str:
-    """Return the name of a control's field, if it looks like one."""
+    """The name of a control's field, if it looks like one."""
     return name if _FIELD.fullmatch(name) else WITHHELD
 
 

@@ -37,7 +37,7 @@ class RefusedError(Exception):
         self._reason, self._where, self._got, self._expected = reason, where, got, expected
 
     def invalid(self, *, secret: bool) -> Invalid:
-        """Return the refusal; without the value if that is `secret`."""
+        """The refusal; without the value if that is `secret`."""
         got = WITHHELD if secret and self._got != _SHOWN_NOTHING else self._got
         return Invalid(self._reason, f"{self._where}: got {got}, expected {self._expected}")
 
@@ -61,7 +61,7 @@ def refuse_missing(field: str, expected: str) -> NoReturn:
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, shortened, in valid UTF-8."""
+    """A value as JSON, shortened, in valid UTF-8."""
     if value is NOTHING:
         return _SHOWN_NOTHING
     try:
@@ -125,7 +125,7 @@ def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
 
 @cache
 def descriptions(wire: type) -> dict[str, str]:
-    """Return what is expected of each field of a wire struct; nested fields as `budget.usd`."""
+    """What is expected of each field of a wire struct; nested fields as `budget.usd`."""
     found: dict[str, str] = {}
     for name, hint in get_type_hints(wire, include_extras=True).items():
         for inner in get_args(get_args(hint)[0]) if get_args(hint) else ():
@@ -195,7 +195,7 @@ def _locate(
 
 
 def _offender(value: dict[str, object], field: str, error: str, wire: type) -> str | None:
-    """Return the first entry of a dict that alone causes the same error."""
+    """The first entry of a dict that alone causes the same error."""
     for name, item in value.items():
         try:
             msgspec.convert({field: {name: item}}, wire)
@@ -206,7 +206,7 @@ def _offender(value: dict[str, object], field: str, error: str, wire: type) -> s
 
 
 def _not_finite(record: object) -> tuple[str, float] | None:
-    """Return the first number of a parsed record that is not finite, with its path."""
+    """The first number of a parsed record that is not finite, with its path."""
     pending: list[tuple[str, object]] = [("", record)]
     while pending:
         path, value = pending.pop()

@@ -12,7 +12,7 @@ _NUMBERS: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def release() -> str:
-    """Return the version of the installed package, such as `0.1.0`; UNKNOWN if it is not installed."""
+    """The version of the installed package, such as `0.1.0`; UNKNOWN if it is not installed."""
     try:
         return version("trainfare")
     except PackageNotFoundError:
@@ -20,7 +20,7 @@ def release() -> str:
 
 
 def is_later(one: str, other: str) -> bool:
-    """Return whether the first release came after the second one; of an unknown one nobody can tell, so it did not."""
+    """Whether the first release came after the second one; of an unknown one nobody can tell, so it did not."""
     first, second = _NUMBERS.match(one), _NUMBERS.match(other)
     return first is not None and second is not None and _numbers(first) > _numbers(second)
 

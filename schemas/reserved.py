@@ -35,12 +35,12 @@ class ReservedName(NamedTuple):
 
 
 def is_canary_job(job_id: str) -> bool:
-    """Return whether a stored job is the canary's."""
+    """Whether a stored job is the canary's."""
     return job_id.startswith(CANARY_JOB_PREFIX)
 
 
 def reserved_in(record: Struct | Mapping[str, Any]) -> ReservedName | None:
-    """Return the first reserved name in a record of any topic; None if there is none."""
+    """The first reserved name in a record of any topic; None if there is none."""
     get = record.get if isinstance(record, Mapping) else lambda field: getattr(record, field, None)
     for field, value in _names_of(get):
         if isinstance(value, str) and value.startswith(CANARY):

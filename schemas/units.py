@@ -69,7 +69,7 @@ _DIVISOR: Final[dict[Per, int]] = {
 
 
 def divisor(per: Per, gpus: int) -> int:
-    """Return the divisor of cost_nano = quantity x usd_nano / divisor (docs/cost_model.md).
+    """The divisor of cost_nano = quantity x usd_nano / divisor (docs/cost_model.md).
 
     `gpus` counts for `instance_hour` only: the number of GPUs that the price covers; 0: the price is for the instance
     itself (instance time, not GPU-time).

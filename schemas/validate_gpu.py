@@ -8,7 +8,7 @@ from schemas.wire import GpuWire
 
 
 def gpu_event(raw: GpuWire, newest_allowed_ms: int) -> GpuEvent:
-    """Return the event of a record of `gpu`.
+    """The event of a record of `gpu`.
 
     Raises:
         RefusedError: It is invalid.

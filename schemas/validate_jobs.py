@@ -9,7 +9,7 @@ from schemas.wire_types import MAX_GPU_COUNT
 
 
 def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:
-    """Return the event of a record of `jobs`.
+    """The event of a record of `jobs`.
 
     Raises:
         RefusedError: It is invalid.
@@ -50,7 +50,7 @@ def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:
 
 
 def node_event(raw: NodeWire, newest_allowed_ms: int) -> NodeEvent:
-    """Return the event of a record of `nodes`.
+    """The event of a record of `nodes`.
 
     Raises:
         RefusedError: It is invalid.
@@ -76,7 +76,7 @@ def _nodes_milli(nodes: dict[str, float]) -> dict[str, int]:
 
 
 def _agreed_milli(gpu_milli: int | None, nodes: dict[str, int]) -> int:
-    """Return the GPUs of a record with `nodes`: their sum, which must equal its `gpu_count` if there is one."""
+    """The GPUs of a record with `nodes`: their sum, which must equal its `gpu_count` if there is one."""
     total_milli = sum(nodes.values())
     if gpu_milli is not None and gpu_milli != total_milli:
         expected = f"the sum of `nodes`, {total_milli / 1000:g}"

@@ -25,7 +25,7 @@ ALLOWED_PER: Final[dict[Component, tuple[Per, ...]]] = {
 
 
 def price_event(raw: PriceWire, newest_allowed_ms: int) -> PriceEvent:
-    """Return the event of a record of `prices`.
+    """The event of a record of `prices`.
 
     Raises:
         RefusedError: It is invalid.

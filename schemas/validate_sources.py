@@ -23,7 +23,7 @@ _FIELDS: Final = frozenset({"polls", "entries", "examples", "standing", "by", "c
 
 
 def is_source(key: bytes, event: ControlEvent | None) -> bool:
-    """Return whether a record of `controls` is what a source says, or forgets one: nothing that people set."""
+    """Whether a record of `controls` is what a source says, or forgets one: nothing that people set."""
     return key.startswith(KEY_PREFIX) and (event is None or event.kind == SOURCE)
 
 

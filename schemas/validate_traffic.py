@@ -8,7 +8,7 @@ from schemas.wire import NetworkWire, StorageWire
 
 
 def network_event(raw: NetworkWire, newest_allowed_ms: int) -> TrafficEvent:
-    """Return the event of a record of `network`.
+    """The event of a record of `network`.
 
     Raises:
         RefusedError: It is invalid.
@@ -22,7 +22,7 @@ def network_event(raw: NetworkWire, newest_allowed_ms: int) -> TrafficEvent:
 
 
 def storage_event(raw: StorageWire, newest_allowed_ms: int) -> TrafficEvent:
-    """Return the event of a record of `storage`.
+    """The event of a record of `storage`.
 
     Raises:
         RefusedError: It is invalid.
@@ -34,7 +34,7 @@ def storage_event(raw: StorageWire, newest_allowed_ms: int) -> TrafficEvent:
 
 
 def _storage_amounts(raw: StorageWire) -> tuple[tuple[Unit, int], ...]:
-    """Return what the operation books; amounts that it does not book are ignored."""
+    """What the operation books; amounts that it does not book are ignored."""
     if raw.op == "stored":
         if raw.bytes is None:
             refuse_missing("bytes", "an integer, which `op` stored requires")

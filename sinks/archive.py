@@ -53,7 +53,7 @@ class Archive:
             self._rows.insert(ARCHIVE, pa.Table.from_arrays(columns, schema=schema), token)
 
     def fetch(self, shard: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
-        """Return the blobs of the archived ones among these jobs (id -> version of the state)."""
+        """The blobs of the archived ones among these jobs (id -> version of the state)."""
         found: dict[str, bytes] = {}
         for ids in id_batches(wanted, self._ids_bytes):
             versions = sorted({wanted[job_id] for job_id in ids})
@@ -66,11 +66,11 @@ class Archive:
         return found
 
     def job_ids(self, shard: int) -> list[str]:
-        """Return all archived jobs of the shard, sorted."""
+        """All archived jobs of the shard, sorted."""
         return self._ids([Condition("shard", "=", shard)])
 
     def overlapping(self, shard: int, from_ms: int, until_ms: int) -> list[str]:
-        """Return the jobs with an event in [from, until)."""
+        """The jobs with an event in [from, until)."""
         inside = (Condition("last_ms", ">=", from_ms), Condition("first_ms", "<", until_ms))
         return self._ids([Condition("shard", "=", shard), *inside])
 

@@ -37,7 +37,7 @@ class BoundedPool(urllib3.PoolManager):
         }
 
     def _pool_of(self, pool: type[Any], connection: type[Any]) -> type[Any]:
-        """Return a class of urllib3's pools of which each connection has a deadline, that of its latest request."""
+        """A class of urllib3's pools of which each connection has a deadline, that of its latest request."""
         owner = self
 
         def connect(self: Any) -> None:
@@ -70,7 +70,7 @@ class _Bounded:
             self._socket.sendall(data)
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """Return the answer as a file; like that of a socket it may outlive the connection."""
+        """The answer as a file; like that of a socket it may outlive the connection."""
         return io.BufferedReader(_AnswerFile(self._socket, self._left_s))
 
 

@@ -12,7 +12,7 @@ from sinks.errors import SinkError
 
 
 def conform(table: str, rows: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the rows with the columns (all, if None) of the table's schema, in its order and types.
+    """The rows with the columns (all, if None) of the table's schema, in its order and types.
 
     Raises:
         SinkError: The table is unknown, or the rows have other columns.

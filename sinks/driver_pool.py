@@ -12,5 +12,5 @@ from sinks.bounded_http import BoundedPool
 
 @cache
 def driver_pool(answer_s: float, ca_cert: Path | None) -> BoundedPool:
-    """Return the process's pool of such connections, as the driver makes its own; `ca_cert`: who else signs for the server."""
+    """The process's pool of such connections, as the driver makes its own; `ca_cert`: who else signs for the server."""
     return BoundedPool(answer_s, **get_pool_manager_options(ca_cert=str(ca_cert) if ca_cert else None))

@@ -20,7 +20,7 @@ class Meta:
         self._where = where  # the store's address, for messages
 
     def get(self, key: str) -> str | None:
-        """Return the value, or None if it was never set."""
+        """The value, or None if it was never set."""
         values: list[str] = self._rows.select(META, [Condition("key", "=", key)], ("value",))[
             "value"
         ].to_pylist()

@@ -17,12 +17,12 @@ class Store(Rows, Protocol):
 
     @property
     def snapshots(self) -> "Snapshots":
-        """Return the shards' states."""
+        """The shards' states."""
         ...
 
     @property
     def archive(self) -> "Archive":
-        """Return the finished jobs."""
+        """The finished jobs."""
         ...
 
     @property
@@ -32,7 +32,7 @@ class Store(Rows, Protocol):
 
     @property
     def meta(self) -> "Meta":
-        """Return the store's metadata."""
+        """The store's metadata."""
         ...
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:

@@ -73,7 +73,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_private(path: Path, max_bytes: int) -> bytes | None:
-    """Return the content of the file; None if there is none.
+    """The content of the file; None if there is none.
 
     Args:
         path: The file. It must belong to this user or to root, and nobody else may write it.

@@ -51,7 +51,7 @@ class Readback:
         return self._rows.select(table, [Condition("shard", "=", shard), Condition("version", ">", version)])
 
     def any_between(self, table: str, shard: int, after: int, before: int) -> bool:
-        """Return whether a row with a version between both is stored, whether or not a newer one has replaced it.
+        """Whether a row with a version between both is stored, whether or not a newer one has replaced it.
 
         Far cheaper than `newer`, which has to merge the whole table.
 
@@ -68,7 +68,7 @@ class Readback:
         return self._rows.select(BOOKS, where), self._rows.select(DEAD_LETTER_COUNTS, where)
 
     def max_version(self, shard: int) -> int:
-        """Return the greatest version of the shard's rows, 0 if it has none."""
+        """The greatest version of the shard's rows, 0 if it has none."""
         where = [Condition("shard", "=", shard)]
         return max(self._rows.newest_version(table, where) for table in _VERSIONED)
 

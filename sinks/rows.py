@@ -44,7 +44,7 @@ class Rows(Protocol):
         ...
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
-        """Return the greatest version of the rows, 0 if there are none.
+        """The greatest version of the rows, 0 if there are none.
 
         Conditions on key columns, shard and version only. Under an upper bound of the version, rows that newer ones have
         replaced may count.

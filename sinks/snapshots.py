@@ -159,7 +159,7 @@ class Snapshots:
     def _blobs(
         self, shard: int, versions: Sequence[int], heads: Mapping[int, _Head]
     ) -> dict[int, bytes | None]:
-        """Return the blobs of the versions, None for a damaged one."""
+        """The blobs of the versions, None for a damaged one."""
         where = [Condition("shard", "=", shard), Condition("version", "in", list(versions))]
         table = self._rows.select(SNAPSHOTS, where, ("version", "chunk", "blob"))
         chunks: dict[int, dict[int, bytes]] = {version: {} for version in versions}
@@ -187,7 +187,7 @@ def _inserts(chunks: Iterable[_Row], most_bytes: int) -> Iterator[list[_Row]]:
 
 
 def _chain(heads: Mapping[int, _Head], newest: int) -> list[int]:
-    """Return the versions from the root to `newest`, or nothing if one is missing or incomplete."""
+    """The versions from the root to `newest`, or nothing if one is missing or incomplete."""
     chain: list[int] = []
     root, version = heads[newest].root, newest
     while version != 0 and version >= root:

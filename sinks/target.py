@@ -65,7 +65,7 @@ class Embedded:
 
     @property
     def engine_dir(self) -> Path:
-        """Return the engine's directory; the rest of the data directory is ours."""
+        """The engine's directory; the rest of the data directory is ours."""
         return self.data_dir.resolve() / "clickhouse"
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ Target = Server | Embedded
 
 
 def query_source(target: Target) -> StoreFiles | ServerAddress:
-    """Return where SQL of users is run.
+    """Where SQL of users is run.
 
     Raises:
         QueriesOff: The settings name no read-only user.

@@ -74,7 +74,7 @@ _GIVE_BACK_EVERY_S: Final = 30.0
 
 
 def engine(settings: ShardSettings) -> ShardFactory:
-    """Return the factory of engine shards, with compiled kernels: compiling later would delay heartbeats."""
+    """The factory of engine shards, with compiled kernels: compiling later would delay heartbeats."""
     if not are_compiled():
         logger.info("compiling the kernels, once for each version: this takes about a minute of a core")
     compile_all()
@@ -82,7 +82,7 @@ def engine(settings: ShardSettings) -> ShardFactory:
 
 
 def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Target:
-    """Return where the configured store is: a server, or a directory."""
+    """Where the configured store is: a server, or a directory."""
     if clickhouse.data_dir is not None:
         return Embedded(data_dir=clickhouse.data_dir, database=clickhouse.database, retry_for_s=retry_for_s)
     return Server(
@@ -106,7 +106,7 @@ def open_store(clickhouse: ClickHouseSettings) -> ClickHouseStore:
 
 
 def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> ShardSettings:
-    """Return the engine's part of the settings."""
+    """The engine's part of the settings."""
     return ShardSettings(
         job_horizon_ms=meter.job_horizon_ms,
         late_horizon_ms=meter.late_horizon_ms,
@@ -121,7 +121,7 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
 def notifier_of(
     settings: Settings, store: Store, clock: Clock, *, resolved_horizon_ms: int | None = DAY_MS
 ) -> NotifierOf:
-    """Return a function that builds the meter's notifier, given the lookup of addresses."""
+    """A function that builds the meter's notifier, given the lookup of addresses."""
     options = replace(notifier_options(settings), resolved_horizon_ms=resolved_horizon_ms)
     return lambda addresses: Notifier(store, addresses, options, clock)
 
@@ -129,7 +129,7 @@ def notifier_of(
 def requester_of(
     settings: Settings, store: Store, clock: Clock
 ) -> Callable[[RuleRowWriter], ActionRequester]:
-    """Return a function that makes what asks for the actions of budgets."""
+    """A function that makes what asks for the actions of budgets."""
     actions, alerts = settings.actions, settings.alerts
     secret = actions.webhook_secret or alerts.webhook_secret
     options = ActionOptions(
@@ -370,7 +370,7 @@ def _probed_shards(worker: Meter, kafka: KafkaSettings) -> Iterable[int]:
 
 
 def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> int | None:
-    """Return where a partition's log ended at the last fetch response."""
+    """Where a partition's log ended at the last fetch response."""
     try:
         end = worker.app.meter_consumer.log_end(TP(full_name(topic, kafka.topic_prefix), number))
     except ConsumerNotStarted:
@@ -379,7 +379,7 @@ def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> in
 
 
 def _is_member(worker: Meter) -> bool:
-    """Return whether the group counts this worker as a member."""
+    """Whether the group counts this worker as a member."""
     try:
         return worker.app.started and worker.app.meter_consumer.is_member()
     except ConsumerNotStarted:

@@ -39,11 +39,11 @@ class ManualClock:
         self._monotonic_ms = 0
 
     def now_ms(self) -> int:
-        """Return the time it was set to."""
+        """The time it was set to."""
         return self._now_ms
 
     def monotonic_ms(self) -> int:
-        """Return the sum of all advances."""
+        """The sum of all advances."""
         return self._monotonic_ms
 
     def advance(self, by_ms: int) -> None:

@@ -19,7 +19,7 @@ class GzipError(ValueError):
 
 
 def unpacked(packed: bytes, most_bytes: int) -> bytes:
-    """Return the content of all members, one after the other; of no bytes none.
+    """The content of all members, one after the other; of no bytes none.
 
     Raises:
         TooLargeError: It exceeds `most_bytes`.

@@ -40,7 +40,7 @@ _decoder = msgspec.json.Decoder(_KeyFields)
 
 
 def key_of(topic: Topic, value: bytes | msgspec.Raw) -> bytes:
-    """Return the key of an event, even inside a structured CloudEvent."""
+    """The key of an event, even inside a structured CloudEvent."""
     try:
         fields = _decoder.decode(value)
         if fields.specversion is not None and bytes(fields.data) not in (b"", b"null"):

@@ -43,7 +43,7 @@ class RepeatFilter(logging.Filter):
         self._seen: dict[tuple[str, int, str], tuple[int, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the line is shown."""
+        """Whether the line is shown."""
         key = (record.name, record.lineno, str(record.msg))
         now_ms = self._clock.monotonic_ms()
         since_ms, held = self._seen.get(key, (-FLOOD_WINDOW_MS, 0))

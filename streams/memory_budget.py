@@ -48,7 +48,7 @@ class MemoryBudget:
         self.evicted = 0  # messages that lost their bytes to others
 
     def open(self, owner: str, evict: Callable[[], None], now_ms: int) -> HeldBytes:
-        """Return a message that has no bytes yet; `evict` is called once if it must end, and nothing of it is held then."""
+        """A message that has no bytes yet; `evict` is called once if it must end, and nothing of it is held then."""
         held = HeldBytes(owner, evict, now_ms)
         self._arriving.setdefault(owner, {})[held] = None
         return held

@@ -38,7 +38,7 @@ def run_serve(settings: Settings, data: Path, clock: Clock | None = None) -> Non
 
 
 def log_options(serve: ServeSettings) -> LogOptions:
-    """Return how long events are kept; 0 in the settings is forever."""
+    """How long events are kept; 0 in the settings is forever."""
     return LogOptions(
         retention_ms=serve.retention_days * DAY_MS or None, retention_bytes=serve.retention_bytes or None
     )

@@ -28,22 +28,22 @@ RECORD_MAX_BYTES = 2**20
 
 
 def full_name(topic: str, prefix: str) -> str:
-    """Return the name on the broker."""
+    """The name on the broker."""
     return f"{prefix}{topic}"
 
 
 def short_name(name: str, prefix: str) -> str:
-    """Return the name without the prefix; a name that lacks it is returned as it is."""
+    """The name without the prefix; a name that lacks it is returned as it is."""
     return name.removeprefix(prefix)
 
 
 def partition_count(topic: Topic, partitions: int) -> int:
-    """Return how many partitions the topic must have."""
+    """How many partitions the topic must have."""
     return partitions if topic in SHARD_TOPICS else 1
 
 
 def topic_config(topic: Topic) -> dict[str, str]:
-    """Return the required topic-level configuration."""
+    """The required topic-level configuration."""
     config = {
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": str(RECORD_MAX_BYTES + 64 * 1024),

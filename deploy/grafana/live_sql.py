@@ -46,7 +46,7 @@ WHERE quantity != 0 AND {USERS_JOBS} AND minute >= toStartOfDay(now('UTC'))
 
 
 def burn_over_time(values: dict[str, str], series: str = "", only: str = "") -> str:
-    """Return the sums of columns of `burn_rates` at each step of time, a column or a series each.
+    """The sums of columns of `burn_rates` at each step of time, a column or a series each.
 
     `values`: title -> column. `series`: an expression over `j`, a row of `jobs`. `only`: a further condition on rows.
     A job counts with its newest row so far. Inside the answer, each job and step has one row, so sums are whole.

@@ -41,7 +41,7 @@ class ClickHouseQuery(Dataquery, Builder[Dataquery]):
         return self
 
     def to_json(self) -> dict[str, object]:
-        """Return what stands in a panel's targets."""
+        """What stands in a panel's targets."""
         return {
             "refId": "A",
             "datasource": {"type": SOURCE.type_val, "uid": SOURCE.uid},
@@ -54,7 +54,7 @@ class ClickHouseQuery(Dataquery, Builder[Dataquery]):
 
 
 def live() -> model.Dashboard:
-    """Return the dashboard of what burns now."""
+    """The dashboard of what burns now."""
     board = (
         dashboard.Dashboard("trainfare: live")
         .uid("trainfare-live")
@@ -226,7 +226,7 @@ def _value(name: str, value: object) -> model.DynamicConfigValue:
 
 
 def text(board: model.Dashboard) -> str:
-    """Return a dashboard as the file that Grafana reads; panels are numbered, so that links to them last."""
+    """A dashboard as the file that Grafana reads; panels are numbered, so that links to them last."""
     for number, panel in enumerate(board.panels or (), start=1):
         panel.id_val = number
     return JSONEncoder(indent=2, sort_keys=True).encode(board) + "\n"

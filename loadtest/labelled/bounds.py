@@ -41,7 +41,7 @@ class Figure:
 
     @property
     def holds(self) -> bool:
-        """Return whether the bound is kept; without one it is."""
+        """Whether the bound is kept; without one it is."""
         if self.bound is None:
             return True
         return self.value <= self.bound if self.is_most else self.value >= self.bound
@@ -103,7 +103,7 @@ PROMISES: Final = (
 
 
 def caught_figures(scores: Iterable[KindScore]) -> list[Figure]:
-    """Return the share of each kind that was caught as promised, by any rule."""
+    """The share of each kind that was caught as promised, by any rule."""
     by_kind = {score.kind: score.detections for score in scores if score.rule == ANY_RULE}
     figures = []
     for promise in PROMISES:
@@ -117,13 +117,13 @@ def caught_figures(scores: Iterable[KindScore]) -> list[Figure]:
 
 
 def figures_of(outcome: Outcome) -> list[Figure]:
-    """Return all figures of the page."""
+    """All figures of the page."""
     clean = clean_figures(outcome.backtest, outcome.labels, outcome.involved)
     return [*clean, *caught_figures(outcome.scores)]
 
 
 def _interval(counts: F64, weights: F64) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of sum(counts) / sum(weights), where things are drawn together with their weights."""
+    """The 95 % bootstrap interval of sum(counts) / sum(weights), where things are drawn together with their weights."""
     rng = np.random.default_rng(_SEED)
     drawn = []
     for _ in range(_DRAWS):
@@ -134,7 +134,7 @@ def _interval(counts: F64, weights: F64) -> tuple[float, float]:
 
 
 def as_table(figures: Sequence[Figure]) -> str:
-    """Return the table of docs/backtests.md."""
+    """The table of docs/backtests.md."""
     lines = ["| what | counted | measured | 95 % interval | bound |", "|---|---|---|---|---|"]
     for each in figures:
         show = _rate if each.is_most else _share

@@ -47,7 +47,7 @@ def scores_of(run: BacktestRun, world: LabelledWorld) -> list[KindScore]:
 
 
 def _score_teams(backtest: Backtest, labels: Sequence[Label]) -> KindScore:
-    """Return what became of the labels of teams; they are of one kind."""
+    """What became of the labels of teams; they are of one kind."""
     detections = []
     for label in labels:
         fired_ms = [
@@ -61,7 +61,7 @@ def _score_teams(backtest: Backtest, labels: Sequence[Label]) -> KindScore:
 
 
 def merged(parts: Sequence[Outcome]) -> Outcome:
-    """Return what was found on all logs; no job is in two of them."""
+    """What was found on all logs; no job is in two of them."""
     detections: dict[tuple[str, str], list[Detection]] = defaultdict(list)
     names = {(score.kind, score.rule) for part in parts for score in part.scores}
     for part in parts:

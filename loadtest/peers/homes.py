@@ -75,7 +75,7 @@ def java() -> Home:
 
 
 def pom_version(name: str) -> str:
-    """Return a version that java/pom.xml names, by its property without `.version`."""
+    """A version that java/pom.xml names, by its property without `.version`."""
     found = re.search(
         rf"<{re.escape(name)}\.version>([^<]+)<", (_JAVA / "pom.xml").read_text(encoding="utf-8")
     )
@@ -85,7 +85,7 @@ def pom_version(name: str) -> str:
 
 
 def java_version() -> str | None:
-    """Return what the JVM calls itself; None without one."""
+    """What the JVM calls itself; None without one."""
     java = shutil.which("java")
     if java is None:
         return None

@@ -144,7 +144,7 @@ def _row(row: Row, ours: dict[str, Row], taken: dict[str, Row]) -> dict[str, Any
 
 
 def table_of(title: str, rows: Sequence[Row], ours: Row | None, taken: Row | None) -> Table:
-    """Return the table of one workload."""
+    """The table of one workload."""
     table = Table(title=title, title_justify="left", pad_edge=False, caption=None)
     for number, name in enumerate(COLUMNS):
         table.add_column(name, justify="left" if number < 2 else "right", overflow="fold")

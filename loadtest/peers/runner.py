@@ -110,7 +110,7 @@ def _run(peer: Peer, feed: Feed, found: dict[str, Any], began_s: float, others: 
 
 
 def why(said: str) -> str:
-    """Return the line of a log that says most of what went wrong: the innermost cause of a Java trace, else the last."""
+    """The line of a log that says most of what went wrong: the innermost cause of a Java trace, else the last."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or ["it said nothing"])[-1][:300]

@@ -49,7 +49,7 @@ class Task:
 
     @classmethod
     def given(cls) -> Task:
-        """Return the task that this process was started with."""
+        """The task that this process was started with."""
         return cls(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
 
 
@@ -97,7 +97,7 @@ def rows_of(windows: Mapping[Window, Total]) -> list[tuple[str, int, float, int]
 
 
 def windows_of(rows: Iterable[tuple[str, int, float, int]]) -> dict[Window, Total]:
-    """Return the windows of a result file."""
+    """The windows of a result file."""
     return {(job, int(start_ms)): (float(total), int(count)) for job, start_ms, total, count in rows}
 
 
@@ -108,6 +108,6 @@ def cpu_of(process: int | str) -> float:
 
 
 def _peak_rss_mib() -> float:
-    """Return the most memory that this process has held."""
+    """The most memory that this process has held."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))

@@ -31,7 +31,7 @@ MESSAGES: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
 
 
 def schema_of(message_type: str) -> dict[str, Any]:
-    """Return the schema of a message; unknown fields are allowed, as later versions may add some."""
+    """The schema of a message; unknown fields are allowed, as later versions may add some."""
     (reference,), definitions = msgspec.json.schema_components(
         [MESSAGES[message_type]], ref_template="#/$defs/{name}"
     )
@@ -46,7 +46,7 @@ def schema_of(message_type: str) -> dict[str, Any]:
 
 
 def rendered(message_type: str) -> str:
-    """Return the content of the message's file."""
+    """The content of the message's file."""
     return json.dumps(schema_of(message_type), indent=2) + "\n"
 
 

@@ -15,7 +15,7 @@ def write(out: pa.NativeFile, rows: pa.Table) -> None:
 
 
 def file_of(rows: pa.Table, *, compress: bool) -> pa.Buffer:
-    """Return a file of the rows, each column optionally compressed by LZ4."""
+    """A file of the rows, each column optionally compressed by LZ4."""
     out = pa.BufferOutputStream()
     _write(out, rows, _LZ4 if compress else _PLAIN)
     return out.getvalue()

@@ -32,7 +32,7 @@ class LostPart(NamedTuple):
 
 
 def lost_parts(connection: ClickHouseConnection) -> list[LostPart]:
-    """Return the detached parts of this database, by table."""
+    """The detached parts of this database, by table."""
     found = connection.call(lambda client: client.query_arrow(SET_ASIDE)).to_pylist()
     return [LostPart(_text(row["table"]), _text(row["name"]), _text(row["reason"])) for row in found]
 

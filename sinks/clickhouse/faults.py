@@ -85,7 +85,7 @@ def as_ours(error: ClickHouseError, where: str) -> SinkError:
 
 
 def without_frames(fault: SinkError) -> SinkError:
-    """Return the fault with its cause as if neither had been raised; the originals lose their tracebacks."""
+    """The fault with its cause as if neither had been raised; the originals lose their tracebacks."""
     each: BaseException | None = fault
     while each is not None:
         each.__traceback__ = None
@@ -96,7 +96,7 @@ def without_frames(fault: SinkError) -> SinkError:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the innermost reason, which an operator can act on."""
+    """The innermost reason, which an operator can act on."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__

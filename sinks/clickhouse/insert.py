@@ -51,6 +51,6 @@ def _by_months(rows: pa.Table, column: str) -> Iterator[pa.Table]:
 
 
 def _far_apart(first: pa.TimestampScalar, last: pa.TimestampScalar) -> bool:
-    """Return whether there may be more than MOST_MONTHS months between the instants."""
+    """Whether there may be more than MOST_MONTHS months between the instants."""
     begin, end = first.as_py(), last.as_py()
     return begin is not None and bool((end.year - begin.year) * 12 + end.month - begin.month >= MOST_MONTHS)

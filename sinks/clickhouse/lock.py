@@ -66,7 +66,7 @@ def release(data_dir: Path) -> None:
 
 
 def holder_of(data_dir: Path) -> int | None:
-    """Return the process named in the lock; None if there is no lock or it names none."""
+    """The process named in the lock; None if there is no lock or it names none."""
     try:
         return int(read_private(data_dir / LOCK_NAME, _HOLDER_MAX_BYTES) or b"")
     except ValueError:
@@ -74,7 +74,7 @@ def holder_of(data_dir: Path) -> int | None:
 
 
 def in_use(data_dir: Path, holder: str) -> str:
-    """Return the message for a directory that another process has open."""
+    """The message for a directory that another process has open."""
     return (
         f"{data_dir} is in use by {holder}; one process at a time may open it: "
         "stop that one first, or give another directory with --data"

@@ -51,11 +51,11 @@ class Migration(NamedTuple):
 
     @property
     def checksum(self) -> int:
-        """Return a checksum that detects an edited file."""
+        """A checksum that detects an edited file."""
         return xxhash.xxh3_64_intdigest(self.sql.encode())
 
     def statements(self) -> list[str]:
-        """Return the statements; each ends in a semicolon at the end of a line."""
+        """The statements; each ends in a semicolon at the end of a line."""
         parts = re.split(r";\s*\n", self.sql + "\n")
         bare = (re.sub(r"^\s*--.*\n?", "", part, flags=re.MULTILINE).strip() for part in parts)
         return [part for part in bare if part]
@@ -84,7 +84,7 @@ class Mismatch(NamedTuple):
 
 
 def shipped() -> list[Migration]:
-    """Return all migrations of this version, in order."""
+    """All migrations of this version, in order."""
     folder = resources.files("sinks.clickhouse") / "migrations"
     names = sorted(item.name for item in folder.iterdir() if _FILE.fullmatch(item.name))
     return [Migration(name, (folder / name).read_text()) for name in names]
@@ -111,7 +111,7 @@ def form_of(connection: ClickHouseConnection, database: str) -> Form:
 
 
 def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> Mismatch | None:
-    """Return why this version must not change a store: a later one made it, or another build of this one."""
+    """Why this version must not change a store: a later one made it, or another build of this one."""
     known = {migration.name: migration.checksum for migration in migrations}
     last = migrations[-1].name
     newer = sorted(name for name in form.migrations if name > last)
@@ -134,7 +134,7 @@ def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[View, ...
 
 
 def outdated(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> list[View]:
-    """Return the views that have to be made or made anew, each after those that it reads."""
+    """The views that have to be made or made anew, each after those that it reads."""
     ours = fingerprints(views, migrations[-1].name)
     return [
         view

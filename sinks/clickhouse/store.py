@@ -74,7 +74,7 @@ class ClickHouseStore:
         return conform(table, self.query(*select.select(table, where, columns, limit)), columns)
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
-        """Return the greatest version of matching rows, 0 if there are none."""
+        """The greatest version of matching rows, 0 if there are none."""
         versions: list[int] = self.query(*select.newest_version(table, where))["newest"].to_pylist()
         return versions[0] if versions else 0
 

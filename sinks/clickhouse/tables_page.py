@@ -34,7 +34,7 @@ def columns_of(store: ClickHouseStore) -> dict[str, str]:
 
 
 def written(page: str, columns: Mapping[str, str]) -> str:
-    """Return the page with its generated parts as they should be; a section is kept that is of no table and no view."""
+    """The page with its generated parts as they should be; a section is kept that is of no table and no view."""
     docs = {view.name: view.doc for view in shipped_views()}
 
     def section(match: re.Match[str]) -> str:

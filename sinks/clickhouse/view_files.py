@@ -32,7 +32,7 @@ class View(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Return the path of its file in the project."""
+        """The path of its file in the project."""
         return f"{FOLDER}/{self.name}.sql"
 
     @property
@@ -44,14 +44,14 @@ class View(NamedTuple):
 
 @cache
 def shipped_views() -> tuple[View, ...]:
-    """Return the views of this version, each after those that it reads."""
+    """The views of this version, each after those that it reads."""
     folder = resources.files("sinks.clickhouse") / "views"
     found = ((_FILE.fullmatch(item.name), item) for item in folder.iterdir())
     return ordered({match[1]: item.read_text(encoding="utf-8") for match, item in found if match})
 
 
 def ordered(files: Mapping[str, str]) -> tuple[View, ...]:
-    """Return the views of these files (text by name), each after those that it reads.
+    """The views of these files (text by name), each after those that it reads.
 
     Raises:
         SinkError: Views read one another in a circle.
@@ -70,7 +70,7 @@ def ordered(files: Mapping[str, str]) -> tuple[View, ...]:
 
 @cache
 def fingerprints(views: tuple[View, ...], newest_migration: str) -> dict[str, str]:
-    """Return a hash by name, another one as soon as anything differs that the view is made of.
+    """A hash by name, another one as soon as anything differs that the view is made of.
 
     That is its SELECT and what it reads: ClickHouse keeps with a view the types that its columns had when it was made, so it is
     made anew after a view below it has changed, and after migrations of the tables.

@@ -135,7 +135,7 @@ def _reply(runner: Runner, request: wire.Request, out: BinaryIO, limits: QueryLi
 
 
 def too_much_memory(limits: QueryLimits) -> str:
-    """Return the error message of a query that exceeds its memory limit."""
+    """The error message of a query that exceeds its memory limit."""
     return (
         f"the query needs more than {limits.memory_bytes // MIB_BYTES} MiB of memory (query.max_memory_bytes); "
         "read fewer rows or columns, or group by less"

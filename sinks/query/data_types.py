@@ -50,7 +50,7 @@ _DEPTH_MAX: Final = 30
 
 
 def is_allowed(text: str) -> bool:
-    """Return whether the text is one type that a statement may name."""
+    """Whether the text is one type that a statement may name."""
     tokens = _tokens(text)
     return tokens is not None and _after_type(tokens, 0, 0) == len(tokens)
 
@@ -69,7 +69,7 @@ def _tokens(text: str) -> list[tuple[str, str]] | None:
 
 
 def _after_type(tokens: list[tuple[str, str]], at: int, depth: int) -> int:
-    """Return the position after the type that begins at `at`; -1 if there is none."""
+    """The position after the type that begins at `at`; -1 if there is none."""
     if depth > _DEPTH_MAX or at >= len(tokens) or tokens[at][0] != "word":
         return -1
     name = tokens[at][1]

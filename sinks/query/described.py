@@ -29,7 +29,7 @@ class Described(NamedTuple):
 
 
 def described(sql: str, database: str) -> Described | None:
-    """Return the object of the statement; None for other kinds of statements.
+    """The object of the statement; None for other kinds of statements.
 
     Raises:
         RefusedQueryError: It names another database.

@@ -21,7 +21,7 @@ TABLE_FUNCTIONS: Final = frozenset(
 
 @cache
 def listed() -> dict[str, frozenset[str]]:
-    """Return the names of `functions.txt` by category, in lower case."""
+    """The names of `functions.txt` by category, in lower case."""
     found: dict[str, set[str]] = {}
     names: set[str] = set()
     for line in files(__package__).joinpath("functions.txt").read_text(encoding="ascii").splitlines():
@@ -38,7 +38,7 @@ def _all() -> frozenset[str]:
 
 
 def is_allowed(name: str) -> bool:
-    """Return whether a query may call the function."""
+    """Whether a query may call the function."""
     lower = name.lower()
     return lower in _all() or _is_combined(lower)
 

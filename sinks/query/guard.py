@@ -62,7 +62,7 @@ class JudgedStatement(NamedTuple):
 
 
 def judge(tree: Node, tables: Collection[str], database: str, limits: QueryLimits) -> JudgedStatement:
-    """Return the statement if all of it is allowed; its SETTINGS can lower the limits, and lift none.
+    """The statement if all of it is allowed; its SETTINGS can lower the limits, and lift none.
 
     `tables`: the names of the store's tables and views. The tree is changed: its settings are removed.
 
@@ -231,7 +231,7 @@ def _nodes(tree: Node) -> Iterator[tuple[Node, str]]:
 
 
 def _common_names(tree: Node) -> frozenset[str]:
-    """Return the names that WITH gives to subqueries."""
+    """The names that WITH gives to subqueries."""
     names = {str(node.get("name")) for node, _ in _nodes(tree) if node.get("type") == "WithElement"}
     for name in names:
         if not _NAME.fullmatch(name):

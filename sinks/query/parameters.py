@@ -12,7 +12,7 @@ _RANGES: Final = {"Int64": range(-(2**63), 2**63), "UInt64": range(2**64)}
 
 
 def bound(types: Mapping[str, str], values: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return the values of a statement's parameters; `types`: the parameters that it declares.
+    """The values of a statement's parameters; `types`: the parameters that it declares.
 
     Raises:
         FailedQueryError: A value is missing or of another type.

@@ -53,7 +53,7 @@ class QueryPool:
         self._said_open = False
 
     def new_run(self, owner: str = "") -> "QueryRun":
-        """Return a run of one query, which may be cancelled from the beginning.
+        """A run of one query, which may be cancelled from the beginning.
 
         A process serves one `owner` only: a compromised one could read and forge the results of others.
 

@@ -109,7 +109,7 @@ class QueryProcess:
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
+        """The process id."""
         return self._process.pid
 
     def wait_ready(self) -> list[str]:
@@ -177,7 +177,7 @@ class QueryProcess:
 
     @property
     def reusable(self) -> bool:
-        """Return whether it may run another query."""
+        """Whether it may run another query."""
         return not self._killed and self._process.poll() is None
 
     def kill(self) -> None:
@@ -226,7 +226,7 @@ class QueryProcess:
 
 
 def _nameless_file() -> int:
-    """Return a file in memory if the system supports it, otherwise an unnamed one on disk."""
+    """A file in memory if the system supports it, otherwise an unnamed one on disk."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("trainfare-answer")
     with tempfile.TemporaryFile(prefix="trainfare-") as file:

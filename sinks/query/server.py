@@ -119,7 +119,7 @@ def check_grants(client: Client, user: str, database: str) -> None:
 
 
 def _mode(client: Client) -> str:
-    """Return the read-only mode of the user's profile.
+    """The read-only mode of the user's profile.
 
     Raises:
         QueriesOffError: It does not let limits be set.

@@ -59,7 +59,7 @@ class Parser:
             client.set_client_setting(name, value)
 
     def text(self, sql: str, value: str) -> str:
-        """Return the single cell of a query whose parameter `q` has the value."""
+        """The single cell of a query whose parameter `q` has the value."""
         with failing():
             return str(self._client.query(sql, parameters={"q": value}).result_rows[0][0])
 
@@ -213,7 +213,7 @@ def _names_of(types: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> ColumnTypes:
-    """Return the columns of an empty result, which the embedded engine omits."""
+    """The columns of an empty result, which the embedded engine omits."""
     with suppress(ClickHouseError):  # not a SELECT: there is no header
         found = client.query(f"DESCRIBE TABLE ({sql})", parameters=bound).result_columns
         return ColumnTypes(tuple(found[0]), tuple(found[1]))

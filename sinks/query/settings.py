@@ -42,7 +42,7 @@ def taken(statement: Node, limits: QueryLimits) -> dict[str, int]:
 
 
 def _with_settings(statement: Node) -> list[Node]:
-    """Return the nodes whose SETTINGS apply to the statement: itself, or the last SELECT of its union."""
+    """The nodes whose SETTINGS apply to the statement: itself, or the last SELECT of its union."""
     found = [statement] if isinstance(statement.get("settings"), dict) else []
     selects = (statement.get("list_of_selects") or {}).get("children") or []
     if selects and isinstance(selects[-1], dict) and isinstance(selects[-1].get("settings"), dict):
@@ -51,7 +51,7 @@ def _with_settings(statement: Node) -> list[Node]:
 
 
 def integer(change: Mapping[str, object]) -> int | None:
-    """Return the integer value of a setting; None if it is something else."""
+    """The integer value of a setting; None if it is something else."""
     value = change.get("value")
     number = value.get("value") if isinstance(value, Mapping) else None
     if isinstance(number, str) and re.fullmatch(r"\d{1,20}", number):

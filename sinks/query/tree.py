@@ -24,7 +24,7 @@ class Engine(Protocol):
     """An embedded engine, queried for one text."""
 
     def text(self, sql: str, value: str) -> str:
-        """Return the single cell of a query whose parameter `q` has the value.
+        """The single cell of a query whose parameter `q` has the value.
 
         Raises:
             FailedQueryError: The query failed.
@@ -46,7 +46,7 @@ def check_text(sql: str) -> None:
 
 
 def parse(engine: Engine, sql: str) -> Node:
-    """Return the tree of the single statement in the text.
+    """The tree of the single statement in the text.
 
     Raises:
         FailedQueryError: The parser's error.
@@ -68,7 +68,7 @@ def parse(engine: Engine, sql: str) -> Node:
 
 
 def text_of(engine: Engine, tree: Node) -> str:
-    """Return the statement of a tree, formatted by ClickHouse: no comments, one line.
+    """The statement of a tree, formatted by ClickHouse: no comments, one line.
 
     Raises:
         FailedQueryError: The tree cannot be formatted.

@@ -13,5 +13,5 @@ _WORDS: Final = re.compile(
 
 
 def is_accelerator(name: str) -> bool:
-    """Return whether a name has the word for an accelerator in it, or a common type of one."""
+    """Whether a name has the word for an accelerator in it, or a common type of one."""
     return _WORDS.fullmatch(name.lower()[:_CHARS]) is not None

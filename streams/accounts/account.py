@@ -85,12 +85,12 @@ class Account:
 
     @property
     def read(self) -> int:
-        """Return how many entries were read."""
+        """How many entries were read."""
         return self.counts.total()
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Return the entries that are not metered, by reason."""
+        """The entries that are not metered, by reason."""
         return {
             reason: count
             for (each, reason), count in self.counts.items()
@@ -99,11 +99,11 @@ class Account:
 
     @property
     def said(self) -> list[str]:
-        """Return the first examples of each reason that is not understood."""
+        """The first examples of each reason that is not understood."""
         return [example for examples in self.examples.values() for example in examples]
 
     def of_class(self, entry_class: EntryClass) -> dict[str, int]:
-        """Return the entries of a class by reason."""
+        """The entries of a class by reason."""
         return {
             reason: count
             for (each, reason), count in sorted(self.counts.items())
@@ -133,7 +133,7 @@ class Account:
 
 
 def metered(count: int) -> Account:
-    """Return the account of entries that are all metered."""
+    """The account of entries that are all metered."""
     account = Account()
     account.metered(count)
     return account
@@ -158,11 +158,11 @@ class KeyedAccount:
         self._said[key] = (EntryClass.NOT_UNDERSTOOD, reason, example)
 
     def has(self, key: Hashable) -> bool:
-        """Return whether something was said of an entry."""
+        """Whether something was said of an entry."""
         return key in self._said
 
     def total(self) -> Account:
-        """Return the sums."""
+        """The sums."""
         account = Account()
         for entry_class, reason, example in self._said.values():
             if entry_class == EntryClass.NOT_UNDERSTOOD:

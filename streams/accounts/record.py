@@ -16,7 +16,7 @@ _BY: Final = "trainfare/sources"
 def source_record(
     name: str, account: Account, polls: int, standing: Sequence[str], now_ms: int
 ) -> dict[str, Any]:
-    """Return the record; `standing` are the reasons of what is not understood now.
+    """The record; `standing` are the reasons of what is not understood now.
 
     Examples are cut to what a record takes; of more reasons than it takes the first by name stay.
     """

@@ -106,7 +106,7 @@ def run_backfill(
 def _run_of(
     runs: Runs, unfinished: BackfillRun | None, digests: Mapping[Path, str], until_ms: int, now_ms: int
 ) -> BackfillRun:
-    """Return the backfill of these files up to this instant, on record before its first row.
+    """The backfill of these files up to this instant, on record before its first row.
 
     Files that end before `--until` are the same backfill whenever it is run: `until_ms` is next to their newest event.
     """
@@ -163,7 +163,7 @@ def _counts(read: ReadFiles, left_out: Mapping[Owner, Skipped]) -> LineCounts:
 
 
 def _of_files(run: BackfillRun, read: ReadFiles, new_prices: Sequence[PriceEvent]) -> dict[str, pa.Table]:
-    """Return the rows that are known before anything is metered: a row of the ledger must not name an unknown price."""
+    """The rows that are known before anything is metered: a row of the ledger must not name an unknown price."""
     tables = {}
     if new_prices:
         tables[PRICES] = price_table(new_prices, _PRICE_VERSION)
@@ -174,7 +174,7 @@ def _of_files(run: BackfillRun, read: ReadFiles, new_prices: Sequence[PriceEvent
 
 
 def _line_books(run: BackfillRun, version: int) -> dict[str, pa.Table]:
-    """Return the record accounting of the refused lines, as of the shard's last snapshot."""
+    """The record accounting of the refused lines, as of the shard's last snapshot."""
     refused = run.counts.refused
     if not refused.records_in:
         return {}

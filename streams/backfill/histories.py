@@ -47,7 +47,7 @@ class OwnerHistory:
 
     @property
     def is_open(self) -> bool:
-        """Return whether an attempt goes on: it has begun, has no end, and no later attempt starts."""
+        """Whether an attempt goes on: it has begun, has no end, and no later attempt starts."""
         is_superseded = False
         for _, attempt in sorted(self.attempts.items(), reverse=True):
             if attempt.has_begun and not (attempt.has_ended or is_superseded):

@@ -37,12 +37,12 @@ class BackfillResult:
 
     @property
     def counts(self) -> LineCounts:
-        """Return where the lines went that the shard does not count."""
+        """Where the lines went that the shard does not count."""
         return self.run.counts
 
     @property
     def balanced(self) -> bool:
-        """Return whether every line is accounted for exactly once."""
+        """Whether every line is accounted for exactly once."""
         return self.books.balanced and self.counts.lines == self.books.records_in + self.counts.outside
 
 

@@ -44,7 +44,7 @@ class LineCounts(msgspec.Struct):
 
     @property
     def outside(self) -> int:
-        """Return how many lines did not go to the shard."""
+        """How many lines did not go to the shard."""
         left_out = sum(each.events for each in self.left_out)
         return self.refused.records_in + self.prices + self.controls + self.after_until + left_out
 
@@ -63,7 +63,7 @@ class BackfillRun(msgspec.Struct):
 
     @property
     def shard(self) -> int:
-        """Return the number of its shard."""
+        """The number of its shard."""
         return FIRST_BACKFILL_SHARD + self.number
 
 
@@ -98,7 +98,7 @@ class Runs:
         self._meta.put(_KEY, msgspec.json.encode(_StoredRuns(self.all)).decode())
 
     def unfinished(self, digests: Sequence[str]) -> BackfillRun | None:
-        """Return the backfill of these files that did not end, if there is one.
+        """The backfill of these files that did not end, if there is one.
 
         Raises:
             WrongUseError: Another one did not end.
@@ -115,14 +115,14 @@ class Runs:
         return None
 
     def ended(self, digests: Sequence[str], until_ms: int) -> BackfillRun | None:
-        """Return the backfill of these files up to this instant that ended."""
+        """The backfill of these files up to this instant that ended."""
         for run in self.all:
             if run.done and not run.undone and (run.files, run.until_ms) == (sorted(digests), until_ms):
                 return run
         return None
 
     def begin(self, digests: Mapping[Path, str], until_ms: int, now_ms: int) -> BackfillRun:
-        """Return a new backfill, on record. A number is never used again.
+        """A new backfill, on record. A number is never used again.
 
         Raises:
             WrongUseError: There were too many.
@@ -139,7 +139,7 @@ class Runs:
         return run
 
     def to_undo(self, number: int) -> BackfillRun:
-        """Return a backfill that may be taken back.
+        """A backfill that may be taken back.
 
         Raises:
             WrongUseError: There is none of this number, or another one has not ended.

@@ -65,21 +65,21 @@ class ShardMeter:
 
     @property
     def books(self) -> Books:
-        """Return the record accounting since the backfill began."""
+        """The record accounting since the backfill began."""
         return self._shard.books
 
     @property
     def is_repriced(self) -> bool:
-        """Return whether prices have changed since the snapshot was stored."""
+        """Whether prices have changed since the snapshot was stored."""
         return self._shard.price_changes is not None
 
     @property
     def version(self) -> int:
-        """Return the version of the newest snapshot."""
+        """The version of the newest snapshot."""
         return self._shard.snapshots.version
 
     def has(self, owner: Owner) -> bool:
-        """Return whether this backfill has metered something of the job or node before."""
+        """Whether this backfill has metered something of the job or node before."""
         if owner.is_node:
             return owner.name in self._shard.nodes
         return owner.name in self._shard.jobs or self._shard.archived.version_of(owner.name) is not None

@@ -36,5 +36,5 @@ def undo(store: Store, number: int, advance: Callable[[int], None] = lambda _tab
 
 
 def _column(names: list[str]) -> str | None:
-    """Return the column that has the shard's number, None for a table without."""
+    """The column that has the shard's number, None for a table without."""
     return next((name for name in ("shard", "partition") if name in names), None)

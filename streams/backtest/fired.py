@@ -49,7 +49,7 @@ class Backtest:
 
     @property
     def job_days(self) -> float:
-        """Return the wall-clock time of all jobs, in days."""
+        """The wall-clock time of all jobs, in days."""
         return sum(self.ran_ms.values()) / DAY_MS
 
 
@@ -74,5 +74,5 @@ class Detection(NamedTuple):
 
     @property
     def delay_ms(self) -> int | None:
-        """Return the time from the label's beginning to the first alert."""
+        """The time from the label's beginning to the first alert."""
         return None if self.first_ms is None else self.first_ms - self.label.from_ms

@@ -30,7 +30,7 @@ class Label(NamedTuple):
 
 
 def read_labels(content: bytes, path: Path) -> list[Label]:
-    """Return the labels of a CSV file with a head that names `COLUMNS`, in any order; others are ignored.
+    """The labels of a CSV file with a head that names `COLUMNS`, in any order; others are ignored.
 
     Raises:
         WrongUseError: The content is not such a file.

@@ -30,7 +30,7 @@ class AlertRecorder:
         """Do nothing: nobody takes over."""
 
     def episodes(self) -> tuple[FiredAlert, ...]:
-        """Return the episodes in the order in which they began, without those about the meter itself."""
+        """The episodes in the order in which they began, without those about the meter itself."""
         by_id: dict[str, list[Alert]] = {}
         for alert in sorted(self._changes.values(), key=lambda alert: alert.changed_ms):
             if alert.subject_kind != METER:

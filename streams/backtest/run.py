@@ -99,7 +99,7 @@ def _read(
 
 
 def _costs(store: ClickHouseStore, spans: Sequence[CostSpan]) -> dict[CostSpan, Decimal]:
-    """Return what the job of each span cost in it, in dollars."""
+    """What the job of each span cost in it, in dollars."""
     wanted = sorted(set(spans))
     found = dict.fromkeys(wanted, Decimal(0))
     for begin in range(0, len(wanted), _SPANS_AT_ONCE):

@@ -51,12 +51,12 @@ class RuleCount:
 
     @property
     def messages(self) -> int:
-        """Return how often they fired without a silence."""
+        """How often they fired without a silence."""
         return sum(alert.messages for alert in self.alerts)
 
     @property
     def precision(self) -> float | None:
-        """Return the share of the alerts that are about a label; None without alerts or labels."""
+        """The share of the alerts that are about a label; None without alerts or labels."""
         return self.about_labels / len(self.alerts) if self.alerts and self.about_labels is not None else None
 
 
@@ -70,20 +70,20 @@ class KindScore:
 
     @property
     def recall(self) -> float:
-        """Return the share of the labels with an alert."""
+        """The share of the labels with an alert."""
         return sum(each.first_ms is not None for each in self.detections) / len(self.detections)
 
     def delays_ms(self) -> list[int]:
-        """Return the delays of those that were caught, sorted."""
+        """The delays of those that were caught, sorted."""
         return sorted(each.delay_ms for each in self.detections if each.delay_ms is not None)
 
     def costs_usd(self) -> list[Decimal]:
-        """Return what those that were caught cost until the first alert, sorted."""
+        """What those that were caught cost until the first alert, sorted."""
         return sorted(each.cost_usd for each in self.detections if each.first_ms is not None)
 
 
 def is_about(alert: FiredAlert, label: Label) -> bool:
-    """Return whether an alert began in the label's time, on its job."""
+    """Whether an alert began in the label's time, on its job."""
     return (
         alert.subject_kind == JOB
         and alert.subject == label.job_id
@@ -92,7 +92,7 @@ def is_about(alert: FiredAlert, label: Label) -> bool:
 
 
 def noise_of(backtest: Backtest, without: Iterable[str] = ()) -> Noise:
-    """Return the messages of all jobs but some; with such, alerts that are not about one job are left out."""
+    """The messages of all jobs but some; with such, alerts that are not about one job are left out."""
     left_out = frozenset(without)
     ran_ms = [ms for job, ms in backtest.ran_ms.items() if job not in left_out]
     counted = [
@@ -147,7 +147,7 @@ def score_kinds(backtest: Backtest, labels: Sequence[Label], costs: Costs) -> li
 
 
 def _firsts(label: Label, alerts: Iterable[FiredAlert]) -> dict[str, int]:
-    """Return the first tick of an alert about the label: by rule, of any rule, of any page."""
+    """The first tick of an alert about the label: by rule, of any rule, of any page."""
     found: dict[str, int] = {}
     for alert in alerts:
         if is_about(alert, label):

@@ -60,7 +60,7 @@ class CsvLines:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of what was read."""
+        """The SHA-256 of what was read."""
         return self._hash.hexdigest()
 
     def _texts(self) -> Iterator[str]:

@@ -30,18 +30,18 @@ class BillLine(NamedTuple):
     rounded: int
 
     def of(self, name: str) -> Any:
-        """Return the value of a column."""
+        """The value of a column."""
         return self.values[_PLACE[name]]
 
     @property
     def fingerprint(self) -> int:
-        """Return a hash of the values, good within this process."""
+        """A hash of the values, good within this process."""
         values = (tuple(value) if isinstance(value, list) else value for value in self.values)
         return hash((self.number, *values, *self.other))
 
     @property
     def text_chars(self) -> int:
-        """Return how many characters its texts have, for a bound of memory."""
+        """How many characters its texts have, for a bound of memory."""
         pairs = sum(len(name) + len(text) for name, text in (*self.other, *self.of("tags")))
         return pairs + sum(len(value) for value in self.values if isinstance(value, str))
 
@@ -84,7 +84,7 @@ class BillLineReader:
         self._other = [(name, number) for name, number in at.items() if number not in taken and name]
 
     def read(self, number: int, place: str, cells: Sequence[object]) -> BillLine:
-        """Return the checked line.
+        """The checked line.
 
         Raises:
             WrongUseError: A value is missing or wrong.
@@ -155,7 +155,7 @@ def _is_missing(cell: object) -> bool:
 
 
 def _check(line: BillLine) -> str:
-    """Return what is wrong with values that are readable on their own; empty if nothing is."""
+    """What is wrong with values that are readable on their own; empty if nothing is."""
     category, charge_class = line.of("charge_category"), line.of("charge_class")
     if category not in CHARGE_CATEGORIES:
         return f"ChargeCategory: {values.shown(category)} is none of {', '.join(sorted(CHARGE_CATEGORIES))}"

@@ -44,7 +44,7 @@ class BillStore(Protocol):
         ...
 
     def select(self, table: str) -> pa.Table:
-        """Return all current rows."""
+        """All current rows."""
         ...
 
 
@@ -82,12 +82,12 @@ class Loaded:
 
     @property
     def lines(self) -> int:
-        """Return how many lines the file has."""
+        """How many lines the file has."""
         return sum(each.lines for each in self.periods.values())
 
     @property
     def is_corrections(self) -> bool:
-        """Return whether it has nothing but corrections: such a file is added to what stands."""
+        """Whether it has nothing but corrections: such a file is added to what stands."""
         return all(each.lines == each.correction_lines for each in self.periods.values())
 
 
@@ -149,7 +149,7 @@ def _retired_by(
 
 
 def _other_of(new: Sequence[Loaded], ids: Sequence[str], store: BillStore) -> dict[str, object] | None:
-    """Return a row of another file that stands for a bill of the new files, if there is one."""
+    """A row of another file that stands for a bill of the new files, if there is one."""
     bills = {key for each in new if not each.is_corrections for key in each.periods}
     for row in store.select(BILL_LOADS).to_pylist():
         is_whole = row["lines"] != row["correction_lines"]
@@ -223,7 +223,7 @@ def _key(row: dict[str, object]) -> PeriodKey:
 def _retired(
     each: Loaded, ids: Iterable[str], standing: Iterable[dict[str, object]], *, replace: bool
 ) -> list[dict[str, object]]:
-    """Return the standing rows of the bills that the file is about; files of the same command are parts of one bill."""
+    """The standing rows of the bills that the file is about; files of the same command are parts of one bill."""
     found = [
         row
         for row in standing

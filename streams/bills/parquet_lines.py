@@ -96,7 +96,7 @@ def _bytes_as_values(column: pa.Array) -> int:
 
 
 def _text_columns(metadata: Any, name: str) -> list[str]:
-    """Return the columns of text, after a check of the sizes that the file states."""
+    """The columns of text, after a check of the sizes that the file states."""
     schema = metadata.schema
     if metadata.num_columns > _LEAVES_MAX:
         raise WrongUseError(f"{name}: more than {_LEAVES_MAX} columns; is it a FOCUS bill?")

@@ -103,7 +103,7 @@ def tags(value: object) -> list[tuple[str, str]]:
 
 
 def text(value: object) -> str:
-    """Return a cell as text; what is nested becomes JSON.
+    """A cell as text; what is nested becomes JSON.
 
     Raises:
         BadValueError: It is too long.
@@ -130,5 +130,5 @@ def _encoded(value: object) -> str:
 
 
 def shown(found: str) -> str:
-    """Return the head of a value, quoted."""
+    """The head of a value, quoted."""
     return repr(found if len(found) <= 60 else found[:57] + "...")

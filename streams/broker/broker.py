@@ -86,11 +86,11 @@ class LocalBroker:
         self._thread.start()
 
     def settings(self) -> KafkaSettings:
-        """Return the settings of a client, which are in `client.env`, too."""
+        """The settings of a client, which are in `client.env`, too."""
         return self._settings_of(USER)
 
     def worker_settings(self) -> KafkaSettings:
-        """Return the settings of the worker in this process: clients cannot take the places of its connections."""
+        """The settings of the worker in this process: clients cannot take the places of its connections."""
         return self._settings_of(WORKER)
 
     def _settings_of(self, user: str) -> KafkaSettings:
@@ -107,7 +107,7 @@ class LocalBroker:
         )
 
     def needed(self, place: Place) -> int | float:
-        """Return the first offset of a partition that the store lacks; dead letters are in the store before they are here."""
+        """The first offset of a partition that the store lacks; dead letters are in the store before they are here."""
         return (self.group.committed(place) or 0) if place[0] in SHARD_TOPICS else math.inf
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ def _partitions(kafka: KafkaSettings) -> Mapping[str, int]:
 
 
 def _env(kafka: KafkaSettings, data: Path) -> bytes:
-    """Return the settings of commands that read or write the log, or ask the store beside it, as lines for a shell."""
+    """The settings of commands that read or write the log, or ask the store beside it, as lines for a shell."""
     password = "" if kafka.sasl_password is None else kafka.sasl_password.get_secret_value()
     values = {
         "BOOTSTRAP_SERVERS": kafka.bootstrap_servers,

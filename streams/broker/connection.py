@@ -95,7 +95,7 @@ class Connection:
         self._is_being_read = False
 
     def waits_for_us(self) -> bool:
-        """Return whether a request of it is being answered; an answer that it does not read waits for the client."""
+        """Whether a request of it is being answered; an answer that it does not read waits for the client."""
         return self._unanswered > 0 and not self._is_being_read
 
     def cut(self) -> None:

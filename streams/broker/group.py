@@ -63,11 +63,11 @@ class ConsumerGroup:
 
     @property
     def generation(self) -> int:
-        """Return the generation of the newest join."""
+        """The generation of the newest join."""
         return self._state.generation
 
     def join(self) -> str:
-        """Return the id of a new member, who replaces the one before.
+        """The id of a new member, who replaces the one before.
 
         Raises:
             SinkError: The generation cannot be stored.
@@ -114,7 +114,7 @@ class ConsumerGroup:
             self.save()
 
     def committed(self, place: Place) -> int | None:
-        """Return the committed offset of a partition; None: there is none."""
+        """The committed offset of a partition; None: there is none."""
         return self._state.offsets.get(place[0], {}).get(place[1])
 
     def save(self) -> None:

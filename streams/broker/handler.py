@@ -72,7 +72,7 @@ class RequestHandler:
         }
 
     async def of(self, request: protocol.BrokerRequest) -> tuple[Any, ...] | None:
-        """Return the fields of the answer; None: the client wants none."""
+        """The fields of the answer; None: the client wants none."""
         if request.api_key == protocol.FETCH:
             return await self._fetch(request.body)
         if request.api_key == protocol.PRODUCE:

@@ -62,7 +62,7 @@ class MoveToKafka:
 
     @property
     def left_bytes(self) -> int:
-        """Return the bytes of the log that were not moved yet."""
+        """The bytes of the log that were not moved yet."""
         return sum(size_from(self._log / name, self._positions.get(name, 0)) for name in (REFERENCE, EVENTS))
 
     def run(self, producer: LogProducer, advance: Callable[[int], None]) -> int:

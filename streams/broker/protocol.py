@@ -97,7 +97,7 @@ class BrokerRequest(NamedTuple):
 
 
 def received(data: bytes) -> BrokerRequest:
-    """Return the request of one frame.
+    """The request of one frame.
 
     Raises:
         WireError: It cannot be read, or is none of those that the broker answers.
@@ -119,7 +119,7 @@ def received(data: bytes) -> BrokerRequest:
 
 
 def framed(request: BrokerRequest, fields: tuple[Any, ...]) -> bytes:
-    """Return the bytes of an answer; a throttle time, where the answer has one first, is added."""
+    """The bytes of an answer; a throttle time, where the answer has one first, is added."""
     response = REQUESTS[request.api_key].RESPONSE_TYPE
     if response.SCHEMA.names[0] == "throttle_time_ms":
         fields = (0, *fields)

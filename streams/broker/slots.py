@@ -26,7 +26,7 @@ class Occupant(Protocol):
     """A connection that has a place."""
 
     def waits_for_us(self) -> bool:
-        """Return whether a request of it is being answered."""
+        """Whether a request of it is being answered."""
         ...
 
     def cut(self) -> None:

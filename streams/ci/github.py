@@ -43,7 +43,7 @@ class WorkflowJob(msgspec.Struct):
 
 
 def job_of(job: WorkflowJob, repository: str, owner: str, action: str) -> CiJob:
-    """Return the job; `action` is how far it is: `queued`, `in_progress`, `completed` or something before."""
+    """The job; `action` is how far it is: `queued`, `in_progress`, `completed` or something before."""
     steps: list[tuple[str, datetime | None]] = [("queued", job.created_at)]
     reason = ""
     if action == "in_progress" or (action == "completed" and job.runner_name):

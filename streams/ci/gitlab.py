@@ -38,7 +38,7 @@ class Build(NamedTuple):
 
 
 def job_of(build: Build) -> CiJob:
-    """Return the job.
+    """The job.
 
     Raises:
         ValueError: A time is none.
@@ -70,7 +70,7 @@ def job_of(build: Build) -> CiJob:
 
 
 def _instant(text: str | None) -> datetime | None:
-    """Return the second of a text such as `2026-06-01 10:00:00 UTC`, as webhooks have it, or in ISO 8601, as the API has it.
+    """The second of a text such as `2026-06-01 10:00:00 UTC`, as webhooks have it, or in ISO 8601, as the API has it.
 
     Raises:
         ValueError: The text is in neither form.

@@ -38,7 +38,7 @@ class CiJob(NamedTuple):
 
 
 def gpus_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> CiGpus | None:
-    """Return the GPUs of the runner that a job ran on; None if it has none."""
+    """The GPUs of the runner that a job ran on; None if it has none."""
     held = next((gpus[name] for name in job.names if name in gpus), None)
     return None if held is None or held.gpu_count == 0 else held
 

@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def taken() -> Spawned | None:
-    """Return the query process that was started; the caller uses and ends it."""
+    """The query process that was started; the caller uses and ends it."""
     return _started.pop() if _started else None
 
 

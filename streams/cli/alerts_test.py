@@ -109,7 +109,7 @@ def _asked_worker(settings: Settings, url: str | None, owner: str) -> tuple[str,
 
 
 def _where(settings: Settings) -> str:
-    """Return where a worker was looked for."""
+    """Where a worker was looked for."""
     from streams.cli.top.sources import configured
 
     data_dir = settings.clickhouse.data_dir
@@ -137,7 +137,7 @@ def _sent_from_here(
 
 
 def _from_files(files: list[Path], prefix: str) -> list[ControlEvent]:
-    """Return the controls of the files, in their order; other events and refused ones are left out."""
+    """The controls of the files, in their order; other events and refused ones are left out."""
     from schemas.decode import decode
     from streams.cli.publish import outgoing
 

@@ -149,7 +149,7 @@ def _metered(
 
 
 def _callbacks(shown: ExitStack, clock: Clock, *, is_shared: bool) -> Callbacks:
-    """Return what shows two bars, one after the other."""
+    """What shows two bars, one after the other."""
     from streams.backfill.backfill import Callbacks
     from streams.backfill.pace import Pace
 

@@ -23,7 +23,7 @@ _FAULTS_SHOWN: Final = 5
 
 
 def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -> Path:
-    """Return the file of the events of what ended in [since, until), written unless it is there.
+    """The file of the events of what ended in [since, until), written unless it is there.
 
     Raises:
         WrongUseError: The times are no interval, or the configuration has faults.
@@ -70,7 +70,7 @@ def slurm_events(config: Path, since_ms: int, until_ms: int, out: Path | None) -
 
 
 def until_default_ms(now_ms: int, horizon_ms: int) -> int:
-    """Return the last midnight (UTC) that is at least a horizon ago, so that a day's commands ask for the same."""
+    """The last midnight (UTC) that is at least a horizon ago, so that a day's commands ask for the same."""
     return (now_ms - horizon_ms) // DAY_MS * DAY_MS
 
 

@@ -41,7 +41,7 @@ def as_json(reports: Sequence[BacktestReport], first: int) -> str:
 
 
 def as_tables(reports: Sequence[BacktestReport], first: int) -> str:
-    """Return the tables; with several files of rules the first column says which."""
+    """The tables; with several files of rules the first column says which."""
     grids = [_summary(reports), _rules(reports), _first(reports, first), _kinds(reports)]
     out = io.StringIO()
     for grid in grids:
@@ -120,7 +120,7 @@ def _kinds(reports: Sequence[BacktestReport]) -> Grid:
 
 
 def at(figures: Sequence[_Figure], share: float) -> _Figure | None:
-    """Return the smallest of sorted figures that at least this share of them do not exceed; None without any."""
+    """The smallest of sorted figures that at least this share of them do not exceed; None without any."""
     return figures[max(math.ceil(share * len(figures)), 1) - 1] if figures else None
 
 

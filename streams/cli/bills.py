@@ -170,7 +170,7 @@ def reconcile(
 
 
 def day_of(option: str, text: str, otherwise: date) -> str:
-    """Return the day as ISO 8601.
+    """The day as ISO 8601.
 
     Raises:
         WrongUseError: The text is not a day.

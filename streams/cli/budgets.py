@@ -60,7 +60,7 @@ def _row(budget: Mapping[str, Any], *, bars: bool) -> list[str]:
 
 
 def bar(ratio: float) -> str:
-    """Return a bar of the used share; full from 100 % on."""
+    """A bar of the used share; full from 100 % on."""
     full = min(max(int(ratio * _BAR), 0), _BAR)
     return "█" * full + "░" * (_BAR - full)
 

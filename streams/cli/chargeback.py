@@ -122,7 +122,7 @@ def chargeback(
 
 
 def where_of(given: Sequence[str]) -> Where:
-    """Return the conditions: of one name either value, of several names all.
+    """The conditions: of one name either value, of several names all.
 
     Raises:
         WrongUseError: One is no condition.

@@ -46,7 +46,7 @@ class MonthReader:
         self.bills = self._bills()
 
     def month(self) -> Month:
-        """Return all that the month is charged from; its lines are read while they are charged."""
+        """All that the month is charged from; its lines are read while they are charged."""
         late = [
             int(str(row["day"]))
             for row in self._store.records(charge_sql.LATE_DAYS, **self._month, **self._days)
@@ -167,7 +167,7 @@ class MonthReader:
 
 
 def _line(row: tuple[Any, ...], places: int) -> ChargedLine:
-    """Return a line of a bill; its amount in units of that many decimals."""
+    """A line of a bill; its amount in units of that many decimals."""
     billing_account, account, provider, service, resource, job_id = row[:6]
     is_usage, is_adjusting, start_s, end_s, amount, billed = row[6:]
     return ChargedLine(

@@ -131,5 +131,5 @@ def collect(
 
 
 def _called(name: str) -> str:
-    """Return what a collector is called beside others: of one node by its host, for there is one on each."""
+    """What a collector is called beside others: of one node by its host, for there is one on each."""
     return f"{name}@{socket.gethostname()}" if COLLECTORS[name].of_one_node else name

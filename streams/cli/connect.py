@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 def asked(settings: Settings, service_s: float = SERVICE_S) -> list[Answer]:
-    """Return what both services answer, each within `service_s`."""
+    """What both services answer, each within `service_s`."""
     clickhouse = settings.clickhouse
     target: Target
     if clickhouse.data_dir is None:
@@ -56,7 +56,7 @@ def asked(settings: Settings, service_s: float = SERVICE_S) -> list[Answer]:
 def _within(
     service_s: float, service: str, ask: Callable[[], Iterable[tuple[str, str, str]]]
 ) -> list[Answer]:
-    """Return the answers that come in time; what comes later is a fault and ends with the process."""
+    """The answers that come in time; what comes later is a fault and ends with the process."""
     found: list[Answer] = []
 
     def run() -> None:

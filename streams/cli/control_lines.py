@@ -46,7 +46,7 @@ class ControlLines:
         self._last[key] = event
 
     def faults(self, kafka: KafkaSettings) -> list[str]:
-        """Return a line for each control that would have no effect. Reads the log only if that depends on what is in force.
+        """A line for each control that would have no effect. Reads the log only if that depends on what is in force.
 
         Raises:
             TrainfareError: The log cannot be read.

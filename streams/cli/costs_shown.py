@@ -26,13 +26,13 @@ def grid_of(found: CostRows) -> Grid:
 
 
 def shown(request: CostRequest, found: CostRows) -> Grid:
-    """Return the cells for people; columns of nothing but 0 and NULL are left out."""
+    """The cells for people; columns of nothing but 0 and NULL are left out."""
     columns = [name for name in found.columns if _is_shown(name, request, found.rows)]
     return Grid(tuple(columns), [[_cell(name, row[name], request) for name in columns] for row in found.rows])
 
 
 def shown_drivers(found: CostRows) -> Grid:
-    """Return what explains a change for people."""
+    """What explains a change for people."""
     levels = found.columns[: found.columns.index("component")]
     rows = [
         [

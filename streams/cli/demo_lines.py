@@ -18,7 +18,7 @@ _TOP = 3
 
 
 def clock(at_ms: int) -> str:
-    """Return the fleet's time of day."""
+    """The fleet's time of day."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M:%S}"
 
 

@@ -105,7 +105,7 @@ def _forecast(
 def _plan(
     store: Reader, gpus: str, hours: str, fields: dict[str, str], groups: dict[str, str], like: str
 ) -> Plan:
-    """Return what is planned, with all that is not given taken from the job that it is like."""
+    """What is planned, with all that is not given taken from the job that it is like."""
     from streams.estimate.asking import job_facts
     from streams.estimate.forecast import Plan
     from streams.estimate.request import gpu_milli_of, work_ms_of

@@ -170,7 +170,7 @@ class _Prices:
         self._known = {(event.sku, event.effective_ms): event for event in book.events}
 
     def per(self, price: Applied | PriceRef) -> str:
-        """Return what it is for one of."""
+        """What it is for one of."""
         event = self._known.get((price.sku, price.effective_ms))
         return "" if event is None else per_text(event)
 

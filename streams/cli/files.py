@@ -38,7 +38,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def read_bounded(path: Path) -> bytes:
-    """Return the content.
+    """The content.
 
     Raises:
         WrongUseError: The file cannot be read, is too large, or has a line that is too long.
@@ -66,7 +66,7 @@ def _too_long(path: Path, line: int) -> WrongUseError:
 
 
 def with_parts(paths: list[Path], endings: tuple[str, ...], wanted: str) -> list[Path]:
-    """Return the paths, in the place of a folder all files below it with one of these endings, by name.
+    """The paths, in the place of a folder all files below it with one of these endings, by name.
 
     What is hidden is passed over: others write there before a file has its name.
 

@@ -68,7 +68,7 @@ def _usd(text: str) -> Decimal:
 
 
 def _is_over(left: Left, usd: Decimal, gpu_hours: float) -> bool:
-    """Return whether a budget leaves less, or nothing at all."""
+    """Whether a budget leaves less, or nothing at all."""
     pairs = ((left.usd, usd), (left.gpu_hours, gpu_hours), (left.wall_clock_hours, 0))
     return any(rest is not None and (rest < need or rest == 0) for rest, need in pairs)
 

@@ -98,7 +98,7 @@ def idle(
 
 
 def _span(first: str, until: str) -> HourSpan:
-    """Return the time as ms.
+    """The time as ms.
 
     Raises:
         WrongUseError: A date is none, or the time is empty.
@@ -136,7 +136,7 @@ def _bounds(span: HourSpan) -> Parameters:
 
 
 def _sql(levels: tuple[str, ...], per: Period) -> str:
-    """Return the statement; only names of fixed lists go into it."""
+    """The statement; only names of fixed lists go into it."""
     start = _START.get(per)
     names = ", ".join(levels)
     period, first = ("", "") if start is None else (f"{start} AS period_start, ", "period_start, ")

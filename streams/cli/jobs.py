@@ -109,7 +109,7 @@ def job(
 
 
 def costs_of(store: Reader, job_id: str, refused: str = "") -> dict[str, object]:
-    """Return the job's row of `job_costs`; `refused`: what there is to say of its dead letters.
+    """The job's row of `job_costs`; `refused`: what there is to say of its dead letters.
 
     Raises:
         TrainfareError: The store does not know the job.
@@ -121,7 +121,7 @@ def costs_of(store: Reader, job_id: str, refused: str = "") -> dict[str, object]
 
 
 def unknown(job_id: str, refused: str = "") -> TrainfareError:
-    """Return the error for a job that the store does not know, with what there is to say of its dead letters."""
+    """The error for a job that the store does not know, with what there is to say of its dead letters."""
     if refused:
         return TrainfareError(f"job {job_id!r}: not in this store, but {refused}")
     return TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")

@@ -80,7 +80,7 @@ class Lateness:
             )
 
     def _is_late_sample(self, event: GpuEvent) -> bool:
-        """Return whether every GPU is late, as the kernel judges it; remember the newest second of those of a timely sample."""
+        """Whether every GPU is late, as the kernel judges it; of a timely sample, their newest seconds are remembered."""
         begin_s, end_s = (event.time_ms - event.interval_ms) // 1000, event.time_ms // 1000
         horizon_s = self._meter.late_horizon_ms // 1000
         keys = [(event.job_id, event.attempt if event.job_id else 0, event.node, gpu) for gpu in event.gpus]
@@ -100,7 +100,7 @@ class Lateness:
 
 
 def warning(lateness: Lateness, total: int) -> str:
-    """Return what a user shall know before the events are sent; empty if none is late."""
+    """What a user shall know before the events are sent; empty if none is late."""
     if lateness.first is None:
         return ""
     count = f"{lateness.count:,} of {total:,} event{'s' * (total != 1)}"

@@ -149,7 +149,7 @@ def _typer(help_text: str) -> typer.Typer:
 
 
 def build(words: Sequence[str] = ()) -> typer.Typer:
-    """Return the command with all subcommands; if `words` begin with one, only that one, as loading takes time."""
+    """The command with all subcommands; if `words` begin with one, only that one, as loading takes time."""
     app = _typer("The taxi meter for ML training: what every job costs, exactly, in seconds.")
     app.callback(invoke_without_command=True)(_root)
     named = words[0] if words else ""

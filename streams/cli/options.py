@@ -37,7 +37,7 @@ UrlOption = Annotated[
 
 
 def levels_of(given: Sequence[str] | None, allowed: Sequence[str], otherwise: str) -> tuple[str, ...]:
-    """Return the levels that `--by` names, given several times or with commas.
+    """The levels that `--by` names, given several times or with commas.
 
     Raises:
         WrongUseError: One is not allowed, or named twice.
@@ -60,6 +60,6 @@ def require_store(settings: Settings) -> None:
 
 
 def settings_for(data: Path | None = None, **overrides: object) -> Settings:
-    """Return the settings of the environment, overridden by the command line (`meter__as_of_ms=...`)."""
+    """The settings of the environment, overridden by the command line (`meter__as_of_ms=...`)."""
     given = {name.replace("__", ".", 1): value for name, value in overrides.items()}
     return load_settings(os.environ, overrides={"clickhouse.data_dir": data, **given})

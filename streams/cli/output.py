@@ -56,7 +56,7 @@ class Grid:
     rows: Sequence[Sequence[object]]
 
     def records(self) -> list[dict[str, object]]:
-        """Return each row as an object."""
+        """Each row as an object."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
@@ -71,7 +71,7 @@ def usd(value: object) -> str:
 
 
 def plain(value: object) -> str:
-    """Return a cell's exact value as text; missing values and NULL are empty."""
+    """A cell's exact value as text; missing values and NULL are empty."""
     if value is None:
         return ""
     if isinstance(value, Decimal):
@@ -143,7 +143,7 @@ def _quoted(text: str) -> str:
 
 
 def _would_run(text: str) -> bool:
-    """Return whether a spreadsheet would treat the text as a formula, ignoring what it skips before one."""
+    """Whether a spreadsheet would treat the text as a formula, ignoring what it skips before one."""
     if text[:1] in ("\t", "\r", "\n"):
         return True
     first = next((each for each in text if each.isprintable() and not each.isspace()), "")
@@ -181,7 +181,7 @@ def _rich(grid: Grid, out: TextIO) -> None:
 
 
 def _widths(heads: list[str], cells: list[list[str]], most: int) -> list[int] | None:
-    """Return the columns' widths; None: without breaking numbers or ids the table is too wide.
+    """The columns' widths; None: without breaking numbers or ids the table is too wide.
 
     Where needed, texts are broken between words and names of columns at `_`, the widest column first.
     """

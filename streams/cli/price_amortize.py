@@ -137,7 +137,7 @@ def amortize(
 
 
 def _records(sku: str, prices: HourPrices, match: list[str], begin: str, time_ms: int) -> list[PriceRecord]:
-    """Return a record for each part that costs something."""
+    """A record for each part that costs something."""
     fields = dict(_match_field(each) for each in match)
     parts = (("hardware", "gpu"), ("power", "overhead"), ("staff", "labor"))
     lines = []
@@ -241,7 +241,7 @@ def _months(text: str) -> int:
 
 
 def _kw(per_gpu: str, per_node: str, gpus: int, gpus_per_node: int) -> Decimal:
-    """Return the draw of all of it; nodes are whole."""
+    """The draw of all of it; nodes are whole."""
     by_gpu = _decimal("--kw-per-gpu", per_gpu, "kilowatts, e.g. 1.3", Decimal(1_000))
     by_node = _decimal("--kw-per-node", per_node, "kilowatts, e.g. 10.2", Decimal(100_000))
     if by_gpu and by_node:

@@ -13,7 +13,7 @@ from streams.prices.source import PriceList
 
 
 def price_list(path: Path, cloud: str | None = None, begin: str | None = None) -> PriceList:
-    """Return the content of a file; `begin` is a date for formats without one.
+    """The content of a file; `begin` is a date for formats without one.
 
     Raises:
         WrongUseError: The file cannot be read, or `begin` is no date.
@@ -22,7 +22,7 @@ def price_list(path: Path, cloud: str | None = None, begin: str | None = None) -
 
 
 def begin_ms(text: str) -> int:
-    """Return the instant that `--from` names; 0 without one.
+    """The instant that `--from` names; 0 without one.
 
     Raises:
         WrongUseError: It names none.

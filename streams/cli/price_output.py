@@ -41,7 +41,7 @@ def plain_usd(usd_nano: int) -> str:
 
 
 def book_of(store: Reader) -> list[PriceEvent]:
-    """Return the revisions of the store's prices.
+    """The revisions of the store's prices.
 
     Raises:
         TrainfareError: The store cannot be asked.
@@ -69,7 +69,7 @@ def _texts(value: object) -> list[str]:
 
 
 def match_text(match: dict[str, str]) -> str:
-    """Return what a price applies to."""
+    """What a price applies to."""
     return " ".join(f"{name}={value}" for name, value in match.items()) or "everything"
 
 

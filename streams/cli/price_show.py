@@ -98,7 +98,7 @@ def _for_people(found: list[Standing]) -> Grid:
 
 
 def _next(each: Standing) -> str:
-    """Return the next revision, with all that it changes."""
+    """The next revision, with all that it changes."""
     if each.then is None:
         return ""
     text = f"{plain_usd(each.then.usd_nano)} from {since(each.then.effective_ms)}"
@@ -110,7 +110,7 @@ def _next(each: Standing) -> str:
 
 
 def _for_programs(found: list[Standing]) -> Grid:
-    """Return every digit; a price that holds since ever does so since 1970."""
+    """Every digit; a price that holds since ever does so since 1970."""
     rows = [
         (
             each.sku,

@@ -29,19 +29,19 @@ class AnswerSource(Protocol):
     """The source of results."""
 
     def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
-        """Return the result; `{name:Type}` in the SQL refers to the parameter of that name."""
+        """The result; `{name:Type}` in the SQL refers to the parameter of that name."""
         ...
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Return every interval of a job's cost; None if the job is unknown."""
+        """Every interval of a job's cost; None if the job is unknown."""
         ...
 
     def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
-        """Return how far each rule about a job is from firing at an instant; None: the newest of the job."""
+        """How far each rule about a job is from firing at an instant; None: the newest of the job."""
         ...
 
     def audited(self) -> dict[str, Any] | None:
-        """Return the worker's last audit; None without a worker."""
+        """The worker's last audit; None without a worker."""
         ...
 
     def lost_parts(self) -> list[LostPart] | None:
@@ -50,7 +50,7 @@ class AnswerSource(Protocol):
 
     @property
     def store(self) -> ClickHouseStore | None:
-        """Return the store, if this process has it open."""
+        """The store, if this process has it open."""
         ...
 
 
@@ -61,24 +61,24 @@ class Reader:
         self._source = source
 
     def ask(self, sql: str, **parameters: object) -> QueryResult:
-        """Return the result; `{name:Type}` in the SQL refers to the parameter of that name."""
+        """The result; `{name:Type}` in the SQL refers to the parameter of that name."""
         return self._source.ask(sql, parameters)
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, object]]:
-        """Return the result's rows as objects."""
+        """The result's rows as objects."""
         answer = self.ask(sql, **parameters)
         return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Return every interval of a job's cost; None if the job is unknown."""
+        """Every interval of a job's cost; None if the job is unknown."""
         return self._source.explained(job_id, by_minute=by_minute)
 
     def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
-        """Return how far each rule about a job is from firing at an instant; None: the newest of the job."""
+        """How far each rule about a job is from firing at an instant; None: the newest of the job."""
         return self._source.judged(job_id, at_ms)
 
     def audited(self) -> dict[str, Any] | None:
-        """Return the worker's last audit; None without a worker."""
+        """The worker's last audit; None without a worker."""
         return self._source.audited()
 
     def lost_parts(self) -> list[LostPart] | None:
@@ -87,7 +87,7 @@ class Reader:
 
     @property
     def store(self) -> ClickHouseStore | None:
-        """Return the store to write to, if this process has it open."""
+        """The store to write to, if this process has it open."""
         return self._source.store
 
 
@@ -161,7 +161,7 @@ def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
 
 
 def target_of(settings: ClickHouseSettings) -> Target:
-    """Return where the configured store is.
+    """Where the configured store is.
 
     Raises:
         WrongUseError: The directory has no store.
@@ -180,7 +180,7 @@ def target_of(settings: ClickHouseSettings) -> Target:
 
 
 def server_of(settings: ClickHouseSettings) -> Server:
-    """Return where the configured server is."""
+    """Where the configured server is."""
     from sinks.target import Server
 
     return Server(

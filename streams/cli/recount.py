@@ -67,7 +67,7 @@ def instant_ms(text: str) -> int:
 
 
 def span_of(begin: str, end: str) -> Span:
-    """Return the minutes of event time between two instants.
+    """The minutes of event time between two instants.
 
     Raises:
         WrongUseError: They are no interval.

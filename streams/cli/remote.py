@@ -39,7 +39,7 @@ class NoWorkerError(TrainfareError):
 
 
 def api_of(data_dir: Path, in_use: StoreInUse) -> str:
-    """Return the address of the process that has the directory open.
+    """The address of the process that has the directory open.
 
     Raises:
         StoreInUse: It has announced no address.
@@ -55,7 +55,7 @@ def api_of(data_dir: Path, in_use: StoreInUse) -> str:
 
 
 def token_of(data_dir: Path, configured: SecretStr | None) -> SecretStr | None:
-    """Return the token for the process that has the directory open: the configured one, else the directory's own.
+    """The token for the process that has the directory open: the configured one, else the directory's own.
 
     Raises:
         SinkError: The directory's token cannot be trusted.
@@ -94,7 +94,7 @@ class RemoteReader:
             raise self._stranger() from fault
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Return every interval of a job's cost; None if the worker does not know the job.
+        """Every interval of a job's cost; None if the worker does not know the job.
 
         Raises:
             SinkError: As the same query to a local store would.
@@ -115,7 +115,7 @@ class RemoteReader:
             raise self._stranger() from fault
 
     def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
-        """Return how far each rule about a job is from firing at an instant; None: the newest of the job.
+        """How far each rule about a job is from firing at an instant; None: the newest of the job.
 
         Raises:
             SinkError: As the same query to a local store would.
@@ -134,7 +134,7 @@ class RemoteReader:
             raise self._stranger() from fault
 
     def audited(self) -> dict[str, Any] | None:
-        """Return the worker's last audit; None if there was none yet.
+        """The worker's last audit; None if there was none yet.
 
         Raises:
             SinkError: As the same query to a local store would.
@@ -195,7 +195,7 @@ class RemoteReader:
 
 
 def _fault(url: str, status: int, data: bytes) -> Exception:
-    """Return the exception that the same query to a local store would raise."""
+    """The exception that the same query to a local store would raise."""
     try:
         error: dict[str, Any] = orjson.loads(data)["error"]
         code, message = str(error["code"]), str(error["message"])

@@ -65,7 +65,7 @@ def publish(
 
 
 def read_rules(file: Path, at_ms: int | None = None) -> list[RuleFileRecord]:
-    """Return the records of a file, set at an instant; at present without one.
+    """The records of a file, set at an instant; at present without one.
 
     Raises:
         WrongUseError: Something in it is invalid.
@@ -81,7 +81,7 @@ def read_rules(file: Path, at_ms: int | None = None) -> list[RuleFileRecord]:
 
 
 def changes(records: list[RuleFileRecord]) -> Grid:
-    """Return what the records change of the default settings, one setting a row."""
+    """What the records change of the default settings, one setting a row."""
     from streams.rules.settings import changed_settings
 
     return Grid(

@@ -56,7 +56,7 @@ class AskedSpan:
     month: str = ""
 
     def resolved(self, now_ms: int, step: Step = Step.hour) -> ResolvedSpan:
-        """Return the span, of whole hours or days of UTC; `--from` and `--to` as they are.
+        """The span, of whole hours or days of UTC; `--from` and `--to` as they are.
 
         Raises:
             WrongUseError: An option is not understood, or several name a span.
@@ -99,7 +99,7 @@ def days_of_month(text: str) -> tuple[str, str]:
 
 
 def _last(text: str, now: datetime, step: Step) -> ResolvedSpan:
-    """Return the last hours or days up to the end of the one that has begun."""
+    """The last hours or days up to the end of the one that has begun."""
     found = _LAST.fullmatch(text)
     if found is None or (step is Step.day and found[2] == "h"):
         units = "12h, 7d or 2w" if step is Step.hour else "7d or 2w (whole days)"

@@ -51,7 +51,7 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
     until_ms: int | None = None
 
     def overlaps(self, from_ms: int, until_ms: int) -> bool:
-        """Return whether it was held at some instant of an interval."""
+        """Whether it was held at some instant of an interval."""
         return self.from_ms < until_ms and (self.until_ms is None or from_ms < self.until_ms)
 
 
@@ -79,7 +79,7 @@ class Allocations:
         return _holder_at_end(self._of_pod.get(pod, ()), from_ms, until_ms)
 
     def of_gpu(self, node: str, names: Sequence[str], from_ms: int, until_ms: int) -> JobHolder | None:
-        """Return who held a GPU with one of these names at the end of an interval; None if nobody, or if it is ambiguous.
+        """Who held a GPU with one of these names at the end of an interval; None if nobody, or if it is ambiguous.
 
         Where nobody did then, it is who held it at any time of the interval, else who got it within a minute after: clocks differ.
         """
@@ -91,7 +91,7 @@ class Allocations:
 
 
 def _holder_at_end(found: Sequence[Allocation], from_ms: int, until_ms: int) -> JobHolder | None:
-    """Return the holder in the last ms of an interval, else in all of it or soon after: one of several is not guessed."""
+    """The holder in the last ms of an interval, else in all of it or soon after: one of several is not guessed."""
     holders = (
         _holders(found, until_ms - 1, until_ms)
         or _holders(found, from_ms, until_ms)
@@ -116,11 +116,11 @@ class PastAllocations:
                 self._of_node.setdefault(each.node, []).append(each)
 
     def nodes(self) -> Iterable[str]:
-        """Return the names of the nodes that were held."""
+        """The names of the nodes that were held."""
         return self._of_node.keys()
 
     def has_address(self, address: str) -> bool:
-        """Return whether a pod ever had it."""
+        """Whether a pod ever had it."""
         return address in self._of_address
 
     def node_of_address(self, address: str, from_ms: int, until_ms: int) -> str | None:
@@ -130,7 +130,7 @@ class PastAllocations:
         return next(iter(nodes)) if len(nodes) == 1 else None
 
     def of_node(self, node: str, from_ms: int, until_ms: int) -> set[JobHolder]:
-        """Return who held a node, or GPUs of it, at some instant of an interval."""
+        """Who held a node, or GPUs of it, at some instant of an interval."""
         return _holders(self._of_node.get(node, ()), from_ms, until_ms)
 
     def of_pod(self, pod: str, from_ms: int, until_ms: int) -> set[JobHolder]:
@@ -147,7 +147,7 @@ def _holders(allocations: Iterable[Allocation], from_ms: int, until_ms: int) -> 
 
 
 def read_allocations(path: Path) -> Allocations:
-    """Return the allocations of a file.
+    """The allocations of a file.
 
     Raises:
         SourceUnavailableError: It is missing or no such file.
@@ -156,7 +156,7 @@ def read_allocations(path: Path) -> Allocations:
 
 
 def stored_allocations(path: Path) -> list[Allocation]:
-    """Return what a file holds.
+    """What a file holds.
 
     Raises:
         SourceUnavailableError: It is missing or no such file.

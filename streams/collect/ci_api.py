@@ -68,11 +68,11 @@ class CiOptions(SinceOptions):
 
     @property
     def gpus(self) -> dict[str, CiGpus]:
-        """Return the GPUs by label, tag or name of a job."""
+        """The GPUs by label, tag or name of a job."""
         return {name: CiGpus(*each) for name, each in gpus_by_name(self.runner_gpus).items()}
 
     def span_ms(self, position: Position | None, now_ms: int) -> tuple[int, int, int]:
-        """Return what a poll reads: the first and last instant at which a job was created, and `since`, in ms since 1970."""
+        """What a poll reads: the first and last instant at which a job was created, and `since`, in ms since 1970."""
         kept = position or {}
         since_ms = kept.get("since_ms")
         if not isinstance(since_ms, int):
@@ -98,7 +98,7 @@ class CiApi:
         self._closed_until_ms = 0
 
     def get(self, path: str) -> OutsideAnswer:
-        """Return an answer.
+        """An answer.
 
         Raises:
             BadStatusError: It answers with another status than 200.
@@ -145,7 +145,7 @@ class CiApi:
         return found[1].removeprefix(self.api.address)
 
     def _wait_s(self, fault: BadStatusError) -> int | None:
-        """Return how long to ask nothing more; None where the answer is about something else."""
+        """How long to ask nothing more; None where the answer is about something else."""
         after = fault.headers.get("retry-after", "")
         if fault.status in (403, 429, 503) and _DIGITS.match(after):
             return min(int(after), _LONGEST_WAIT_S)
@@ -181,10 +181,10 @@ class JobEvents:
             self.account.free("without_gpus")
 
     def oldest_first(self) -> list[CollectedEvent]:
-        """Return the events in the order of time."""
+        """The events in the order of time."""
         return sorted(self.events, key=lambda event: (event.value["time_ms"], event.value["id"]))
 
 
 def iso(time_ms: int) -> str:
-    """Return an instant as APIs take it."""
+    """An instant as APIs take it."""
     return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -61,7 +61,7 @@ class Collector(Protocol):
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what the source has to report after a position (None: from its beginning), in batches.

@@ -30,7 +30,7 @@ def answer_of(
     clock: Clock | None = None,
     of_cloud: bool = False,
 ) -> bytes:
-    """Return what a command writes to its standard output; one `of_cloud` gets the variables of clouds' commands, too.
+    """What a command writes to its standard output; one `of_cloud` gets the variables of clouds' commands, too.
 
     Raises:
         SourceUnavailableError: It cannot be run, fails, takes too long or writes too much.

@@ -73,7 +73,7 @@ def samples_of(
     allocations: Allocations,
     account: Account,
 ) -> list[CollectedEvent]:
-    """Return the events of one look, of the time `at_ms`; `host` names the node where a reading does not.
+    """The events of one look, of the time `at_ms`; `host` names the node where a reading does not.
 
     Values that no GPU has are left out; a GPU without a utilization is not sampled. Both are said in `account`.
     """

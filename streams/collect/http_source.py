@@ -56,7 +56,7 @@ class OutsideApi:
         self._pool = BoundedPool(timeout_s, timeout=timeout_s, retries=False, maxsize=1)
 
     def get(self, path: str) -> bytes:
-        """Return what it answers to a path that begins with a slash.
+        """What it answers to a path that begins with a slash.
 
         Raises:
             BadStatusError: It answers with another status than 200.
@@ -65,7 +65,7 @@ class OutsideApi:
         return self._request("GET", path, None).body
 
     def answer(self, path: str) -> OutsideAnswer:
-        """Return what `get` returns, with its headers.
+        """What `get` returns, with its headers.
 
         Raises:
             BadStatusError: It answers with another status than 200.
@@ -74,7 +74,7 @@ class OutsideApi:
         return self._request("GET", path, None)
 
     def post(self, path: str, body: bytes) -> bytes:
-        """Return what it answers to a JSON document.
+        """What it answers to a JSON document.
 
         Raises:
             BadStatusError: It answers with another status than 200.
@@ -112,7 +112,7 @@ class OutsideApi:
 
 
 def checked_address(address: str) -> str:
-    """Return the address of a system, without a slash at its end.
+    """The address of a system, without a slash at its end.
 
     Raises:
         ValueError: The text is not an address, or has a user and password, or a query.
@@ -126,7 +126,7 @@ def checked_address(address: str) -> str:
 
 
 def token_of(path: Path | None) -> str:
-    """Return the token in a file; none without a file.
+    """The token in a file; none without a file.
 
     Raises:
         WrongUseError: The file cannot be read, or holds no token.

@@ -21,7 +21,7 @@ class RefusedName(NamedTuple):
 
 
 def with_allowed_names(batch: EventBatch, refused: dict[RefusedName, None]) -> EventBatch:
-    """Return the batch without events that have a reserved name or a NUL byte in one; these names are added to `refused`."""
+    """The batch without events that have a reserved name or a NUL byte in one; these names are added to `refused`."""
     faults = [_fault_of(event) for event in batch.events]
     found = [fault for fault in faults if fault is not None]
     if not found:

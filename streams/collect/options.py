@@ -37,11 +37,11 @@ class CollectorOptions(BaseModel):
 
     @property
     def interval_ms(self) -> int:
-        """Return the interval in ms."""
+        """The interval in ms."""
         return round(self.interval_s * 1000)
 
     def without_files(self) -> Self:
-        """Return the same options for a poll that must store nothing."""
+        """The same options for a poll that must store nothing."""
         return self
 
 

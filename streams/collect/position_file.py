@@ -64,7 +64,7 @@ class PositionFile:
             self._lock = None
 
     def load(self) -> Position | None:
-        """Return the stored position; None if there is none yet.
+        """The stored position; None if there is none yet.
 
         Raises:
             TrainfareError: The file is not a position of this collector.

@@ -73,7 +73,7 @@ def open_collector(
     is_one_poll: bool = False,
     may_write: bool = True,
 ) -> Collector:
-    """Return the collector with its options from the table `[name]` of a TOML file.
+    """The collector with its options from the table `[name]` of a TOML file.
 
     `files` are added to those that the table names and replace its command; with them there need be no table. For one poll they are read as they
     are, unless the table names `min_file_age_s`: nobody comes back for them.
@@ -95,7 +95,7 @@ def open_collector(
 
 
 def options_of(name: str, config: Path) -> CollectorOptions:
-    """Return the options of a collector from the table `[name]` of a TOML file.
+    """The options of a collector from the table `[name]` of a TOML file.
 
     Raises:
         WrongUseError: There is no such collector, or the file has faults; the message names all of them.
@@ -104,7 +104,7 @@ def options_of(name: str, config: Path) -> CollectorOptions:
 
 
 def check_sample(name: str, config: Path, sample: Path) -> list[CollectedEvent]:
-    """Return the events that a collector would make of a sample, without the outside system.
+    """The events that a collector would make of a sample, without the outside system.
 
     Raises:
         WrongUseError: The collector takes no sample, or a file has faults.

@@ -27,7 +27,7 @@ _LONGEST_WAIT_MS: Final = 60_000
 
 
 def backoff_ms(failures: int, jitter_ratio: float) -> int:
-    """Return how long to wait after so many failures in a row (1 or more): half of it is chance."""
+    """How long to wait after so many failures in a row (1 or more): half of it is chance."""
     longest_ms = min(_FIRST_WAIT_MS << min(failures - 1, 16), _LONGEST_WAIT_MS)
     return round(longest_ms * (1 + jitter_ratio) / 2)
 

@@ -23,7 +23,7 @@ SmtpSecurity = Literal["starttls", "tls", "none"]
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach the address; a name other than `localhost` may resolve to anything."""
+    """Whether only this machine can reach the address; a name other than `localhost` may resolve to anything."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -31,7 +31,7 @@ def is_loopback(host: str) -> bool:
 
 
 def signing_secrets(text: str) -> tuple[str, ...]:
-    """Return the one or two secrets of a text, which are separated by white space; with two, both sign.
+    """The one or two secrets of a text, which are separated by white space; with two, both sign.
 
     Raises:
         ValueError: They are not what Standard Webhooks asks for; the message shows none.
@@ -50,7 +50,7 @@ def signing_secrets(text: str) -> tuple[str, ...]:
 
 
 def link_base(text: str) -> str:
-    """Return the address that links begin with, without a slash at its end; empty stays empty.
+    """The address that links begin with, without a slash at its end; empty stays empty.
 
     Raises:
         ValueError: It is no plain http or https address.
@@ -328,12 +328,12 @@ class WebSettings(Group):
         return token
 
     def tokens(self) -> dict[str, SecretStr]:
-        """Return the configured tokens by the names of their settings."""
+        """The configured tokens by the names of their settings."""
         names = ("token", "metrics_token", "read_token", "query_token", "write_token")
         return {name: token for name in names if (token := getattr(self, name)) is not None}
 
     def equal_token(self) -> str | None:
-        """Return the name of a token that equals an earlier one: its scopes would depend on the order."""
+        """The name of a token that equals an earlier one: its scopes would depend on the order."""
         seen: set[str] = set()
         for name, token in self.tokens().items():
             text = token.get_secret_value()

@@ -62,17 +62,17 @@ class _Given:
 
 
 def groups() -> dict[str, type[BaseModel]]:
-    """Return the settings groups by name, in the order of the documentation."""
+    """The settings groups by name, in the order of the documentation."""
     return {name: type(field.default) for name, field in Settings.model_fields.items()}
 
 
 def variable(group: str, name: str) -> str:
-    """Return the environment variable of a setting."""
+    """The environment variable of a setting."""
     return f"{ENV_PREFIX}{group}_{name}".upper()
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Return whether the value must never be shown."""
+    """Whether the value must never be shown."""
     return "SecretStr" in str(field.annotation)
 
 
@@ -86,7 +86,7 @@ _FIELDS: Final = {
 def load_settings(
     env: Mapping[str, str], file: Path | None = None, overrides: Mapping[str, object] | None = None
 ) -> Settings:
-    """Return the settings; later sources win: file, environment, `overrides` (`{"clickhouse.data_dir": ...}`).
+    """The settings; later sources win: file, environment, `overrides` (`{"clickhouse.data_dir": ...}`).
 
     Raises:
         SettingsError: One or more settings are invalid; all faults are listed.
@@ -107,7 +107,7 @@ def load_settings(
 
 
 def load_origins(env: Mapping[str, str], file: Path | None = None) -> dict[str, str]:
-    """Return where each setting that was given comes from; what is absent has its default."""
+    """Where each setting that was given comes from; what is absent has its default."""
     return {setting: each.origin for setting, each in _read(env, file)[0].items()}
 
 
@@ -187,7 +187,7 @@ def _read_secret(
 
 
 def _validate(given: Mapping[str, _Given], faults: list[Fault]) -> Settings:
-    """Return the settings with the faulty ones left at their defaults; the faults are appended."""
+    """The settings with the faulty ones left at their defaults; the faults are appended."""
     tree: dict[str, dict[str, object]] = {}
     for setting, each in given.items():
         group, name = setting.split(".")
@@ -206,13 +206,13 @@ def _validate(given: Mapping[str, _Given], faults: list[Fault]) -> Settings:
 
 
 def _refused(setting: str, value: object, expected: str, origin: str) -> Fault:
-    """Return the fault of a value; a secret is not shown."""
+    """The fault of a value; a secret is not shown."""
     is_hidden = value is not None and is_secret(_FIELDS[setting])
     return Fault(setting, _HIDDEN if is_hidden else redact(value), expected, origin)
 
 
 def redact(value: object) -> str:
-    """Return the value as text, without what may be a password in an address."""
+    """The value as text, without what may be a password in an address."""
     text = str(value)
     if "@" in text:
         return f"{_HIDDEN}@{text.rpartition('@')[2]}"
@@ -283,7 +283,7 @@ def _smtp_faults(alerts: AlertSettings) -> Iterator[tuple[str, str]]:
 
 
 def _unknown(name: str, known: Collection[str], origin: str) -> Fault:
-    """Return the fault of an unknown name, with the most similar known one."""
+    """The fault of an unknown name, with the most similar known one."""
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "see docs/settings.md"
     return Fault(name, "an unknown setting", f"expected one of the known ({hint})", origin)

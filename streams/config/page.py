@@ -39,7 +39,7 @@ This page is generated: `python -m streams.config.page > docs/settings.md`.
 
 
 def render() -> str:
-    """Return the whole page."""
+    """The whole page."""
     parts = [_HEAD]
     for group, model in groups().items():
         summary = (model.__doc__ or "").strip().splitlines()[0]
@@ -66,7 +66,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _allowed(field: FieldInfo) -> str:
-    """Return the bounds or the choices of a setting in words."""
+    """The bounds or the choices of a setting in words."""
     annotation = str(field.annotation)
     choices = re.findall(r"'([^']+)'", annotation) if "Literal" in annotation else []
     if choices:

@@ -44,7 +44,7 @@ def cost_rows(
     rows: Iterable[Sequence[object]],
     before: Iterable[Sequence[object]] = (),
 ) -> CostRows:
-    """Return the cells asked for, by period; with a comparison also those of which only the period before has costs.
+    """The cells asked for, by period; with a comparison also those of which only the period before has costs.
 
     Args:
         request: What was asked.

@@ -47,7 +47,7 @@ ORDER BY offset DESC LIMIT 1 BY kind, name LIMIT 10000"""
 
 
 def budgets(used: Iterable[Row], taken: Iterable[Row], records: Iterable[Row], at_ms: int) -> dict[str, Any]:
-    """Return all budgets for JSON, those that are used most first; at last those that no minute has judged yet.
+    """All budgets for JSON, those that are used most first; at last those that no minute has judged yet.
 
     Args:
         used: Rows of `USED`.
@@ -113,7 +113,7 @@ def _judged(
 
 
 def _of(row: Row, unit: str) -> dict[str, str | float] | None:
-    """Return what is used of a limit; None: it does not limit that."""
+    """What is used of a limit; None: it does not limit that."""
     limit, used = row[f"limit_{unit}"], row[f"used_{unit}"]
     if not limit:
         return None
@@ -141,7 +141,7 @@ def _is_in_force(record: Row, at_ms: int) -> bool:
 
 
 def _override(row: Row, overrides: Iterable[Row]) -> dict[str, Any] | None:
-    """Return the override that suspends the budget's actions longest, of those for all of its jobs."""
+    """The override that suspends the budget's actions longest, of those for all of its jobs."""
     mine = []
     for each in overrides:
         match = dict(each["match"])

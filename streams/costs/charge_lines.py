@@ -77,7 +77,7 @@ class Where(NamedTuple):
     services: frozenset[str] = frozenset()  # in lower case
 
     def has_line(self, line: ChargedLine) -> bool:
-        """Return whether a line is part of it."""
+        """Whether a line is part of it."""
         return (
             (not self.accounts or line.account in self.accounts)
             and self.has_provider((line.provider,))
@@ -85,7 +85,7 @@ class Where(NamedTuple):
         )
 
     def has_metered(self, account: str, providers: Iterable[str]) -> bool:
-        """Return whether what is only metered is part of it: it has no service."""
+        """Whether what is only metered is part of it: it has no service."""
         return (
             not self.services
             and (not self.accounts or account in self.accounts)
@@ -93,14 +93,14 @@ class Where(NamedTuple):
         )
 
     def has_provider(self, providers: Iterable[str]) -> bool:
-        """Return whether one of the providers is among those asked for."""
+        """Whether one of the providers is among those asked for."""
         return not self.providers or any(
             name and same_provider(name, wanted) for name in providers for wanted in self.providers
         )
 
 
 def days_of(line: ChargedLine) -> dict[int, int]:
-    """Return the seconds of the charge period on each of its days."""
+    """The seconds of the charge period on each of its days."""
     first, last = line.start_s // DAY_S, (line.end_s - 1) // DAY_S
     if last - first >= _DAYS_MAX:
         return {first: 1}
@@ -125,7 +125,7 @@ class Accounts:
             sums[key] = sums.get(key, 0) + part
 
     def of(self, day: int, resource: str, account: str, cloud: str) -> str:
-        """Return the account; empty if nothing says it."""
+        """The account; empty if nothing says it."""
         if account:
             return account
         node = self._nodes.get((day, resource))
@@ -249,7 +249,7 @@ class LineCharges:
                 self.amounts[recipient] += part
 
     def _account_shares(self, line: ChargedLine) -> Mapping[Recipient, int]:
-        """Return what usage of the line's account put on each: of its service and days, else of less and less of both."""
+        """What usage of the line's account put on each: of its service and days, else of less and less of both."""
         days = days_of(line)
         first, last = min(days), max(days)
         key = (line.billing_account, line.account, line.provider, line.service, first, last)

@@ -171,10 +171,10 @@ def bills_sql(basis: BillCost) -> str:
 
 
 def currencies_sql(basis: BillCost) -> str:
-    """Return the statement that finds what is not in dollars."""
+    """The statement that finds what is not in dollars."""
     return _CURRENCIES.replace("AMOUNT", _AMOUNTS[basis])
 
 
 def lines_sql(basis: BillCost) -> str:
-    """Return the statement that finds the lines of a page of a file."""
+    """The statement that finds the lines of a page of a file."""
     return _LINES.replace("AMOUNT", _AMOUNTS[basis])

@@ -121,7 +121,7 @@ class _IdlePool:
 
 
 def charges(month: Month, rules: Rules) -> Charged:
-    """Return what each row bears.
+    """What each row bears.
 
     A billed line is shared out to units of the last digit that a bill has (a nano-dollar at least), by largest remainder.
     """
@@ -240,7 +240,7 @@ class _Charging:
         return self._rules.where.has_metered(account, providers)
 
     def _only_metered(self, day: int, account: str, cloud: str, resource: str, usd_nano: int) -> int:
-        """Return what stays metered: nothing where a bill covers the account's day, whether it has the resource or not."""
+        """What stays metered: nothing where a bill covers the account's day, whether it has the resource or not."""
         providers = self._month.covered.get((day, account), frozenset())
         if not any(same_provider(cloud, provider) for provider in providers):
             if not account:
@@ -298,7 +298,7 @@ class _Charging:
 
 
 def total(charged: Iterable[Charge], column: str) -> Decimal | None:
-    """Return the exact sum of a column; None if no row has it."""
+    """The exact sum of a column; None if no row has it."""
     amounts = [amount for each in charged if (amount := getattr(each, column)) is not None]
     found = Decimal(0)
     for amount in amounts:

@@ -43,7 +43,7 @@ class MetricRows:
 
 
 def parts_of(span: HourSpan, days: Iterable[tuple[int, int]]) -> list[HourSpan]:
-    """Return the parts of a span, in order: without gaps, cut at midnight only.
+    """The parts of a span, in order: without gaps, cut at midnight only.
 
     Args:
         span: The span.
@@ -88,7 +88,7 @@ def added(rows: Iterable[Row], width: int) -> list[Row]:
 
 
 def advanced(steps: Steps[Made], result: QueryResult | None) -> Statement | Done[Made]:
-    """Return the next statement, given the result of the one before; None for the first."""
+    """The next statement, given the result of the one before; None for the first."""
     try:
         return next(steps) if result is None else steps.send(result)
     except StopIteration as end:

@@ -44,7 +44,7 @@ _HAS_MINUTES: Final = (
 
 
 def driver_sql(request: CostRequest) -> tuple[str, Parameters]:
-    """Return the statement for the cells of which drivers are made.
+    """The statement for the cells of which drivers are made.
 
     Its columns are the levels (or job), `component`, `unit`, `sku`, `is_before` (before `from`), `cost_usd`, `quantity`. Each
     cell has the quantity that its component is paid by, from minutes; where minutes are gone, or price fields are asked
@@ -82,7 +82,7 @@ LIMIT {{most:UInt64}}"""
 
 
 def driver_levels(request: CostRequest) -> tuple[str, ...]:
-    """Return the levels by which a change is explained."""
+    """The levels by which a change is explained."""
     return request.by or ("job",)
 
 

@@ -48,13 +48,13 @@ class Left:
 
 
 def lefts(rows: Iterable[Mapping[str, Any]], asked: Mapping[str, str]) -> list[Left]:
-    """Return what the budgets leave that apply to what is asked for: all that they match on is named, and equal."""
+    """What the budgets leave that apply to what is asked for: all that they match on is named, and equal."""
     facts = {"job_id" if name == "job" else name: value for name, value in asked.items()}
     return [_left(row) for row in rows if dict(row["match"]).items() <= facts.items()]
 
 
 def least(found: Sequence[Left]) -> dict[str, Any]:
-    """Return the least that is left over all budgets, for JSON; None: nothing limits it."""
+    """The least that is left over all budgets, for JSON; None: nothing limits it."""
     usd = min((each.usd for each in found if each.usd is not None), default=None)
     return {
         "headroom_usd": None if usd is None else f"{usd:f}",

@@ -39,7 +39,7 @@ def left_out_sql(span: HourSpan) -> tuple[str, Parameters]:
 
 
 def left_out_note(found: Mapping[str, object]) -> str:
-    """Return a line that says what is left out, of the row of `left_out_sql`; empty where nothing is."""
+    """A line that says what is left out, of the row of `left_out_sql`; empty where nothing is."""
     hours, kept_from = (int(str(found[name])) for name in ("hours", "kept_from"))
     if not hours:
         return ""

@@ -57,12 +57,12 @@ class HourSpan:
 
 
 def listed(*parts: str) -> str:
-    """Return the parts with commas."""
+    """The parts with commas."""
     return ", ".join(parts)
 
 
 def names_in(expressions: Iterable[str]) -> str:
-    """Return the names of `expression AS name`, with commas."""
+    """The names of `expression AS name`, with commas."""
     return listed(*(each.rpartition(" AS ")[2] for each in expressions))
 
 
@@ -75,7 +75,7 @@ def parameters_of(request: CostRequest, span: HourSpan) -> Parameters:
 
 
 def period_of(request: CostRequest) -> str:
-    """Return the period of an hour, as `expression AS period`."""
+    """The period of an hour, as `expression AS period`."""
     return f"{_PERIODS[request.per]} AS period"
 
 
@@ -85,14 +85,14 @@ def level_columns(levels: Iterable[tuple[int, str]], parameters: Parameters) -> 
 
 
 def hour_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
-    """Return what a row of `job_hours` must fulfil: a row of zeros stands for none, the canary is no user's job."""
+    """What a row of `job_hours` must fulfil: a row of zeros stands for none, the canary is no user's job."""
     apart = TRAFFIC_LEVELS if request.metric in TRAFFIC_METRICS else ()
     where = ((place, each) for place, each in enumerate(request.where) if each[0] not in apart)
     return " AND ".join([USERS_JOBS, _HAS_HOURS, *_conditions(where, span, "hour", parameters)])
 
 
 def minute_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
-    """Return what a row of `job_minutes` must fulfil, on columns of its key alone."""
+    """What a row of `job_minutes` must fulfil, on columns of its key alone."""
     return " AND ".join([USERS_JOBS, *_conditions(enumerate(request.where), span, "minute", parameters)])
 
 

@@ -15,7 +15,7 @@ _STEP: Final = {
 
 
 def floor_of(at: datetime, per: Period) -> datetime:
-    """Return the first instant of the period in which a whole hour lies."""
+    """The first instant of the period in which a whole hour lies."""
     if per in (Period.all, Period.hour):
         return at
     day = at.replace(hour=0)
@@ -25,10 +25,10 @@ def floor_of(at: datetime, per: Period) -> datetime:
 
 
 def next_start(start: datetime, per: Period) -> datetime:
-    """Return where the period after an hour, day, week or month begins."""
+    """Where the period after an hour, day, week or month begins."""
     return (start + timedelta(days=32)).replace(day=1) if per is Period.month else start + _STEP[per]
 
 
 def previous_start(start: datetime, per: Period) -> datetime:
-    """Return where the period before an hour, day, week or month begins."""
+    """Where the period before an hour, day, week or month begins."""
     return (start - timedelta(days=1)).replace(day=1) if per is Period.month else start - _STEP[per]

@@ -17,7 +17,7 @@ _NAMES: Final = {spelling: name for name, spellings in _KNOWN.items() for spelli
 
 @lru_cache(maxsize=4_096)
 def same_provider(cloud: str, provider: str) -> bool:
-    """Return whether the two may be the same; what is not named, or known of neither, may be anything."""
+    """Whether the two may be the same; what is not named, or known of neither, may be anything."""
     here, there = _plain(cloud), _plain(provider)
     if not here or not there or here.startswith(there) or there.startswith(here):
         return True

@@ -99,12 +99,12 @@ class CostRequest:
 
 
 def levels_of(request: CostRequest) -> list[str]:
-    """Return all levels that the request names."""
+    """All levels that the request names."""
     return [*request.by, *(level for level, _ in request.where)]
 
 
 def has_price_fields(request: CostRequest) -> bool:
-    """Return whether it names a price field: these are known by the hour; of traffic `region` is a level of its own."""
+    """Whether it names a price field: these are known by the hour; of traffic `region` is a level of its own."""
     apart = TRAFFIC_LEVELS if request.metric in TRAFFIC_METRICS else ()
     return any(level in HOUR_LEVELS and level not in apart for level in levels_of(request))
 

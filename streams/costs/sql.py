@@ -103,7 +103,7 @@ def asked_steps(request: CostRequest) -> Steps[MetricRows]:
 
 
 def previous_span(request: CostRequest) -> tuple[int | None, int | None]:
-    """Return the hours with which those asked for are compared, ms; None: without bound."""
+    """The hours with which those asked for are compared, ms; None: without bound."""
     begin_ms, end_ms = request.from_ms, request.to_ms
     if request.per is Period.all and begin_ms is not None and end_ms is not None:
         return max(2 * begin_ms - end_ms, 0), begin_ms
@@ -111,7 +111,7 @@ def previous_span(request: CostRequest) -> tuple[int | None, int | None]:
 
 
 def _one_before(at_ms: int | None, per: Period) -> int | None:
-    """Return the instant of the period before that is as far from its start, at most its end."""
+    """The instant of the period before that is as far from its start, at most its end."""
     if at_ms is None:
         return None
     at = datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -91,5 +91,5 @@ LIMIT {{most:UInt64}}"""
 
 
 def is_by_traffic(request: CostRequest) -> bool:
-    """Return whether costs are cut by what only traffic has."""
+    """Whether costs are cut by what only traffic has."""
     return any(level in TRAFFIC_LEVELS for level in levels_of(request))

@@ -47,7 +47,7 @@ class Fleet:
         self._open(addresses or {})
 
     def advance(self, to_ms: int) -> list[DemoRecord]:
-        """Return the records of everything up to an instant, in order of time."""
+        """The records of everything up to an instant, in order of time."""
         while True:
             scene_ms = self.start_ms + self._scene.at_ms
             timer_ms = self._timers[0][0] if self._timers else scene_ms + 1

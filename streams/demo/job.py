@@ -40,12 +40,12 @@ class DemoJob:
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs it holds."""
+        """How many GPUs it holds."""
         return sum(len(gpus) for gpus in self.held.values())
 
     @property
     def nodes(self) -> dict[str, int]:
-        """Return how many GPUs it holds on each node."""
+        """How many GPUs it holds on each node."""
         return {node: len(gpus) for node, gpus in sorted(self.held.items())}
 
     def ended(self) -> Held:
@@ -57,7 +57,7 @@ class DemoJob:
         return held
 
     def util_ratios(self, time_ms: int, gpus: Sequence[int]) -> list[float]:
-        """Return the recent utilisation of each GPU."""
+        """The recent utilisation of each GPU."""
         if self.state is not State.running:
             return [0.0] * len(gpus)
         mean = self.spec.util_ratio * (_TOO_WIDE_RATIO if self.too_wide else 1.0)
@@ -67,5 +67,5 @@ class DemoJob:
         return [round(min(1.0, max(0.0, self.rng.gauss(mean, spread))), 3) for _ in gpus]
 
     def about(self, amount: int) -> int:
-        """Return an amount near this one."""
+        """An amount near this one."""
         return int(amount * self.rng.uniform(0.8, 1.2))

@@ -200,5 +200,5 @@ def trial(number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
 
 
 def first_unpriced_job(begins_ms: int) -> JobSpec:
-    """Return the first job on GPUs without a price."""
+    """The first job on GPUs without a price."""
     return JobSpec(UNPRICED, "radia", "platform", "b200", 8, 0.66, begins_ms, runs_ms=150 * MINUTE_MS)

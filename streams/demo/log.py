@@ -70,7 +70,7 @@ class FleetLog:
         return 0 if owned is None else owned.shard.position.next.get(topic, 0)
 
     def _read(self, place: Place) -> int:
-        """Return the next offset to read: the broker need not retain what was read, even if it waits for its tick."""
+        """The next offset to read: the broker need not retain what was read, even if it waits for its tick."""
         owned = self._meter.shard_manager.owned.get(place[1])
         return (
             self._folded(place)

@@ -21,11 +21,11 @@ class RecordSource(Protocol):
     """Returns what happened up to an instant."""
 
     def advance(self, to_ms: int) -> list[DemoRecord]:
-        """Return the records since the last call."""
+        """The records since the last call."""
 
 
 def start_before(now_ms: int, speed: float, seconds: float | None) -> int:
-    """Return a morning so long ago that event time does not reach `now_ms` before the demo ends."""
+    """A morning so long ago that event time does not reach `now_ms` before the demo ends."""
     longest_ms = (LONGEST_S if seconds is None else seconds) * 1_000 * speed
     days = -(-int(longest_ms + _MORNING_MS) // DAY_MS)
     return (now_ms // DAY_MS - days) * DAY_MS + _MORNING_MS
@@ -52,7 +52,7 @@ class Pacer:
         self._now_ms = start_ms
 
     def now_ms(self) -> int:
-        """Return the event time up to which the log has everything."""
+        """The event time up to which the log has everything."""
         return self._now_ms
 
     async def play(self, stop: asyncio.Event, seconds: float | None) -> None:

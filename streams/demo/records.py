@@ -28,7 +28,7 @@ class Writer:
         self._count = 0
 
     def drain(self) -> list[DemoRecord]:
-        """Return what was written since the last call."""
+        """What was written since the last call."""
         records, self._records = self._records, []
         return records
 

@@ -111,7 +111,7 @@ class _Demo:
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> Summary:
-        """Return the summary; everything is closed then."""
+        """The summary; everything is closed then."""
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
         receiver = WebhookReceiver(secret, self._screen.received)
         descriptors.raise_limit()
@@ -126,7 +126,7 @@ class _Demo:
         return summary_of(self._store, self._books, self._played_ms / 1_000, event_hours)
 
     def _wired(self, broker: EmbeddedBroker, receiver: WebhookReceiver, secret: str) -> Settings:
-        """Return the settings with the embedded components in place of the configured ones."""
+        """The settings with the embedded components in place of the configured ones."""
         settings = self._settings
         partitions = settings.kafka.model_copy(update={"partitions": _PARTITIONS})
         kafka = broker.host(partitions, "demo")

@@ -58,12 +58,12 @@ class Stories:
 
     @property
     def owners(self) -> set[str]:
-        """Return who owns their jobs."""
+        """Who owns their jobs."""
         values = (orjson.loads(record.value) for record in self._records)
         return {value["owner"] for value in values if "owner" in value}
 
     def advance(self, to_ms: int) -> list[DemoRecord]:
-        """Return the records since the last call, in order of time."""
+        """The records since the last call, in order of time."""
         played: list[DemoRecord] = []
         while True:
             begin = self._next
@@ -89,7 +89,7 @@ class Stories:
         return self._days_ms + (day - 1) * DAY_MS
 
     def _of_day(self, day: int) -> list[DemoRecord]:
-        """Return the records of all stories on the first, second... day; they end before the next one's begin."""
+        """The records of all stories on the first, second... day; they end before the next one's begin."""
         records = (record for name in STORIES for record in self._played(name, day))
         return sorted(records, key=lambda record: record.time_ms)
 

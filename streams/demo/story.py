@@ -141,7 +141,7 @@ def captions(seed: int) -> Iterator[tuple[int, str]]:
 
 
 def caption(scene: Scene) -> str | None:
-    """Return what a viewer should know of a scene; None if it is nothing special."""
+    """What a viewer should know of a scene; None if it is nothing special."""
     spec = _SPECS.get(scene.job_id) if scene.spec is None else scene.spec
     if scene.verb is Verb.late_price:
         return "the price of B200s comes: what they cost since the first minute is put right"

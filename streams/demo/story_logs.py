@@ -57,7 +57,7 @@ class Story:
         self.say("jobs", minute, job_id=job_id, type=kind, **value)
 
     def content(self) -> bytes:
-        """Return the log."""
+        """The log."""
         return b"".join(line for _, line in sorted(self._lines, key=lambda line: line[0]))
 
 

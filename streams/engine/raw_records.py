@@ -86,7 +86,7 @@ class RawRecords(Sequence[Record]):
         return map(self.__getitem__, range(len(self)))
 
     def value(self, index: int) -> bytes | None:
-        """Return the event's bytes; None is a tombstone."""
+        """The event's bytes; None is a tombstone."""
         at, size = int(self.value_at[index]), int(self.value_size[index])
         if size == UNREAD:
             return Unread()
@@ -94,19 +94,19 @@ class RawRecords(Sequence[Record]):
 
     @property
     def size_bytes(self) -> int:
-        """Return the total size of the values."""
+        """The total size of the values."""
         return int(self.value_size.sum()) if len(self) else 0
 
 
 def first_from(records: Sequence[Record], offset: int) -> int:
-    """Return the index of the first record at or after an offset."""
+    """The index of the first record at or after an offset."""
     if isinstance(records, RawRecords):
         return int(records.offsets.searchsorted(offset))
     return bisect_left(records, offset, key=lambda record: record.offset)
 
 
 def any_headers(records: Sequence[Record]) -> bool:
-    """Return whether any record has headers."""
+    """Whether any record has headers."""
     if isinstance(records, RawRecords):
         return bool((records.headers_at >= 0).any())
     return any(record.headers for record in records)

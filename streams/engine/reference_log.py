@@ -52,7 +52,7 @@ class ReferenceLog:
         self._books: Recent[int, PriceBook] = Recent(_BOOKS_WEIGHT_MAX)
 
     def book_at(self, before: PriceBook, known: int, count: int) -> PriceBook:
-        """Return the book of the first `count` of these prices, one object for all shards; `before` has the first `known`."""
+        """The book of the first `count` of these prices, one object for all shards; `before` has the first `known`."""
         if count == len(self.prices):
             return self.book
         later = self.prices[known:count]
@@ -110,7 +110,7 @@ class ReferenceLog:
         del self.changes[:changes], self.control_log_ms[:changes]
 
     def view(self) -> ReferenceView:
-        """Return a view that only moves forward in time."""
+        """A view that only moves forward in time."""
         view = ReferenceView(self)
         self._views.add(view)
         return view
@@ -137,16 +137,16 @@ class ReferenceView:
 
     @property
     def book(self) -> PriceBook:
-        """Return the prices of the last `at`; before the first those of the beginning."""
+        """The prices of the last `at`; before the first those of the beginning."""
         return self._book
 
     @property
     def at_ms(self) -> int:
-        """Return the instant of the last `at`; -1 before the first."""
+        """The instant of the last `at`; -1 before the first."""
         return self._log_ms
 
     def controls_at(self, log_ms: int) -> Standing:
-        """Return the controls that `at(log_ms)` would, without moving forward."""
+        """The controls that `at(log_ms)` would, without moving forward."""
         log = self._log
         known, count = self._at[1] - log.dropped[1], bisect_right(log.control_log_ms, log_ms)
         if count == len(log.changes):
@@ -154,23 +154,23 @@ class ReferenceView:
         return self._controls if count <= known else _changed(self._controls, log.changes[known:count])
 
     def has_control_at(self, log_ms: int) -> bool:
-        """Return whether a control of exactly that instant is not behind the view yet."""
+        """Whether a control of exactly that instant is not behind the view yet."""
         log = self._log
         first = max(self._at[1] - log.dropped[1], bisect_left(log.control_log_ms, log_ms))
         return first < len(log.control_log_ms) and log.control_log_ms[first] == log_ms
 
     def next_control_ms(self) -> int:
-        """Return the log time of the first control that is not behind the view; `NEVER_MS` if none is known."""
+        """The log time of the first control that is not behind the view; `NEVER_MS` if none is known."""
         return _after(self._log.control_log_ms, self._at[1] - self._log.dropped[1])
 
     def price_news(self, log_ms: int) -> list[tuple[int, PriceEvent]]:
-        """Return the price records that `at(log_ms)` would add, with their log times."""
+        """The price records that `at(log_ms)` would add, with their log times."""
         log = self._log
         known, count = self._at[0] - log.dropped[0], bisect_right(log.price_log_ms, log_ms)
         return list(zip(log.price_log_ms[known:count], log.prices[known:count], strict=True))
 
     def at(self, log_ms: int) -> KnownReference:
-        """Return what is known from records with log time <= log_ms.
+        """What is known from records with log time <= log_ms.
 
         Raises:
             ValueError: An earlier call had a later instant.

@@ -44,11 +44,11 @@ class ShardSettings:
     canary: CanaryProof | None = field(default=None, repr=False)
 
     def newest_allowed_ms(self, append_ms: int) -> int:
-        """Return the latest valid `time_ms` of a record appended at `append_ms`."""
+        """The latest valid `time_ms` of a record appended at `append_ms`."""
         return FUTURE_MS + (append_ms if self.run_start_ms is None else self.run_start_ms)
 
     def newest_allowed_each_ms(self, append_ms: I64) -> I64:
-        """Return the same for many records: [n] int64, ms."""
+        """The same for many records: [n] int64, ms."""
         return FUTURE_MS + (
             append_ms if self.run_start_ms is None else np.full_like(append_ms, self.run_start_ms)
         )

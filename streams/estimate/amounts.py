@@ -12,5 +12,5 @@ def half_even(numerator: int, denominator: int) -> int:
 
 
 def cost_nano(quantity: int, price: PriceRef, over: int = 1) -> int:
-    """Return the nano-dollars of quantity / over, rounded once (docs/cost_model.md)."""
+    """The nano-dollars of quantity / over, rounded once (docs/cost_model.md)."""
     return half_even(quantity * price.usd_nano, price.divisor * over)

@@ -26,12 +26,12 @@ class Records(Protocol):
     """Runs a statement with bound parameters; returns its rows as objects."""
 
     def __call__(self, sql: str, **parameters: object) -> list[dict[str, object]]:
-        """Return the rows."""
+        """The rows."""
         ...
 
 
 def stored_book(records: Records, gpu_type: str) -> PriceBook:
-    """Return the price book.
+    """The price book.
 
     Raises:
         TrainfareError: No price and no job knows the type of GPU.
@@ -42,7 +42,7 @@ def stored_book(records: Records, gpu_type: str) -> PriceBook:
 
 
 def past_jobs(records: Records, names: Mapping[str, str]) -> Past | None:
-    """Return the completed jobs that are similar to a job with these names; None without any."""
+    """The completed jobs that are similar to a job with these names; None without any."""
     wanted = past.kinds(names)
     if not wanted:
         return None
@@ -79,7 +79,7 @@ def with_past(records: Records, facts: Mapping[str, Any], there: Elsewhere) -> E
 
 
 def other_purchase(purchase: str) -> str:
-    """Return what a job that ran is compared with: spot, or on_demand if it ran on spot."""
+    """What a job that ran is compared with: spot, or on_demand if it ran on spot."""
     return ON_DEMAND if purchase == SPOT else SPOT
 
 
@@ -96,7 +96,7 @@ def job_facts(records: Records, job_id: str) -> dict[str, Any]:
 
 
 def ran_job(records: Records, job_id: str, there: Elsewhere, book: PriceBook) -> RanJob:
-    """Return what a job paid, cut where the prices elsewhere change.
+    """What a job paid, cut where the prices elsewhere change.
 
     Raises:
         TrainfareError: The store does not know it, it has paid for nothing, or some of its minutes were dropped.

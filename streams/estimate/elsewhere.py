@@ -54,12 +54,12 @@ class Comparison(NamedTuple):
 
     @property
     def saved_nano(self) -> int:
-        """Return what running as it did saved; negative: elsewhere is cheaper."""
+        """What running as it did saved; negative: elsewhere is cheaper."""
         return self.elsewhere.cost_nano - self.ran.cost_nano
 
 
 def contexts(job: RanJob, there: Elsewhere) -> dict[int, Context]:
-    """Return the price context of each attempt elsewhere."""
+    """The price context of each attempt elsewhere."""
     return {
         attempt.number: context_of({**attempt.fields, **there.fields}, job.team, job.project)
         for attempt in job.attempts
@@ -118,7 +118,7 @@ class _Move(NamedTuple):
         return cls(now, was and not now, now and not was, retries)
 
     def quantity(self, each: Paid, *, surviving: bool) -> Fraction:
-        """Return what would have been paid there at the same speed; `surviving`: without preemptions."""
+        """What would have been paid there at the same speed; `surviving`: without preemptions."""
         if self.goes_spot:
             # What past spot jobs lost stands for the job's own preemptions; what failures lost is lost there, too.
             work = each.quantity - each.preempted_quantity
@@ -142,7 +142,7 @@ def _ran(job: RanJob) -> Side:
 def _time_costs(
     job: RanJob, there: Elsewhere, book: PriceBook, moves: Mapping[int, _Move], *, surviving: bool
 ) -> tuple[dict[str, int], int, tuple[Applied, ...]]:
-    """Return the cost of each component per time there, the GPU-time there (gpu_milli_ms) and the prices of both."""
+    """The cost of each component per time there, the GPU-time there (gpu_milli_ms) and the prices of both."""
     context_by_attempt = contexts(job, there)
     costs: dict[str, int] = {}
     gpu_time = Fraction(0)

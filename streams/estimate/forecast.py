@@ -26,7 +26,7 @@ class Plan:
     experiment: str = ""
 
     def names(self) -> dict[str, str]:
-        """Return what it may have in common with past jobs."""
+        """What it may have in common with past jobs."""
         gpus = f"{self.gpu_milli // 1000}.{self.gpu_milli % 1000:03}"
         found = {"team": self.team, "project": self.project, "experiment": self.experiment, "gpus": gpus}
         return found | {name: self.fields.get(name, "") for name in ("gpu_type", "purchase")}
@@ -50,7 +50,7 @@ class Case(NamedTuple):
 
     @property
     def cost_nano(self) -> int:
-        """Return the sum of the parts."""
+        """The sum of the parts."""
         return sum(part.cost_nano for part in self.parts)
 
 
@@ -62,7 +62,7 @@ class Forecast(NamedTuple):
 
 
 def forecast(plan: Plan, book: PriceBook, past: Past | None, at_ms: int) -> Forecast:
-    """Return what the plan costs by the prices in force at `at_ms`; the plan has `work_ms`, or there are past jobs.
+    """What the plan costs by the prices in force at `at_ms`; the plan has `work_ms`, or there are past jobs.
 
     Raises:
         TrainfareError: GPU-time is unpriced.

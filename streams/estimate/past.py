@@ -65,25 +65,25 @@ class Past:
 
     @property
     def surviving_gpu_milli_ms(self) -> int:
-        """Return the GPU-time that was not lost."""
+        """The GPU-time that was not lost."""
         return self.gpu_milli_ms - self.lost_gpu_milli_ms
 
 
 def kinds(names: Mapping[str, str]) -> list[Kind]:
-    """Return the kinds of a job with these names (`gpus` among them), from narrow to wide, each once."""
+    """The kinds of a job with these names (`gpus` among them), from narrow to wide, each once."""
     found = [tuple(field for field in kind if names.get(field)) for kind in _KINDS]
     return [kind for place, kind in enumerate(found) if kind and kind not in found[:place]]
 
 
 def counting(wanted: list[Kind], names: Mapping[str, str]) -> Sql:
-    """Return the statement that counts the completed jobs of each kind: one row, columns `jobs0`..."""
+    """The statement that counts the completed jobs of each kind: one row, columns `jobs0`..."""
     counts = ", ".join(f"countIf({_condition(kind)}) AS jobs{place}" for place, kind in enumerate(wanted))
     parameters = {field: names[field] for kind in wanted for field in kind}
     return f"SELECT {counts} FROM jobs FINAL WHERE {_ENDED}", dict(parameters)
 
 
 def chosen(wanted: list[Kind], row: Mapping[str, Any]) -> Kind | None:
-    """Return the narrowest kind with `JOBS_WANTED` jobs, else the narrowest of those with the most; None without any."""
+    """The narrowest kind with `JOBS_WANTED` jobs, else the narrowest of those with the most; None without any."""
     counts = [int(row[f"jobs{place}"]) for place in range(len(wanted))]
     most = min(max(counts, default=0), JOBS_WANTED)
     return next((kind for kind, count in zip(wanted, counts, strict=True) if count >= most > 0), None)
@@ -99,7 +99,7 @@ def statements(kind: Kind, names: Mapping[str, str]) -> Iterator[Sql]:
 
 
 def costing(kind: Kind, names: Mapping[str, str], job_id: str, until_ms: int) -> Sql:
-    """Return the statement of what other jobs of a kind cost that were completed lately: how many, and the two middle costs."""
+    """The statement of what other jobs of a kind cost that were completed lately: how many, and the two middle costs."""
     parameters: dict[str, object] = {field: names[field] for field in kind}
     ended_ms = "toUnixTimestamp64Milli(assumeNotNull(ended))"
     others = (
@@ -115,7 +115,7 @@ def costing(kind: Kind, names: Mapping[str, str], job_id: str, until_ms: int) ->
 
 
 def past_of(kind: Kind, names: Mapping[str, str], jobs: Mapping[str, Any], hours: Mapping[str, Any]) -> Past:
-    """Return what the rows of the two statements say."""
+    """What the rows of the two statements say."""
     return Past(
         kind={field: names[field] for field in kind},
         jobs=int(jobs["jobs"]),

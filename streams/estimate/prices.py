@@ -25,7 +25,7 @@ _SHOWN: Final = 12
 
 
 def price_book(rows: Iterable[Mapping[str, Any]]) -> PriceBook:
-    """Return the book of the rows of `STORED_PRICES`."""
+    """The book of the rows of `STORED_PRICES`."""
     return PriceBook.empty().with_events(
         PriceEvent(
             source=row["source"],
@@ -44,7 +44,7 @@ def price_book(rows: Iterable[Mapping[str, Any]]) -> PriceBook:
 
 
 def context_of(fields: Mapping[str, str], team: str, project: str) -> Context:
-    """Return the price context of these PRICE_FIELDS; an empty value is an absent one."""
+    """The price context of these PRICE_FIELDS; an empty value is an absent one."""
     values = tuple(fields.get(name) or None for name in PRICE_FIELDS)
     return usage_context(values, team or None, project or None)
 
@@ -65,7 +65,7 @@ def time_prices(book: PriceBook, context: Context, kind: Kind, at_ms: int) -> It
 
 
 def price_instants(book: PriceBook, contexts: Iterable[Context], from_ms: int, until_ms: int) -> list[int]:
-    """Return the instants inside (from_ms, until_ms) at which a price of time changes, ascending."""
+    """The instants inside (from_ms, until_ms) at which a price of time changes, ascending."""
     found = {
         at_ms
         for context in contexts

@@ -90,22 +90,22 @@ class RanJob:
 
     @property
     def cost_nano(self) -> int:
-        """Return what it cost, lost work included."""
+        """What it cost, lost work included."""
         return sum(each.cost_nano for each in self.paid)
 
     @property
     def preempted_nano(self) -> int:
-        """Return what preemptions cost: work lost to them, and starting again after them."""
+        """What preemptions cost: work lost to them, and starting again after them."""
         return sum(each.preempted_nano for each in self.paid)
 
     @property
     def preemptions(self) -> int:
-        """Return the number of attempts that ended as preempted."""
+        """The number of attempts that ended as preempted."""
         return sum(attempt.state == PREEMPTED for attempt in self.attempts)
 
 
 def attempts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
-    """Return the attempts of the rows of `ATTEMPTS`."""
+    """The attempts of the rows of `ATTEMPTS`."""
     return tuple(
         Attempt(row["attempt"], row["state"], {name: row[name] for name in PRICE_FIELDS if row[name]})
         for row in rows
@@ -113,7 +113,7 @@ def attempts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 
 
 def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) -> tuple[Paid, ...]:
-    """Return the quantities of the rows of `QUANTITIES`.
+    """The quantities of the rows of `QUANTITIES`.
 
     The start-up of an attempt is lost to what ended the attempt before it; other work to what ended its own.
     """
@@ -142,10 +142,10 @@ def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) ->
 
 
 def prices_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Applied, ...]:
-    """Return the prices of the rows of `PRICES`."""
+    """The prices of the rows of `PRICES`."""
     return tuple(Applied(row["component"], row["sku"], int(row["effective_ms"])) for row in rows)
 
 
 def nano_of(usd: str) -> int:
-    """Return the nano-dollars of a decimal text."""
+    """The nano-dollars of a decimal text."""
     return int(Decimal(usd).scaleb(9))

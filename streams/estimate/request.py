@@ -38,7 +38,7 @@ def work_ms_of(text: str) -> int:
 
 
 def speed_of(text: str) -> Fraction:
-    """Return the factor that multiplies time.
+    """The factor that multiplies time.
 
     Raises:
         WrongUseError: The text is no number in (0, 1,000].

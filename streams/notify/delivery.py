@@ -35,7 +35,7 @@ class Receiver:
 
     @property
     def kind(self) -> str:
-        """Return the name of its channel."""
+        """The name of its channel."""
         return self.channel.kind
 
 
@@ -52,27 +52,27 @@ class Delivery:
 
     @property
     def webhook_id(self) -> str:
-        """Return the id of its message."""
+        """The id of its message."""
         return webhook_id(self.alert.alert_id, self.alert.status, self.alert.changed_ms)
 
     @property
     def chain(self) -> AlertReceiver:
-        """Return the key of the messages that must stay in order: (alert id, receiver)."""
+        """The key of the messages that must stay in order: (alert id, receiver)."""
         return self.alert.alert_id, self.receiver
 
     @property
     def host(self) -> str:
-        """Return the key of receivers that share attempt slots."""
+        """The key of receivers that share attempt slots."""
         return self.to.channel.server or self.receiver.partition(" #")[0]
 
     @property
     def alerts(self) -> list[Alert]:
-        """Return what it is about."""
+        """What it is about."""
         return [self.alert]
 
     @property
     def is_sheddable(self) -> bool:
-        """Return whether it may be dropped and read from the tables again."""
+        """Whether it may be dropped and read from the tables again."""
         return True
 
     def begin(self) -> None:
@@ -84,7 +84,7 @@ class Delivery:
 
     @property
     def is_page(self) -> bool:
-        """Return whether it is a page."""
+        """Whether it is a page."""
         return self.alert.severity == "page" and self.alert.status == FIRING
 
 
@@ -97,12 +97,12 @@ class Refresh(Delivery):
 
     @property
     def chain(self) -> AlertReceiver:
-        """Return a key of its own: nothing waits for it."""
+        """A key of its own: nothing waits for it."""
         return f"refresh {self.part}", self.receiver
 
     @property
     def webhook_id(self) -> str:
-        """Return a key, so that it waits once."""
+        """A key, so that it waits once."""
         return f"refresh {self.part}"
 
     @property

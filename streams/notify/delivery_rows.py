@@ -47,7 +47,7 @@ class DeliveryWriter:
 
     @property
     def waiting(self) -> int:
-        """Return how many rows are not stored yet."""
+        """How many rows are not stored yet."""
         return len(self._rows) + len(self._flight)
 
     def add(self, row: DeliveryRow) -> None:

@@ -14,12 +14,12 @@ from streams.notify.notice import Figure, Notice, instant_figure
 
 
 def sign(alert: Alert) -> str:
-    """Return a sign for the alert's state."""
+    """A sign for the alert's state."""
     return "\u2705" if alert.status == RESOLVED else "\U0001f6a8" if alert.severity == "page" else "\u26a0"
 
 
 def figures(alert: Alert) -> list[Figure]:
-    """Return the figures; what an alert does not have is left out."""
+    """The figures; what an alert does not have is left out."""
     if isinstance(alert, Notice):
         return list(alert.figures)
     shown: list[Figure] = []
@@ -41,7 +41,7 @@ def figures(alert: Alert) -> list[Figure]:
 
 
 def title(alerts: Sequence[Alert]) -> str:
-    """Return the title of a message: its alert, or how many of a group fire and have resolved."""
+    """The title of a message: its alert, or how many of a group fire and have resolved."""
     first = alerts[0]
     if isinstance(first, Notice):
         return first.title

@@ -50,5 +50,5 @@ class FiringAlerts:
         self._alerts = {key: each for key, each in self._alerts.items() if each[1] not in shards}
 
     def part(self, number: int, size: int) -> list[Alert]:
-        """Return the alerts of a part, which all together are all."""
+        """The alerts of a part, which all together are all."""
         return [alert for alert, _ in islice(self._alerts.values(), number * size, (number + 1) * size)]

@@ -26,12 +26,12 @@ def _smtp_options(alerts: AlertSettings) -> SmtpOptions | None:
 
 
 def links_of(settings: Settings) -> Links:
-    """Return what links begin with."""
+    """What links begin with."""
     return Links(settings.web.public_url, settings.alerts.docs_url)
 
 
 def notifier_options(settings: Settings) -> NotifierOptions:
-    """Return the notifier's part of the settings."""
+    """The notifier's part of the settings."""
     alerts = settings.alerts
     return NotifierOptions(
         webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),

@@ -77,7 +77,7 @@ class GroupDispatch:
                 self.groups.restore(key, receivers[name], alert, shard, attempts, mono_ms - ago_ms)
 
     def due(self) -> list[GroupKey]:
-        """Return the groups whose wait for others is over, each to be flushed."""
+        """The groups whose wait for others is over, each to be flushed."""
         return self.groups.due(self._clock.monotonic_ms())
 
     async def flush(self, due: Iterable[GroupKey]) -> None:

@@ -74,7 +74,7 @@ class GroupDelivery(Delivery):
 
     @property
     def chain(self) -> AlertReceiver:
-        """Return the key of the group's messages, which stay in order."""
+        """The key of the group's messages, which stay in order."""
         return f"group {self.key.owner!r} {self.key.project!r}", self.receiver
 
     @property
@@ -87,7 +87,7 @@ class GroupDelivery(Delivery):
 
     @property
     def is_page(self) -> bool:
-        """Return whether a page fires among them."""
+        """Whether a page fires among them."""
         return any(each.alert.status == FIRING and each.alert.severity == "page" for each in self.members)
 
     @property
@@ -132,7 +132,7 @@ class Groups:
 
     @property
     def waiting(self) -> int:
-        """Return how many alerts wait for a message; those that are muted do not count."""
+        """How many alerts wait for a message; those that are muted do not count."""
         return sum(
             not member.is_sent and not member.is_muted
             for group in self._groups.values()
@@ -141,7 +141,7 @@ class Groups:
 
     @property
     def is_full(self) -> bool:
-        """Return whether no other alert has room."""
+        """Whether no other alert has room."""
         return self._size >= self._at_most
 
     def hurry(self) -> None:
@@ -192,7 +192,7 @@ class Groups:
         return self._schedule[0][0] if self._schedule else None
 
     def due(self, now_ms: int) -> list[GroupKey]:
-        """Return the groups whose message is due, each to be flushed; groups without alerts are forgotten in time."""
+        """The groups whose message is due, each to be flushed; groups without alerts are forgotten in time."""
         due: dict[GroupKey, None] = {}
         while self._schedule and self._schedule[0][0] <= now_ms:
             entry = heapq.heappop(self._schedule)

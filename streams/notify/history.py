@@ -60,7 +60,7 @@ class DeliveryHistory:
             self.final_ms[receiver] = max(self.final_ms.get(receiver, 0), time_ms)
 
     def settled(self, receivers: Collection[str]) -> bool:
-        """Return whether no receiver is still owed the message.
+        """Whether no receiver is still owed the message.
 
         Once every receiver is settled, an address that the owner adds later gets no old message.
         """
@@ -89,7 +89,7 @@ class StoredDeliveries:
         self._store = store
 
     def histories(self, alert_ids: Collection[str]) -> dict[str, DeliveryHistory]:
-        """Return the histories of these alerts' messages, by webhook id; a message never attempted has none."""
+        """The histories of these alerts' messages, by webhook id; a message never attempted has none."""
         found: dict[str, DeliveryHistory] = {}
         names = ("webhook_id", "receiver", "attempt", "outcome", "time")
         for ids in pieces(sorted(set(alert_ids))):
@@ -131,7 +131,7 @@ class StoredDeliveries:
         ]
 
     def paged_teams(self) -> frozenset[str]:
-        """Return the teams about which `team_burn` pages, if no silence covers the page.
+        """The teams about which `team_burn` pages, if no silence covers the page.
 
         A budget pages until its period is over: for so long no ticket may be muted.
         """
@@ -145,7 +145,7 @@ class StoredDeliveries:
         return frozenset(row["subject_name"] for row in rows if not row["silenced"])
 
     def last_of_subjects(self, kind: str, shard: int) -> dict[tuple[str, str], Alert]:
-        """Return the last alert of a shard about each subject of this kind, by (rule, subject)."""
+        """The last alert of a shard about each subject of this kind, by (rule, subject)."""
         where = [Condition("shard", "=", shard), Condition("subject_kind", "=", kind)]
         last: dict[tuple[str, str], Alert] = {}
         after: str | None = ""
@@ -159,11 +159,11 @@ class StoredDeliveries:
         return last
 
     def firing_of_rules(self, rules: Sequence[str], shard: int) -> list[Alert]:
-        """Return the firing alerts of these rules of a shard."""
+        """The firing alerts of these rules of a shard."""
         return self._of_rules(rules, shard, Condition("status", "=", FIRING))
 
     def changed_of_rules(self, rules: Sequence[str], shard: int, since_ms: int) -> list[Alert]:
-        """Return the alerts of these rules of a shard whose last change was at `since_ms` or later."""
+        """The alerts of these rules of a shard whose last change was at `since_ms` or later."""
         return self._of_rules(rules, shard, Condition("changed", ">=", since_ms))
 
     def _of_rules(self, rules: Sequence[str], shard: int, which: Condition) -> list[Alert]:
@@ -177,7 +177,7 @@ class StoredDeliveries:
         return found
 
     def alerts_of(self, alert_ids: Collection[str]) -> dict[str, Alert]:
-        """Return the rows of these alerts, by id; one that was never stored has none."""
+        """The rows of these alerts, by id; one that was never stored has none."""
         found: dict[str, Alert] = {}
         for ids in pieces(sorted(set(alert_ids))):
             page = self._store.select(ALERTS, [Condition("alert_id", "in", ids)])
@@ -185,7 +185,7 @@ class StoredDeliveries:
         return found
 
     def _page(self, where: Sequence[Condition], after: str) -> list[StoredAlerts]:
-        """Return the next alerts by id, as currently stored."""
+        """The next alerts by id, as currently stored."""
         page = self._store.select(ALERTS, [*where, Condition("alert_id", ">", after)], limit=AT_ONCE)
         return [StoredAlerts(_alert(row), row["shard"]) for row in _rows(page)]
 
@@ -207,11 +207,11 @@ class RecentDeliveries:
             self._histories.popitem(last=False)
 
     def history(self, webhook_id: str) -> DeliveryHistory:
-        """Return what is known of a message."""
+        """What is known of a message."""
         return self._histories.get(webhook_id, DeliveryHistory())
 
     def overtaken(self, alert: Alert) -> bool:
-        """Return whether a later change of the alert was seen already; otherwise record this one as the latest."""
+        """Whether a later change of the alert was seen already; if not, this one is recorded as the latest."""
         latest_ms = self._changes.get(alert.alert_id, alert.changed_ms)
         if alert.changed_ms < latest_ms:
             return True
@@ -252,7 +252,7 @@ def _alert(row: Mapping[str, Any]) -> Alert:
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows with their instants in ms since 1970."""
+    """The rows with their instants in ms since 1970."""
     return [*rows_of(times_as_integers(table, _INSTANTS))]
 
 

@@ -43,5 +43,5 @@ class Inhibition:
             self._faults.failed("read_alerts", fault)
 
     def covers(self, alert: Alert) -> bool:
-        """Return whether the alert is muted."""
+        """Whether the alert is muted."""
         return alert.severity == "ticket" and alert.subject_kind == "job" and alert.team in self._teams

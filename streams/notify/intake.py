@@ -78,12 +78,12 @@ class AlertIntake:
 
     @property
     def has_offered(self) -> bool:
-        """Return whether alerts are left that were offered."""
+        """Whether alerts are left that were offered."""
         return bool(self._offered)
 
     @property
     def behind(self) -> bool:
-        """Return whether the tables may owe more."""
+        """Whether the tables may owe more."""
         return self._owes or bool(self._left)
 
     @property

@@ -36,7 +36,7 @@ class Links:
     docs_url: str = ""  # of the folder of this documentation
 
     def of(self, alert: Alert) -> AlertLinks | None:
-        """Return the links of an alert; None: there are none."""
+        """The links of an alert; None: there are none."""
         if not self.public_url and not self.docs_url:
             return None
         acts = self.public_url and alert.status == FIRING and alert.subject_kind not in (METER, TEST)
@@ -50,7 +50,7 @@ class Links:
         )
 
     def of_receipt(self, message_type: str, kind: str, name: str, at_ms: int) -> ReceiptLinks | None:
-        """Return the links of a receipt or digest about a subject; None: there are none."""
+        """The links of a receipt or digest about a subject; None: there are none."""
         if not self.public_url and not self.docs_url:
             return None
         subject = self._page(kind, name, f"at={at_ms}") if self.public_url else UNSET
@@ -60,7 +60,7 @@ class Links:
         return f"{self.docs_url}/{RUNBOOKS.get(rule, RULES_PAGE)}" if self.docs_url else UNSET
 
     def _page(self, kind: str, name: str, query: str) -> str:
-        """Return the address of the job's page, or of the board for another subject."""
+        """The address of the job's page, or of the board for another subject."""
         if kind != "job":
             return f"{self.public_url}/?{query}#/"
         return f"{self.public_url}/?{query}#/job/{quote(name, safe='', errors='surrogatepass')}"

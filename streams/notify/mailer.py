@@ -41,7 +41,7 @@ class SmtpOptions:
 
 
 def domain_of(address: str) -> str | None:
-    """Return the domain of one plain address, in lower case; None: it is something else, which gets no message."""
+    """The domain of one plain address, in lower case; None: it is something else, which gets no message."""
     found = _ADDRESS.fullmatch(address) if len(address) <= _LONGEST_ADDRESS else None
     return None if found is None else found[1].lower()
 
@@ -59,11 +59,11 @@ class Mailer:
 
     @property
     def sender(self) -> str:
-        """Return the address that messages are from."""
+        """The address that messages are from."""
         return self._options.sender
 
     def refusal(self, address: str) -> str:
-        """Return why the address gets no message; empty if it may."""
+        """Why the address gets no message; empty if it may."""
         domain = domain_of(address)
         if domain is None:
             return "the e-mail address is not one plain address"
@@ -124,7 +124,7 @@ class Mailer:
         return SendResult("delivered", 250, "")
 
     async def _connected(self) -> socket.socket:
-        """Return a socket to the first address of the server that answers.
+        """A socket to the first address of the server that answers.
 
         Raises:
             OSError: None does.

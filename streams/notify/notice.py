@@ -32,7 +32,7 @@ class Figure(NamedTuple):
 
 
 def instant_figure(label: str, at_ms: int) -> Figure:
-    """Return the figure of an instant."""
+    """The figure of an instant."""
     return Figure(label, instant(at_ms), at_ms)
 
 
@@ -49,7 +49,7 @@ class _Typed(msgspec.Struct):
 
 
 def notice_of(body: bytes, owner: str) -> Notice:
-    """Return the notice of a stored message, for the owner whose addresses get it."""
+    """The notice of a stored message, for the owner whose addresses get it."""
     if msgspec.json.decode(body, type=_Typed).type == DIGEST_WEEKLY:
         return _digest_notice(body, owner)
     data = msgspec.json.decode(body, type=JobEnded).data
@@ -83,7 +83,7 @@ def _digest_notice(body: bytes, owner: str) -> Notice:
 def _common(
     receipt_id: str, rule: str, owner: str, cost_usd: str, summary: str, at_ms: int, body: bytes
 ) -> dict[str, Any]:
-    """Return the fields that every notice has; those of alerts alone are empty."""
+    """The fields that every notice has; those of alerts alone are empty."""
     return {
         "alert_id": receipt_id,
         "rule": rule,
@@ -144,7 +144,7 @@ def _digest_figures(data: DigestWeeklyData) -> Iterator[Figure]:
 
 
 def more_or_less(nano: int) -> str:
-    """Return an amount with its sign."""
+    """An amount with its sign."""
     return f"{'-' if nano < 0 else '+'}{usd(abs(nano))}"
 
 

@@ -95,27 +95,27 @@ class Notifier:
 
     @property
     def waiting(self) -> int:
-        """Return the unfinished messages, one per receiver, including those in flight."""
+        """The unfinished messages, one per receiver, including those in flight."""
         return self._intake.waiting + len(self._outbox) + self._people.groups.waiting
 
     @property
     def behind(self) -> bool:
-        """Return whether the tables may owe more."""
+        """Whether the tables may owe more."""
         return self._intake.behind
 
     @property
     def in_flight(self) -> int:
-        """Return the attempts in flight."""
+        """The attempts in flight."""
         return len(self._in_flight)
 
     @property
     def outcomes(self) -> Counter[str]:
-        """Return the count of each outcome."""
+        """The count of each outcome."""
         return self._log.outcomes
 
     @property
     def rows_waiting(self) -> int:
-        """Return the rows of `deliveries` not stored yet."""
+        """The rows of `deliveries` not stored yet."""
         return self._ledger.waiting
 
     def look_up_acknowledged(self, is_acknowledged: Callable[[str], bool]) -> None:
@@ -235,7 +235,7 @@ class Notifier:
                 yield Passage(alert, shard)
 
     def _order(self, passage: Passage) -> bool:
-        """Return whether it is the alert's newest change; another one was read from the tables after the next was offered."""
+        """Whether it is the alert's newest change; another one was read from the tables after the next was offered."""
         return not self._recent.overtaken(passage.alert)
 
     def _address(self, passage: Passage) -> None:
@@ -253,11 +253,11 @@ class Notifier:
             self._people.restore(alert, passage.shard, passage.receivers, passage.history)
 
     def _dedupe(self, passage: Passage) -> bool:
-        """Return whether somebody is still owed the message, whichever process sent it to others."""
+        """Whether somebody is still owed the message, whichever process sent it to others."""
         return not passage.history.settled(passage.receivers)
 
     def _silence(self, passage: Passage) -> bool:
-        """Return whether no silence covers it."""
+        """Whether no silence covers it."""
         if passage.alert.silenced:
             self._log.record(passage.alert, passage.alert.owner, "silenced", "a silence covers it")
         return not passage.alert.silenced
@@ -287,7 +287,7 @@ class Notifier:
                 self._outbox.put(delivery, now_ms)
 
     def _group(self) -> list[GroupKey]:
-        """Return the groups whose message has waited long enough for others, or is to be repeated."""
+        """The groups whose message has waited long enough for others, or is to be repeated."""
         return self._people.due()
 
     async def _inhibit(self, due: Iterable[GroupKey]) -> None:
@@ -307,7 +307,7 @@ class Notifier:
     # -- what the stages are made of -----------------------------------------------------------------------
 
     def _for_those_notified(self, alert: Alert, history: DeliveryHistory) -> Alert:
-        """Return the alert as it concerns people: who was notified that it fires is notified that it is over, and nobody else."""
+        """The alert as it concerns people: who was notified that it fires is notified that it is over, and nobody else."""
         if alert.status == FIRING:
             if history.finals:
                 self._notified.add(alert.alert_id)  # by a former process

@@ -34,7 +34,7 @@ class DeliveryQueue:
 
     @property
     def in_flight(self) -> int:
-        """Return the attempts in flight."""
+        """The attempts in flight."""
         return self._slots.in_flight
 
     def put(self, delivery: Delivery, due_ms: int) -> bool:
@@ -50,7 +50,7 @@ class DeliveryQueue:
         return True
 
     def pop_due(self, now_ms: int) -> list[Delivery]:
-        """Return the deliveries to attempt now; each must be returned by `finish` or `again`."""
+        """The deliveries to attempt now; each must be returned by `finish` or `again`."""
         while self._due and self._due[0][0] <= now_ms:
             delivery = heapq.heappop(self._due)[2]
             if self._is_first(delivery):  # not dropped meanwhile
@@ -84,7 +84,7 @@ class DeliveryQueue:
         return min((each for each in starts if each is not None), default=None)
 
     def is_full(self, delivery: Delivery) -> bool:
-        """Return whether the queue of an unhealthy receiver is full; never for a delivery already queued."""
+        """Whether the queue of an unhealthy receiver is full; never for a delivery already queued."""
         if delivery.host not in self._ill or self._size_of[delivery.host] < self._share_of_ill():
             return False
         chain = self._chains.get(delivery.chain, ())

@@ -40,7 +40,7 @@ class ReceiverCheck:
         self._clock = clock
 
     def nobody(self, owner: str) -> str:
-        """Return why the owner has no receiver; empty if there is one."""
+        """Why the owner has no receiver; empty if there is one."""
         return self._receivers.nobody(owner, self._receivers.of(owner))
 
     async def send(self, owner: str) -> list[ReceiverCheckResult]:

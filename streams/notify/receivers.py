@@ -33,11 +33,11 @@ class Receivers:
         return {_name(receiver): receiver for receiver in self._peers}
 
     def unsupported(self, receiver: Receiver) -> str:
-        """Return why it gets no message by these settings; empty: it does."""
+        """Why it gets no message by these settings; empty: it does."""
         return CHANNEL_OF[receiver.kind].unsupported(self._options)
 
     def of(self, owner: str) -> dict[str, Receiver]:
-        """Return the owner's receivers by name. The names are stable while the addresses are."""
+        """The owner's receivers by name. The names are stable while the addresses are."""
         addresses = list(self._addresses(owner)) if owner else []
         found = [Receiver(CHANNEL_OF[kind].traits, url, owner) for kind, url in dict.fromkeys(addresses)]
         default = self._options.default_webhook
@@ -52,7 +52,7 @@ class Receivers:
         return named
 
     def nobody(self, owner: str, receivers: Collection[str]) -> str:
-        """Return why there is no receiver; empty if there is one."""
+        """Why there is no receiver; empty if there is one."""
         if not self._may_send:
             if not self._said_so:
                 logger.warning(

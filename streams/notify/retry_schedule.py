@@ -12,7 +12,7 @@ _SECONDS: Final = re.compile(r"[0-9]+", re.ASCII)
 
 
 def delay_ms(attempts_made: int, jitter_ratio: float, asked_ms: int | None = None) -> int:
-    """Return the wait before the next attempt: `jitter_ratio` of the schedule's wait, but at least `asked_ms`."""
+    """The wait before the next attempt: `jitter_ratio` of the schedule's wait, but at least `asked_ms`."""
     longest_ms = SCHEDULE_MS[min(attempts_made, len(SCHEDULE_MS) - 1)]
     return max(round(longest_ms * jitter_ratio), asked_ms or 0)
 

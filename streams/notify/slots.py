@@ -28,7 +28,7 @@ class StartRate:
         self._at_ms = 0
 
     def is_free(self, now_ms: int) -> bool:
-        """Return whether an attempt may start."""
+        """Whether an attempt may start."""
         if self._per_s is None:
             return True
         passed_ms = max(now_ms - self._at_ms, 0)
@@ -72,15 +72,15 @@ class AttemptSlots:
 
     @property
     def in_flight(self) -> int:
-        """Return the attempts in flight."""
+        """The attempts in flight."""
         return sum(self._counts)
 
     def is_in_flight(self, delivery: Delivery) -> bool:
-        """Return whether an attempt of the delivery is in flight."""
+        """Whether an attempt of the delivery is in flight."""
         return delivery in self._flights.get(delivery.host, ())
 
     def is_slow(self, host: str) -> bool:
-        """Return whether the last attempt at the host was slow."""
+        """Whether the last attempt at the host was slow."""
         return host in self._slow
 
     def next_start_ms(self) -> int | None:
@@ -94,7 +94,7 @@ class AttemptSlots:
         self._line_up(delivery.host)
 
     def pop_due(self, now_ms: int) -> list[Delivery]:
-        """Return the deliveries to attempt now; each must be returned by `finish`."""
+        """The deliveries to attempt now; each must be returned by `finish`."""
         taken: list[Delivery] = []
         for lane, line in enumerate(self._lines):
             while line and self._is_free(lane) and self._starts.is_free(now_ms):

@@ -55,7 +55,7 @@ class DepreciationPeriod(NamedTuple):
 
 
 def hour_prices(bought: Purchase) -> HourPrices:
-    """Return what one paid GPU-hour must cost so that all of it is paid for over the whole life."""
+    """What one paid GPU-hour must cost so that all of it is paid for over the whole life."""
     hours = Fraction(bought.months * HOURS_PER_MONTH)
     loss_usd = Fraction(bought.purchase_cents - bought.salvage_cents, CENTS_PER_USD)
     power_usd = Fraction(bought.kw) * Fraction(bought.pue) * Fraction(bought.usd_per_kwh) * hours
@@ -64,7 +64,7 @@ def hour_prices(bought: Purchase) -> HourPrices:
 
 
 def schedule(bought: Purchase, months_per_period: int) -> list[DepreciationPeriod]:
-    """Return the straight-line schedule; the last period is shorter where the life is no multiple of a period.
+    """The straight-line schedule; the last period is shorter where the life is no multiple of a period.
 
     Depreciation sums to purchase less salvage exactly.
     """

@@ -146,7 +146,7 @@ def of_aws_spot(given: PriceList) -> Iterator[SourceRow]:
 
 
 def _rule(product: _Product) -> str:
-    """Return the rule that passes over a product; empty: it is what a job on a plain instance pays."""
+    """The rule that passes over a product; empty: it is what a job on a plain instance pays."""
     attributes = product.attributes
     if not (
         product.family.startswith("Compute Instance")

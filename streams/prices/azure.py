@@ -82,7 +82,7 @@ def _taken(given: PriceList, line: int, price: _RetailPrice) -> TakenOffer | Non
 
 
 def _rule(price: _RetailPrice) -> str:
-    """Return the rule that passes over a meter; empty: it is what a machine is charged by."""
+    """The rule that passes over a meter; empty: it is what a machine is charged by."""
     if price.service != _SERVICE or not (price.instance_type and price.region):
         return "not_an_instance"
     if price.type != "Consumption":

@@ -23,7 +23,7 @@ FAULTS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def document(given: PriceList, form: type[T], what: str) -> T:
-    """Return a document.
+    """A document.
 
     Raises:
         WrongUseError: The file is not such a document.
@@ -58,12 +58,12 @@ class InstanceOffer(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return the words for it."""
+        """The words for it."""
         return place_of(self.instance_type, self.zone or self.region, self.purchase)
 
     @property
     def gpu_count(self) -> int | None:
-        """Return how many GPUs an instance has; None if that is not known."""
+        """How many GPUs an instance has; None if that is not known."""
         if self.gpus is not None:
             return self.gpus
         known = gpus_of(self.instance_type, {})
@@ -71,14 +71,14 @@ class InstanceOffer(NamedTuple):
 
     @property
     def gpu_place(self) -> str:
-        """Return the words for it if it may have GPUs, else none."""
+        """The words for it if it may have GPUs, else none."""
         return "" if self.gpu_count == 0 else self.place
 
 
 def counted_row(
     given: PriceList, line: int, bought: InstanceOffer, usd: str, at: datetime
 ) -> SourceRow | None:
-    """Return the price of an instance; None, and counted, if it is $0 or it is not known how many GPUs it has.
+    """The price of an instance; None, and counted, if it is $0 or it is not known how many GPUs it has.
 
     Raises:
         WrongUseError: The price is none.
@@ -95,7 +95,7 @@ def counted_row(
 def instance_row(
     given: PriceList, line: int, bought: InstanceOffer, usd: str, at: datetime
 ) -> SourceRow | None:
-    """Return the price of an instance; of its GPUs, by their number, where it has any.
+    """The price of an instance; of its GPUs, by their number, where it has any.
 
     None for $0, which is no price: clouds list what is sold elsewhere so (capacity blocks, meters to come), and it would make a job free.
 

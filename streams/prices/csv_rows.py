@@ -103,7 +103,7 @@ def _record(given: PriceList, line: int, cells: dict[str, str], has_from: bool) 
 
 
 def _component(record: dict[str, object]) -> str | None:
-    """Return what a price per this quantity is for; None for `job_hour`, which several components have."""
+    """What a price per this quantity is for; None for `job_hour`, which several components have."""
     per = str(record.get("per", ""))
     if per == "instance_hour":
         return "gpu" if "gpus" in record else "compute"

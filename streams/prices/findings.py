@@ -42,7 +42,7 @@ class Finding(NamedTuple):
 
 
 def findings(loaded: Sequence[tuple[int, PriceEvent]], known: Iterable[PriceEvent] = ()) -> list[Finding]:
-    """Return what is odd about prices to load, by line; `known` are those of the store.
+    """What is odd about prices to load, by line; `known` are those of the store.
 
     Prices that were known before are not reported themselves.
     """
@@ -195,7 +195,7 @@ def _two_names(first: RevisionSpan, other: RevisionSpan) -> Finding:
 def _together(
     winner: list[RevisionSpan], loser: list[RevisionSpan]
 ) -> tuple[RevisionSpan, RevisionSpan] | None:
-    """Return the first two revisions that hold at one time."""
+    """The first two revisions that hold at one time."""
     for other in loser:
         for first in holding(winner, other.event.effective_ms, other.until_ms)[:1]:
             if first.until_ms > other.event.effective_ms:
@@ -218,7 +218,7 @@ class _Lookup:
                     skus.append(sku)
 
     def cheaper_on_demand(self, spot: RevisionSpan) -> RevisionSpan | None:
-        """Return the on-demand price for the usage of a spot price if it is lower while both hold."""
+        """The on-demand price for the usage of a spot price if it is lower while both hold."""
         place = {name: value for name, value in spot.event.match.items() if name != "purchase"}
         found: list[tuple[int, RevisionSpan]] = []
         for on_demand in ({**place, "purchase": "on_demand"}, place):
@@ -233,7 +233,7 @@ class _Lookup:
         return min(dearer, key=lambda each: (each.unit_price, each.event.sku), default=None)
 
     def covered_from(self, revision: RevisionSpan) -> int:
-        """Return the ms from which another SKU prices all that a price matches."""
+        """The ms from which another SKU prices all that a price matches."""
         others = [
             self._after[sku][0].event.effective_ms
             for sku, _ in self._matching(revision.quantity, revision.event.match)
@@ -269,7 +269,7 @@ def _price(revision: RevisionSpan) -> str:
 
 
 def per_text(event: PriceEvent) -> str:
-    """Return what a price is for one of, with the GPUs of an instance."""
+    """What a price is for one of, with the GPUs of an instance."""
     if event.per == Per.instance_hour and event.gpus:
         return f"{event.per} of {event.gpus} GPU{'s' if event.gpus > 1 else ''}"
     return event.per

@@ -41,7 +41,7 @@ class RevisionSpan(NamedTuple):
 
 
 def histories(known: Iterable[tuple[int, PriceEvent]]) -> dict[str, list[RevisionSpan]]:
-    """Return the revisions of each SKU by time; of two from one instant the later by (`time_ms`, `source`, `id`) stands.
+    """The revisions of each SKU by time; of two from one instant the later by (`time_ms`, `source`, `id`) stands.
 
     `known` has the line of each, 0 for none.
     """
@@ -62,13 +62,13 @@ def histories(known: Iterable[tuple[int, PriceEvent]]) -> dict[str, list[Revisio
 
 
 def in_force(revisions: list[RevisionSpan], at_ms: int) -> RevisionSpan | None:
-    """Return the revision that holds at an instant; None before the first."""
+    """The revision that holds at an instant; None before the first."""
     at = bisect_right(revisions, at_ms, key=lambda each: each.event.effective_ms)
     return revisions[at - 1] if at else None
 
 
 def holding(revisions: list[RevisionSpan], from_ms: int, until_ms: int) -> list[RevisionSpan]:
-    """Return the revisions that hold at some instant from `from_ms` up to, not including, `until_ms`."""
+    """The revisions that hold at some instant from `from_ms` up to, not including, `until_ms`."""
     first = max(bisect_right(revisions, from_ms, key=lambda each: each.event.effective_ms) - 1, 0)
     end = bisect_left(revisions, until_ms, key=lambda each: each.event.effective_ms)
     return revisions[first:end]

@@ -57,7 +57,7 @@ _WITHOUT: Final = re.compile(
 
 
 def parsed(text: str) -> InstanceGpus:
-    """Return the GPUs that a text such as `8xH100` names; `0` is none.
+    """The GPUs that a text such as `8xH100` names; `0` is none.
 
     Raises:
         ValueError: It is no such text.
@@ -71,7 +71,7 @@ def parsed(text: str) -> InstanceGpus:
 
 
 def gpus_of(instance_type: str, given: Mapping[str, str]) -> InstanceGpus | None:
-    """Return the GPUs of a type of instance, by what is given before what is known; None if it is not known."""
+    """The GPUs of a type of instance, by what is given before what is known; None if it is not known."""
     if instance_type in given:
         return parsed(given[instance_type])
     name = instance_type.removeprefix("ml.").lower()

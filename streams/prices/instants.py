@@ -18,7 +18,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def effective_ms(text: str) -> int:
-    """Return the ms since 1970 from which a price holds; 0, before any usage, for an empty text.
+    """The ms since 1970 from which a price holds; 0, before any usage, for an empty text.
 
     Raises:
         ValueError: It is neither a date nor an instant.
@@ -40,7 +40,7 @@ def effective_ms(text: str) -> int:
 
 
 def since(effective: int) -> str:
-    """Return how a table shows the ms from which a price holds: a date where it is one, `ever` for 0."""
+    """How a table shows the ms from which a price holds: a date where it is one, `ever` for 0."""
     if effective == 0:
         return "ever"
     at = datetime.fromtimestamp(effective // 1_000, UTC).replace(microsecond=effective % 1_000 * 1_000)

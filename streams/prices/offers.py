@@ -31,7 +31,7 @@ class TakenOffer(NamedTuple):
 
 
 def place_of(instance_type: str, where: str, purchase: str = "") -> str:
-    """Return the words for what an offer is for."""
+    """The words for what an offer is for."""
     return f"{purchase and f'{purchase} '}{instance_type[:_SHOWN]} in {where[:_SHOWN]}"
 
 
@@ -78,7 +78,7 @@ class OfferAccount:
             yield from (row for row in offer.rows if row.record["sku"] not in unclear)
 
     def total(self) -> Account:
-        """Return the sums: a place with GPUs that was passed over, and has no price, is not understood."""
+        """The sums: a place with GPUs that was passed over, and has no price, is not understood."""
         account = Account()
         account.add(self._said)
         for (rule, place), count in sorted(self._passed.items()):

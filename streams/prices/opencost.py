@@ -46,7 +46,7 @@ _FIELDS: Final = {
 
 
 def is_opencost(content: bytes) -> bool:
-    """Return whether the content is one JSON object with prices as OpenCost names them."""
+    """Whether the content is one JSON object with prices as OpenCost names them."""
     return len(content) <= MAX_BYTES and _is_prices(_parsed(content))
 
 
@@ -87,7 +87,7 @@ def of_opencost(given: PriceList) -> Iterator[SourceRow]:
 
 
 def exact_usd(text: str) -> Decimal:
-    """Return the dollars of a plain number that other programs wrote, rounded to nano-dollars, half to even.
+    """The dollars of a plain number that other programs wrote, rounded to nano-dollars, half to even.
 
     Raises:
         ValueError: It is no number from 0 to a million.

@@ -66,7 +66,7 @@ class PriceRecord(NamedTuple):
 
 
 def format_of(given: PriceList) -> PriceFormat:
-    """Return the format of a list, by its content; a name that ends in `.csv` or `.jsonl` settles what is unclear."""
+    """The format of a list, by its content; a name that ends in `.csv` or `.jsonl` settles what is unclear."""
     head = given.content.lstrip(b"\xef\xbb\xbf \t\r\n")
     if head[:1] == b"[":
         return PriceFormat.json
@@ -93,7 +93,7 @@ def records_of(
     *,
     newest_allowed_ms: int | None = None,
 ) -> list[PriceRecord]:
-    """Return the records of a list; missing `id`, `source` and `time_ms` are generated.
+    """The records of a list; missing `id`, `source` and `time_ms` are generated.
 
     A `time_ms` that a record names may be at most 5 min after `newest_allowed_ms`, or the given `time_ms` without it.
 
@@ -141,7 +141,7 @@ def _checked(given: PriceList, line: int, record: dict[str, object], newest_ms: 
 
 
 def _id(name: str) -> str:
-    """Return the name, or a digest if it would be too long for an id."""
+    """The name, or a digest if it would be too long for an id."""
     given = name.encode("utf-8", "surrogatepass")
     return name if len(given) <= MAX_NAME_BYTES else hashlib.sha256(given).hexdigest()
 

@@ -65,7 +65,7 @@ def of_skypilot(given: PriceList) -> Iterator[SourceRow]:
 
 
 def zone_ids(zones: Iterable[str]) -> int:
-    """Return how many zones are named by AWS's id (`use1-az4`), which jobs usually know by another name."""
+    """How many zones are named by AWS's id (`use1-az4`), which jobs usually know by another name."""
     return sum(1 for zone in zones if _ZONE_ID.fullmatch(zone))
 
 

@@ -41,13 +41,13 @@ class PriceList:
     offers: OfferAccount = field(default_factory=OfferAccount)
 
     def fault(self, line: int, what: str) -> WrongUseError:
-        """Return the refusal of a line."""
+        """The refusal of a line."""
         return WrongUseError(
             f"{self.name} line {line}: {visible(what[:_SHOWN_CHARS])}; nothing was published"
         )
 
     def text(self) -> str:
-        """Return the content as text.
+        """The content as text.
 
         Raises:
             WrongUseError: It is not UTF-8.

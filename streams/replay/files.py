@@ -42,7 +42,7 @@ def read_lines(files: Sequence[Path]) -> Iterator[FileLine]:
 
 
 def digest(path: Path) -> str:
-    """Return the digest of the file's bytes.
+    """The digest of the file's bytes.
 
     Raises:
         TrainfareError: The file cannot be read.

@@ -100,7 +100,7 @@ class LogJudge:
         return found
 
     def _has_budgets(self, from_ms: int) -> bool:
-        """Return whether any job has a budget of its own from then on, or one was judged before."""
+        """Whether any job has a budget of its own from then on, or one was judged before."""
         self._memory.read_firing()
         fires = any(alert.rule in (BUDGET_USED, BUDGET_FORECAST) for alert in self._memory.firing())
         return fires or self._reader.has_budgets() or bool(self._reader.runs(from_ms, is_any=False))
@@ -139,5 +139,5 @@ def _weeks(part: JudgedSpan) -> Iterator[JudgedSpan]:
 
 
 def _read_from_ms(span: JudgedSpan) -> int:
-    """Return the first hour to read, an hour before the span: rates are those of the last hour."""
+    """The first hour to read, an hour before the span: rates are those of the last hour."""
     return (span.since_ms // HOUR_MS - 1) * HOUR_MS

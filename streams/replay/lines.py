@@ -70,7 +70,7 @@ class LineReader:
     _decoder: msgspec.json.Decoder[_Envelope] = field(default_factory=lambda: msgspec.json.Decoder(_Envelope))
 
     def open(self, line: FileLine) -> OpenedLine | DeadLetter:
-        """Return what is in the line's envelope, or the dead letter of a line that is none."""
+        """What is in the line's envelope, or the dead letter of a line that is none."""
         if not line.is_whole:
             return self._refused(
                 line, Reason.oversize, f"line: got more bytes, expected at most {LINE_MAX_BYTES}"
@@ -97,7 +97,7 @@ class LineReader:
         return OpenedLine(topic, value, headers, event)
 
     def read(self, line: FileLine) -> Sendable | DeadLetter:
-        """Return the record, or the dead letter of an invalid line."""
+        """The record, or the dead letter of an invalid line."""
         opened = self.open(line)
         if isinstance(opened, DeadLetter):
             return opened

@@ -12,7 +12,7 @@ from streams.engine.pricing.book import PriceBook
 
 
 def stored_book(store: Rows) -> PriceBook:
-    """Return the book of all stored revisions."""
+    """The book of all stored revisions."""
     rows = store.select(PRICES)
     effective_ms = rows["effective"].cast(pa.int64()).to_pylist()
     time_ms = rows["time"].cast(pa.int64()).to_pylist()

@@ -161,7 +161,7 @@ class _Replay:
         self._ignored = IgnoredFields()
 
     async def run(self) -> int:
-        """Return how many rows were written; the segment is done then."""
+        """How many rows were written; the segment is done then."""
         with EmbeddedBroker() as broker:
             meter = self._meter(broker)
             if self._alert_sink is not None and meter.notifier is None:
@@ -204,7 +204,7 @@ class _Replay:
         )
 
     def _book(self) -> PriceBook:
-        """Return the prices of the log before the segment."""
+        """The prices of the log before the segment."""
         if self._segment.prices is not None:
             return PriceBook.empty().with_events(self._segment.prices)
         return stored_book(self._store) if self._segment.base else PriceBook.empty()
@@ -328,7 +328,7 @@ async def until(ready: Callable[[], bool]) -> None:
 
 
 def _position(meter: Meter, place: Place) -> int:
-    """Return the next offset that the meter awaits, in the log of all segments."""
+    """The next offset that the meter awaits, in the log of all segments."""
     topic, number = place
     if topic in REFERENCE_TOPICS:
         return int(meter.shard_manager.reference_next.get(topic, meter.reader.base.get(topic, 0)))
@@ -337,7 +337,7 @@ def _position(meter: Meter, place: Place) -> int:
 
 
 def _read(meter: Meter, place: Place) -> int:
-    """Return the next offset to read; records read may wait for their tick."""
+    """The next offset to read; records read may wait for their tick."""
     owned = meter.shard_manager.owned.get(place[1])
     return (
         _position(meter, place)

@@ -32,7 +32,7 @@ class ReplayResult:
 
     @property
     def balanced(self) -> bool:
-        """Return whether every record is accounted for exactly once."""
+        """Whether every record is accounted for exactly once."""
         kept = self.applied + self.unattributed + self.duplicate
         return self.records_in == kept + self.too_late + self.dead_lettered
 

@@ -44,7 +44,7 @@ class LogParts:
 
     @property
     def following_ms(self) -> int | None:
-        """Return the log time of the record before which the last part ended; None: it was the last one."""
+        """The log time of the record before which the last part ended; None: it was the last one."""
         return None if self._following is None else self._following.log_ms
 
     def next(self) -> Iterator[Sendable]:
@@ -77,7 +77,7 @@ class LedgerRevisions:
             self._see_control(control)
 
     def is_one(self, event: Event | Invalid | None, log_ms: int) -> bool:
-        """Return whether the record changes minutes before the one of its log time."""
+        """Whether the record changes minutes before the one of its log time."""
         minute_ms = log_ms // MINUTE_MS * MINUTE_MS
         if isinstance(event, PriceEvent):
             return event.effective_ms < minute_ms and bool(self._jobs)

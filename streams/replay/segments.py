@@ -44,7 +44,7 @@ class LogSegment(msgspec.Struct):
 
     @property
     def identity(self) -> str:
-        """Return the digest of the contents, in order."""
+        """The digest of the contents, in order."""
         return hashlib.sha256("\n".join(self.files).encode()).hexdigest()
 
 
@@ -57,11 +57,11 @@ class Replayed(msgspec.Struct):
 
     @property
     def last(self) -> LogSegment:
-        """Return the current replay."""
+        """The current replay."""
         return self.segments[-1]
 
     def clock_ms(self, where: Path) -> int:
-        """Return the accrual instant of the last replay.
+        """The accrual instant of the last replay.
 
         Raises:
             WrongUseError: The last replay has not ended.
@@ -73,12 +73,12 @@ class Replayed(msgspec.Struct):
         return self.last.end_newest_ms if self.last.as_of_ms is None else self.last.as_of_ms
 
     def controls_before(self, segment: LogSegment) -> dict[bytes, ControlEvent]:
-        """Return the controls in force when the replay began."""
+        """The controls in force when the replay began."""
         before = self.segments[: self.segments.index(segment)]
         return dict(before[-1].controls) if before else {}
 
     def begin(self, digests: Mapping[Path, str], now_ms: int, *, append: bool, where: Path) -> LogSegment:
-        """Return the segment of these files: a known one to resume, or a new one.
+        """The segment of these files: a known one to resume, or a new one.
 
         Raises:
             WrongUseError: The files do not fit what was replayed before.
@@ -109,11 +109,11 @@ class Replayed(msgspec.Struct):
         return segment
 
     def files_before(self, segment: LogSegment) -> int:
-        """Return how many files came before the segment's first: lines are numbered by their file's position in the chain."""
+        """How many files came before the segment's first: lines are numbered by their file's position in the chain."""
         return sum(len(one.files) for one in self.segments[: self.segments.index(segment)])
 
     def books(self) -> Books:
-        """Return the record accounting of all replays outside the shards."""
+        """The record accounting of all replays outside the shards."""
         total = Books()
         for segment in self.segments:
             total = total.plus(segment.books)
@@ -121,7 +121,7 @@ class Replayed(msgspec.Struct):
 
 
 def load(meta: Meta, partitions: int) -> Replayed:
-    """Return what was replayed into a store.
+    """What was replayed into a store.
 
     Raises:
         TrainfareError: The store belongs to a live log, or its record cannot be read.
@@ -157,7 +157,7 @@ def save(meta: Meta, replayed: Replayed) -> None:
 
 
 def _without_address(event: ControlEvent) -> ControlEvent:
-    """Return the control without anything that looks like an address."""
+    """The control without anything that looks like an address."""
     value = {
         name: WITHHELD if isinstance(item, str) and "://" in item else item
         for name, item in event.value.items()

@@ -20,7 +20,7 @@ _ACROSS: Final = """
 
 
 def defaults_text() -> str:
-    """Return the file (TOML)."""
+    """The file (TOML)."""
     parts = [_HEAD, *(_rule(rule) for rule in JOB_RULES), _ACROSS.rstrip("\n") + "\n"]
     return "".join((*parts, *(_rule(rule) for rule in LEDGER_RULES.values())))
 

@@ -30,12 +30,12 @@ class RuleFileRecord(NamedTuple):
 
 
 def default_rules() -> str:
-    """Return the shipped file: every rule with its default settings."""
+    """The shipped file: every rule with its default settings."""
     return defaults_text()
 
 
 def rule_records(name: str, text: str, now_ms: int) -> list[RuleFileRecord]:
-    """Return the records of a file; ids are functions of what a record says, `time_ms` is `now_ms`.
+    """The records of a file; ids are functions of what a record says, `time_ms` is `now_ms`.
 
     Raises:
         WrongUseError: The file is no list of `[[rule]]`.
@@ -73,7 +73,7 @@ def rule_records(name: str, text: str, now_ms: int) -> list[RuleFileRecord]:
 
 
 def _record(line: int, table: Mapping[str, object], now_ms: int) -> RuleFileRecord:
-    """Return the record of a table.
+    """The record of a table.
 
     Raises:
         ValueError: It is invalid.

@@ -13,7 +13,7 @@ _END: Final = "\n<!-- end of the table -->"
 
 
 def tables() -> Mapping[str, str]:
-    """Return each table (Markdown) by the name in the comment before it."""
+    """Each table (Markdown) by the name in the comment before it."""
     burn = (
         (
             f"`{rule.name}`",
@@ -36,7 +36,7 @@ def tables() -> Mapping[str, str]:
 
 
 def render(page: str) -> str:
-    """Return the page with its tables written anew.
+    """The page with its tables written anew.
 
     Raises:
         ValueError: It lacks the comments around a table.

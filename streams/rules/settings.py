@@ -45,7 +45,7 @@ class ShownRule(NamedTuple):
 
 
 def changed_settings(event: ControlEvent) -> list[SettingChange]:
-    """Return what a valid record changes; one that changes nothing has no row."""
+    """What a valid record changes; one that changes nothing has no row."""
     controls = Controls.from_events([event])
     found: list[SettingChange] = []
     for record in controls.rules:
@@ -71,7 +71,7 @@ def rules_in_force(events: Iterable[ControlEvent]) -> list[ShownRule]:
 def rules_of_job(
     events: Iterable[ControlEvent], dimensions: AlertDimensions, labels: Sequence[tuple[str, str]]
 ) -> list[ShownRule]:
-    """Return the settings of every rule that judges the job, or the jobs that it is one of."""
+    """The settings of every rule that judges the job, or the jobs that it is one of."""
     controls = Controls.from_events(events)
     facts = dimensions._asdict()
     of_fleet = [
@@ -86,13 +86,13 @@ def rules_of_job(
 
 
 def dimensions_of_row(row: Mapping[str, object]) -> AlertDimensions:
-    """Return what rules can match of a job from a row that has those columns."""
+    """What rules can match of a job from a row that has those columns."""
     known: dict[str, Any] = {field: str(row.get(field) or "") for field in MATCHED}
     return AlertDimensions(**known)
 
 
 def match_text(match: Mapping[str, str], all_of_them: str = EVERY_JOB) -> str:
-    """Return what a record is for: its match fields, or all."""
+    """What a record is for: its match fields, or all."""
     return " ".join(f"{field}={value}" for field, value in sorted(match.items())) or all_of_them
 
 
@@ -109,7 +109,7 @@ def _rows(profile: Profile, subjects: str, records: Sequence[RuleRecord]) -> lis
 
 
 def _fleet_rows(records: Sequence[LedgerRuleRecord], rules: Iterable[str]) -> list[ShownRule]:
-    """Return the settings of rules across jobs; each record of a rule that takes match fields is a limit of its own."""
+    """The settings of rules across jobs; each record of a rule that takes match fields is a limit of its own."""
     rows = []
     for rule in rules:
         of_rule = sorted((each for each in records if each.rule == rule), key=lambda each: each.name)
@@ -125,7 +125,7 @@ def _fleet_rows(records: Sequence[LedgerRuleRecord], rules: Iterable[str]) -> li
 
 
 def _subjects(rule: str) -> str:
-    """Return what a rule across jobs judges where no record narrows it."""
+    """What a rule across jobs judges where no record narrows it."""
     return f"every {LEDGER_RULES[rule].each}" if LEDGER_RULES[rule].each else FLEET
 
 

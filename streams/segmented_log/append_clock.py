@@ -29,7 +29,7 @@ class AppendClock:
         self._ahead_since_ms: int | None = None
 
     def now_ms(self, wall_ms: int, monotonic_ms: int) -> int:
-        """Return the time of what is appended now; never less than before."""
+        """The time of what is appended now; never less than before."""
         self._now_ms += max(monotonic_ms - self._seen_ms, 0)
         self._seen_ms = max(monotonic_ms, self._seen_ms)
         if wall_ms <= self._now_ms + _TOLERANCE_MS:

@@ -97,7 +97,7 @@ class LogDirectory:
         self._commits = [GroupCommit(log, self.now_ms, on_append) for log in logs]
 
     def now_ms(self) -> int:
-        """Return the append time of what is appended now."""
+        """The append time of what is appended now."""
         with self._timing:
             return self._append_clock.now_ms(self._clock.now_ms(), self._clock.monotonic_ms())
 
@@ -109,11 +109,11 @@ class LogDirectory:
         return [commit.submit(part) for commit, part in pairs if part]
 
     def settled(self) -> Sequence[Future[list[int]]]:
-        """Return what is done once everything with an append time of before now can be read."""
+        """What is done once everything with an append time of before now can be read."""
         return [future for commit in self._commits if (future := commit.settled()) is not None]
 
     def log_of(self, topic: str) -> SegmentedLog:
-        """Return the log that holds a topic."""
+        """The log that holds a topic."""
         return self.reference if topic in self._reference_topics else self.events
 
     def drop(self, needed: Callable[[Place], float]) -> int:

@@ -41,7 +41,7 @@ class Frame(NamedTuple):
 
 
 def packed(mark: bytes, place: Place, content: bytes, group: int) -> bytes:
-    """Return the bytes of a frame."""
+    """The bytes of a frame."""
     topic = place[0].encode()
     rest = topic + content
     checked = _HEADER.pack(mark, 0, len(rest), group, place[1], len(topic))[_CHECKED_FROM:] + rest
@@ -57,7 +57,7 @@ def frames(data: bytes, mark: bytes, at: int) -> Iterator[Frame]:
 
 
 def frame_at(data: bytes, mark: bytes, at: int) -> Frame | None:
-    """Return the frame at a position; None: there is none, or it is damaged or cut off."""
+    """The frame at a position; None: there is none, or it is damaged or cut off."""
     if len(data) - at < HEADER_BYTES or data[at : at + MARK_BYTES] != mark:
         return None
     _, crc, length, group, partition, topic_bytes = _HEADER.unpack_from(data, at)
@@ -79,7 +79,7 @@ def frame_at(data: bytes, mark: bytes, at: int) -> Frame | None:
 
 
 def later_group(data: bytes, mark: bytes, at: int, position: int) -> int | None:
-    """Return where a whole frame of a group after `position` begins behind a damaged one at `at`; None: nowhere."""
+    """Where a whole frame of a group after `position` begins behind a damaged one at `at`; None: nowhere."""
     while (at := data.find(mark, at + 1)) >= 0:
         frame = frame_at(data, mark, at)
         if frame is not None and frame.group > position:

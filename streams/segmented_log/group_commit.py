@@ -50,7 +50,7 @@ class GroupCommit:
         self._thread.start()
 
     def submit(self, batches: Batches) -> Future[list[int]]:
-        """Return the base offsets of the batches, once they are durable, or the LogError of `SegmentedLog.append`."""
+        """The base offsets of the batches, once they are durable, or the LogError of `SegmentedLog.append`."""
         done = Future[list[int]]()
         done.set_running_or_notify_cancel()  # whoever waits may leave; it is written all the same
         size = sum(len(batch) for _, batch in batches)
@@ -66,7 +66,7 @@ class GroupCommit:
         return done
 
     def settled(self) -> Future[list[int]] | None:
-        """Return what is done once nothing with an append time of before now is still being written; None: nothing is."""
+        """What is done once nothing with an append time of before now is still being written; None: nothing is."""
         return self.submit(()) if self._writing else None
 
     def close(self) -> None:

@@ -129,18 +129,18 @@ class SegmentedLog:
         return found
 
     def start(self, place: Place) -> int:
-        """Return the first offset that the log holds of a partition."""
+        """The first offset that the log holds of a partition."""
         with self._lock:
             return self._start(place)
 
     def end(self, place: Place) -> int:
-        """Return the offset of the next record of a partition."""
+        """The offset of the next record of a partition."""
         with self._lock:
             return self._next.get(place, 0)
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all segments."""
+        """The bytes of all segments."""
         with self._lock:
             return self._segments[-1].end - self._segments[0].base
 
@@ -186,13 +186,13 @@ class SegmentedLog:
         return self._segments[0].head.next_offset(place)
 
     def _end_of(self, number: int, place: Place) -> int:
-        """Return the offset that follows what a segment holds of a partition."""
+        """The offset that follows what a segment holds of a partition."""
         if number + 1 < len(self._segments):
             return self._segments[number + 1].head.next_offset(place)
         return self._next.get(place, 0)
 
     def _segment_of(self, place: Place, offset: int) -> int:
-        """Return the number of the segment that holds an offset, or will hold it."""
+        """The number of the segment that holds an offset, or will hold it."""
         for number in range(len(self._segments) - 1, 0, -1):
             if self._segments[number].head.next_offset(place) <= offset:
                 return number
@@ -208,7 +208,7 @@ class SegmentedLog:
         return segment.load(self._disk)
 
     def _is_over(self, now_ms: int) -> bool:
-        """Return whether the oldest segment may be dropped by its age or the size of all."""
+        """Whether the oldest segment may be dropped by its age or the size of all."""
         if len(self._segments) == 1:
             return False
         options, following = self._options, self._segments[1]
@@ -220,7 +220,7 @@ class SegmentedLog:
     # -- of the thread that appends ------------------------------------------------------------------------
 
     def _with_room(self, size: int, now_ms: int) -> SegmentFile:
-        """Return the last segment, or a new one if it is full or old."""
+        """The last segment, or a new one if it is full or old."""
         last = self._segments[-1]
         if (
             last.index is not None

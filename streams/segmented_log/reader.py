@@ -21,7 +21,7 @@ class LoggedBatch(NamedTuple):
 
 
 def size_from(directory: Path, position: int = 0) -> int:
-    """Return the bytes that the log holds from a position on."""
+    """The bytes that the log holds from a position on."""
     return sum(
         max(base + path.stat().st_size - max(base, position), 0) for base, path in _segments(directory)
     )

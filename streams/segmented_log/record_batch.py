@@ -30,13 +30,13 @@ class BatchHeader(NamedTuple):
 
 
 def header_of(batch: bytes) -> BatchHeader:
-    """Return the header of a batch that the log wrote."""
+    """The header of a batch that the log wrote."""
     base_offset, _, _, _, _, _, _, _, newest_ms, _, _, _, count = _HEADER.unpack_from(batch)
     return BatchHeader(base_offset, count, newest_ms)
 
 
 def checked(batch: bytes) -> int:
-    """Return the number of records of a client's batch.
+    """The number of records of a client's batch.
 
     Raises:
         BadBatchError: It is damaged, of an old format, or part of a transaction.
@@ -58,7 +58,7 @@ def checked(batch: bytes) -> int:
 
 
 def stamped(batch: bytes, base_offset: int, append_ms: int) -> bytes:
-    """Return the batch at its place in the log: `append_ms` (ms since 1970) becomes the time of all its records."""
+    """The batch at its place in the log: `append_ms` (ms since 1970) becomes the time of all its records."""
     _, length, _, magic, _, attributes, *rest = _HEADER.unpack_from(batch)
     last_delta, first_ms, _, *producer = rest
     fields = (last_delta, first_ms, append_ms, *producer)

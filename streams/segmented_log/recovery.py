@@ -67,7 +67,7 @@ def _opened(disk: Disk, directory: Path) -> list[SegmentFile]:
 
 
 def _holds_more(disk: Disk, path: Path) -> bool:
-    """Return whether a segment whose head is damaged holds later groups."""
+    """Whether a segment whose head is damaged holds later groups."""
     descriptor = disk.open(path)
     try:
         data = read_whole(descriptor, os.fstat(descriptor).st_size)

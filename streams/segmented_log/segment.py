@@ -35,7 +35,7 @@ class Head(msgspec.Struct, frozen=True):
     next: dict[str, dict[int, int]]
 
     def next_offset(self, place: Place) -> int:
-        """Return the offset that the first record of a partition in this segment has."""
+        """The offset that the first record of a partition in this segment has."""
         return self.next.get(place[0], {}).get(place[1], 0)
 
 
@@ -67,7 +67,7 @@ class SegmentIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the segment holds no batch."""
+        """Whether the segment holds no batch."""
         return not self._places
 
     def batches(self, place: Place, offset: int) -> Iterator[tuple[int, int]]:
@@ -93,7 +93,7 @@ class SegmentFile:
 
     @property
     def end(self) -> int:
-        """Return the log position after the last byte."""
+        """The log position after the last byte."""
         return self.base + self.size
 
     def load(self, disk: Disk) -> SegmentIndex:
@@ -130,12 +130,12 @@ def damaged(path: Path, at: int) -> LogCorruptError:
 
 
 def name_of(base: int) -> str:
-    """Return the file name of a segment."""
+    """The file name of a segment."""
     return f"{base:0{_DIGITS}d}{SUFFIX}"
 
 
 def base_of(path: Path) -> int | None:
-    """Return the log position in a segment's name; None: the file is no segment."""
+    """The log position in a segment's name; None: the file is no segment."""
     stem = path.name.removesuffix(SUFFIX)
     return int(stem) if path.name.endswith(SUFFIX) and len(stem) == _DIGITS and stem.isdigit() else None
 
@@ -166,7 +166,7 @@ def begin(
 
 
 def opened(disk: Disk, path: Path, base: int) -> SegmentFile | None:
-    """Return a segment that exists, without its index; None: its head was never written completely.
+    """A segment that exists, without its index; None: its head was never written completely.
 
     Raises:
         OSError: The file cannot be read.
@@ -190,7 +190,7 @@ def opened(disk: Disk, path: Path, base: int) -> SegmentFile | None:
 
 
 def read_whole(descriptor: int, size: int) -> bytes:
-    """Return the first `size` bytes of a file, or all that it has."""
+    """The first `size` bytes of a file, or all that it has."""
     pieces, at = [], 0
     while at < size and (piece := os.pread(descriptor, size - at, at)):
         pieces.append(piece)

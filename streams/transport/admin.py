@@ -37,7 +37,7 @@ class TopicState:
 
 
 def connect(kafka: KafkaSettings, timeout_s: float = _TIMEOUT_S) -> AdminClient:
-    """Return a client once a broker has answered.
+    """A client once a broker has answered.
 
     Raises:
         TrainfareError: No broker answers at the address.
@@ -65,7 +65,7 @@ def _answering(kafka: KafkaSettings) -> Iterator[None]:
 
 
 def describe(client: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
-    """Return the state of those of `names` that exist.
+    """The state of those of `names` that exist.
 
     Raises:
         KafkaException: The broker does not answer.
@@ -85,7 +85,7 @@ def describe(client: AdminClient, names: Iterable[str]) -> dict[str, TopicState]
 
 
 def faults(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> list[str]:
-    """Return what prevents metering these topics; sends no request to the broker."""
+    """What prevents metering these topics; sends no request to the broker."""
     found = []
     for topic in Topic:
         name = full_name(topic, kafka.topic_prefix)
@@ -158,7 +158,7 @@ def check_topics_once_known(
 
 
 def _may_be_of_a_moment(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> bool:
-    """Return whether a topic is missing, or partitions of one."""
+    """Whether a topic is missing, or partitions of one."""
     wanted = {
         full_name(topic, kafka.topic_prefix): partition_count(topic, kafka.partitions) for topic in Topic
     } | {full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix): 1}

@@ -66,7 +66,7 @@ class MeterAssignor(PartitionAssignor):
         super().on_assignment(assignment)
 
     def without_owner(self) -> set[int]:
-        """Return the shards that the last assignment gave to no member."""
+        """The shards that the last assignment gave to no member."""
         wanted: Mapping[str, int] = cast("Any", self.app).wanted_partitions
         handed_out = {
             TP(topic, number)

@@ -118,12 +118,12 @@ def _rights(
 
 
 def _lacking(needed: set[AclOperation], allowed: list[AclOperation] | None) -> list[str]:
-    """Return what is not allowed; nothing where the broker does not tell."""
+    """What is not allowed; nothing where the broker does not tell."""
     return [] if allowed is None else sorted(each.name for each in needed - set(allowed))
 
 
 def _of_group(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> list[AclOperation] | None:
-    """Return what is allowed on the group; brokers that have just started may not know its coordinator for a moment."""
+    """What is allowed on the group; brokers that have just started may not know its coordinator for a moment."""
     deadline_s = time.monotonic() + timeout_s
     while True:
         asked = client.describe_consumer_groups(

@@ -41,7 +41,7 @@ class FoundLog(NamedTuple):
 
 
 def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
-    """Return the id of the cluster alone; see `find_log`."""
+    """The id of the cluster alone; see `find_log`."""
     return find_log(kafka, timeout_s).cluster_id
 
 
@@ -69,7 +69,7 @@ def find_log(kafka: KafkaSettings, timeout_s: float) -> FoundLog:
 
 
 def _topic_ids(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> dict[str, str]:
-    """Return the ids of the topics that shards read; a broker without topic ids, or without access to them, is no error."""
+    """The ids of the topics that shards read; a broker without topic ids, or without access to them, is no error."""
     names = [full_name(topic, kafka.topic_prefix) for topic in SHARD_TOPICS]
     found = {}
     try:
@@ -82,7 +82,7 @@ def _topic_ids(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> d
 
 
 def log_name(kafka: KafkaSettings, cluster_id: str) -> str:
-    """Return the name by which a store identifies the log it was built from."""
+    """The name by which a store identifies the log it was built from."""
     return f"topics {kafka.topic_prefix}* of Kafka cluster {cluster_id}"
 
 

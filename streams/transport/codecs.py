@@ -30,7 +30,7 @@ _cramjam: Final[Any] = of_aiokafka.cramjam
 
 
 def decode(codec: int, piece: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the decompressed records.
+    """The decompressed records.
 
     Raises:
         TooLargeError: They exceed `most_bytes`.

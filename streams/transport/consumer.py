@@ -114,13 +114,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     @property
     def generation(self) -> int:
-        """Return the group generation; -1: none."""
+        """The group generation; -1: none."""
         coordinator = self._ensure_consumer()._coordinator
         # While it stops, the consumer has no coordinator any more, and is a member of no group.
         return NO_GENERATION if coordinator is None else int(coordinator.generation)
 
     def is_member(self) -> bool:
-        """Return whether the group may still count us as a member: a worker frozen past its session must write nothing."""
+        """Whether the group may still count us as a member: a worker frozen past its session must write nothing."""
         return self.generation != NO_GENERATION and self.membership.is_recent()
 
     def ask_again(self) -> None:
@@ -168,7 +168,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return LogBatch(topic, tp.partition, start + base, end + base, records if raw is None else raw)
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """Return the end of the partition as of the last fetch response; any thread may call it."""
+        """The end of the partition as of the last fetch response; any thread may call it."""
         subscription = self._ensure_consumer()._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         state = None if assignment is None else assignment.state_value(tp)
@@ -297,7 +297,7 @@ class Consumer(driver.Consumer):
         )
 
     def is_member(self) -> bool:
-        """Return whether the group may still count us as a member."""
+        """Whether the group may still count us as a member."""
         return self._thread.is_member()
 
     def ask_again(self) -> None:
@@ -314,7 +314,7 @@ class Consumer(driver.Consumer):
         return True
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """Return the end of the partition in the log as of the last fetch response."""
+        """The end of the partition in the log as of the last fetch response."""
         end, base = self._thread.log_end(tp), self._thread.fetch_options.base.get(tp, 0)
         return end and LogEnd(end.readable + base, end.high_watermark + base, end.answered_ms)
 

@@ -25,7 +25,7 @@ _ANY_TIME_MS: Final = 2**62
 
 
 def read_controls(kafka: KafkaSettings) -> list[ControlEvent]:
-    """Return the controls in force, in the order of the log. Blocks.
+    """The controls in force, in the order of the log. Blocks.
 
     Raises:
         TrainfareError: The topic cannot be read.
@@ -34,7 +34,7 @@ def read_controls(kafka: KafkaSettings) -> list[ControlEvent]:
 
 
 def controls_by_key(kafka: KafkaSettings) -> dict[bytes, ControlEvent]:
-    """Return the controls in force by the keys of their records, in the order of the log. Blocks.
+    """The controls in force by the keys of their records, in the order of the log. Blocks.
 
     Raises:
         TrainfareError: The topic cannot be read.

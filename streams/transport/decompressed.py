@@ -23,12 +23,12 @@ class DecompressedBytes:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes in memory."""
+        """The bytes in memory."""
         return sum(list(self._sizes.values()))
 
     @property
     def is_full(self) -> bool:
-        """Return whether only the unavoidable should be added."""
+        """Whether only the unavoidable should be added."""
         return self.bytes > self._limit_bytes
 
     def add(self, data: U8) -> None:

@@ -15,7 +15,7 @@ from streams.transport.faust_types import TP
 
 
 def explained(fault: BaseException, kafka: KafkaSettings) -> BaseException:
-    """Return the fault as a TrainfareError if an operator can fix it; otherwise the fault itself."""
+    """The fault as a TrainfareError if an operator can fix it; otherwise the fault itself."""
     if isinstance(fault, OffsetOutOfRangeError | NoOffsetForPartitionError):
         where = ", ".join(
             f"{tp.topic}/{tp.partition} at {offset}" for tp, offset in _offsets(fault).items()
@@ -32,7 +32,7 @@ def explained(fault: BaseException, kafka: KafkaSettings) -> BaseException:
 
 
 def is_explained(fault: BaseException, kafka: KafkaSettings) -> bool:
-    """Return whether there is an explanation of the fault."""
+    """Whether there is an explanation of the fault."""
     return isinstance(explained(fault, kafka), TrainfareError)
 
 

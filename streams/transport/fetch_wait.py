@@ -41,7 +41,7 @@ def _with_more(fetcher: Any, assignment: Any, broker: Any) -> set[TopicPartition
 
 
 def readable_end(state: Any) -> int:
-    """Return the end of a partition as of its last response, without records behind an open transaction."""
+    """The end of a partition as of its last response, without records behind an open transaction."""
     return int(state.highwater if state.lso is None else min(state.highwater, state.lso))
 
 
@@ -113,7 +113,7 @@ class FetchWait:
         return TICK_MS - int(self._now_ms() - _AFTER_TICK_MS) % TICK_MS
 
     def _to_checkpoint_ms(self, usual_ms: int) -> int:
-        """Return a part of the time until shortly before the next checkpoint, or `usual_ms` if there is none."""
+        """A part of the time until shortly before the next checkpoint, or `usual_ms` if there is none."""
         found = self._checkpoint_in_ms()
         if found is None:
             return usual_ms

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 
 def rebound(function: Any, **names: object) -> Any:
-    """Return a function with the same code, in which these global names are replaced."""
+    """A function with the same code, in which these global names are replaced."""
     own = cast("FunctionType", function)
     copy = FunctionType(
         own.__code__, {**own.__globals__, **names}, own.__name__, own.__defaults__, own.__closure__

@@ -36,7 +36,7 @@ class FrameReader(asyncio.StreamReader):
         self._came: asyncio.Future[None] | None = None
 
     def next_buffer(self) -> memoryview:
-        """Return where to receive the next bytes."""
+        """Where to receive the next bytes."""
         return self._small if self._rest is None else self._rest
 
     def received(self, count: int) -> None:
@@ -107,7 +107,7 @@ class FrameProtocol(_own_protocol, asyncio.BufferedProtocol):  # type: ignore[mi
         super().__init__(closed, self.frames, loop=loop)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where to receive the next bytes."""
+        """Where to receive the next bytes."""
         return self.frames.next_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -123,7 +123,7 @@ class Body:
         self._at = 0
 
     def read(self, size: int = -1) -> bytes | memoryview:
-        """Return the next `size` bytes, or the rest."""
+        """The next `size` bytes, or the rest."""
         end = len(self._whole) if size < 0 else min(self._at + size, len(self._whole))
         part = self._whole[self._at : end]
         self._at = end

@@ -38,7 +38,7 @@ _PAUSE_S: Final = 0.25
 
 
 def log_reader(kafka: KafkaSettings, name: str, **options: Any) -> Consumer:
-    """Return a consumer of committed records that reports partition ends; `name`: the group id, which the client requires."""
+    """A consumer of committed records that reports partition ends; `name`: the group id, which the client requires."""
     return Consumer(
         {
             **librdkafka_config(kafka),
@@ -70,7 +70,7 @@ def ends_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> 
 
 
 def next_messages(consumer: Consumer, at_most: int, timeout_s: float) -> list[Message]:
-    """Return what has arrived, ends of partitions among it; empty if nothing does within the time. Blocks.
+    """What has arrived, ends of partitions among it; empty if nothing does within the time. Blocks.
 
     `Consumer.consume` with a time would wait until so many are there, also where the log ends before.
     """

@@ -89,17 +89,17 @@ class Membership:
         self._ok_s = max(self._ok_s, self._joining_s)
 
     def is_recent(self) -> bool:
-        """Return whether our session has not expired: until then the group removes no member by itself."""
+        """Whether our session has not expired: until then the group removes no member by itself."""
         return time.monotonic() - self._ok_s < self._session_timeout_s
 
     def confirmed(self, generation: int, since_s: float) -> bool:
-        """Return whether a heartbeat of this generation, sent at or after `since_s`, was answered."""
+        """Whether a heartbeat of this generation, sent at or after `since_s`, was answered."""
         sent_s, confirmed = self._confirmed
         return confirmed == generation and sent_s >= since_s
 
 
 def is_unknown_member(response: Any) -> bool:
-    """Return whether a heartbeat, join or commit response reports that we are not a member."""
+    """Whether a heartbeat, join or commit response reports that we are not a member."""
     unknown = UnknownMemberIdError.errno
     if getattr(response, "error_code", 0) == unknown:
         return True

@@ -37,7 +37,7 @@ _times: Final = msgspec.json.Decoder(_Timed)
 def newest_times(
     kafka: KafkaSettings, newest_allowed_ms: int, timeout_s: float
 ) -> dict[tuple[str, int], int]:
-    """Return the newest `time_ms` among the last valid events of each partition of the shards' topics. Blocks.
+    """The newest `time_ms` among the last valid events of each partition of the shards' topics. Blocks.
 
     Partitions that do not answer within `timeout_s` in all are left out: an older log than there is makes no event late.
 
@@ -66,7 +66,7 @@ def newest_times(
 
 
 def _begins(consumer: Consumer, kafka: KafkaSettings, deadline_s: float) -> dict[tuple[str, int], int]:
-    """Return where the last records of each partition begin that has some."""
+    """Where the last records of each partition begin that has some."""
     begins = {}
     for topic in SHARD_TOPICS:
         name = full_name(topic, kafka.topic_prefix)

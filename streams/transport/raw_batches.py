@@ -165,7 +165,7 @@ def _decompressed(
 
 
 def _piece(data: U8, batch: Any) -> bytes | None:
-    """Return the batch's records; None if they exceed a limit."""
+    """The batch's records; None if they exceed a limit."""
     codec = int(batch["attributes"] & CODEC)
     if codec and batch["count"] > MOST_RECORDS:
         return None
@@ -217,12 +217,12 @@ def _framed(data: U8, batches: Records, wanted: int) -> RawRecords:
 
 
 def _next_offset(batches: Records, wanted: int) -> int:
-    """Return the offset after the last batch, whatever compaction has left of it."""
+    """The offset after the last batch, whatever compaction has left of it."""
     return max(wanted, int((batches["base_offset"] + batches["last_delta"]).max(initial=-1)) + 1)
 
 
 def read_headers(data: U8, at: int) -> Headers:
-    """Return the headers of a framed record; `at`: index of their count."""
+    """The headers of a framed record; `at`: index of their count."""
     count, at = _varint(data, at)
     found: list[tuple[str, Any]] = []  # Kafka allows a header without a value, which aiokafka returns as None
     for _ in range(count):

@@ -27,7 +27,7 @@ class AsRaw:
         self.decoded = decoded
 
     def __call__(self, value: bytes | None) -> bytes | None:
-        """Return the value unchanged."""
+        """The value unchanged."""
         return value
 
 
@@ -53,12 +53,12 @@ class FetchedBytes:
         return _own_bytes(bytes(self.fetched))
 
     def has_next(self) -> bool:
-        """Return whether there is a complete batch, or message of an older format; a broker may truncate the last one."""
+        """Whether there is a complete batch, or message of an older format; a broker may truncate the last one."""
         size = int.from_bytes(self.fetched[_SIZE_AT:_BATCH_AT], "big", signed=True)
         return self.size_in_bytes() >= _BATCH_AT and _BATCH_AT + size <= self.size_in_bytes()
 
     def size_in_bytes(self) -> int:
-        """Return the number of bytes."""
+        """The number of bytes."""
         return len(self.fetched)
 
 
@@ -182,5 +182,5 @@ def watch(fetcher_of_one: Any) -> None:
 
 
 def only_raw(records: list[Any]) -> RawRecords | None:
-    """Return the single object of a fetch; None: plain records."""
+    """The single object of a fetch; None: plain records."""
     return records[0] if len(records) == 1 and isinstance(records[0], RawRecords) else None

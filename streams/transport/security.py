@@ -13,7 +13,7 @@ from streams.config.settings import KafkaSettings
 
 
 def librdkafka_config(kafka: KafkaSettings) -> dict[str, Any]:
-    """Return the settings that all our confluent-kafka clients share."""
+    """The settings that all our confluent-kafka clients share."""
     config: dict[str, Any] = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "security.protocol": kafka.security_protocol,
@@ -32,12 +32,12 @@ def librdkafka_config(kafka: KafkaSettings) -> dict[str, Any]:
 
 
 def faust_brokers(kafka: KafkaSettings) -> list[URL]:
-    """Return the brokers in Faust's form."""
+    """The brokers in Faust's form."""
     return [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
 
 
 def faust_credentials(kafka: KafkaSettings) -> CredentialsT | None:
-    """Return the credentials that Faust passes to aiokafka; None for plain text without a user."""
+    """The credentials that Faust passes to aiokafka; None for plain text without a user."""
     context = None
     if kafka.security_protocol in ("SSL", "SASL_SSL"):
         cafile = None if kafka.ssl_ca_location is None else str(kafka.ssl_ca_location)

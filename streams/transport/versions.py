@@ -31,7 +31,7 @@ def refuse_other_versions() -> None:
 
 
 def others() -> list[str]:
-    """Return the packages that are not at the pinned version, described in words."""
+    """The packages that are not at the pinned version, described in words."""
     faults = []
     for name, pinned in VERSIONS.items():
         try:

@@ -72,7 +72,7 @@ class WholeMetadata:
         client.cluster.update_metadata = completed
 
     def lacking(self) -> str:
-        """Return what is not known of the wanted topics, in words; '' if all is."""
+        """What is not known of the wanted topics, in words; '' if all is."""
         found = []
         for topic, count in sorted(self._wanted.items()):
             known = len(self._client.cluster.partitions_for_topic(topic) or ())
@@ -112,7 +112,7 @@ class WholeMetadata:
         }
 
     def _complete(self, metadata: Any, lacking: Mapping[str, _Entry | None]) -> Any:
-        """Return the answer with what is known from earlier answers in place of what it lacks."""
+        """The answer with what is known from earlier answers in place of what it lacks."""
         topics = [each for each in _entries(metadata) if each[1] not in lacking]
         brokers = {each[0] for each in metadata.brokers}
         cluster = self._client.cluster

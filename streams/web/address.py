@@ -12,7 +12,7 @@ _PREFIX_IPV6: Final = 64
 
 
 def group_of(host: str) -> str:
-    """Return the group of a client: its IPv4 address, or its /64 network, as an IPv6 client owns all of one.
+    """The group of a client: its IPv4 address, or its /64 network, as an IPv6 client owns all of one.
 
     A text that is no address is its own group.
     """
@@ -39,7 +39,7 @@ def proxies_of(text: str) -> tuple[Network, ...]:
 
 
 def is_one_of(host: str, networks: Sequence[Network]) -> bool:
-    """Return whether a client's address is in one of the networks."""
+    """Whether a client's address is in one of the networks."""
     try:
         found = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -37,7 +37,7 @@ class Asset:
     tag: str
 
     def answer(self, request: web.Request) -> web.Response:
-        """Return the file, or 304 if the browser has it."""
+        """The file, or 304 if the browser has it."""
         headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if self.tag in request.headers.get("If-None-Match", ""):
             return web.Response(status=304, headers=headers)
@@ -48,7 +48,7 @@ class Asset:
 
 
 def load(folder: Traversable | None = None) -> dict[str, Asset]:
-    """Return every file of the page by its path below the folder."""
+    """Every file of the page by its path below the folder."""
     if folder is not None:
         return dict(_walk(folder, "")) if folder.is_dir() else {}
     return {

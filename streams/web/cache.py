@@ -33,7 +33,7 @@ class Cache:
         self._entries: dict[Hashable, _Entry] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
-        """Return the value, computed again if it is too old."""
+        """The value, computed again if it is too old."""
         entry = self._entries.get(key)
         if entry is None or entry.until_ms() < self._now_ms():
             entry = self._start(key, make)
@@ -89,7 +89,7 @@ class RowCache(Generic[T]):
         self._lock = asyncio.Lock()
 
     async def get(self, names: Iterable[str]) -> dict[str, T]:
-        """Return the rows that exist for those names."""
+        """The rows that exist for those names."""
         wanted = list(names)
         async with self._lock:
             old_ms = self._now_ms() - self._ttl_ms

@@ -61,7 +61,7 @@ class SocketControl(Protocol):
     """The socket behind a connection."""
 
     def unsent_bytes(self) -> int:
-        """Return the bytes written that the client has not received."""
+        """The bytes written that the client has not received."""
         ...
 
     def cut(self) -> None:
@@ -165,7 +165,7 @@ class HttpConnection:
         return self.stalled_ms
 
     def overdue(self, now_ms: int, patience: Timeouts, *, crowded: bool) -> DropReason | None:
-        """Return why the connection must be closed; None while it may stay."""
+        """Why the connection must be closed; None while it may stay."""
         if self.stalled_ms is not None and now_ms - self.stalled_ms >= patience.write_ms:
             return DropReason.NOT_READING
         waited_ms = now_ms - self.since_ms
@@ -213,11 +213,11 @@ class ConnectionTable:
 
     @property
     def is_crowded(self) -> bool:
-        """Return whether more than half of all connections are in use."""
+        """Whether more than half of all connections are in use."""
         return self.connections * 2 > self._most
 
     def is_pressed(self, address: str) -> bool:
-        """Return whether more than half of all connections, or of those that this address may have, are in use."""
+        """Whether more than half of all connections, or of those that this address may have, are in use."""
         return self.is_crowded or 2 * len(self._by_address.get(address, ())) > self._most_per_address
 
     def _refuse(self, why: RefusalReason) -> RefusalReason:

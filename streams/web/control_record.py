@@ -51,7 +51,7 @@ class ControlRecord(NamedTuple):
 
 
 def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRecord:
-    """Return the record; its id is a function of `asked` and `by`, so that a retry writes the same one.
+    """The record; its id is a function of `asked` and `by`, so that a retry writes the same one.
 
     Args:
         asked: The fields that a client sent.
@@ -106,7 +106,7 @@ def _check_until(asked: Mapping[str, Any], now_ms: int) -> None:
 
 
 def _name(kind: str, asked: Mapping[str, Any]) -> object:
-    """Return the name: one of its own for each alert, or set of match fields; a later record replaces an earlier one."""
+    """The name: one of its own for each alert, or set of match fields; a later record replaces an earlier one."""
     if kind == "ack":
         return asked.get("alert_id") or "none"  # the schema refuses the record then
     if kind == "budget":
@@ -125,7 +125,7 @@ def _name(kind: str, asked: Mapping[str, Any]) -> object:
 
 
 def _receipt_name(asked: Mapping[str, Any]) -> str:
-    """Return the name that `trainfare receipts ask` gives the same record."""
+    """The name that `trainfare receipts ask` gives the same record."""
     owner, team = asked.get("owner"), asked.get("team")
     if not isinstance(owner, str) or not owner:
         raise FieldError("owner", "expected the name of the owner who is sent it")

@@ -58,7 +58,7 @@ class ControlEndpoint:
 
     @property
     def enabled(self) -> bool:
-        """Return whether this process can write records at all."""
+        """Whether this process can write records at all."""
         return self._log is not None
 
     async def answer(self, request: web.Request, caller: Caller) -> web.Response:

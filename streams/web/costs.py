@@ -71,7 +71,7 @@ async def _asked(
     statement: tuple[str, Parameters],
     rows_of: Callable[[QueryResult], Made],
 ) -> Made:
-    """Return the rows; they are made by another thread, and under the query's slot: there may be many."""
+    """The rows; they are made by another thread, and under the query's slot: there may be many."""
     async with service.answered(*statement, "arrow", client, is_own=True) as answer:
         data = await _THREADS.run(os.pread, answer.descriptor, answer.size_bytes, 0)
         return await _THREADS.run(lambda: rows_of(arrow.decode(data)))

@@ -40,11 +40,11 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """Return the soft limit of open files."""
+    """The soft limit of open files."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _ENOUGH if soft == resource.RLIM_INFINITY else soft
 
 
 def connections_within(descriptors: int, wanted: int) -> int:
-    """Return how many connections the web may hold: at most `wanted`, with `KEPT` descriptors left."""
+    """How many connections the web may hold: at most `wanted`, with `KEPT` descriptors left."""
     return min(wanted, max(descriptors - KEPT - PASSING, LEAST))

@@ -67,7 +67,7 @@ class Details:
         return await self._store_reader.rows(queries.PHASES, job=job_id) if found is None else found
 
     async def explanation(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Return every interval of the job's cost; None if the store does not know it."""
+        """Every interval of the job's cost; None if the store does not know it."""
 
         def work(store: ClickHouseStore) -> Explanation | None:
             return explained(
@@ -77,7 +77,7 @@ class Details:
         return await self._store_reader.run(work)
 
     async def rules(self, job_id: str, at_ms: int | None) -> JudgedJob | None:
-        """Return how far each rule is from firing for the job; None if the store does not know it."""
+        """How far each rule is from firing for the job; None if the store does not know it."""
         if await self._figures.one(job_id) is None:
             return None
         return await self._store_reader.run(

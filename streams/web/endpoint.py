@@ -25,7 +25,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def url_of(bind: str, port: int) -> str:
-    """Return the URL at which this machine reaches a server."""
+    """The URL at which this machine reaches a server."""
     host = bind.strip("[]")
     host = _EVERYWHERE.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -45,7 +45,7 @@ def withdraw(data_dir: Path, pid: int) -> None:
 
 
 def read(data_dir: Path) -> Endpoint | None:
-    """Return the content of the file; None if it is missing or invalid.
+    """The content of the file; None if it is missing or invalid.
 
     Raises:
         SinkError: Another user may have written it: a token would be sent to the address in it.

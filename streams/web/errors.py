@@ -47,7 +47,7 @@ class ApiError(Exception):
 
 
 def answer(error: ApiError) -> web.Response:
-    """Return the error as a JSON response."""
+    """The error as a JSON response."""
     said = {"code": error.code, "message": error.message}
     body = to_json({"error": said if error.field is None else {**said, "field": error.field}})
     response = web.Response(body=body, status=error.status, content_type="application/json")

@@ -45,7 +45,7 @@ class ApiFigures:
         self._details = RowCache(now_ms, self._make_details)
 
     async def as_of_ms(self) -> int:
-        """Return the instant of the figures: the newest burn rate, else the newest event (ms since 1970)."""
+        """The instant of the figures: the newest burn rate, else the newest event (ms since 1970)."""
 
         async def make() -> int:
             found = (await self._store_reader.rows(queries.NEWEST))[0]
@@ -114,7 +114,7 @@ class ApiFigures:
     # -- the fleet -----------------------------------------------------------------------------------------
 
     async def burn(self) -> Object:
-        """Return the cost of the whole fleet."""
+        """The cost of the whole fleet."""
 
         async def make() -> Object:
             as_of_ms = await self.as_of_ms()
@@ -167,7 +167,7 @@ class ApiFigures:
         return await self._cache.get("history", make)
 
     async def alerts_firing(self) -> dict[str, int]:
-        """Return the number of firing alerts by severity."""
+        """The number of firing alerts by severity."""
 
         async def make() -> dict[str, int]:
             found = await self._store_reader.rows(queries.ALERTS_FIRING)
@@ -176,7 +176,7 @@ class ApiFigures:
         return await self._cache.get("alerts_firing", make)
 
     async def deliveries_made(self) -> dict[str, int]:
-        """Return the number of messages by outcome."""
+        """The number of messages by outcome."""
 
         async def make() -> dict[str, int]:
             found = await self._store_reader.rows(queries.DELIVERIES_MADE)
@@ -187,7 +187,7 @@ class ApiFigures:
     # -- alerts --------------------------------------------------------------------------------------------
 
     async def alerts(self, status: str = "", limit: int = 100) -> Object:
-        """Return the alerts that changed last, each with its deliveries."""
+        """The alerts that changed last, each with its deliveries."""
 
         async def make() -> Object:
             found = await self._store_reader.rows(queries.ALERTS, status=status, limit=limit)
@@ -209,7 +209,7 @@ class ApiFigures:
         ]
 
     async def _sentences(self, found: Sequence[Row]) -> dict[str, str]:
-        """Return what each alert says now, by its id."""
+        """What each alert says now, by its id."""
         now_ms = max(await self.as_of_ms(), self._wall_ms())
         budgets_of = await self._budgets_by_alert(found)
         rates: dict[str, Row] = {}
@@ -225,7 +225,7 @@ class ApiFigures:
         }
 
     async def _budgets_by_alert(self, found: Sequence[Row]) -> Mapping[str, Mapping[str, Any]]:
-        """Return what budgets have used by now, by the alerts about them."""
+        """What budgets have used by now, by the alerts about them."""
 
         async def make() -> Mapping[str, Mapping[str, Any]]:
             return budgets_by_alert(await self._store_reader.rows(USED))
@@ -235,7 +235,7 @@ class ApiFigures:
         return await self._cache.get("budgets_by_alert", make)
 
     async def _acts(self, found: Sequence[Row]) -> list[Object]:
-        """Return the controls that cover each alert now."""
+        """The controls that cover each alert now."""
         at_ms = max(await self.as_of_ms(), self._wall_ms())
 
         async def make() -> acts.ActIndex:
@@ -250,7 +250,7 @@ class ApiFigures:
         return [index.of(row, acts.facts_of(row, dimensions)) for row in found]
 
     async def headroom(self, asked: Mapping[str, str]) -> Object:
-        """Return what the budgets leave that apply to these names; with no budget nothing limits it."""
+        """What the budgets leave that apply to these names; with no budget nothing limits it."""
 
         async def make() -> list[Row]:
             return list(await self._store_reader.rows(HEADROOM, job=job))

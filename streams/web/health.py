@@ -29,7 +29,7 @@ PUBLIC_REASONS: Final[Mapping[str, str]] = {
 
 
 def public(check: Check) -> str:
-    """Return the public text of a check, none of which comes from outside."""
+    """The public text of a check, none of which comes from outside."""
     return "holds" if check.ok else PUBLIC_REASONS.get(check.name, "does not hold")
 
 
@@ -51,18 +51,18 @@ class Health:
         self._cache = Cache(now_ms, _TTL_MS, ttl_per_cost=0)
 
     async def status(self) -> WorkerStatus:
-        """Return the worker's present status."""
+        """The worker's present status."""
         return self._worker()
 
     async def recent(self) -> WorkerStatus:
-        """Return the worker's status of at most a moment ago: health is public, and may be requested often."""
+        """The worker's status of at most a moment ago: health is public, and may be requested often."""
         now_ms = self._now_ms()
         if self._seen is None or now_ms - self._seen[1] >= RECENT_MS:
             self._seen = (self._worker(), now_ms)
         return self._seen[0]
 
     async def checks(self) -> tuple[Check, ...]:
-        """Return all readiness checks."""
+        """All readiness checks."""
         own = (await self.recent()).checks
         name = self._store_name()
         if name is None:  # not open yet: the worker's own checks report why

@@ -221,7 +221,7 @@ class WriteGate:
             transport.abort()
 
     def unsent_bytes(self) -> int:
-        """Return the bytes written that the client has not received."""
+        """The bytes written that the client has not received."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def cut(self) -> None:
@@ -257,7 +257,7 @@ class WriteGate:
             self._await(1)
 
     def _has_ended(self) -> bool:
-        """Return whether the client has ended its half."""
+        """Whether the client has ended its half."""
         poll = select.poll()
         poll.register(self._line, _ENDED)
         return bool(poll.poll(0))

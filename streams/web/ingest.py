@@ -95,13 +95,13 @@ class IngestEndpoint:
         self.outcomes: Counter[str] = Counter()
 
     def sender(self, share_bytes: int) -> SenderLimits:
-        """Return a sender apart from those of tokens."""
+        """A sender apart from those of tokens."""
         self._others.append(SenderLimits(share_bytes))
         return self._others[-1]
 
     @property
     def bodies_evicted(self) -> int:
-        """Return how many bodies made room for others."""
+        """How many bodies made room for others."""
         return sum(each.budget.evicted for each in (*self._of_token.values(), *self._others))
 
     async def answer(self, request: web.Request, caller: Caller, topic: str) -> web.Response:

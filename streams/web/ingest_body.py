@@ -54,7 +54,7 @@ _addressed: Final = msgspec.json.Decoder(_Addressed)
 
 
 def events_of(body: bytes, content_type: str, topic: str, headers: Mapping[str, str]) -> list[msgspec.Raw]:
-    """Return the events in a body, not parsed.
+    """The events in a body, not parsed.
 
     Args:
         body: What was sent.
@@ -116,7 +116,7 @@ def records_of(
 
 
 def _envelope(headers: Mapping[str, str]) -> list[tuple[str, bytes | None]]:
-    """Return the envelope of binary mode as headers of Kafka; empty if there is none."""
+    """The envelope of binary mode as headers of Kafka; empty if there is none."""
     return [
         (f"{_OF_KAFKA}{name.lower().removeprefix(_OF_HTTP)}", value.encode("utf-8", "surrogateescape"))
         for name, value in headers.items()

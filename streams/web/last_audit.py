@@ -23,7 +23,7 @@ class LastAudit(NamedTuple):
         return {"age_ms": self._age_ms(verdict), **as_object(verdict)}
 
     def text(self) -> web.Response:
-        """Return the same as text; 503 if a check fails, so that `curl -f` and probes see it."""
+        """The same as text; 503 if a check fails, so that `curl -f` and probes see it."""
         verdict = self._known()
         text = as_text(verdict, self._age_ms(verdict) // 1000)
         return web.Response(text=text, status=200 if verdict.ok else 503)

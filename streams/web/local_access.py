@@ -34,12 +34,12 @@ class LocalAccess:
 
     @property
     def token(self) -> str | None:
-        """Return the token, even before it is written."""
+        """The token, even before it is written."""
         return None if self._token is None else self._token.value
 
     @property
     def token_path(self) -> Path | None:
-        """Return the path of the token file."""
+        """The path of the token file."""
         return None if self._token is None else self._token.path
 
     def link(self, url: str) -> str:

@@ -45,7 +45,7 @@ class LocalToken:
 
 
 def read(data_dir: Path) -> str | None:
-    """Return the token of a directory; None if it has none.
+    """The token of a directory; None if it has none.
 
     Raises:
         SinkError: The file cannot be trusted or holds no token.

@@ -48,7 +48,7 @@ def page(
     version: str,
     edge: ServerFacts = server_metrics.NOTHING,
 ) -> bytes:
-    """Return the page; without `facts` the store did not answer in time, and its series are absent."""
+    """The page; without `facts` the store did not answer in time, and its series are absent."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(status, facts, listeners, version, edge))
     ProcessCollector(registry=registry)

@@ -38,7 +38,7 @@ _READY_PATH: Final = "/readyz"
 def middleware(
     guard: RequestGuard, scopes: Mapping[str, Scope | None], now_ms: Callable[[], int]
 ) -> Middleware:
-    """Return the server's only middleware; `scopes` has every path, None where it is open to all."""
+    """The server's only middleware; `scopes` has every path, None where it is open to all."""
     was_ready = False
 
     @web.middleware

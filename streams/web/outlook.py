@@ -43,14 +43,14 @@ _GOES_ON: Final[Mapping[str, Callable[[Row, Row], Decimal]]] = {
 
 
 def jobs_of(alerts: Iterable[Row]) -> list[str]:
-    """Return the jobs whose present rates the sentences of these rows of `alerts` need."""
+    """The jobs whose present rates the sentences of these rows of `alerts` need."""
     return sorted(
         {str(row["subject_name"]) for row in alerts if row["status"] == FIRING and row["rule"] in _GOES_ON}
     )
 
 
 def budgets_by_alert(used: Iterable[Row]) -> dict[str, Row]:
-    """Return the rows of `streams.costs.budgets.USED` by the ids of the alerts that may fire about them."""
+    """The rows of `streams.costs.budgets.USED` by the ids of the alerts that may fire about them."""
     found: dict[str, Row] = {}
     for row in used:
         kind, name, budget = row["subject_kind"], row["subject_name"], row["budget"]
@@ -62,7 +62,7 @@ def budgets_by_alert(used: Iterable[Row]) -> dict[str, Row]:
 
 
 def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> str:
-    """Return the sentence to show of a row of `alerts` at `now_ms`.
+    """The sentence to show of a row of `alerts` at `now_ms`.
 
     Args:
         alert: The row.

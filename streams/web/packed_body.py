@@ -31,12 +31,12 @@ def check_encoding(path: str, headers: CIMultiDictProxy[str]) -> None:
 
 
 def is_packed(headers: CIMultiDictProxy[str]) -> bool:
-    """Return whether a body that was let through is gzip."""
+    """Whether a body that was let through is gzip."""
     return _encoding(headers) == _GZIP
 
 
 def unpacked_body(body: bytes, most_bytes: int) -> bytes:
-    """Return what a body of gzip contains.
+    """What a body of gzip contains.
 
     Raises:
         ApiError: The body is not gzip, or contains too much.

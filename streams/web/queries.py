@@ -90,7 +90,7 @@ ORDERS: Final = tuple(_ORDERS)
 
 
 def jobs(order: str) -> str:
-    """Return the SQL of the job list, without the columns that are queried separately per job."""
+    """The SQL of the job list, without the columns that are queried separately per job."""
     join, by = _ORDERS[order]
     return f"""
 SELECT {_JOB_COLUMNS}, {_RATES}

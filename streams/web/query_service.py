@@ -52,7 +52,7 @@ class _Workload:
         self._of_tokens: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def turns_of(self, token: str) -> asyncio.Semaphore:
-        """Return the turns of one token: all but one, so that others have one."""
+        """The turns of one token: all but one, so that others have one."""
         return self._of_tokens.setdefault(token, asyncio.Semaphore(self._of_token_max))
 
 

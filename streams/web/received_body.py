@@ -86,7 +86,7 @@ async def received_body(
 
 
 def busy() -> ApiError:
-    """Return what answers a request for whose body there is no room."""
+    """What answers a request for whose body there is no room."""
     return ApiError(503, "too many bodies wait, send the same again", "busy", retry_after_s=_RETRY_AFTER_S)
 
 

@@ -32,7 +32,7 @@ class ReceiverTester(Protocol):
     """Tries the receivers of an owner."""
 
     def nobody(self, owner: str) -> str:
-        """Return why the owner has no receiver; empty if there is one."""
+        """Why the owner has no receiver; empty if there is one."""
 
     def send(self, owner: str) -> Awaitable[Sequence[ReceiverCheckResult]]:
         """Send to all receivers of the owner at once."""

@@ -13,7 +13,7 @@ Made = TypeVar("Made")
 
 
 async def json_body(request: web.Request, limit_bytes: int, form: type[Made], example: str) -> Made:
-    """Return the body as `form`; `example`: one that would be taken.
+    """The body as `form`; `example`: one that would be taken.
 
     Raises:
         ApiError: It is not sent as JSON, is larger than the limit, or is none.
@@ -30,7 +30,7 @@ async def json_body(request: web.Request, limit_bytes: int, form: type[Made], ex
 
 
 async def _read(request: web.Request, limit_bytes: int) -> bytes:
-    """Return the body, of which no more than the limit is read."""
+    """The body, of which no more than the limit is read."""
     read = bytearray()
     if (request.content_length or 0) <= limit_bytes:
         async for piece in request.content.iter_any():

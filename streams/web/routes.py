@@ -90,7 +90,7 @@ class Routes:
         self._parts = parts
 
     def table(self) -> tuple[Route, ...]:
-        """Return every route."""
+        """Every route."""
         return (
             Route("GET", "/healthz", OPEN, self._healthz),
             Route("GET", "/readyz", OPEN, self._readyz),
@@ -134,7 +134,7 @@ class Routes:
         return scopes
 
     async def snapshot(self) -> dict[str, Any]:
-        """Return the content of the stream."""
+        """The content of the stream."""
         figures = self._parts.figures
         burn, jobs, alerts = await asyncio.gather(
             figures.burn(), figures.jobs("burn", _TOP_JOBS), figures.alerts("", _TOP_ALERTS)
@@ -149,7 +149,7 @@ class Routes:
 
     @property
     def _may_act(self) -> bool:
-        """Return whether a page can offer to write controls: to whoever has the token."""
+        """Whether a page can offer to write controls: to whoever has the token."""
         return self._parts.controls.enabled and self._parts.guard.may_write
 
     # -- health and metrics --------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ def _known(job_id: str, found: T | None) -> T:
 
 
 def _parameters(request: web.Request, names: set[str]) -> dict[str, str]:
-    """Return the query parameters; unknown or repeated names are errors."""
+    """The query parameters; unknown or repeated names are errors."""
     for name in request.query:
         if name not in names:
             raise ApiError(400, f"parameter {name!r} is unknown; expected {', '.join(sorted(names))}")

@@ -73,18 +73,18 @@ class Tokens:
         return bool(self._known)
 
     def grant(self, scope: Scope) -> bool:
-        """Return whether any token has this scope."""
+        """Whether any token has this scope."""
         return any(scope in each.scopes for each in self._known)
 
     def of_token(self, given: str, address: str) -> Caller | None:
-        """Return the caller with this token; None if it is unknown."""
+        """The caller with this token; None if it is unknown."""
         digest = self._digest(given)
         # All are compared, so that the time does not reveal which one matched.
         found = [each for each in self._known if hmac.compare_digest(digest, each.token)]
         return Caller(address, found[0].name, found[0].scopes) if found else None
 
     def of_session(self, given: str, address: str) -> Caller | None:
-        """Return the caller with this page session, whether it has ended or not; None if it is unknown.
+        """The caller with this page session, whether it has ended or not; None if it is unknown.
 
         It may only read, whatever its token allows: a browser sends its cookies to every port of a host, and so to
         servers of other users of this machine.
@@ -107,7 +107,7 @@ class Tokens:
 
 
 def session_of(token: str, until_ms: int) -> Session:
-    """Return a session of a token; all workers with the token know it, and none keeps it."""
+    """A session of a token; all workers with the token know it, and none keeps it."""
     until_s = until_ms // 1_000
     return Session(f"{until_s}.{_session_mac(_session_key(token), until_s)}", until_s * 1_000)
 

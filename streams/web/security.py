@@ -53,7 +53,7 @@ def check_bind(settings: WebSettings) -> None:
 
 
 def is_data(path: str) -> bool:
-    """Return whether a path serves figures."""
+    """Whether a path serves figures."""
     return path in ("/metrics", "/audit") or path.startswith("/api/")
 
 
@@ -85,7 +85,7 @@ class RequestGuard:
 
     @property
     def may_write(self) -> bool:
-        """Return whether any token has the scope `write`."""
+        """Whether any token has the scope `write`."""
         return self._tokens.grant(Scope.WRITE)
 
     @property
@@ -123,7 +123,7 @@ class RequestGuard:
         headers: Mapping[str, str],
         cookies: Callable[[], Mapping[str, str]],
     ) -> Caller:
-        """Return the client.
+        """The client.
 
         `scope` None: the path is open to all, whatever token is presented; a wrong one is counted anyway.
 
@@ -188,7 +188,7 @@ class RequestGuard:
         return _too_many_guesses(wait_s) if wait_s else ApiError(401, message)
 
     def is_private(self, remote: str, headers: Mapping[str, str], *, is_tls: bool) -> bool:
-        """Return whether the browser speaks TLS, with this worker or with a proxy before it.
+        """Whether the browser speaks TLS, with this worker or with a proxy before it.
 
         A proxy is believed if it is one of `web.trusted_proxies`; without, the host of an https `web.public_url` is.
         """
@@ -201,7 +201,7 @@ class RequestGuard:
         )
 
     def session(self, token: str, remote: str) -> Session | None:
-        """Return a session of the page for a token; None if no token is required.
+        """A session of the page for a token; None if no token is required.
 
         Raises:
             ApiError: The token is wrong.

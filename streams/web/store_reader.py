@@ -41,7 +41,7 @@ class StoreReader:
             raise of_store(fault) from fault
 
     async def rows(self, sql: str, **parameters: object) -> list[Row]:
-        """Return the rows of a query as objects.
+        """The rows of a query as objects.
 
         Raises:
             ApiError: The store is not open, or failed.

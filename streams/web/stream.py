@@ -58,7 +58,7 @@ class Broadcaster:
 
     @property
     def listeners(self) -> int:
-        """Return the number of listeners."""
+        """The number of listeners."""
         return len(self._news)
 
     @contextmanager

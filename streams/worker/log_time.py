@@ -55,7 +55,7 @@ class MessageTime:
         return self._log_time.wall_ms()
 
     def monotonic_ms(self) -> int:
-        """Return the machine's monotonic time, for durations."""
+        """The machine's monotonic time, for durations."""
         return self._log_time.monotonic_ms()
 
 
@@ -82,7 +82,7 @@ class LogTime:
         self.faults = 0
 
     def monotonic_ms(self) -> int:
-        """Return the machine's monotonic time, for durations."""
+        """The machine's monotonic time, for durations."""
         return self._clock.monotonic_ms()
 
     def now_ms(self) -> int:
@@ -91,7 +91,7 @@ class LogTime:
             return self._now_ms(self._count())
 
     def accrue_until_ms(self) -> int:
-        """Return the instant up to which open attempts are accrued: the wall clock while the log is silent since the start.
+        """The instant up to which open attempts are accrued: the wall clock while the log is silent since the start.
 
         The next accrual corrects one that went too far; a judged tick cannot be undone.
         """
@@ -115,13 +115,13 @@ class LogTime:
 
     @property
     def ahead_ms(self) -> int:
-        """Return how far the wall clock is ahead of the log; negative: behind; 0: unknown."""
+        """How far the wall clock is ahead of the log; negative: behind; 0: unknown."""
         with self._lock:
             return self._ahead_ms(self._count())
 
     @property
     def is_off(self) -> bool:
-        """Return whether the wall clock is wrong. Poll it about once a second, so that each fault is counted."""
+        """Whether the wall clock is wrong. Poll it about once a second, so that each fault is counted."""
         ahead_ms = self.ahead_ms
         is_off = abs(ahead_ms) > OFF_MS
         if is_off and not self._was_off:
@@ -174,7 +174,7 @@ class LogTime:
         return self._count_ms
 
     def _may_be_last(self, leap: int) -> bool:
-        """Return whether records so far ahead may be the last of this log, read by a machine whose clock is slow."""
+        """Whether records so far ahead may be the last of this log, read by a machine whose clock is slow."""
         return not self._is_live and leap + self._count_ms - self._clock.now_ms() <= _SLOW_MS
 
     def _now_ms(self, count_ms: int) -> int:
@@ -183,7 +183,7 @@ class LogTime:
         return self._bounded_ms(count_ms, OFF_MS)
 
     def _bounded_ms(self, count_ms: int, at_most_ms: int) -> int:
-        """Return the wall clock, at most `at_most_ms` beyond what the log is known to have reached."""
+        """The wall clock, at most `at_most_ms` beyond what the log is known to have reached."""
         wall_ms = self._clock.now_ms()
         reached = [each for each in (self._offset, self._known) if each is not None]
         if reached:

@@ -73,17 +73,17 @@ class NewestControls:
         self._controls = NO_CONTROLS
 
     def of(self, owner: str) -> Sequence[Address]:
-        """Return the addresses that the owner's alerts are sent to."""
+        """The addresses that the owner's alerts are sent to."""
         self.refresh()
         return self._controls.address_of(owner)
 
     def is_acknowledged(self, alert_id: str) -> bool:
-        """Return whether an acknowledgement covers the alert now."""
+        """Whether an acknowledgement covers the alert now."""
         self.refresh()
         return self._now_ms() < self._acknowledged_until_ms.get(alert_id, 0)
 
     def is_silenced(self, alert: Alert) -> bool:
-        """Return whether a silence may cover the alert now: what its row does not say is taken to match."""
+        """Whether a silence may cover the alert now: what its row does not say is taken to match."""
         self.refresh()
         return self._controls.may_silence(alert, self._now_ms())
 
@@ -198,7 +198,7 @@ class Meter:
             self.shard_manager.fail(fault)
 
     def _ends_with(self, fault: Exception) -> bool:
-        """Return whether the fault has an explanation for users, and stop the meter with it."""
+        """Whether the fault has an explanation for users, and stop the meter with it."""
         if not is_explained(fault, self._kafka):
             return False
         self.shard_manager.fail(explained(fault, self._kafka))

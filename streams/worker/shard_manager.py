@@ -139,7 +139,7 @@ class ShardManager:
         return generation == self._generation and self.fault is None
 
     def start_offsets(self, partitions: Iterable[TP]) -> dict[TP, int]:
-        """Return the offsets to read from: those that the shards await, whatever was committed."""
+        """The offsets to read from: those that the shards await, whatever was committed."""
         return awaited(self.owned, partitions, self._options.topic_prefix)
 
     # -- feeding -------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class ShardManager:
         return stored
 
     def _left_over(self) -> bool:
-        """Return whether another checkpoint would store more now; a shard that waits for archived jobs builds none."""
+        """Whether another checkpoint would store more now; a shard that waits for archived jobs builds none."""
         return any(owned.left_over and not owned.repricing for owned in self.owned.values())
 
     async def store_until_done(self) -> None:

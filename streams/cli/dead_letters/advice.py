@@ -64,13 +64,13 @@ _STEPS: Final = re.compile(r"[^.\[\]]+")
 
 
 def field_of(detail: str) -> str | None:
-    """Return the field that a refusal's detail names."""
+    """The field that a refusal's detail names."""
     found = _FIELD.match(detail)
     return None if found is None else found[1]
 
 
 def pretty(raw: bytes, field: str | None) -> str:
-    """Return the record, indented if it is JSON, with an arrow at the field at fault."""
+    """The record, indented if it is JSON, with an arrow at the field at fault."""
     try:
         value = msgspec.json.decode(raw)
         lines = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode().splitlines()
@@ -82,7 +82,7 @@ def pretty(raw: bytes, field: str | None) -> str:
 
 
 def _line_of(lines: list[str], field: str) -> int | None:
-    """Return the line of the field: each step of its path is one level deeper, after the step before."""
+    """The line of the field: each step of its path is one level deeper, after the step before."""
     found, begin = None, 0
     for depth, step in enumerate(_STEPS.findall(field), 1):
         key = f"{'  ' * depth}{orjson.dumps(step).decode()}: "

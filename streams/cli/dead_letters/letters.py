@@ -84,11 +84,11 @@ class Letter(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the table has only the beginning of the record."""
+        """Whether the table has only the beginning of the record."""
         return self.raw_bytes in (RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES)
 
     def begins(self, value: bytes) -> bool:
-        """Return whether these are the record's bytes, as far as the table has them: all, the first of them, or a replacement."""
+        """Whether these are the record's bytes, as far as the table has them: all, the first of them, or a replacement."""
         return self._is(value) or self._is(withheld(value))
 
     def _is(self, kept: bytes) -> bool:
@@ -108,11 +108,11 @@ class Selection:
     job: str = ""
 
     def sql(self, query: str) -> str:
-        """Return the query with the condition of a job, if one is selected."""
+        """The query with the condition of a job, if one is selected."""
         return query.replace(_JOB_HERE, OF_JOB if self.job else "")
 
     def parameters(self) -> dict[str, object]:
-        """Return the values for the SQL."""
+        """The values for the SQL."""
         return {
             "topic": self.topic,
             "reason": self.reason,
@@ -208,17 +208,17 @@ def letters(store: Reader, chosen: Selection, limit: int = _UNBOUNDED) -> Iterat
 
 
 def letter_at(store: Reader, place: RecordPosition) -> Letter | None:
-    """Return the dead letter at a position, if the store has it."""
+    """The dead letter at a position, if the store has it."""
     return next(letters(store, Selection(places=(place,))), None)
 
 
 def raw_of(store: Reader, places: Sequence[RecordPosition]) -> dict[RecordPosition, bytes]:
-    """Return the stored bytes of these records; at most a hundred at a time."""
+    """The stored bytes of these records; at most a hundred at a time."""
     rows: Any = store.ask(_RAW, **Selection(places=tuple(places)).parameters()).rows() if places else ()
     return {RecordPosition(*place): base64.b64decode(raw) for *place, raw in rows}
 
 
 def log_of(store: Reader) -> str | None:
-    """Return the log that the store was built from, by its metadata."""
+    """The log that the store was built from, by its metadata."""
     rows = store.records("SELECT value FROM meta FINAL WHERE key = 'log'")
     return str(rows[0]["value"]) if rows else None

@@ -50,7 +50,7 @@ class LogReader:
         self._passed = -1  # every record of the partition up to this offset was read, or is deleted
 
     def original(self, place: RecordPosition) -> Original | None:
-        """Return the record at a position; None if the log no longer has it. Ascending positions are read in one pass."""
+        """The record at a position; None if the log no longer has it. Ascending positions are read in one pass."""
         last, self._asked = self._asked, place
         if place[:2] != last[:2] or place <= last or place.offset > self._passed + _NEAR:
             self._messages, self._head, self._passed = self._from(place), None, place.offset - 1

@@ -37,7 +37,7 @@ GROUP BY topic, reason ORDER BY records DESC, topic, reason
 
 
 def job_parameters(job_id: str) -> dict[str, object]:
-    """Return the values of `OF_JOB`: the id, and how it may stand in JSON."""
+    """The values of `OF_JOB`: the id, and how it may stand in JSON."""
     written = [json.dumps(job_id, ensure_ascii=ascii_only)[1:-1] for ascii_only in (False, True)]
     return {"job": job_id, "job_texts": written}
 
@@ -58,7 +58,7 @@ def refused_of(store: Reader, job_id: str) -> Grid:
 
 
 def command_for(job_id: str, data: Path | None) -> str:
-    """Return the command that shows them."""
+    """The command that shows them."""
     words = ["trainfare", "dead-letters", "list", "--each", "--job", job_id]
     if data is not None:
         words += ["--data", str(data)]

@@ -183,7 +183,7 @@ def judge(
 
 
 def _refusal(letter: Letter, record: Original, meter: MeterSettings, now_ms: int) -> str:
-    """Return why the meter would refuse it again; empty if it would not, as far as can be known here."""
+    """Why the meter would refuse it again; empty if it would not, as far as can be known here."""
     event = decode(letter.place.topic, record.value, record.headers, FUTURE_MS + now_ms)
     if isinstance(event, Invalid):
         return f"{event.reason}: {event.detail}"

@@ -88,7 +88,7 @@ def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
 
 
 def _cost(job: Job) -> str:
-    """Return what a job has cost; GPU-time without a price is no zero."""
+    """What a job has cost; GPU-time without a price is no zero."""
     if not job.unpriced_gpu_h:
         return usd(job.cost_usd)
     return f">= {usd(job.cost_usd)}" if job.cost_usd else "unpriced"

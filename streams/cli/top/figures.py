@@ -104,7 +104,7 @@ class Source(Protocol):
     """The source of snapshots; one thread calls at a time, not the one that draws."""
 
     def fetch(self) -> MeterView:
-        """Return the newest snapshot.
+        """The newest snapshot.
 
         Raises:
             SourceError: There is none, with a message for the screen.

@@ -29,7 +29,7 @@ _KEYS = (
 
 
 def fleet(snapshot: MeterView | None) -> Text:
-    """Return the cost of the whole fleet in one line."""
+    """The cost of the whole fleet in one line."""
     if snapshot is None:
         return Text("waiting for the first figures")
     burn = snapshot.burn
@@ -107,7 +107,7 @@ def _cost(job: Job) -> str:
 
 
 def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: int) -> Table:
-    """Return all figures of one job, for people."""
+    """All figures of one job, for people."""
     if job is None:
         return _table([("", "no longer among the jobs that the meter lists")])
     names = ("owner", "team", "project", "experiment", "cluster", "region", "purchase", "gpu_type")

@@ -30,7 +30,7 @@ class Column(NamedTuple):
     field: str | None
 
     def value(self, job: Job) -> Any:
-        """Return the sort value."""
+        """The sort value."""
         return burning(job) if self.key == "ratio" else getattr(job, str(self.field))
 
 
@@ -74,21 +74,21 @@ class Order(NamedTuple):
 
     @staticmethod
     def natural(key: str) -> Order:
-        """Return the usual direction of a column."""
+        """The usual direction of a column."""
         return Order(key, BY_KEY[key].right)
 
     def reversed(self) -> Order:
-        """Return the opposite direction."""
+        """The opposite direction."""
         return Order(self.key, not self.descending)
 
     @property
     def arrow(self) -> str:
-        """Return the sign of the direction."""
+        """The sign of the direction."""
         return "↓" if self.descending else "↑"
 
 
 def layout(width: int) -> list[tuple[Column, int]]:
-    """Return the columns that fit a width, with the width of each."""
+    """The columns that fit a width, with the width of each."""
     chosen: list[str] = []
     left = width
     for key in _FIRST:
@@ -107,7 +107,7 @@ def layout(width: int) -> list[tuple[Column, int]]:
 
 
 def ordered(jobs: Iterable[Job], order: Order) -> list[Job]:
-    """Return the jobs sorted; missing values come last in either direction, equal ones by cost.
+    """The jobs sorted; missing values come last in either direction, equal ones by cost.
 
     Raises:
         ValueError: The column cannot be sorted by.
@@ -122,7 +122,7 @@ def ordered(jobs: Iterable[Job], order: Order) -> list[Job]:
 
 
 def matching(jobs: Iterable[Job], words: str) -> list[Job]:
-    """Return the jobs whose names, state or alerts contain every word, ignoring case."""
+    """The jobs whose names, state or alerts contain every word, ignoring case."""
     wanted = words.lower().split()
     return [job for job in jobs if all(word in _haystack(job) for word in wanted)]
 
@@ -138,7 +138,7 @@ def cells(job: Job, columns: Sequence[tuple[Column, int]]) -> list[Text]:
 
 
 def heading(column: Column, room: int, order: Order) -> Text:
-    """Return a column's title, with the sign of the direction if it is the sort column."""
+    """A column's title, with the sign of the direction if it is the sort column."""
     return _cell(column.title + (order.arrow if column.key == order.key else ""), "", column, room)
 
 
@@ -172,7 +172,7 @@ def _content(job: Job, column: Column, room: int) -> tuple[str, str]:
 
 
 def alert_sign(job: Job) -> tuple[str, str]:
-    """Return the sign of the most severe firing alert of a job: filled for a page, hollow for a ticket."""
+    """The sign of the most severe firing alert of a job: filled for a page, hollow for a ticket."""
     firing = [alert.severity for alert in job.alerts if alert.status == "firing"]
     if "page" in firing:
         return "●", "bold red"
@@ -180,7 +180,7 @@ def alert_sign(job: Job) -> tuple[str, str]:
 
 
 def burning(job: Job) -> float | None:
-    """Return a job's ratio while it has a rate; otherwise None, which has no sign."""
+    """A job's ratio while it has a rate; otherwise None, which has no sign."""
     return job.ratio if job.usd_per_hour_now else None
 
 
@@ -197,7 +197,7 @@ def ratio_sign(ratio: float | None) -> tuple[str, str]:
 
 
 def sparkline(points: Sequence[tuple[int, float]], room: int) -> str:
-    """Return the newest values as bars from zero; nothing is a blank, and a small value is still a bar."""
+    """The newest values as bars from zero; nothing is a blank, and a small value is still a bar."""
     values = [max(0.0, value) for _, value in points[-room:]]
     top = max(values, default=0.0)
     if top == 0:

@@ -96,7 +96,7 @@ def _refused(url: str, status: int, body: bytes) -> str:
 
 
 def checked(url: str) -> str:
-    """Return the address of an API without a trailing slash.
+    """The address of an API without a trailing slash.
 
     Raises:
         WrongUseError: The text is not an address of http or https.
@@ -116,12 +116,12 @@ def checked(url: str) -> str:
 
 
 def configured(web: WebSettings) -> str:
-    """Return the address at which this machine reaches the configured worker."""
+    """The address at which this machine reaches the configured worker."""
     return endpoint.url_of(web.bind, web.port)
 
 
 def announced(data_dir: Path) -> str | None:
-    """Return the address in a data directory's `api.json`; None if there is none.
+    """The address in a data directory's `api.json`; None if there is none.
 
     Raises:
         SourceError: The file cannot be trusted.
@@ -145,7 +145,7 @@ class StoreSource:
         self._looked_ms = 0
 
     def fetch(self) -> MeterView:
-        """Return the figures of the last read, or read again."""
+        """The figures of the last read, or read again."""
         every_ms = DIRECTORY_EVERY_MS if self._settings.clickhouse.data_dir else SERVER_EVERY_MS
         now_ms = self._clock.monotonic_ms()
         if self._last is None or now_ms - self._looked_ms >= every_ms:
@@ -171,7 +171,7 @@ class _ReaderAsker(StoreReader):
         self._reader = store
 
     async def rows(self, sql: str, **parameters: object) -> list[Row]:
-        """Return the rows of a query as objects."""
+        """The rows of a query as objects."""
         return self._reader.records(sql, **parameters)
 
 
@@ -198,6 +198,6 @@ class Found:
 
 
 def source_for(settings: Settings, url: str | None = None) -> Source:
-    """Return the source: the given address, otherwise whatever is found at each fetch."""
+    """The source: the given address, otherwise whatever is found at each fetch."""
     token = None if settings.web.token is None else settings.web.token.get_secret_value()
     return Found(settings, token) if url is None else HttpSource(url, token)

@@ -90,7 +90,7 @@ class Sheet(ModalScreen[None]):
         self._title, self._content = title, content
 
     def compose(self) -> ComposeResult:
-        """Return a frame that scrolls."""
+        """A frame that scrolls."""
         with VerticalScroll() as frame:
             frame.border_title, frame.border_subtitle = self._title, "Esc closes"
             yield Static(self._content(), markup=False)

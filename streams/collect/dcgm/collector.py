@@ -38,7 +38,7 @@ class _Scrape:
         self._reader = reader
 
     def is_due(self, poll: int) -> bool:
-        """Return whether it is scraped at a poll; exporters that hang take turns, so that they hold up few threads."""
+        """Whether it is scraped at a poll; exporters that hang take turns, so that they hold up few threads."""
         every = min(1 << min(self.timeouts, 16), _LONGEST_REST_POLLS)
         return (poll + self._number) % every == 0
 
@@ -75,7 +75,7 @@ class DcgmCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -130,7 +130,7 @@ class DcgmCollector:
 
 
 def open_collector(options: Options) -> DcgmCollector:
-    """Return the collector."""
+    """The collector."""
     return DcgmCollector(
         options, fetch_with(SystemClock(), options.timeout_s, options.max_concurrent_scrapes)
     )

@@ -29,7 +29,7 @@ _HOSTS_KEPT_AT_MOST: Final = 256
 
 
 def fetch_with(clock: Clock, timeout_s: float, at_once: int) -> Fetch:
-    """Return a function that up to `at_once` threads may call; each call ends after `timeout_s` at most."""
+    """A function that up to `at_once` threads may call; each call ends after `timeout_s` at most."""
     pool = BoundedPool(
         timeout_s,
         monotonic_s=lambda: clock.monotonic_ms() / 1000,

@@ -48,7 +48,7 @@ class Names(NamedTuple):
 
 @helper
 def _after_blanks(data: U8, at: int) -> int:
-    """Return the first position from `at` on that is neither a space nor a tab."""
+    """The first position from `at` on that is neither a space nor a tab."""
     while at < data.size and (data[at] == _SPACE or data[at] == _TAB):
         at += 1
     return at
@@ -56,19 +56,19 @@ def _after_blanks(data: U8, at: int) -> int:
 
 @helper
 def _is_blank(byte: int) -> bool:
-    """Return whether it is white space of ASCII, which ends a value."""
+    """Whether it is white space of ASCII, which ends a value."""
     return byte == _SPACE or _TAB <= byte <= _LAST_BLANK
 
 
 @helper
 def _is_letter(byte: int) -> bool:
-    """Return whether a label's name may begin with it."""
+    """Whether a label's name may begin with it."""
     return _LOWER_A <= byte <= _LOWER_Z or _UPPER_A <= byte <= _UPPER_Z or byte == _UNDERLINE
 
 
 @helper
 def _quoted_end(data: U8, at: int) -> int:
-    """Return the position of the quote that closes the text which begins at `at`; -1 if its line has none."""
+    """The position of the quote that closes the text which begins at `at`; -1 if its line has none."""
     end = string_end(data, at, data.size)
     if end >= 0:
         return end
@@ -86,7 +86,7 @@ def _quoted_end(data: U8, at: int) -> int:
 
 @helper
 def _listed(data: U8, at: int, size: int, names: Names) -> int:
-    """Return which of the names stands at `at`; -1: none."""
+    """Which of the names stands at `at`; -1: none."""
     begin = 0
     for number in range(names.ends.size):
         end = int(names.ends[number])
@@ -142,7 +142,7 @@ def _read_labels(data: U8, at: int, labels: Names, spans: I64) -> int:
 
 @helper
 def _is_set(data: U8, at: int, spans: I64) -> bool:
-    """Return whether the labels at `at` are these, to the byte."""
+    """Whether the labels at `at` are these, to the byte."""
     size = int(spans[1] - spans[0])
     return byte_at(data, at + size, data.size) == CLOSE_OBJECT and same_bytes(
         data, at, data, int(spans[0]), size
@@ -151,7 +151,7 @@ def _is_set(data: U8, at: int, spans: I64) -> bool:
 
 @helper
 def _find_set(data: U8, spans: I64, count: int) -> int:
-    """Return which of the first sets is the one behind them; `count`: none, it is new."""
+    """Which of the first sets is the one behind them; `count`: none, it is new."""
     for number in range(count):
         if _is_set(data, int(spans[count, 0]), spans[number]):
             return number
@@ -160,14 +160,14 @@ def _find_set(data: U8, spans: I64, count: int) -> int:
 
 @helper
 def _other_lanes(word: int) -> int:
-    """Return a word with the high bit of each of its low seven bytes set where that byte is no newline."""
+    """A word with the high bit of each of its low seven bytes set where that byte is no newline."""
     word &= _ALL_LANES
     return ((word & _LOW_BITS) ^ _NEWLINES) + _LOW_BITS | word
 
 
 @helper
 def _next_line(data: U8, at: int) -> int:
-    """Return where the line after that of `at` begins, or the end of all: 28 bytes a step, then 7, then one."""
+    """Where the line after that of `at` begins, or the end of all: 28 bytes a step, then 7, then one."""
     stop = data.size - 4 * _LANES - 1
     while at <= stop:
         others = (
@@ -192,7 +192,7 @@ def _next_line(data: U8, at: int) -> int:
 
 @helper
 def _name_end(data: U8, at: int) -> int:
-    """Return the position of the brace that ends the metric's name at `at`; -1: no labels follow it."""
+    """The position of the brace that ends the metric's name at `at`; -1: no labels follow it."""
     while at < data.size and data[at] > _SPACE:
         if data[at] == OPEN_OBJECT:
             return at
@@ -202,7 +202,7 @@ def _name_end(data: U8, at: int) -> int:
 
 @helper
 def _read_value(data: U8, at: int, below: float) -> float:
-    """Return the plain number that white space separates from what ends before `at`; -1.0: there is none."""
+    """The plain number that white space separates from what ends before `at`; -1.0: there is none."""
     begin = _after_blanks(data, at)
     if begin == at:
         return -1.0

@@ -28,7 +28,7 @@ class Options(SampleOptions):
 
     @property
     def label_of_job(self) -> str:
-        """Return the label that names a job; empty: none does."""
+        """The label that names a job; empty: none does."""
         if self.job_id_label is not None:
             return self.job_id_label
         # Who holds nothing by the scheduler's word is named by no label that was left behind, or by another id.

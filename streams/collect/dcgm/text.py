@@ -97,7 +97,7 @@ class TextReader:
         self._buffers = _Buffers()
 
     def read(self, text: bytes) -> list[GpuReading]:
-        """Return the GPUs of one exporter that report anything, in the order in which it names them.
+        """The GPUs of one exporter that report anything, in the order in which it names them.
 
         Raises:
             ValueError: It names more than any exporter does.
@@ -127,7 +127,7 @@ class TextReader:
         return list(found.values())
 
     def _reading(self, texts: Sequence[str], values: Sequence[float]) -> GpuReading | None:
-        """Return what one label set says; None if it names no GPU."""
+        """What one label set says; None if it names no GPU."""
         gpu, amd_gpu, uuid, slice_id, partition, node, namespace, pod, model, amd_job, _ = texts
         gpu = gpu or amd_gpu or uuid
         if not gpu:
@@ -155,13 +155,13 @@ class TextReader:
 
 
 def _merged(first: GpuReading, later: GpuReading) -> GpuReading:
-    """Return the first reading of a GPU with the values that later lines have."""
+    """The first reading of a GPU with the values that later lines have."""
     measures = GpuReading._fields[-len(_MEASURES) :]
     return first._replace(**{name: value for name in measures if (value := getattr(later, name)) is not None})
 
 
 def _texts(text: bytes, spans: Sequence[int]) -> list[str]:
-    """Return what stands at the spans in that of the first one."""
+    """What stands at the spans in that of the first one."""
     part = text[spans[0] : spans[1]]
     places = zip(spans[2::2], spans[3::2], strict=True)
     if part.isascii() and b"\\" not in part:

@@ -34,7 +34,7 @@ class FileCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:

@@ -41,7 +41,7 @@ class Content:
         self._at_most = bytes_at_most
 
     def line(self) -> bytes:
-        """Return the next line, with its end; empty at the end of the file.
+        """The next line, with its end; empty at the end of the file.
 
         Raises:
             UnreadableError: It is too long, or the file too large.
@@ -52,7 +52,7 @@ class Content:
         return data
 
     def whole(self) -> bytes:
-        """Return all that is left.
+        """All that is left.
 
         Raises:
             UnreadableError: The file is too large.
@@ -64,7 +64,7 @@ class Content:
         return data
 
     def begins_with(self, sign: bytes) -> bool:
-        """Return whether the first byte that is not blank, near the beginning, is this one."""
+        """Whether the first byte that is not blank, near the beginning, is this one."""
         return _checked(self._stream.peek, _PEEKED_BYTES).lstrip().startswith(sign)
 
     def _take(self, read: Callable[[int], bytes], at_most: int) -> bytes:

@@ -25,7 +25,7 @@ class FoundFile(NamedTuple):
 
 
 def found_files(options: FileOptions, now_ms: int) -> list[FoundFile]:
-    """Return the files that have settled, by the time of their last change.
+    """The files that have settled, by the time of their last change.
 
     Raises:
         SourceUnavailableError: The folder of a pattern is missing, a named file is, or there are too many files.
@@ -74,7 +74,7 @@ def _existing(path: Path) -> str:
 
 
 def base_of(pattern: str) -> Path:
-    """Return the folder in which all files of a pattern are: what stands before its first wildcard."""
+    """The folder in which all files of a pattern are: what stands before its first wildcard."""
     parts: Sequence[str] = Path(pattern).parts
     fixed = next((at for at, part in enumerate(parts) if not _WILD.isdisjoint(part)), len(parts) - 1)
     return Path(*parts[:fixed])

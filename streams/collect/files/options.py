@@ -37,5 +37,5 @@ class FileOptions(CollectorOptions):
 
     @property
     def unpacked_bytes(self) -> int:
-        """Return how much of a file is read, unpacked."""
+        """How much of a file is read, unpacked."""
         return self.max_file_mib * 2**20

@@ -32,7 +32,7 @@ class FilePart(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Return a digest of the pieces."""
+        """A digest of the pieces."""
         digest = _digest()
         for piece in (self.header, *self.pieces):
             _add(digest, piece)
@@ -57,7 +57,7 @@ class FileForm(Protocol):
 
     @property
     def pieces_per_part(self) -> int:
-        """Return how many pieces a part has; 1 where a file may be written anew with more."""
+        """How many pieces a part has; 1 where a file may be written anew with more."""
 
     def pieces(self, content: Content) -> Iterator[bytes]:
         """Yield the pieces of a file: lines, or records.
@@ -67,7 +67,7 @@ class FileForm(Protocol):
         """
 
     def is_header(self, piece: bytes) -> bool:
-        """Return whether the first piece names the columns of the others."""
+        """Whether the first piece names the columns of the others."""
 
 
 class WithoutHeader:

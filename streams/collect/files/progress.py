@@ -30,7 +30,7 @@ class ReadFile(msgspec.Struct):
     day: int = 0  # when it was last seen, in days since 1970
 
     def is_read(self, file: FoundFile) -> bool:
-        """Return whether nothing changed since it was read to its end."""
+        """Whether nothing changed since it was read to its end."""
         return (self.size_bytes, self.modified_ns) == (file.size_bytes, file.modified_ns)
 
 
@@ -52,7 +52,7 @@ class FileProgress:
 
     @classmethod
     def of(cls, position: Position | None, files: Collection[FoundFile], now_ms: int) -> FileProgress:
-        """Return a copy of what a position says, for the files that there are now.
+        """A copy of what a position says, for the files that there are now.
 
         Raises:
             TrainfareError: Another kind of collector stored the position.
@@ -70,7 +70,7 @@ class FileProgress:
         return {"files": msgspec.to_builtins(self._files)}
 
     def of_file(self, file: FoundFile) -> ReadFile:
-        """Return what is known of a file, under its former name where it was renamed."""
+        """What is known of a file, under its former name where it was renamed."""
         known = self._files.setdefault(file.path, ReadFile(file.inode))
         known.inode, known.day = file.inode, self._today
         return known

@@ -50,7 +50,7 @@ class NetworkAmounts:
         return True
 
     def events(self, identity: str) -> list[CollectedEvent]:
-        """Return the events, the oldest first; their ids follow from the part's identity and what they are of."""
+        """The events, the oldest first; their ids follow from the part's identity and what they are of."""
         found = sorted(self._bytes.items(), key=lambda item: (item[0].until_ms, item[0]))
         return [CollectedEvent(Topic.NETWORK, self._event(identity, *item)) for item in found]
 

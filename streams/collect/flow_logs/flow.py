@@ -49,5 +49,5 @@ class Flow(NamedTuple):
 
 @lru_cache(10_000)
 def place(region: str, zone: str) -> Place:
-    """Return a place without what is no name of one."""
+    """A place without what is no name of one."""
     return Place(region if _PLACE.match(region) else "", zone if _PLACE.match(zone) else "")

@@ -37,7 +37,7 @@ class Networks:
         self._known: dict[str, _KnownAddress] = {}
 
     def place_of(self, address: str) -> Place:
-        """Return where an address is."""
+        """Where an address is."""
         return self._of(address).place
 
     def way(self, own: Place, other: FlowEnd, said: str) -> str:
@@ -84,7 +84,7 @@ class Networks:
 
 @lru_cache(_REMEMBERED)  # it takes long, and most logs say where bytes went
 def _is_public(address: str) -> bool:
-    """Return whether an address is one of the internet."""
+    """Whether an address is one of the internet."""
     try:
         parsed = ip_address(address)
     except ValueError:

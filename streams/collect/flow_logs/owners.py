@@ -72,7 +72,7 @@ class FlowOwners:
             account.free(why_not)
 
     def _direction(self, flow: Flow) -> str:
-        """Return the direction as seen by the interface that reports a flow; else a reason.
+        """The direction as seen by the interface that reports a flow; else a reason.
 
         Both ends report a flow, so that without the reporter's name a flow between two known nodes would count twice.
         """
@@ -89,7 +89,7 @@ class FlowOwners:
         return "ingress" if reporter == destination or destination is None else NO_DIRECTION
 
     def _holders(self, own: FlowEnd, flow: Flow) -> set[JobHolder] | None:
-        """Return who held an end; None where nothing is known of it."""
+        """Who held an end; None where nothing is known of it."""
         held, times = self._allocations, _times(flow)
         if own.pod and (found := held.of_pod(own.pod, *times)):
             return found
@@ -100,7 +100,7 @@ class FlowOwners:
         return None if node is None else held.of_node(node, *times)
 
     def _node(self, names: Iterable[str], flow: Flow) -> str | None:
-        """Return the node that one of these names stands for."""
+        """The node that one of these names stands for."""
         for name in names:
             node = self._allocations.node_of_address(name, *_times(flow)) or self._nodes.get(name)
             if node is not None:

@@ -24,7 +24,7 @@ class FlowFormat(FileForm, Protocol):
 
     @property
     def cloud(self) -> str:
-        """Return what events call the cloud."""
+        """What events call the cloud."""
 
     def flows(self, part: FilePart, found: Findings) -> Iterator[tuple[int, Flow]]:
         """Yield the flows of a part, each with the index of its piece; say in `found` what is none."""
@@ -50,7 +50,7 @@ class FlowLogReader:
 
     @property
     def pieces_per_part(self) -> int:
-        """Return how many pieces a part has."""
+        """How many pieces a part has."""
         return self._form.pieces_per_part
 
     def pieces(self, content: Content) -> Iterator[bytes]:
@@ -62,7 +62,7 @@ class FlowLogReader:
         return self._form.pieces(content)
 
     def is_header(self, piece: bytes) -> bool:
-        """Return whether the first piece names the columns of the others."""
+        """Whether the first piece names the columns of the others."""
         return self._form.is_header(piece)
 
     def read(self, part: FilePart, found: Findings) -> None:

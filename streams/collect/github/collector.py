@@ -67,7 +67,7 @@ class GithubCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -130,7 +130,7 @@ def _decoded(body: bytes, form: type[Page]) -> Page:
 
 
 def open_collector(options: Options, clock: Clock | None = None) -> GithubCollector:
-    """Return the collector.
+    """The collector.
 
     Raises:
         WrongUseError: The file with the token cannot be read.

@@ -72,7 +72,7 @@ class GitlabCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -125,7 +125,7 @@ class GitlabCollector:
                 return
 
     def _tags(self, job: _ApiJob, runners: dict[int, list[str]]) -> list[str]:
-        """Return the tags by which a job's GPUs are known: its own, else those of its runner, if the token may read it."""
+        """The tags by which a job's GPUs are known: its own, else those of its runner, if the token may read it."""
         if job.runner is None or self._gpus.keys() & {*job.tag_list, job.name}:
             return job.tag_list
         if job.runner.id not in runners:
@@ -139,7 +139,7 @@ class GitlabCollector:
         return runners[job.runner.id]
 
     def _builds(self, at: str, pipeline: int) -> list[_Builds]:
-        """Return all builds of a pipeline, also those that were tried again."""
+        """All builds of a pipeline, also those that were tried again."""
         path = f"{at}/pipelines/{pipeline}/jobs?include_retried=true&per_page=100"
         return [build for body in self._api.pages(path) for build in _decoded(body, list[_Builds])]
 
@@ -175,7 +175,7 @@ def _decoded(body: bytes, form: type[T]) -> T:
 
 
 def open_collector(options: Options, clock: Clock | None = None) -> GitlabCollector:
-    """Return the collector.
+    """The collector.
 
     Raises:
         WrongUseError: The file with the token cannot be read.

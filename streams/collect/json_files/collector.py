@@ -48,7 +48,7 @@ class MappedLines(WithoutHeader):
 
 
 def open_collector(options: Options) -> FileCollector:
-    """Return the collector.
+    """The collector.
 
     Raises:
         WrongUseError: No files are named.

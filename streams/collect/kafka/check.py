@@ -18,7 +18,7 @@ _SAMPLE_BYTES: Final = 16 * 2**20
 
 
 def check_sample(options: MapOptions, sample: Path) -> list[CollectedEvent]:
-    """Return the events of all records of a sample.
+    """The events of all records of a sample.
 
     Raises:
         WrongUseError: The file cannot be read, or does not say of which topic its records are.

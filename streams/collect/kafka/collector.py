@@ -43,7 +43,7 @@ class KafkaRelay:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -71,7 +71,7 @@ class KafkaRelay:
         yield batch.ended(offsets)
 
     def _parts(self, offsets: dict[str, dict[str, int]], batch: _RelayBatch) -> Mapping[Place, Bounds]:
-        """Return what is to be read; put partitions that are new into the offsets."""
+        """Add partitions that are new to the offsets, and say which partitions to read."""
         found = {}
         at_first = {topic for topic in self._options.topics if topic not in offsets}
         for (topic, partition), bounds in self._log.bounds(self._options.topics).items():
@@ -103,7 +103,7 @@ class KafkaRelay:
             batch.account.free("no_record")
 
     def _line(self, record: SourceRecord, fault: MappingError) -> str:
-        """Return what to say of a fault: of many of a kind the first one, so that a log has it once."""
+        """What to say of a fault: of many of a kind the first one, so that a log has it once."""
         kind = (record.topic, fault.reason, fault.where)
         line = self._said.get(kind)
         if line is None:
@@ -126,7 +126,7 @@ class _RelayBatch:
 
 
 def _offsets(position: Position | None) -> dict[str, dict[str, int]]:
-    """Return a copy of the offsets of a position.
+    """A copy of the offsets of a position.
 
     Raises:
         TrainfareError: Another kind of collector stored the position.
@@ -141,7 +141,7 @@ def _offsets(position: Position | None) -> dict[str, dict[str, int]]:
 
 
 def open_collector(options: Options, kafka: Callable[[], KafkaSettings]) -> KafkaRelay:
-    """Return the collector; `kafka`: the meter's own, which is read where the map names no other.
+    """The collector; `kafka`: the meter's own, which is read where the map names no other.
 
     Raises:
         WrongUseError: It would read what it writes, or the password of another Kafka cannot be read.

@@ -42,7 +42,7 @@ class TooMuchWorkError(EvaluationError):
 
 
 def compiled(text: str) -> Expression:
-    """Return a compiled expression.
+    """A compiled expression.
 
     Raises:
         ValueError: It is too long or nested too deeply, no JMESPath, or calls a function that does not exist.
@@ -76,7 +76,7 @@ class Evaluation:
         self._interpreter = _Interpreter(steps)
 
     def value(self, expression: Expression, record: Any) -> Any:
-        """Return what an expression finds: JSON of finite numbers, of bounded size.
+        """What an expression finds: JSON of finite numbers, of bounded size.
 
         Raises:
             EvaluationError: It cannot be put to this record.

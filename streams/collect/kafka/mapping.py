@@ -53,7 +53,7 @@ class RecordMap:
             self._rules.setdefault(rule.topic, []).append(_CompiledRule(rule, options.source))
 
     def of_record(self, topic: str, value: bytes | None, held: Allocations | None = None) -> Mapped:
-        """Return the events of a record of a topic; none for a tombstone.
+        """The events of a record of a topic; none for a tombstone.
 
         `held`: samples that name no job get the one that held their GPUs.
         """
@@ -121,7 +121,7 @@ class _CompiledField:
         self._default = field.default
 
     def value(self, record: Any, evaluation: Evaluation, rule: str) -> Any:
-        """Return the value of the field; None if it is absent.
+        """The value of the field; None if it is absent.
 
         Raises:
             MappingError: It cannot be made.
@@ -238,5 +238,5 @@ def _found(expression: Expression, record: Any, evaluation: Evaluation, where: s
 
 
 def _is_true(found: Any) -> bool:
-    """Return whether JMESPath takes a value as true."""
+    """Whether JMESPath takes a value as true."""
     return not (found is None or found is False or found in ("", [], {}))

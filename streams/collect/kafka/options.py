@@ -190,11 +190,11 @@ class MapOptions(CollectorOptions):
 
     @property
     def topics(self) -> list[str]:
-        """Return the topics that are read, each once."""
+        """The topics that are read, each once."""
         return list(dict.fromkeys(rule.topic for rule in self.rules))
 
     def gpu_allocations(self) -> Allocations | None:
-        """Return who held which GPUs; None where no file is named.
+        """Who held which GPUs; None where no file is named.
 
         Raises:
             SourceUnavailableError: The file cannot be read.

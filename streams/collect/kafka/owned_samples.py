@@ -33,5 +33,5 @@ def _by_holder(value: dict[str, Any], allocations: Allocations) -> Iterator[Coll
 
 
 def _picked(found: Any, places: list[int]) -> Any:
-    """Return the entries of these GPUs; the meter has checked that all lists are of one length."""
+    """The entries of these GPUs; the meter has checked that all lists are of one length."""
     return [found[place] for place in places] if isinstance(found, list) else found

@@ -44,7 +44,7 @@ class SourceLog(Protocol):
     """Topics that can be read from any offset."""
 
     def bounds(self, topics: Sequence[str]) -> Mapping[Place, Bounds]:
-        """Return what the partitions of topics have now.
+        """What the partitions of topics have now.
 
         Raises:
             SourceUnavailableError: That cannot be said, or a topic does not exist.
@@ -69,7 +69,7 @@ class KafkaTopics:
         self._servers = ""
 
     def bounds(self, topics: Sequence[str]) -> Mapping[Place, Bounds]:
-        """Return what the partitions of topics have now.
+        """What the partitions of topics have now.
 
         Raises:
             SourceUnavailableError: Kafka does not answer, or a topic does not exist.

@@ -39,7 +39,7 @@ Conversion = Callable[[Any], Any]
 
 
 def conversion(name: str) -> Conversion:
-    """Return the conversion of that name, such as "s->ms"; it works on each entry of an array or object, too.
+    """The conversion of that name, such as "s->ms"; it works on each entry of an array or object, too.
 
     Raises:
         ValueError: There is none.
@@ -91,7 +91,7 @@ def _plain(value: Fraction) -> int | float:
 
 
 def _number(value: Any) -> Fraction:
-    """Return a number exactly: of a float, what it is written as."""
+    """A number exactly: of a float, what it is written as."""
     if isinstance(value, int) and not isinstance(value, bool):
         return Fraction(value)
     if isinstance(value, float) and math.isfinite(value):
@@ -102,7 +102,7 @@ def _number(value: Any) -> Fraction:
 
 
 def _instant(value: Any) -> datetime:
-    """Return an instant; a time without a zone is UTC."""
+    """An instant; a time without a zone is UTC."""
     if isinstance(value, str) and len(value) <= _TEXT_CHARS:
         try:
             at = datetime.fromisoformat(value.strip())

@@ -76,7 +76,7 @@ class _Status(msgspec.Struct):
 
 
 def login_of(options: Options, environment: Mapping[str, str] = os.environ) -> Login:
-    """Return how to reach the API server: as configured, or by the service account of the pod that this runs in.
+    """How to reach the API server: as configured, or by the service account of the pod that this runs in.
 
     Raises:
         WrongUseError: Neither is there.
@@ -140,7 +140,7 @@ class ApiServer:
                 return
 
     def get(self, path: str) -> bytes | None:
-        """Return the object at a path; None if there is none, or if it may not be read.
+        """The object at a path; None if there is none, or if it may not be read.
 
         Raises:
             SourceUnavailableError: The server does not answer.
@@ -203,7 +203,7 @@ class ApiServer:
     def _answer(
         self, path: str, query: Mapping[str, str], silent_s: float, answer_s: float
     ) -> urllib3.BaseHTTPResponse:
-        """Return an answer of status 200, not yet read; from now on it may take `answer_s`.
+        """An answer of status 200, not yet read; from now on it may take `answer_s`.
 
         Raises:
             ExpiredError: The server answers 410.
@@ -235,7 +235,7 @@ class ApiServer:
             raise _refusal(response, f"{self._login.url}{path}")
 
     def _connected(self) -> BoundedPool:
-        """Return the connections; new ones where a certificate has changed."""
+        """The connections; new ones where a certificate has changed."""
         login = self._login
         files = (login.ca_file, login.client_cert_file, login.client_key_file)
         state = [_stat(path) for path in files]
@@ -266,7 +266,7 @@ class _RefusedError(SourceUnavailableError):
 
 
 def _refusal(response: urllib3.BaseHTTPResponse, where: str) -> SourceUnavailableError:
-    """Return what an answer other than 200 means."""
+    """What an answer other than 200 means."""
     try:
         said = msgspec.json.decode(response.read(_COMPLAINT_BYTES), type=_Status)
         words = visible((said.message or said.reason)[:200])
@@ -302,7 +302,7 @@ def _stat(path: Path | None) -> tuple[int, int] | None:
 
 
 def _of_tls(fault: Exception) -> str:
-    """Return what is wrong in a word; of a certificate, which the user can mend, in some more."""
+    """What is wrong in a word; of a certificate, which the user can mend, in some more."""
     text = str(fault)
     at = text.find("certificate verify failed")
     return visible(text[at : at + 120]) if at >= 0 else type(fault).__name__

@@ -106,7 +106,7 @@ class ClaimReader:
         self._slices: dict[str, Mapping[tuple[str, str, str], _Device]] = {}
 
     def claimed(self, pod: Pod) -> Claimed:
-        """Return what the claims of a pod on a node are.
+        """What the claims of a pod on a node are.
 
         Raises:
             SourceUnavailableError: The API server does not answer.
@@ -167,7 +167,7 @@ class ClaimReader:
         return known
 
     def _first(self, place: str) -> bytes | None:
-        """Return an object under the first version of the API that has it."""
+        """An object under the first version of the API that has it."""
         found = (self._api.get(f"/apis/resource.k8s.io/{version}/{place}") for version in _VERSIONS)
         return next((body for body in found if body is not None), None)
 

@@ -33,7 +33,7 @@ class KubernetesCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long a poll lasts: the next one follows at once."""
+        """How long a poll lasts: the next one follows at once."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -59,7 +59,7 @@ class KubernetesCollector:
 
 
 def _allocations(state: ClusterState, after_s: int) -> list[Allocation]:
-    """Return which pods hold devices, or held them until after a time."""
+    """Which pods hold devices, or held them until after a time."""
     return [
         Allocation(
             pod.node,
@@ -79,13 +79,13 @@ def _allocations(state: ClusterState, after_s: int) -> list[Allocation]:
 
 
 def _has_whole_node(pod: PodState, state: ClusterState) -> bool:
-    """Return whether a pod holds all GPUs of its node, as far as nodes are read: samples that name no pod are its."""
+    """Whether a pod holds all GPUs of its node, as far as nodes are read: samples that name no pod are its."""
     node = state.nodes.get(pod.node)
     return node is not None and 0 < node.facts.gpu_milli == pod.gpu_milli
 
 
 def open_collector(options: Options) -> KubernetesCollector:
-    """Return the collector.
+    """The collector.
 
     Raises:
         WrongUseError: No API server is named, and it does not run in a cluster.

@@ -47,7 +47,7 @@ def leaving_s(pod: Pod) -> int:
 
 
 def end_of(pod: Pod, *, asked_s: int, is_gone: bool, is_spot: bool, seen_s: int, now_s: int) -> PodEnd | None:
-    """Return how a pod ended; None: it has not.
+    """How a pod ended; None: it has not.
 
     `asked_s` is when somebody first asked for its end (0: nobody did): the last word of the API may name a later time.
     `seen_s` is when everything was read last: the end of a pod of which nothing else is known.
@@ -110,7 +110,7 @@ def _begin_s(pod: Pod) -> int:
 
 
 def _end_s(pod: Pod, seen_s: int, now_s: int) -> int:
-    """Return the end of the last container, or what is nearest to it of what is known."""
+    """The end of the last container, or what is nearest to it of what is known."""
     statuses = pod.status.container_statuses or []
     finished_s = [seconds(each.finished_at) for each in _terminated(pod)]
     if statuses and len(finished_s) == len(statuses) and all(finished_s):

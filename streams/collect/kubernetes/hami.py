@@ -58,7 +58,7 @@ def split_of(annotations: Mapping[str, str]) -> tuple[int, int]:
 
 
 def is_split(limits: Mapping[str, Quantity]) -> bool:
-    """Return whether a container holds shares of GPUs."""
+    """Whether a container holds shares of GPUs."""
     return _family(limits) is not None
 
 
@@ -73,7 +73,7 @@ def _family(limits: Mapping[str, Quantity]) -> _Family | None:
 
 
 def held(limits: Mapping[str, Quantity], what: str) -> int:
-    """Return how much a container holds of one of `HELD`.
+    """How much a container holds of one of `HELD`.
 
     Cores and memory are both taken from a GPU, so that the larger of them is what nobody else can have.
 
@@ -93,6 +93,6 @@ def held(limits: Mapping[str, Quantity], what: str) -> int:
 
 
 def held_milli(devices: Mapping[str, int], memory_mib: int) -> int:
-    """Return the thousandths of GPUs that a pod holds; memory is a whole GPU where its size is not known."""
+    """The thousandths of GPUs that a pod holds; memory is a whole GPU where its size is not known."""
     by_memory = devices.get(MIB, 0) * 1000 // memory_mib if memory_mib else devices.get(MIB_GPUS, 0) * 1000
     return max(devices.get(PERCENT, 0) * 10, by_memory)

@@ -15,7 +15,7 @@ class Lines:
 
     @property
     def is_inside(self) -> bool:
-        """Return whether the stream has stopped within a line."""
+        """Whether the stream has stopped within a line."""
         return self._is_skipping or bool(self._part)
 
     def add(self, data: bytes) -> Iterator[bytes | None]:

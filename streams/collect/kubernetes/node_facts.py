@@ -81,19 +81,19 @@ class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
 
 
 def unknown_node(options: Options) -> NodeFacts:
-    """Return what holds of a node that is not read."""
+    """What holds of a node that is not read."""
     found = {"cluster": options.cluster, **options.price_fields}
     return NodeFacts("", 0, {name: event_text(value) for name, value in found.items() if value})
 
 
 def is_gpu(resource: str, options: Options) -> bool:
-    """Return whether a resource of a pod is a GPU or a part of one."""
+    """Whether a resource of a pod is a GPU or a part of one."""
     known = resource in _WHOLE or resource in (_SHARED, NEURON_CORE, hami.VGPU)
     return known or _MIG.fullmatch(resource) is not None or resource in options.resources
 
 
 def gpu_milli(devices: Mapping[str, int], node: NodeFacts, options: Options) -> int:
-    """Return the thousandths of GPUs that some devices are on a node."""
+    """The thousandths of GPUs that some devices are on a node."""
     whole = sum(
         count * _milli_of_one(name, node, options)
         for name, count in devices.items()
@@ -103,7 +103,7 @@ def gpu_milli(devices: Mapping[str, int], node: NodeFacts, options: Options) -> 
 
 
 def node_facts(node: Node, options: Options) -> NodeFacts:
-    """Return what is of interest of a node.
+    """What is of interest of a node.
 
     Raises:
         ValueError: A time or quantity is none.
@@ -151,7 +151,7 @@ def _milli_of_one(resource: str, node: NodeFacts, options: Options) -> int:
 
 
 def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, options: Options) -> int:
-    """Return the GPUs of a node: those that the driver counts, else what its resources are together."""
+    """The GPUs of a node: those that the driver counts, else what its resources are together."""
     devices = {
         name: milli(count) // 1000
         for name, count in (node.status.capacity or {}).items()

@@ -191,7 +191,7 @@ class ErrorStatus(msgspec.Struct):
 
 
 def seconds(at: Time) -> int:
-    """Return a time in seconds since 1970; 0 where there is none.
+    """A time in seconds since 1970; 0 where there is none.
 
     Raises:
         ValueError: It is before 2000 or after 2299, or has no zone.
@@ -207,7 +207,7 @@ def seconds(at: Time) -> int:
 
 
 def condition(conditions: list[ObjectCondition] | None, type_: str) -> ObjectCondition | None:
-    """Return a condition that holds; None where it does not, or is not known."""
+    """A condition that holds; None where it does not, or is not known."""
     for each in conditions or ():
         if each.type == type_ and each.status == "True":
             return each

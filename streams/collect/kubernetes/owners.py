@@ -58,7 +58,7 @@ class _Top(NamedTuple):
 
 
 def identity_of(meta: ObjectMeta, options: Options) -> Identity:
-    """Return the job of a pod."""
+    """The job of a pod."""
     labels, annotations = meta.labels or {}, meta.annotations or {}
     owner = controller_of(meta)
     top = _top(meta, owner, labels, annotations)
@@ -71,7 +71,7 @@ def identity_of(meta: ObjectMeta, options: Options) -> Identity:
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    """Return the object that made a pod; None for one that a person made."""
+    """The object that made a pod; None for one that a person made."""
     owners = meta.owner_references or []
     return next((each for each in owners if each.controller), owners[0] if owners else None)
 
@@ -111,7 +111,7 @@ def _top(
 
 
 def _of_kubeflow(name: str, owner: OwnerReference | None, labels: Mapping[str, str]) -> _Top:
-    """Return a PyTorchJob, TFJob...: of an MPIJob the launcher has another owner than the workers."""
+    """A PyTorchJob, TFJob...: of an MPIJob the launcher has another owner than the workers."""
     slot = "/".join(labels.get(_KUBEFLOW + each, "") for each in ("replica-type", "replica-index"))
     operator = labels.get(_KUBEFLOW + "operator-name", "")
     if "mpi" in operator or labels.get(_KUBEFLOW + "job-role") in ("launcher", "worker"):
@@ -122,7 +122,7 @@ def _of_kubeflow(name: str, owner: OwnerReference | None, labels: Mapping[str, s
 
 
 def _id(namespace: str, top: _Top) -> str:
-    """Return a job's id: "research/5f0c2a9b/train", with a kind in place of the uid where there is none.
+    """A job's id: "research/5f0c2a9b/train", with a kind in place of the uid where there is none.
 
     The name stands last: what acts on jobs goes by what is behind the last slash.
     """

@@ -33,7 +33,7 @@ class Touched(NamedTuple):
 
 
 def is_of_interest(pod: Pod, options: Options) -> bool:
-    """Return whether a pod may be part of a job that is metered."""
+    """Whether a pod may be part of a job that is metered."""
     if (
         options.include_cpu_only
         or pod.spec.resource_claims
@@ -44,7 +44,7 @@ def is_of_interest(pod: Pod, options: Options) -> bool:
 
 
 def lacks_claims(pod: Pod, state: ClusterState) -> bool:
-    """Return whether a pod is on a node with ResourceClaims of which no GPUs are taken yet."""
+    """Whether a pod is on a node with ResourceClaims of which no GPUs are taken yet."""
     if not (pod.spec.node_name and pod.spec.resource_claims):
         return False
     place = state.job_of.get(pod.metadata.uid)
@@ -142,7 +142,7 @@ def _new_pod(pod: Pod, state: ClusterState, options: Options) -> tuple[str, int]
 
 
 def _attempt_of(pod: PodState, identity: Identity, job: KubernetesJob) -> int:
-    """Return the number of a new pod's attempt.
+    """The number of a new pod's attempt.
 
     A controller that counts its restarts says it, unless that attempt is over. Else the next attempt begins with a pod that
     is made when every pod of the newest one has ended or was asked to: one that replaces some of them is of the same attempt.
@@ -159,7 +159,7 @@ def _attempt_of(pod: PodState, identity: Identity, job: KubernetesJob) -> int:
 
 
 def _is_left(attempt: KubernetesAttempt | None, pod: PodState) -> bool:
-    """Return whether all pods of an attempt had ended, or were asked to, when another one was made."""
+    """Whether all pods of an attempt had ended, or were asked to, when another one was made."""
     others = () if attempt is None else attempt.pods.values()
     return all(each.left_s and each.left_s <= pod.created_s + _SKEW_S for each in others)
 

@@ -38,7 +38,7 @@ class Api(Protocol):
         """Yield all objects at a path, in pages."""
 
     def get(self, path: str) -> bytes | None:
-        """Return the object at a path; None if there is none."""
+        """The object at a path; None if there is none."""
 
     def watch(self, path: str, query: Mapping[str, str], version: str, last_s: int) -> Iterator[bytes | None]:
         """Yield events from a resource version on; None for one that is too large."""
@@ -283,7 +283,7 @@ class Poll:
         return self.account.total()
 
     def _node_of(self, pod: Pod) -> NodeFacts:
-        """Return the node of a pod: as it is known, or asked for where it is not known yet."""
+        """The node of a pod: as it is known, or asked for where it is not known yet."""
         name = pod.spec.node_name or ""
         known = self._state.nodes.get(name)
         if known is not None:

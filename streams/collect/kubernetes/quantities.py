@@ -17,7 +17,7 @@ _AT_MOST: Final = Decimal(2**60)
 
 
 def quantity(value: str | float) -> Decimal:
-    """Return a quantity in its plain unit (cores, bytes, pieces).
+    """A quantity in its plain unit (cores, bytes, pieces).
 
     Raises:
         ValueError: The value is not a quantity, or is larger than any real one.
@@ -33,7 +33,7 @@ def quantity(value: str | float) -> Decimal:
 
 
 def milli(value: str | float) -> int:
-    """Return a quantity in thousandths, rounded down.
+    """A quantity in thousandths, rounded down.
 
     Raises:
         ValueError: It is no quantity.
@@ -42,7 +42,7 @@ def milli(value: str | float) -> int:
 
 
 def mebibytes(value: str | float) -> int:
-    """Return a quantity of bytes in MiB, rounded down.
+    """A quantity of bytes in MiB, rounded down.
 
     Raises:
         ValueError: It is no quantity.

@@ -26,7 +26,7 @@ class PodRequests(NamedTuple):
 
 
 def requests_of(spec: PodSpec, is_device: Callable[[str], bool]) -> PodRequests:
-    """Return what a pod holds.
+    """What a pod holds.
 
     Raises:
         ValueError: A quantity is none, or beyond what a node can have.
@@ -76,6 +76,6 @@ def _share(container: Container, what: str) -> int:
 
 
 def _requested(container: Container, name: str) -> Quantity:
-    """Return what is set aside: where only a limit is named, that is asked for."""
+    """What is set aside: where only a limit is named, that is asked for."""
     requests = (container.resources.requests if container.resources else None) or {}
     return requests.get(name, _limits(container).get(name, 0))

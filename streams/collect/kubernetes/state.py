@@ -106,7 +106,7 @@ class ClusterState:
 
     @classmethod
     def of(cls, position: Position | None, since_s: int) -> ClusterState:
-        """Return the state of a position; `since_s` is used where there is none yet.
+        """The state of a position; `since_s` is used where there is none yet.
 
         Raises:
             TrainfareError: It is not one that this collector stored.

@@ -105,7 +105,7 @@ class AttemptWriter:
         }
 
     def _price_fields(self, nodes: Mapping[str, int]) -> dict[str, str]:
-        """Return the price fields of the nodes; where they differ, of those with most of the GPUs."""
+        """The price fields of the nodes; where they differ, of those with most of the GPUs."""
         found: dict[str, Counter[str]] = {}
         for node, milli in sorted(nodes.items()):
             for name, value in self._attempt.nodes.get(node, {}).items():
@@ -151,7 +151,7 @@ def _changes(pods: list[PodState], since_s: int, from_s: int) -> Iterator[tuple[
 
 
 def _decisive(attempt: KubernetesAttempt) -> PodState | None:
-    """Return the pod whose end is the attempt's; None: it completed.
+    """The pod whose end is the attempt's; None: it completed.
 
     Of the pods that were not replaced, the first one that failed or had to leave: the others fail because of it. What was
     deleted ends an attempt only if no pod completed.

@@ -65,7 +65,7 @@ class TrackingServer:
         return found
 
     def run(self, run_id: str, account: Account) -> TrackedRun | None:
-        """Return a run; None if there is none, or it cannot be read: then `account` says why.
+        """A run; None if there is none, or it cannot be read: then `account` says why.
 
         Raises:
             SourceUnavailableError: The server does not answer.

@@ -38,7 +38,7 @@ class MlflowCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -105,7 +105,7 @@ class MlflowCollector:
 
 
 def open_collector(options: Options) -> MlflowCollector:
-    """Return the collector.
+    """The collector.
 
     Raises:
         WrongUseError: A file with a token cannot be read.

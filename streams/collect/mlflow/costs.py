@@ -106,7 +106,7 @@ class CostWriter:
 
 
 def changed(run: TrackedRun, cost: JobCost) -> dict[str, float]:
-    """Return the metrics of a run that are not what the meter says."""
+    """The metrics of a run that are not what the meter says."""
     values = zip(COSTS, (cost.cost_usd, cost.usd_per_hour_now or 0, cost.lost_cost_usd), strict=True)
     found: dict[str, float] = {}
     for name, value in values:
@@ -117,7 +117,7 @@ def changed(run: TrackedRun, cost: JobCost) -> dict[str, float]:
 
 
 def step_of(run: TrackedRun) -> int:
-    """Return the highest step of a run's metrics."""
+    """The highest step of a run's metrics."""
     return max((metric.step for metric in run.metrics.values()), default=0)
 
 

@@ -51,7 +51,7 @@ class PollTimes(NamedTuple):
 
 
 def job_id_of(run: TrackedRun, options: TrackerOptions) -> str:
-    """Return the job that a run is, or belongs to.
+    """The job that a run is, or belongs to.
 
     Raises:
         ValueError: The id in its tag is too long.
@@ -65,7 +65,7 @@ def job_id_of(run: TrackedRun, options: TrackerOptions) -> str:
 def new_run_events(
     run: TrackedRun, experiment: str, known: KnownRun | None, times: PollTimes, options: TrackerOptions
 ) -> RunNews:
-    """Return what is new of a run: of one that is a job its life, and of each what its metrics say.
+    """What is new of a run: of one that is a job its life, and of each what its metrics say.
 
     Raises:
         ValueError: One of its tags has no meaning.
@@ -137,7 +137,7 @@ def _life(
 
 
 def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> dict[str, Any]:
-    """Return what the tags `trainfare.NAME` and MLflow's own say about a run."""
+    """What the tags `trainfare.NAME` and MLflow's own say about a run."""
     named = {name: options.price_fields.get(name, "") for name in PRICE_FIELDS}
     named |= {"owner": run.tags.get("mlflow.user", ""), "experiment": experiment}
     for name in ("owner", "team", "project", *PRICE_FIELDS):
@@ -169,7 +169,7 @@ def _gpus(run: TrackedRun, options: TrackerOptions) -> float | int:
 
 
 def attempt_tag(run: TrackedRun) -> int | None:
-    """Return which attempt its tag says that it is; None without one.
+    """Which attempt its tag says that it is; None without one.
 
     Raises:
         ValueError: It says no number.

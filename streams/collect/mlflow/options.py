@@ -40,5 +40,5 @@ class Options(TrackerOptions):
         return None if address is None else checked_address(address)
 
     def without_files(self) -> Self:
-        """Return the same options for a poll that must store nothing, not in MLflow either."""
+        """The same options for a poll that must store nothing, not in MLflow either."""
         return self.model_copy(update={"trainfare_url": None})

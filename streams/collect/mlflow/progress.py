@@ -38,7 +38,7 @@ class RunProgress:
 
     @classmethod
     def of(cls, position: Position | None, since_ms: int) -> RunProgress:
-        """Return the progress of a position; `since_ms` is used where there is none yet.
+        """The progress of a position; `since_ms` is used where there is none yet.
 
         Raises:
             TrainfareError: It is not one that this collector stored.

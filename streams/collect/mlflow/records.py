@@ -44,7 +44,7 @@ class TrackedRun(NamedTuple):
 
     @property
     def is_live(self) -> bool:
-        """Return whether it goes on."""
+        """Whether it goes on."""
         return self.status in _LIVE and not self.is_deleted
 
 
@@ -121,7 +121,7 @@ def experiments_of(answer: bytes) -> tuple[dict[str, str], str]:
 
 
 def runs_of(answer: bytes, account: Account) -> RunPage:
-    """Return a page of runs; what cannot be read is added to `account`.
+    """A page of runs; what cannot be read is added to `account`.
 
     Raises:
         SourceUnavailableError: It is not MLflow's JSON at all.

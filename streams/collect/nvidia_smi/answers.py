@@ -27,7 +27,7 @@ _HEADING_DEPTH: Final = 4
 
 
 def read_gpus(answer: bytes, means: Sequence[float | None], account: Account) -> list[GpuReading]:
-    """Return the GPUs that report their utilization; what does not is said in `account`.
+    """The GPUs that report their utilization; what does not is said in `account`.
 
     `means`: of `read_means`. Where a GPU has none, or they are of another number of GPUs, its last reading is taken.
     A value that a GPU does not have is `[N/A]`, `[Not Supported]`, `[Unknown Error]`...
@@ -65,7 +65,7 @@ def read_gpus(answer: bytes, means: Sequence[float | None], account: Account) ->
 
 
 def read_means(report: bytes) -> list[float | None]:
-    """Return the mean utilization (percent) of each GPU over its last readings, of 14 s on an H100; None: it has none.
+    """The mean utilization (percent) of each GPU over its last readings, of 14 s on an H100; None: it has none.
 
     GPUs come in the order of their indexes.
     """
@@ -84,7 +84,7 @@ def read_means(report: bytes) -> list[float | None]:
 
 
 def read_processes(answer: bytes, account: Account) -> dict[str, list[int]]:
-    """Return the processes that compute, by the UUID of their GPU."""
+    """The processes that compute, by the UUID of their GPU."""
     found: dict[str, list[int]] = {}
     for uuid, pid in _rows(answer, _PROCESS_COLUMNS, account):
         if pid.isascii() and pid.isdigit():

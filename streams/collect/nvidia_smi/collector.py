@@ -46,7 +46,7 @@ class NvidiaSmiCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -73,7 +73,7 @@ class NvidiaSmiCollector:
         yield EventBatch(events, {"at_ms": at_ms}, account)
 
     def _means(self, account: Account) -> list[float | None]:
-        """Return the mean utilization of each GPU; none if nvidia-smi refuses, which is said in `account`."""
+        """The mean utilization of each GPU; none if nvidia-smi refuses, which is said in `account`."""
         try:
             return read_means(self._ask(REPORT_QUERY))
         except SourceUnavailableError as fault:
@@ -84,7 +84,7 @@ class NvidiaSmiCollector:
 
 
 def open_collector(options: Options) -> NvidiaSmiCollector:
-    """Return the collector."""
+    """The collector."""
 
     def ask(arguments: Sequence[str]) -> bytes:
         return answer_of(

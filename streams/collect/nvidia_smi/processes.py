@@ -15,7 +15,7 @@ _JOB: Final = re.compile(
 
 
 def group_of(pid: int) -> bytes:
-    """Return the control groups of a process, as Linux tells; empty if it has ended."""
+    """The control groups of a process, as Linux tells; empty if it has ended."""
     try:
         with Path(f"/proc/{pid}/cgroup").open("rb") as file:
             return file.read(_GROUP_BYTES_AT_MOST)
@@ -24,6 +24,6 @@ def group_of(pid: int) -> bytes:
 
 
 def job_of(pids: Iterable[int], group: Callable[[int], bytes]) -> str:
-    """Return the one job whose processes these are, by Slurm's own number; empty if there is none, or several."""
+    """The one job whose processes these are, by Slurm's own number; empty if there is none, or several."""
     found = {match[1].decode() for pid in pids if (match := _JOB.search(group(pid))) is not None}
     return found.pop() if len(found) == 1 else ""

@@ -28,7 +28,7 @@ class RayAnswers(NamedTuple):
 
 
 def ask(source: OutsideApi, *, reserved: bool, tasks: bool) -> RayAnswers:
-    """Return what Ray says now.
+    """What Ray says now.
 
     Jobs come first: what another answer says of a job that is not in them is of a later one.
 

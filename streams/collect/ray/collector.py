@@ -48,7 +48,7 @@ class RayCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -128,7 +128,7 @@ class RayCollector:
                     account.free("of_no_job", len(each))
 
     def _known(self, job: RayJob, progress: RayProgress) -> OpenJob | None:
-        """Return what is known of a job; None of one that is over, with its end reported.
+        """What is known of a job; None of one that is over, with its end reported.
 
         Raises:
             ValueError: It has no id, or none that an event may have.
@@ -186,7 +186,7 @@ def _removed(job: RayJob, known: OpenJob, cluster: RayCluster, now_ms: int) -> d
 
 
 def open_collector(options: Options) -> RayCollector:
-    """Return the collector.
+    """The collector.
 
     Raises:
         WrongUseError: The file with the token cannot be read.

@@ -54,7 +54,7 @@ class _JobMoment(NamedTuple):
 
 
 def job_id_of(job: RayJob, options: Options) -> str:
-    """Return the meter's id of a job.
+    """The meter's id of a job.
 
     Raises:
         ValueError: It is too long.
@@ -67,7 +67,7 @@ def job_id_of(job: RayJob, options: Options) -> str:
 
 
 def attempt_of(job: RayJob) -> int | None:
-    """Return which attempt its metadata say that it is; None where they do not.
+    """Which attempt its metadata say that it is; None where they do not.
 
     Raises:
         ValueError: They say no number.
@@ -89,7 +89,7 @@ def new_events(
     since_ms: int,
     options: Options,
 ) -> JobNews:
-    """Return what is new of a job after `after_ms`, up to `until_ms`; what was before `since_ms` is put there.
+    """What is new of a job after `after_ms`, up to `until_ms`; what was before `since_ms` is put there.
 
     A job that holds no GPUs gives no events, unless the options say so.
     """
@@ -130,7 +130,7 @@ def new_events(
 
 
 def lost_end(known: OpenJob, options: Options) -> CollectedEvent:
-    """Return the end of a job that Ray has forgotten, as it does when its head is started anew: where it was last seen."""
+    """The end of a job that Ray has forgotten, as it does when its head is started anew: where it was last seen."""
     return _event(
         known, _JobMoment("failed", known.seen_ms, {"reason": "node_failure"}, ".lost"), {}, options
     )

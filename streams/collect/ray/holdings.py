@@ -43,14 +43,14 @@ class HeldGpus(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Return a short text that differs where the GPUs differ; empty for none."""
+        """A short text that differs where the GPUs differ; empty for none."""
         if not self.gpu_milli:
             return ""
         text = msgspec.json.encode(sorted(self.gpu_milli.items()))
         return hashlib.blake2b(text, digest_size=8).hexdigest()
 
     def fields(self, nodes: Mapping[str, RayNode], options: Options) -> dict[str, Any]:
-        """Return the fields of an event; nodes only where all of them are known."""
+        """The fields of an event; nodes only where all of them are known."""
         found: dict[str, Any] = {"gpu_count": count_of(sum(self.gpu_milli.values()))}
         if not self.gpu_milli.keys() <= nodes.keys():
             return found

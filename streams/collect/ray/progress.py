@@ -49,7 +49,7 @@ class RayProgress:
 
     @classmethod
     def of(cls, position: Position | None, since_ms: int) -> RayProgress:
-        """Return the progress of a position; `since_ms` is used where there is none yet.
+        """The progress of a position; `since_ms` is used where there is none yet.
 
         Raises:
             TrainfareError: It is not one that this collector stored.
@@ -74,7 +74,7 @@ class RayProgress:
         }
 
     def number(self, job_id: str, attempt: int | None) -> int:
-        """Return the attempt that a new submission of a job is: the one that is given, or the next."""
+        """The attempt that a new submission of a job is: the one that is given, or the next."""
         found = self._newest.pop(job_id, 0) + 1 if attempt is None else attempt
         self._newest[job_id] = max(found, self._newest.get(job_id, 0))
         while len(self._newest) > _NUMBERED_AT_MOST:

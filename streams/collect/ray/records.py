@@ -36,12 +36,12 @@ class RayJob(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what no other job has: Ray counts drivers from 1 again in each new cluster."""
+        """What no other job has: Ray counts drivers from 1 again in each new cluster."""
         return self.submission or f"{self.driver}-{self.start_ms}"
 
     @property
     def is_driver(self) -> bool:
-        """Return whether it was not submitted as a job."""
+        """Whether it was not submitted as a job."""
         return not self.submission
 
 
@@ -181,7 +181,7 @@ Read = TypeVar("Read")
 
 
 def jobs_of(answer: bytes, account: Account) -> list[RayJob]:
-    """Return the jobs; what cannot be read is said in `account`.
+    """The jobs; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
@@ -201,7 +201,7 @@ def actors_of(answer: bytes, account: Account) -> list[RayActor]:
 
 
 def groups_of(answer: bytes, account: Account) -> list[RayGroup]:
-    """Return the placement groups with GPUs that were created; what cannot be read is said in `account`.
+    """The placement groups with GPUs that were created; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
@@ -211,7 +211,7 @@ def groups_of(answer: bytes, account: Account) -> list[RayGroup]:
 
 
 def tasks_of(answer: bytes, account: Account) -> list[RayTask]:
-    """Return the tasks with GPUs outside of placement groups; what cannot be read is said in `account`.
+    """The tasks with GPUs outside of placement groups; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
@@ -221,7 +221,7 @@ def tasks_of(answer: bytes, account: Account) -> list[RayTask]:
 
 
 def nodes_of(answer: bytes, account: Account) -> list[RayNode]:
-    """Return the nodes; what cannot be read is said in `account`.
+    """The nodes; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
@@ -230,7 +230,7 @@ def nodes_of(answer: bytes, account: Account) -> list[RayNode]:
 
 
 def _held(found: Iterable[Read | None], account: Account) -> list[Read]:
-    """Return what holds GPUs, or says who does."""
+    """What holds GPUs, or says who does."""
     held = []
     for each in found:
         if each is None:

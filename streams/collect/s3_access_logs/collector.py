@@ -8,5 +8,5 @@ from streams.collect.s3_access_logs.reader import S3LogReader
 
 
 def open_collector(options: Options) -> FileCollector:
-    """Return the collector."""
+    """The collector."""
     return FileCollector("s3-access-logs", options, lambda: S3LogReader(options))

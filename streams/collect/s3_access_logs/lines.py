@@ -44,7 +44,7 @@ class S3Request(NamedTuple):
 
 
 def request_of(line: str) -> S3Request:
-    """Return the request of a line.
+    """The request of a line.
 
     Raises:
         ValueError: The line is not of an access log; the message says what is wrong.
@@ -73,7 +73,7 @@ def request_of(line: str) -> S3Request:
 
 
 def _cells(text: str) -> list[str]:
-    """Return the fields behind the time; fewer than are needed where the line has another form.
+    """The fields behind the time; fewer than are needed where the line has another form.
 
     What a requester writes stands in quotes, with raw quotes in it: the request, the referer and the user agent.
     """
@@ -97,7 +97,7 @@ def _quoted(text: str) -> list[str]:
 
 
 def _op(operation: str) -> str:
-    """Return the class of an operation such as REST.GET.OBJECT, WEBSITE.GET.OBJECT or BATCH.DELETE.OBJECT."""
+    """The class of an operation such as REST.GET.OBJECT, WEBSITE.GET.OBJECT or BATCH.DELETE.OBJECT."""
     source, _, rest = operation.partition(".")
     verb, _, what = rest.partition(".")
     if source == "S3" or not what:

@@ -10,7 +10,7 @@ _JOB_ID: Final = r"(?P<job_id>[^/\s\"]{1,200})"
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
-    """Return an expression for whole texts; `{job_id}` is as long as it can be, without blanks, quotes and slashes.
+    """An expression for whole texts; `{job_id}` is as long as it can be, without blanks, quotes and slashes.
 
     Raises:
         ValueError: The text has too many wildcards.

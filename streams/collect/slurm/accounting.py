@@ -23,7 +23,7 @@ RecordKey = tuple[int, int, int, int]
 
 
 def key_of(record: JobRecord) -> RecordKey:
-    """Return what tells a record of sacct from all others."""
+    """What tells a record of sacct from all others."""
     return record.raw_id, record.submit_s, record.start_s, record.end_s
 
 
@@ -79,7 +79,7 @@ class Accounting:
     def _by_number(
         self, raw_job_ids: Sequence[int], restarts: Mapping[int, int], faults: list[str]
     ) -> list[SeenAttempt]:
-        """Return all that sacct has of some jobs."""
+        """All that sacct has of some jobs."""
         parts: list[SeenAttempt] = []
         for first in range(0, len(raw_job_ids), _JOBS_PER_QUESTION):
             numbers = raw_job_ids[first : first + _JOBS_PER_QUESTION]

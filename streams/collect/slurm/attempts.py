@@ -9,7 +9,7 @@ from streams.collect.slurm.records import JobRecord
 
 
 def by_job(records: Iterable[JobRecord]) -> dict[int, list[JobRecord]]:
-    """Return the records of each job, the oldest first."""
+    """The records of each job, the oldest first."""
     found: dict[int, list[JobRecord]] = {}
     for record in records:
         found.setdefault(record.raw_id, []).append(record)
@@ -19,7 +19,7 @@ def by_job(records: Iterable[JobRecord]) -> dict[int, list[JobRecord]]:
 
 
 def is_numbered(records: Iterable[JobRecord], restarts: Mapping[int, int]) -> bool:
-    """Return whether the attempts of these records are known without the job's other records.
+    """Whether the attempts of these records are known without the job's other records.
 
     `restarts` is what squeue says of jobs.
     """

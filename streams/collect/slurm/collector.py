@@ -58,7 +58,7 @@ class SlurmCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -142,7 +142,7 @@ class SlurmCollector:
         write_allocations(path, with_past(path, present, ends_ms, now_ms))
 
     def _node_batch(self, progress: Progress, now_s: int) -> EventBatch:
-        """Return the events of nodes, remembered as published."""
+        """The events of nodes, remembered as published."""
         listing = listed_nodes(self._ask(self._options.nodes_command))
         account = Account()
         for fault in listing.faults:
@@ -182,7 +182,7 @@ class SlurmCollector:
         listed: Collection[int],
         account: KeyedAccount,
     ) -> list[NewEvent]:
-        """Return the events that were not published yet, in the order of time."""
+        """The events that were not published yet, in the order of time."""
         found: dict[str, NewEvent] = {}
         for part in parts:
             key = _key(part)
@@ -212,7 +212,7 @@ def _key(part: SeenAttempt) -> tuple[bool, RecordKey]:
 
 
 def _is_past(part: SeenAttempt, progress: Progress) -> bool:
-    """Return whether it was over before metering began, and nobody can have seen it run.
+    """Whether it was over before metering began, and nobody can have seen it run.
 
     In the second of `since` a collector may have, published that, and been killed before it stored its position.
     """
@@ -250,7 +250,7 @@ def _ends_without_accounting(
 def _allocations(
     parts: Collection[SeenAttempt], options: Options, gpu_milli_of_node: Mapping[str, int]
 ) -> list[Allocation]:
-    """Return which GPUs are held now, where Slurm tells them apart, or where a job has all of a node."""
+    """Which GPUs are held now, where Slurm tells them apart, or where a job has all of a node."""
     return [
         Allocation(
             node,
@@ -273,5 +273,5 @@ def _whole_node(gpus: Sequence[GpusOfNode], gpu_milli_of_node: int) -> list[str]
 
 
 def open_collector(options: Options) -> SlurmCollector:
-    """Return the collector."""
+    """The collector."""
     return SlurmCollector(options, asking(options))

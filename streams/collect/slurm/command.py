@@ -9,6 +9,6 @@ from streams.collect.slurm.options import Options
 
 
 def asking(options: Options) -> Callable[[Sequence[str]], bytes]:
-    """Return what runs a command within the options' limits."""
+    """What runs a command within the options' limits."""
     most = options.max_output_mib * 2**20
     return lambda command: answer_of(command, timeout_s=options.timeout_s, bytes_at_most=most)

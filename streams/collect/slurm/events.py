@@ -81,7 +81,7 @@ class _Moment(NamedTuple):
 
 
 def job_id_of(record: JobRecord, options: Options) -> str:
-    """Return the id as squeue shows it: 17, 17_3 (task 3 of an array), 17+1 (component 1 of a heterogeneous job)."""
+    """The id as squeue shows it: 17, 17_3 (task 3 of an array), 17+1 (component 1 of a heterogeneous job)."""
     prefix = options.job_id_prefix
     if record.array is not None and not options.raw_job_ids:
         return f"{prefix}{record.array[0]}_{record.array[1]}"
@@ -91,7 +91,7 @@ def job_id_of(record: JobRecord, options: Options) -> str:
 
 
 def is_running(record: JobRecord) -> bool:
-    """Return whether squeue says that it has its nodes now."""
+    """Whether squeue says that it has its nodes now."""
     held = record.states & {"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED"}
     return bool(held) and not record.states & _IN_BETWEEN
 
@@ -125,7 +125,7 @@ class UncountedGpusError(ValueError):
 
 
 def free_rule(part: SeenAttempt, options: Options) -> str:
-    """Return the rule by which a record has no events; empty where it has."""
+    """The rule by which a record has no events; empty where it has."""
     record = part.record
     if record.is_unsplit:
         return "unsplit"
@@ -136,7 +136,7 @@ def free_rule(part: SeenAttempt, options: Options) -> str:
 
 
 def end_of(job_id: str, attempt: int, type_: str, at_s: int, source: str) -> KeyedEvent:
-    """Return the end of an attempt of which no more is known."""
+    """The end of an attempt of which no more is known."""
     key = f"{attempt}.{type_}.{at_s}"
     value = {
         "id": f"{job_id}.{key}",
@@ -151,7 +151,7 @@ def end_of(job_id: str, attempt: int, type_: str, at_s: int, source: str) -> Key
 
 
 def is_over(record: JobRecord, since_s: int) -> bool:
-    """Return whether it ended before a time; its end is of interest to those who have seen it run.
+    """Whether it ended before a time; its end is of interest to those who have seen it run.
 
     A change of size in that very second is no end: before it the job may have been seen with its former size.
     """

@@ -25,7 +25,7 @@ class NodeFields(NamedTuple):
 
 
 def default_partition(answer: bytes) -> str:
-    """Return the partition that `scontrol show partition --oneliner` marks as the default; empty: none is."""
+    """The partition that `scontrol show partition --oneliner` marks as the default; empty: none is."""
     for line in answer.decode("utf-8", "replace").splitlines():
         match = _NAME.match(line.strip())
         if match and " Default=YES" in line:
@@ -45,7 +45,7 @@ class FieldsOfNodes:
         return self._options.default_partition or self._ask_default()
 
     def of(self, name: str, features: Iterable[str], partitions: tuple[str, ...]) -> NodeFields:
-        """Return the fields of a node: by its name, else its features, else its partition, else those of all jobs.
+        """The fields of a node: by its name, else its features, else its partition, else those of all jobs.
 
         A field in which its partitions differ is that of the default partition if the node is in it, else of the first.
         """

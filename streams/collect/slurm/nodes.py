@@ -56,7 +56,7 @@ class _Node(msgspec.Struct):
 
 
 def listed_nodes(answer: bytes) -> NodeListing:
-    """Return what `sinfo --json` (to 22.05) or `scontrol show nodes --json` (later) says.
+    """What `sinfo --json` (to 22.05) or `scontrol show nodes --json` (later) says.
 
     Raises:
         SourceUnavailableError: It is not its JSON at all.
@@ -102,7 +102,7 @@ def node_events(
     fields_of: FieldsOfNodes,
     account: Account,
 ) -> NodeChanges:
-    """Return what is new since the last poll; `known` is None at the first one.
+    """What is new since the last poll; `known` is None at the first one.
 
     A node is there since `at_s`, that of the poll that saw it first. Its events are not older than `first_s`.
     """
@@ -142,7 +142,7 @@ def node_events(
 
 
 def _digest(fields: Mapping[str, Any]) -> str:
-    """Return what tells whether a node has other fields than those that were published of it."""
+    """What tells whether a node has other fields than those that were published of it."""
     return f"{crc32(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)):08x}"
 
 

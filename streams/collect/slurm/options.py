@@ -105,5 +105,5 @@ class Options(SinceOptions):
         }
 
     def without_files(self) -> Self:
-        """Return the same options for a poll that must store nothing."""
+        """The same options for a poll that must store nothing."""
         return self.model_copy(update={"allocations_output_file": None})

@@ -49,7 +49,7 @@ class Progress:
 
     @classmethod
     def of(cls, position: Position | None, since_s: int) -> Progress:
-        """Return the progress of a position; `since_s` is used where there is none yet.
+        """The progress of a position; `since_s` is used where there is none yet.
 
         Raises:
             TrainfareError: It is not one that this collector stored.
@@ -76,7 +76,7 @@ class Progress:
         }
 
     def is_sent(self, raw_id: int, key: str) -> bool:
-        """Return whether an event was published."""
+        """Whether an event was published."""
         return key in self._jobs.get(raw_id, ())[1:]
 
     def add(self, new: NewEvent) -> None:
@@ -92,7 +92,7 @@ class Progress:
         ]
 
     def is_open(self, raw_id: int, attempt: int) -> bool:
-        """Return whether this is the newest attempt of a job, and has no end."""
+        """Whether this is the newest attempt of a job, and has no end."""
         keys = self._jobs.get(raw_id, [""])[1:]
         return newest_attempt(keys) == attempt and is_open(keys)
 
@@ -105,12 +105,12 @@ class Progress:
 
 
 def newest_attempt(keys: Iterable[str]) -> int:
-    """Return the highest attempt among the events of a job; 0 if there are none."""
+    """The highest attempt among the events of a job; 0 if there are none."""
     return max((_attempt(key) for key in keys), default=0)
 
 
 def is_open(keys: Iterable[str]) -> bool:
-    """Return whether the newest attempt among the events of a job has no end."""
+    """Whether the newest attempt among the events of a job has no end."""
     newest, ended = 0, 0
     for key in keys:
         newest = max(newest, _attempt(key))

@@ -145,7 +145,7 @@ class _AccountedJob(msgspec.Struct):
 
 
 def queued_jobs(answer: bytes) -> Listing:
-    """Return what `squeue --json` says.
+    """What `squeue --json` says.
 
     Raises:
         SourceUnavailableError: It is not its JSON at all.
@@ -154,7 +154,7 @@ def queued_jobs(answer: bytes) -> Listing:
 
 
 def accounted_jobs(answer: bytes) -> Listing:
-    """Return what `sacct --json` says.
+    """What `sacct --json` says.
 
     Raises:
         SourceUnavailableError: It is not its JSON at all.
@@ -174,7 +174,7 @@ def _listing(answer: bytes, command: str, read: Callable[[bytes], JobRecord]) ->
 
 
 def raw_entries(answer: bytes, list_name: str, command: str) -> Sequence[bytes]:
-    """Return the JSON of each entry of a list in an answer, not looked into.
+    """The JSON of each entry of a list in an answer, not looked into.
 
     Slurm's JSON may have NaN, raw control characters and bytes that are no UTF-8: then the standard library reads it.
 
@@ -197,7 +197,7 @@ def raw_entries(answer: bytes, list_name: str, command: str) -> Sequence[bytes]:
 
 
 def _number(digits: str) -> int | float:
-    """Return an integer, as a float where it has more than 64 bits: it spoils the field that has it, not the whole answer."""
+    """An integer, as a float where it has more than 64 bits: it spoils the field that has it, not the whole answer."""
     return int(digits) if len(digits) < 19 else float(digits)
 
 
@@ -275,7 +275,7 @@ def _job_id(number: int) -> int:
 
 
 def count_of(value: Count) -> int | None:
-    """Return a number in any form; None where it is not set.
+    """A number in any form; None where it is not set.
 
     Raises:
         ValueError: It is no whole number.

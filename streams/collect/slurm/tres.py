@@ -31,7 +31,7 @@ class GpusOfNode(NamedTuple):
 
 
 def tres_counts(text: str) -> dict[str, int]:
-    """Return what "cpu=2,mem=4G,gres/gpu:h100=1" counts: name -> number; memory in MiB.
+    """What "cpu=2,mem=4G,gres/gpu:h100=1" counts: name -> number; memory in MiB.
 
     Raises:
         ValueError: It is no such text.
@@ -51,7 +51,7 @@ def tres_counts(text: str) -> dict[str, int]:
 
 
 def gpus_of_node(text: str) -> list[GpusOfNode]:
-    """Return the GPUs in one entry of squeue's `gres_detail`.
+    """The GPUs in one entry of squeue's `gres_detail`.
 
     Raises:
         ValueError: It has more indices than a node may have.
@@ -67,7 +67,7 @@ def gpus_of_node(text: str) -> list[GpusOfNode]:
 
 
 def node_names(text: str) -> list[str]:
-    """Return the names in a list such as "n[1-3,07],login", in its order.
+    """The names in a list such as "n[1-3,07],login", in its order.
 
     Raises:
         ValueError: It is no such list, or has more nodes than an event may name.
@@ -82,7 +82,7 @@ def node_names(text: str) -> list[str]:
 
 
 def _end_of_name(text: str, at: int) -> int:
-    """Return where the comma behind the name stands that begins here: not one in brackets."""
+    """Where the comma behind the name stands that begins here: not one in brackets."""
     inside = False
     for place in range(at, len(text)):
         if text[place] in "[]":
@@ -93,7 +93,7 @@ def _end_of_name(text: str, at: int) -> int:
 
 
 def _expanded(name: str, most: int) -> list[str]:
-    """Return the names that one with brackets stands for; a second pair of brackets multiplies them."""
+    """The names that one with brackets stands for; a second pair of brackets multiplies them."""
     found = [""]
     rest = name
     while rest:
@@ -144,7 +144,7 @@ def gpu_milli(tres: Mapping[str, int], units: GpuUnits) -> int:
 
 
 def _number(tres: Mapping[str, int], name: str) -> int:
-    """Return how many there are: a site may track them by type (`gres/gpu:a100`), without one, or the same ones twice."""
+    """How many there are: a site may track them by type (`gres/gpu:a100`), without one, or the same ones twice."""
     typed = sum(number for each, number in tres.items() if each.startswith(f"{name}:"))
     return max(tres.get(name, 0), typed)
 
@@ -165,7 +165,7 @@ def unknown_accelerators(tres: Mapping[str, int], units: GpuUnits) -> str:
 
 
 def gpu_type(tres: Mapping[str, int], units: GpuUnits) -> str:
-    """Return the type of all GPUs; nothing where there are several or none is named. Another resource's name is one."""
+    """The type of all GPUs; nothing where there are several or none is named. Another resource's name is one."""
     known = ("gres/gpu", "gres/shard", "gres/mps", *(f"gres/{name}" for name in units.gres_gpus))
     held = [name for name, number in tres.items() if number and name.partition(":")[0] in known]
     types = {name.partition(":")[2] for name in held if ":" in name}

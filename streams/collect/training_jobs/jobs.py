@@ -142,7 +142,7 @@ def tagged(options: TrainingJobOptions, found: Mapping[str, str]) -> dict[str, s
 
 
 def time_ms(at: Instant) -> int | None:
-    """Return an instant in ms; None without one.
+    """An instant in ms; None without one.
 
     Raises:
         ValueError: The value is not an instant.

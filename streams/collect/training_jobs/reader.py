@@ -68,7 +68,7 @@ class TrainingJobReader(WithoutHeader):
 
 
 def _odd(job: TrainingJob) -> tuple[str, str] | None:
-    """Return what of a metered job is paid by nobody, or billed otherwise: the reason, and its words."""
+    """What of a metered job is paid by nobody, or billed otherwise: the reason, and its words."""
     if job.kept_open_s:
         return "warm_pool", (
             f"{job.job_id}: its instances have been kept for {job.kept_open_s} s, which is not metered before they are gone or "
@@ -91,7 +91,7 @@ class CommandCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -129,7 +129,7 @@ class CommandCollector:
 
 
 def collector_of(name: str, options: TrainingJobOptions, reader: TrainingJobReader) -> Collector:
-    """Return the collector of files, or of a command."""
+    """The collector of files, or of a command."""
     if options.command:
         return CommandCollector(name, options, reader)
     return FileCollector(name, options, lambda: reader)

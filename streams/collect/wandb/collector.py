@@ -52,7 +52,7 @@ class WandbCollector:
 
     @property
     def interval_ms(self) -> int:
-        """Return how long to wait between two polls."""
+        """How long to wait between two polls."""
         return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
@@ -99,7 +99,7 @@ class WandbCollector:
         yield EventBatch(rest, progress.position(), account)
 
     def _runs(self, account: Account) -> list[TrackedRun]:
-        """Return the runs of all files, the oldest first; what cannot be read is said in `account`."""
+        """The runs of all files, the oldest first; what cannot be read is said in `account`."""
         files: dict[Path, _ReadFile] = {}
         for path in self._paths():
             try:
@@ -161,7 +161,7 @@ class WandbCollector:
 
 
 def _newest_attempts(progress: RunProgress) -> dict[str, int]:
-    """Return the newest attempt of each run; its folders are known by run and start."""
+    """The newest attempt of each run; its folders are known by run and start."""
     found: dict[str, int] = {}
     for key, known in progress.runs.items():
         run_id = key.rpartition("@")[0]
@@ -170,5 +170,5 @@ def _newest_attempts(progress: RunProgress) -> dict[str, int]:
 
 
 def open_collector(options: Options) -> WandbCollector:
-    """Return the collector."""
+    """The collector."""
     return WandbCollector(options)

@@ -99,7 +99,7 @@ class _Reader:
 
 
 def run_of(records: Iterable[bytes]) -> TrackedRun | None:
-    """Return the run of a file's records; None while the file does not say which run it is.
+    """The run of a file's records; None while the file does not say which run it is.
 
     W&B writes no time of the end: it is the start and the seconds that the run took, or the time of its newest metric.
 

@@ -60,12 +60,12 @@ class Address(NamedTuple):
 
 
 def is_change(alert: Alert) -> bool:
-    """Return whether the row is a change of status, which is sent, rather than an update of figures."""
+    """Whether the row is a change of status, which is sent, rather than an update of figures."""
     return alert.status == RESOLVED or alert.held_ms == alert.changed_ms
 
 
 def last_ms(alert: Alert) -> int:
-    """Return the tick of the row."""
+    """The tick of the row."""
     return max(alert.held_ms, alert.changed_ms)
 
 
@@ -75,12 +75,12 @@ def alert_id(rule: str, subject_kind: str, subject_name: str, started_ms: int) -
 
 
 def webhook_id(alert_id: str, status: str, changed_ms: int) -> str:
-    """Return the id of the message about a status change: the same in every attempt, in every process."""
+    """The id of the message about a status change: the same in every attempt, in every process."""
     return "msg_" + _digest(f"{alert_id}|{status}|{changed_ms}")
 
 
 def receipt_id(message_type: str, subject_kind: str, subject_name: str, owner: str, ended_ms: int) -> str:
-    """Return the id of a receipt or digest; `owner` is empty where the subject has one that may change."""
+    """The id of a receipt or digest; `owner` is empty where the subject has one that may change."""
     # As JSON, since every name may contain what would divide them.
     return "rc_" + _digest(json.dumps([message_type, subject_kind, subject_name, owner, ended_ms]))
 

@@ -28,7 +28,7 @@ _LOOKED_AT_MS: Final = {"planned": WINDOWS_MS[-1]}
 def fault_beside(
     event: ControlEvent, replaced: ControlEvent | None, others: Iterable[ControlEvent], now_ms: int
 ) -> str | None:
-    """Return why a control would change nothing if it was published now; None: it changes something.
+    """Why a control would change nothing if it was published now; None: it changes something.
 
     A control that changes something beside no others does so beside any.
 
@@ -69,7 +69,7 @@ def _unchanged_rule(
 
 
 def has_ended(event: ControlEvent, now_ms: int) -> bool:
-    """Return whether a control applies to nothing any more."""
+    """Whether a control applies to nothing any more."""
     until_ms = event.value.get("until_ms")
     if event.kind not in _WITH_END or not isinstance(until_ms, int):
         return False
@@ -96,7 +96,7 @@ class _Rule(NamedTuple):
 
 
 def _rule_of(event: ControlEvent) -> _Rule | None:
-    """Return what a control sets of a rule; None: it is about none, or has no effect."""
+    """What a control sets of a rule; None: it is about none, or has no effect."""
     if event.kind != "rule":
         return None
     controls = Controls.from_events([event])
@@ -114,7 +114,7 @@ def _rule_of(event: ControlEvent) -> _Rule | None:
 
 
 def _rule_fault(asked: _Rule, beside: Iterable[_Rule]) -> str | None:
-    """Return why settings are the defaults wherever they apply; None: somewhere they are not."""
+    """Why settings are the defaults wherever they apply; None: somewhere they are not."""
     rule = BY_NAME[asked.rule]
     if not asked.settings:
         return "rule: it sets nothing, expected at least one of enabled, severity, thresholds"
@@ -137,7 +137,7 @@ def _rule_fault(asked: _Rule, beside: Iterable[_Rule]) -> str | None:
 
 
 def _is_above(asked: _Rule, other: _Rule) -> bool:
-    """Return whether a record's settings count before those of another one, of jobs that both match."""
+    """Whether a record's settings count before those of another one, of jobs that both match."""
     if asked.rule != other.rule or asked.name == other.name:
         return False
     if asked.rule in LEDGER_RULES:

@@ -64,7 +64,7 @@ class Budget:
 
     @property
     def is_per_run(self) -> bool:
-        """Return whether each job has it for itself."""
+        """Whether each job has it for itself."""
         return self.per == RUN
 
 
@@ -80,7 +80,7 @@ class Override:
     reason: str
 
     def covers(self, budget: str, facts: Mapping[str, str], at_ms: int) -> bool:
-        """Return whether it suspends this budget's actions on the job with these facts at that instant."""
+        """Whether it suspends this budget's actions on the job with these facts at that instant."""
         return (
             self.budget in ("", budget)
             and self.from_ms <= at_ms < self.until_ms
@@ -89,7 +89,7 @@ class Override:
 
 
 def budget_of(name: str, value: Mapping[str, object], match: Mapping[str, str]) -> Budget:
-    """Return the budget of a control's fields; `match`: its match fields.
+    """The budget of a control's fields; `match`: its match fields.
 
     Raises:
         MalformedControlError: A field is invalid, or it limits nothing.
@@ -112,7 +112,7 @@ def budget_of(name: str, value: Mapping[str, object], match: Mapping[str, str]) 
 
 
 def own_budget(fields: Mapping[str, str]) -> Budget | None:
-    """Return a job's own budget, of the fields as they are stored; None if it limits nothing or cannot be read."""
+    """A job's own budget, of the fields as they are stored; None if it limits nothing or cannot be read."""
     try:
         return budget_of("", {**fields, "per": RUN}, {}) if fields else None
     except MalformedControlError:
@@ -122,7 +122,7 @@ def own_budget(fields: Mapping[str, str]) -> Budget | None:
 def override_of(
     name: str, value: Mapping[str, object], match: Mapping[str, str], interval: tuple[int, int]
 ) -> Override:
-    """Return the override of a control's fields.
+    """The override of a control's fields.
 
     Raises:
         MalformedControlError: It has no reason.
@@ -149,7 +149,7 @@ def _limits(value: Mapping[str, object]) -> Limits:
 
 
 def _decimal(value: Mapping[str, object], name: str) -> Decimal | None:
-    """Return a positive amount; a budget of nothing would be used up by nothing."""
+    """A positive amount; a budget of nothing would be used up by nothing."""
     given = value.get(name)
     if given is None:
         return None
@@ -168,7 +168,7 @@ def _decimal(value: Mapping[str, object], name: str) -> Decimal | None:
 
 
 def _escalation_steps(value: Mapping[str, object]) -> tuple[EscalationStep, ...]:
-    """Return the escalation steps: names, or objects of `do` and `at`, in an array; or the one `action`."""
+    """The escalation steps: names, or objects of `do` and `at`, in an array; or the one `action`."""
     given = value.get("actions")
     if given is None:
         one = value.get("action")
@@ -186,7 +186,7 @@ def _escalation_steps(value: Mapping[str, object]) -> tuple[EscalationStep, ...]
 
 
 def _in_order(steps: Sequence[tuple[str, float | None]]) -> tuple[EscalationStep, ...]:
-    """Return the steps; one without a share has that of the step after it, 1 at most."""
+    """The steps; one without a share has that of the step after it, 1 at most."""
     found, following = list[EscalationStep](), 1.0
     for action, at_ratio in reversed(steps):
         following = min(following, 1.0) if at_ratio is None else at_ratio
@@ -219,7 +219,7 @@ def _grace_ms(value: Mapping[str, object]) -> int | None:
 
 
 def _subject(value: Mapping[str, object]) -> dict[str, str]:
-    """Return the match field of the older form: `"subject": "team/vision"`, or an object of `kind` and `name`."""
+    """The match field of the older form: `"subject": "team/vision"`, or an object of `kind` and `name`."""
     given = value.get("subject")
     if given is None:
         return {}

@@ -132,11 +132,11 @@ class Controls:
         return cls(addresses, silences, planned, faults, budgets, overrides, rules, fleet_rules, receipts)
 
     def is_alike_for_curves(self, other: Controls) -> bool:
-        """Return whether planned rates and settings of rules are the same: all that a job's curve and profile depend on."""
+        """Whether planned rates and settings of rules are the same: all that a job's curve and profile depend on."""
         return self.planned == other.planned and self.rules == other.rules
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
-        """Return the owner's addresses; empty if no control has any."""
+        """The owner's addresses; empty if no control has any."""
         return self._addresses.get(owner, ())
 
     def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:
@@ -146,25 +146,25 @@ class Controls:
     def profile_for(
         self, dimensions: AlertDimensions, labels: Iterable[tuple[str, str]] | None = None
     ) -> Profile:
-        """Return the settings of all rules for a job with these labels."""
+        """The settings of all rules for a job with these labels."""
         matching = self.rules_for(dimensions, labels)
         return profile_of(matching) if matching else DEFAULT
 
     def rules_for(
         self, dimensions: AlertDimensions, labels: Iterable[tuple[str, str]] | None = None
     ) -> list[RuleRecord]:
-        """Return the records of rules that match a job with these labels."""
+        """The records of rules that match a job with these labels."""
         if not self.rules:
             return []
         return list(chain.from_iterable(self._rules.of(facts_to_match(dimensions._asdict(), labels))))
 
     def silenced(self, dimensions: AlertDimensions, rule: str, severity: str, at_ms: int) -> bool:
-        """Return whether a silence covers this alert at that instant."""
+        """Whether a silence covers this alert at that instant."""
         facts = {**dimensions._asdict(), "rule": rule, "severity": severity}
         return any(covered.at(at_ms) for covered in self._silences.of(facts))
 
     def may_silence(self, alert: Alert, at_ms: int) -> bool:
-        """Return whether a silence may cover a stored alert at an instant; fields that its row lacks may be what is asked."""
+        """Whether a silence may cover a stored alert at an instant; fields that its row lacks may be what is asked."""
         facts = {
             "job_id": alert.subject_name if alert.subject_kind == "job" else "",
             **{name: getattr(alert, name) for name in ("owner", "team", "project", "rule", "severity")},
@@ -190,7 +190,7 @@ class _Covered:
                 self._until_ms.append(silence.until_ms)
 
     def at(self, at_ms: int) -> bool:
-        """Return whether any covers that instant."""
+        """Whether any covers that instant."""
         place = bisect_right(self._from_ms, at_ms) - 1
         return place >= 0 and at_ms < self._until_ms[place]
 
@@ -205,7 +205,7 @@ def _match(
     *,
     labels: bool = False,
 ) -> Mapping[str, str]:
-    """Return the match fields.
+    """The match fields.
 
     A control with an unknown field is malformed: without the field it would match everything.
 

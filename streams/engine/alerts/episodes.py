@@ -66,32 +66,32 @@ class Episodes:
 
     @property
     def any_open(self) -> bool:
-        """Return whether any alert is firing."""
+        """Whether any alert is firing."""
         return bool(self._place) and bool(self.lines["open"].any())
 
     def is_open(self, job_id: str) -> bool:
-        """Return whether an alert of the job is firing."""
+        """Whether an alert of the job is firing."""
         place = self._place.get(job_id)
         return place is not None and bool(self.lines["open"][place].any())
 
     def open_jobs(self, rules: Sequence[int]) -> list[str]:
-        """Return the jobs with a firing alert of these rules."""
+        """The jobs with a firing alert of these rules."""
         is_open = set(np.flatnonzero(self.lines["open"][:, rules].any(axis=1)).tolist())
         return sorted(job_id for job_id, place in self._place.items() if place in is_open)
 
     def open_outside(self, inside: Container[str]) -> list[str]:
-        """Return the jobs with a firing alert but these."""
+        """The jobs with a firing alert but these."""
         return sorted(job_id for job_id in self._place if job_id not in inside and self.is_open(job_id))
 
     def of(self, job_id: str) -> Records:
-        """Return a copy of the line of a job ([rule]), empty where it has none."""
+        """A copy of the line of a job ([rule]), empty where it has none."""
         place = self._place.get(job_id)
         lines = no_episodes(1, len(NAMES)) if place is None else self.lines[[place]]
         line: Records = lines[0]
         return line
 
     def places(self, job_ids: Sequence[str]) -> I32:
-        """Return the line of each job ([job] int32), -1 where it has none."""
+        """The line of each job ([job] int32), -1 where it has none."""
         if not self._place:
             return np.full(len(job_ids), -1, np.int32)
         found = map(self._place.get, job_ids, itertools.repeat(-1))
@@ -113,7 +113,7 @@ class Episodes:
             self._free.append(self._place.pop(job_id))
 
     def dump(self) -> Memory:
-        """Return all lines in a canonical order."""
+        """All lines in a canonical order."""
         places = sorted(self._place.items())
         lines = self.lines[[place for _, place in places]]
         at, rules = np.nonzero(lines["firings"])

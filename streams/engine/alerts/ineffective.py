@@ -15,7 +15,7 @@ _FIELD: Final = re.compile(r"(?:field `([^`]*)`|([^\s:]+)): (.*)", re.DOTALL)
 
 
 def faults_of(event: Event | Invalid) -> list[str]:
-    """Return a line for each part of a record that has no effect."""
+    """A line for each part of a record that has no effect."""
     if isinstance(event, Invalid):
         return [event.detail]
     if not isinstance(event, ControlEvent):

@@ -46,7 +46,7 @@ class Judge:
         profiles: Profiles | None = None,
         cause_of: Callable[[str, int, int], str] = _no_cause,
     ) -> list[Alert]:
-        """Return the rows of the alerts that changed, in order of time.
+        """The rows of the alerts that changed, in order of time.
 
         One row for each change of status, with the figures of that tick; and for an alert that keeps firing at most one
         more, with the figures of the last tick at which it held (burn rules only). `cause_of(job_id, rule, at_ms)` says in
@@ -89,32 +89,32 @@ class Judge:
 
     @property
     def is_all_quiet(self) -> bool:
-        """Return whether no alert fires, and none was resolved recently enough to matter."""
+        """Whether no alert fires, and none was resolved recently enough to matter."""
         return not len(self._episodes)
 
     @property
     def any_fires(self) -> bool:
-        """Return whether any alert fires."""
+        """Whether any alert fires."""
         return self._episodes.any_open
 
     def is_quiet(self, job_id: str) -> bool:
-        """Return whether no alert of the job fires, so that it may be left out of later ticks."""
+        """Whether no alert of the job fires, so that it may be left out of later ticks."""
         return not self._episodes.is_open(job_id)
 
     def firing_jobs(self, rules: Collection[int] = range(len(NAMES))) -> list[str]:
-        """Return the jobs with a firing alert of these rules, whether or not they have a curve."""
+        """The jobs with a firing alert of these rules, whether or not they have a curve."""
         return self._episodes.open_jobs(sorted(rules))
 
     def firing_outside(self, inside: Container[str]) -> list[str]:
-        """Return the jobs with a firing alert but these."""
+        """The jobs with a firing alert but these."""
         return self._episodes.open_outside(inside)
 
     def episodes_of(self, job_id: str) -> Records:
-        """Return the episodes of a job ([rule]); empty ones if it has none."""
+        """The episodes of a job ([rule]); empty ones if it has none."""
         return self._episodes.of(job_id)
 
     def dump(self) -> Memory:
-        """Return the memory."""
+        """The memory."""
         return self._episodes.dump()
 
     @classmethod
@@ -130,7 +130,7 @@ def _arrays(figures: WindowFigures) -> EpisodeArrays:
 
 
 def _rates(figures: EpisodeArrays, tick: int, job: int) -> Rates:
-    """Return what a job pays at a tick."""
+    """What a job pays at a tick."""
     now, expected = float(figures.now_rate[tick, job]), float(figures.expected_rate[tick, job])
     return Rates(round(now), round(now - expected))
 

@@ -23,7 +23,7 @@ class LedgerRuleRecord(NamedTuple):
 
 
 def is_ledger_rule(name: str, value: Mapping[str, object]) -> bool:
-    """Return whether a control of kind `rule` is about one of these rules; `rule` is the record's name if it is absent."""
+    """Whether a control of kind `rule` is about one of these rules; `rule` is the record's name if it is absent."""
     rule = value.get("rule")
     return (name if rule is None else rule) in tuple(LEDGER_RULES)
 
@@ -47,7 +47,7 @@ def ledger_rule_record_of(
 
 
 def settings_of(rule: str, records: Iterable[LedgerRuleRecord]) -> LedgerSettings:
-    """Return the settings of a rule; of several records the one with the smallest name wins."""
+    """The settings of a rule; of several records the one with the smallest name wins."""
     known = LEDGER_RULES[rule]
     enabled, severity = known.enabled, known.severity
     thresholds = {name: each.default for name, each in known.thresholds.items()}

@@ -13,13 +13,13 @@ class MalformedControlError(ValueError):
 
 
 def nearest(given: object, known: Iterable[str]) -> str:
-    """Return a question for the known name that is meant, to end a message with; '' if none is near."""
+    """A question for the known name that is meant, to end a message with; '' if none is near."""
     found = get_close_matches(given, list(known), 1) if isinstance(given, str) else []
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def unknown_field(given: str, known: Collection[str]) -> str:
-    """Return what is wrong with a field that no such control has."""
+    """What is wrong with a field that no such control has."""
     shown = field_name(given)
     near = "" if shown == WITHHELD else nearest(given, sorted(known))
     return f"{shown}: no such field, expected one of {', '.join(sorted(known))}{near}"

@@ -52,7 +52,7 @@ class MeterFinding(NamedTuple):
 
 
 def after(last: Alert | None, found: MeterFinding) -> Alert | None:
-    """Return the alert's next row; None if nothing changes. `last`: the last row of that rule and subject."""
+    """The alert's next row; None if nothing changes. `last`: the last row of that rule and subject."""
     fires = last is not None and last.status == FIRING
     if found.holds == fires:
         return None

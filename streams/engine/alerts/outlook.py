@@ -45,11 +45,11 @@ class AlertSentence(NamedTuple):
     exhausted_in_ms: int | None = None
 
     def past(self) -> str:
-        """Return the sentence without what was to come."""
+        """The sentence without what was to come."""
         return _with_more(self._without_end(), "")
 
     def at(self, now_ms: int, more_nano: int | None = None) -> str:
-        """Return the sentence as of `now_ms`.
+        """The sentence as of `now_ms`.
 
         `more_nano`: what it costs per hour from now on if nothing is done, 0 or less: nothing. None: nobody knows, so that
         what is to come is said only while the sentence is current.
@@ -60,7 +60,7 @@ class AlertSentence(NamedTuple):
         return _with_more(self._without_end(), more)
 
     def _without_end(self) -> str:
-        """Return the sentence without the instant at which a budget was going to be used up."""
+        """The sentence without the instant at which a budget was going to be used up."""
         if self.exhausted_in_ms is None:
             return self.text
         if self.rule == _FORECAST:
@@ -70,21 +70,21 @@ class AlertSentence(NamedTuple):
 
 
 def sentence_of(alert: Alert) -> AlertSentence:
-    """Return the sentence of an alert's row."""
+    """The sentence of an alert's row."""
     return AlertSentence(
         alert.rule, alert.summary, alert.held_ms, alert.usd_nano_per_hour, alert.exhausted_in_ms
     )
 
 
 def as_of(alert: Alert, now_ms: int) -> Alert:
-    """Return the row to show at `now_ms` where no present figures are at hand."""
+    """The row to show at `now_ms` where no present figures are at hand."""
     if alert.status != FIRING:
         return alert
     return msgspec.structs.replace(alert, summary=sentence_of(alert).at(now_ms))
 
 
 def _with_more(text: str, more: str) -> str:
-    """Return a sentence with other words about what it costs if nothing is done; '': without any."""
+    """A sentence with other words about what it costs if nothing is done; '': without any."""
     found = list(_MORE.finditer(text))
     if not found:
         return text

@@ -52,7 +52,7 @@ def check_silenced(match: Mapping[str, str]) -> None:
 
 
 def _fields_of(rule: str) -> tuple[str, ...]:
-    """Return the match fields that alerts of a rule on the ledger, or about budgets, may have."""
+    """The match fields that alerts of a rule on the ledger, or about budgets, may have."""
     if rule in BUDGET_NAMES:
         return (*_NAMES, "experiment")
     if LEDGER_RULES[rule].each == JOB:

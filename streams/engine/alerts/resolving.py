@@ -9,7 +9,7 @@ from streams.engine.rules.formatting import sentence, span
 
 
 def resolved(last: Alert, at_ms: int) -> Alert:
-    """Return the row that ends an alert at `at_ms`; `last` is its last row."""
+    """The row that ends an alert at `at_ms`; `last` is its last row."""
     length = span(max(at_ms - last.started_ms, 0))
     return msgspec.structs.replace(
         last,

@@ -21,7 +21,7 @@ class RuleFields(NamedTuple):
 
 
 def rule_fields_of(rule: AlertRule, value: Mapping[str, object]) -> RuleFields:
-    """Return what a record sets.
+    """What a record sets.
 
     Raises:
         MalformedControlError: A field is invalid; the message names it, and what is allowed.

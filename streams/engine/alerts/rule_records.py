@@ -57,13 +57,13 @@ def rule_record_of(name: str, value: Mapping[str, object], match: Mapping[str, s
 def facts_to_match(
     dimensions: Mapping[str, str], labels: Iterable[tuple[str, str]] | None
 ) -> Mapping[str, str]:
-    """Return what a record can match of a job."""
+    """What a record can match of a job."""
     named = {LABEL + name: value for name, value in labels or ()}
     return _Dimensions({field: dimensions[field] for field in MATCHED} | named)
 
 
 def profile_of(records: Iterable[RuleRecord]) -> Profile:
-    """Return the settings of a job that these records match.
+    """The settings of a job that these records match.
 
     Of several that change one setting the one with the most match fields wins, of those the one with the smallest name.
     """

@@ -25,7 +25,7 @@ class UnstoredAlerts:
 
     @property
     def any_changed(self) -> bool:
-        """Return whether a status change waits to be sent."""
+        """Whether a status change waits to be sent."""
         return bool(self._changes)
 
     def add(self, alert: Alert) -> None:
@@ -53,7 +53,7 @@ class UnstoredAlerts:
                 self._add(row)
 
     def dump(self) -> dict[str, int]:
-        """Return what is stored ahead of us, for the next owner."""
+        """What is stored ahead of us, for the next owner."""
         return dict(self._stored_ms)
 
     def _add(self, alert: Alert) -> None:

@@ -36,7 +36,7 @@ _SMALLEST_INDEX = 64
 
 
 def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
-    """Return the array if it has the room, else a zero-filled copy that is at least half as large again."""
+    """The array if it has the room, else a zero-filled copy that is at least half as large again."""
     if len(array) >= room:
         return array
     larger = np.zeros((max(room, len(array) * 3 // 2), *array.shape[1:]), array.dtype)
@@ -80,7 +80,7 @@ class CoverageArrays:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows in use, forgotten ones included."""
+        """The number of rows in use, forgotten ones included."""
         return int(self.store.used[ROWS])
 
     def add_holder(self, counting: bool) -> int:
@@ -161,7 +161,7 @@ class CoverageArrays:
         self.store = store
 
     def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
-        """Return the row of each (holder, minute) ([n] int64; -1: none), and its sampled GPU-seconds ([n] int64)."""
+        """The row of each (holder, minute) ([n] int64; -1: none), and its sampled GPU-seconds ([n] int64)."""
         rows, sampled_gpu_s = np.empty(len(holders), np.int64), np.zeros(len(holders), np.int64)
         rows_of_pairs(holders, minutes, self.store, rows)
         known = rows >= 0
@@ -184,7 +184,7 @@ class CoverageArrays:
             )
 
     def is_sparse(self, spare: int) -> bool:
-        """Return whether more than half, and more than `spare` entries, of any array belong to no holder."""
+        """Whether more than half, and more than `spare` entries, of any array belong to no holder."""
         pairs = (
             (self.free_rows, self.rows),
             (self.free_slots, self.slots),
@@ -256,7 +256,7 @@ class CoverageArrays:
 
 
 def _numbers(size: int, kept: I64) -> I32:
-    """Return the index among the kept ones by old number, -1 for the others."""
+    """The index among the kept ones by old number, -1 for the others."""
     new = np.full(size, -1, np.int32)
     new[kept] = np.arange(len(kept))
     return new

@@ -99,7 +99,7 @@ def pack(
 def changed(
     arrays: CoverageArrays, names: HolderNames, whole: Iterable[Holder]
 ) -> tuple[list[Holder], I32, I64, I64]:
-    """Return what the next increment includes.
+    """What the next increment includes.
 
     Holders that are new or requested, which it includes whole; all its slots, and from which second on; the rows of the
     other holders.
@@ -126,7 +126,7 @@ def changed(
 def _holder_parts(
     holders: Sequence[Holder], values: Records, entire: Container[int] | None
 ) -> list[HolderPart]:
-    """Return the blob parts of the holders; they count as exported, unless all of each was requested (None)."""
+    """The blob parts of the holders; they count as exported, unless all of each was requested (None)."""
     counting, packed_to = (values["counting"] != 0).tolist(), values["packed_to"].tolist()
     parts: list[HolderPart] = []
     for holder, counts, to_minute in zip(holders, counting, packed_to, strict=True):
@@ -179,7 +179,7 @@ def unpack(
 
 
 def _own_holders(blob: Blob, arrays: CoverageArrays, names: HolderNames, touch: bool) -> list[Holder | None]:
-    """Return the holders of a blob, created if needed; None for one whose base is unknown."""
+    """The holders of a blob, created if needed; None for one whose base is unknown."""
     counting = arrays.store.holders["counting"]
     was_counting = counting.tolist()
     found: list[Holder | None] = []
@@ -252,7 +252,7 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
 
 
 def _of_known(cells: U16, part: NDArray[Any], known: NDArray[np.bool_]) -> U16:
-    """Return the cells of the known slots among all cells."""
+    """The cells of the known slots among all cells."""
     if known.all() or not len(cells):
         return cells
     found: U16 = cells[np.repeat(known, (part["newest_s"] - part["from_s"] + 1))]
@@ -284,10 +284,10 @@ def _unpack_rows(
 
 
 def _array(data: bytes, dtype: Any) -> NDArray[Any]:
-    """Return a writable copy, as kernels require."""
+    """A writable copy, as kernels require."""
     return np.frombuffer(data, dtype).copy()
 
 
 def all_slots(holders: Iterable[Holder]) -> I32:
-    """Return the slots of these holders ([n] int32)."""
+    """The slots of these holders ([n] int32)."""
     return np.fromiter(chain.from_iterable(holder.gpus.values() for holder in holders), np.int32)

@@ -137,16 +137,16 @@ class Coverage:
         self._names.trim_groups()
 
     def groups_of_shapes(self, shapes: Shapes, index: I32) -> I32:
-        """Return the group of each record ([n] int32) by the index of its shape."""
+        """The group of each record ([n] int32) by the index of its shape."""
         return self._shape_groups.of(shapes, index)
 
     def group_sizes(self, group: I32) -> I64:
-        """Return the number of GPUs in each group ([n] int64)."""
+        """The number of GPUs in each group ([n] int64)."""
         pointers = self._arrays.store.group_ptr
         return np.asarray(pointers[group + 1] - pointers[group])
 
     def drain_dirty(self) -> I64:
-        """Return the rows ([n] int64) whose values changed since the last call."""
+        """The rows ([n] int64) whose values changed since the last call."""
         store = self._arrays.store
         rows = store.dirty[: store.used[DIRTY_ROWS]].astype(np.int64)
         store.rows["flags"][rows] &= ~DIRTY
@@ -154,7 +154,7 @@ class Coverage:
         return rows[store.rows["holder"][rows] >= 0]
 
     def usage(self, rows: I64) -> UsageRows:
-        """Return the columns of these rows."""
+        """The columns of these rows."""
         store, arrays = self._arrays.store, self._arrays
         part = store.rows[rows]
         zeros = np.zeros(len(rows), np.int64)
@@ -172,12 +172,12 @@ class Coverage:
         )
 
     def are_idle(self, rows: I64) -> NDArray[np.bool_]:
-        """Return whether each row ([n] bool) is of a GPU that no job has."""
+        """Whether each row ([n] bool) is of a GPU that no job has."""
         idle = np.array([holder.number for holder in self._names.of_job("")], np.int32)
         return np.isin(self._arrays.store.rows["holder"][rows], idle)
 
     def counts(self, rows: I64) -> U16:
-        """Return the covering GPUs of the holder: [row, second of the minute] uint16.
+        """The covering GPUs of the holder: [row, second of the minute] uint16.
 
         Raises:
             ValueError: drop_counts() was called for a row.
@@ -196,7 +196,7 @@ class Coverage:
         self._names.compact_if_sparse(_SPARE)
 
     def holders_of(self, job_id: str, attempt: int) -> list[int]:
-        """Return the holders of an attempt."""
+        """The holders of an attempt."""
         return [holder.number for holder in self._names.of_attempt(job_id, attempt)]
 
     def holder(self, number: int) -> Key:
@@ -239,11 +239,11 @@ class Coverage:
         return [(minute, tuple(sums)) for minute, *sums in rows]
 
     def minute_rows(self, job_id: str, attempt: int, minute: int) -> I64:
-        """Return the rows of an attempt in one minute, one per node."""
+        """The rows of an attempt in one minute, one per node."""
         return self.rows_of(self.holders_of(job_id, attempt), minute, minute + 1)
 
     def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
-        """Return the row of each (holder, minute) ([n] int64; -1: none), and its sampled GPU-seconds ([n] int64)."""
+        """The row of each (holder, minute) ([n] int64; -1: none), and its sampled GPU-seconds ([n] int64)."""
         self._old.unpack_pairs(holders, minutes)
         return self._arrays.find_rows(holders, minutes)
 
@@ -292,15 +292,15 @@ class Coverage:
         sum_usage(holder, lo, hi, row, first_column, self._arrays.store, sums)
 
     def sampled(self, job_ids: Iterable[str]) -> list[str]:
-        """Return the jobs of which any GPU was ever sampled."""
+        """The jobs of which any GPU was ever sampled."""
         return [job_id for job_id in job_ids if self._names.of_job(job_id)]
 
     def drain_with_new_gpus(self) -> set[str]:
-        """Return the jobs of which GPUs became known since the last call."""
+        """The jobs of which GPUs became known since the last call."""
         return self._names.drain_with_new_gpus()
 
     def recent_usage(self, job_ids: Sequence[str], lo: int, hi: int, productive_ratio: F64) -> RecentUsage:
-        """Return the GPU-time of each job in the minutes [lo, hi).
+        """The GPU-time of each job in the minutes [lo, hi).
 
         Of a job that reaches `productive_ratio` ([n]) whatever else was sampled of its GPUs, only a part is read, which
         reaches it, too.
@@ -330,7 +330,7 @@ class Coverage:
         self._names.compact_if_sparse(_SPARE)
 
     def evictable(self, before_minute: int) -> list[tuple[str, int]]:
-        """Return the attempts (job_id, attempt) of which `evict` drops rows."""
+        """The attempts (job_id, attempt) of which `evict` drops rows."""
         return self._old.evictable(before_minute)
 
     def _free(self, gone: Sequence[Holder]) -> None:
@@ -344,7 +344,7 @@ class Coverage:
         self._old.forget(gone)
 
     def places_of(self, node: str, gpus: Iterable[str]) -> list[int]:
-        """Return the holders of those GPUs of a node that were sampled without a job."""
+        """The holders of those GPUs of a node that were sampled without a job."""
         found = (self._names.find("", 0, place_of(node, gpu)) for gpu in gpus)
         return [holder.number for holder in found if holder is not None]
 
@@ -388,36 +388,36 @@ class Coverage:
         return data
 
     def jobs(self) -> list[str]:
-        """Return the jobs that have holders."""
+        """The jobs that have holders."""
         return self._names.jobs()
 
     def holders(self, numbers: Sequence[int] | None = None) -> list[Holder]:
-        """Return all holders, or those with these numbers; without those forgotten before an export_dirty()."""
+        """All holders, or those with these numbers; without those forgotten before an export_dirty()."""
         return self._names.all() if numbers is None else self._names.by_numbers(numbers)
 
     @property
     def store(self) -> CoverageStore:
-        """Return the arrays for an immediate kernel call; packed rows are missing, see unpack()."""
+        """The arrays for an immediate kernel call; packed rows are missing, see unpack()."""
         return self._arrays.store
 
     @property
     def row_count(self) -> int:
-        """Return the number of rows that are not packed, those of forgotten jobs included."""
+        """The number of rows that are not packed, those of forgotten jobs included."""
         return self._arrays.rows
 
     @property
     def packed_to(self) -> int:
-        """Return the minute before which rows may be packed."""
+        """The minute before which rows may be packed."""
         return self._old.packed_to
 
     @property
     def packed_bytes(self) -> int:
-        """Return the size of the packed rows."""
+        """The size of the packed rows."""
         return self._old.size_bytes
 
     @property
     def holder_count(self) -> int:
-        """Return the number of holders, forgotten ones included until compaction."""
+        """The number of holders, forgotten ones included until compaction."""
         return self._arrays.holders
 
     @property
@@ -450,7 +450,7 @@ class Coverage:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every applied change is of a known holder: the chain began early enough."""
+        """Whether every applied change is of a known holder: the chain began early enough."""
         return not self._awaited
 
     def adopt(self, data: bytes) -> None:

@@ -20,7 +20,7 @@ Values = Sequence[list[float] | None]
 
 
 def flatten(records: Sequence[GpuEvent], names: HolderNames, arrays: CoverageArrays) -> Samples:
-    """Return the batch as arrays.
+    """The batch as arrays.
 
     Raises:
         ValueError: A value is one that the decoder refuses; kernels do not check it.
@@ -62,7 +62,7 @@ def flatten(records: Sequence[GpuEvent], names: HolderNames, arrays: CoverageArr
 
 
 def _plane(values: Values, groups: list[int], value_ptr: np.ndarray, names: HolderNames) -> F64:
-    """Return the concatenated values of distinct GPUs; NaN where a record has none, empty if no record has any."""
+    """The concatenated values of distinct GPUs; NaN where a record has none, empty if no record has any."""
     if values.count(None) == len(values):
         return np.empty(0, np.float64)
     repeated = names.repeated

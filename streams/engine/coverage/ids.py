@@ -80,11 +80,11 @@ class SeenIds:
         self._older_fresh: list[tuple[U64, U64]] = []
 
     def __len__(self) -> int:
-        """Return the number of remembered ids."""
+        """The number of remembered ids."""
         return sum(int(table.state.sum()) for table in (self._current, self._older))
 
     def add(self, lo: ArrayLike, hi: ArrayLike, log_time_ms: int) -> NDArray[np.bool_]:
-        """Return which ids are new ([n] bool); of equal ones in a call only the first is.
+        """Which ids are new ([n] bool); of equal ones in a call only the first is.
 
         Pass one batch at a time, with the log time of its first record: with a later one, an id that is still within
         the horizon of the batch's first records could expire before they are checked.
@@ -119,13 +119,13 @@ class SeenIds:
         return SeenPart(self._clock(), *self._current.keys(), *self._older.keys())
 
     def export_new(self) -> SeenPart:
-        """Return what was added since the last export of either kind."""
+        """What was added since the last export of either kind."""
         part = SeenPart(self._clock(), *_joined(self._fresh), *_joined(self._older_fresh))
         self._fresh, self._older_fresh = [], []
         return part
 
     def everything(self) -> SeenPart:
-        """Return a copy of everything, to be written in pieces: see apply_older()."""
+        """A copy of everything, to be written in pieces: see apply_older()."""
         return SeenPart(self._clock(), *self._current.keys(), *self._older.keys())
 
     def apply_older(self, part: SeenPart) -> None:

@@ -24,7 +24,7 @@ Shape = tuple[str, str, int, tuple[str, ...]]
 
 
 def place_of(node: str, gpu: str) -> str:
-    """Return the name of a GPU of a node, different for each pair."""
+    """The name of a GPU of a node, different for each pair."""
     return f"{len(node)}:{node}{gpu}"
 
 
@@ -57,7 +57,7 @@ class Holder:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether it is a GPU that no job has."""
+        """Whether it is a GPU that no job has."""
         return not self.job_id
 
     def place(self) -> tuple[str, str]:
@@ -94,7 +94,7 @@ class HolderNames:
             self._clear_groups()
 
     def groups_of(self, records: Sequence[GpuEvent]) -> list[int]:
-        """Return the group of each record."""
+        """The group of each record."""
         known = self._groups
         found = []
         for record in records:
@@ -115,7 +115,7 @@ class HolderNames:
         return group
 
     def groups(self, shapes: Iterable[Shape]) -> list[int]:
-        """Return the groups of several shapes without repeated GPUs. New groups are added in one step."""
+        """The groups of several shapes without repeated GPUs. New groups are added in one step."""
         wanted = list(shapes)
         known = self._groups
         new = list(dict.fromkeys(shape for shape in wanted if shape not in known))
@@ -165,7 +165,7 @@ class HolderNames:
         )
 
     def holder(self, job_id: str, attempt: int, node: str) -> Holder:
-        """Return the holder, created if needed."""
+        """The holder, created if needed."""
         key = job_id, attempt, node
         holder = self._holders.get(key)
         if holder is None:
@@ -183,7 +183,7 @@ class HolderNames:
         self._uncounted.setdefault(job_id, set()).add(attempt)
 
     def slot(self, holder: Holder, gpu: str) -> int:
-        """Return the slot of a holder's GPU, created if needed."""
+        """The slot of a holder's GPU, created if needed."""
         slot = holder.gpus.get(gpu)
         if slot is None:
             slot = self._arrays.slots
@@ -193,7 +193,7 @@ class HolderNames:
         return slot
 
     def by_number(self, number: int) -> Holder:
-        """Return the holder with that number.
+        """The holder with that number.
 
         Raises:
             KeyError: It was forgotten.
@@ -204,7 +204,7 @@ class HolderNames:
         return holder
 
     def by_numbers(self, numbers: Sequence[int]) -> list[Holder]:
-        """Return the holders with these numbers.
+        """The holders with these numbers.
 
         Raises:
             KeyError: One was forgotten.
@@ -216,36 +216,36 @@ class HolderNames:
         return found
 
     def of_attempt(self, job_id: str, attempt: int) -> list[Holder]:
-        """Return the holders of an attempt, in the order of first appearance."""
+        """The holders of an attempt, in the order of first appearance."""
         return self._of_attempt.get((job_id, attempt), [])
 
     def of_job(self, job_id: str) -> list[Holder]:
-        """Return the holders of all attempts of a job."""
+        """The holders of all attempts of a job."""
         return self._of_job.get(job_id, [])
 
     def of_jobs(self, job_ids: Iterable[str]) -> list[Sequence[Holder]]:
-        """Return the holders of all attempts of each job."""
+        """The holders of all attempts of each job."""
         return list(map(self._of_job.get, job_ids, repeat(())))
 
     def drain_with_new_gpus(self) -> set[str]:
-        """Return the jobs of which GPUs became known since the last call."""
+        """The jobs of which GPUs became known since the last call."""
         found, self._with_new_gpus = self._with_new_gpus, set()
         return found
 
     def jobs(self) -> list[str]:
-        """Return all job ids."""
+        """All job ids."""
         return list(self._of_job)
 
     def all(self) -> list[Holder]:
-        """Return all holders."""
+        """All holders."""
         return list(self._holders.values())
 
     def find(self, job_id: str, attempt: int, node: str) -> Holder | None:
-        """Return the holder, if it is known."""
+        """The holder, if it is known."""
         return self._holders.get((job_id, attempt, node))
 
     def is_known(self, holder: Holder) -> bool:
-        """Return whether the holder was not forgotten."""
+        """Whether the holder was not forgotten."""
         return self._holders.get((holder.job_id, holder.attempt, holder.node)) is holder
 
     def forget(self, job_id: str) -> list[Holder]:

@@ -175,7 +175,7 @@ class PackedRows:
             self.packed_to = max(self.packed_to, packed_to)
 
     def evictable(self, before_minute: int) -> list[tuple[str, int]]:
-        """Return the attempts (job_id, attempt) of which `evict` drops rows."""
+        """The attempts (job_id, attempt) of which `evict` drops rows."""
         owners = (
             (holder.job_id, holder.attempt)
             for holder in self._droppable()

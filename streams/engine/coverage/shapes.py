@@ -106,11 +106,11 @@ class Shapes:
         self._records = 0  # since the last check
 
     def __len__(self) -> int:
-        """Return a bound above all numbers in use."""
+        """A bound above all numbers in use."""
         return len(self._shapes)
 
     def __getitem__(self, index: int) -> Shape:
-        """Return the shape of a number from parse().
+        """The shape of a number from parse().
 
         Raises:
             IndexError: There is no such shape.
@@ -160,7 +160,7 @@ class Shapes:
             self._columns = _columns(n * 5 // 4, room * 5 // 4)
 
     def _is_sparse(self) -> bool:
-        """Return whether few of the shapes are still in use; checked once per so many records."""
+        """Whether few of the shapes are still in use; checked once per so many records."""
         entries = len(self._shapes)
         if entries <= SPARE_SHAPES or self._records < _ROUNDS * entries:
             return False
@@ -208,7 +208,7 @@ class Shapes:
 
 
 def _shape_of(batch: Batch, i: int) -> Shape | None:
-    """Return the shape of a record's text; None if it must be left to the general decoder, as when it repeats a GPU."""
+    """The shape of a record's text; None if it must be left to the general decoder, as when it repeats a GPU."""
     at, size = int(batch.value_at[i]), int(batch.value_size[i])
     event = decode("gpu", batch.data[at : at + size].tobytes(), (), int(batch.newest_allowed_ms[i]))
     if not isinstance(event, GpuEvent) or len(set(event.gpus)) < len(event.gpus):
@@ -217,7 +217,7 @@ def _shape_of(batch: Batch, i: int) -> Shape | None:
 
 
 def _empty_table() -> Table:
-    """Return a table with a random hash seed, so that no sender can know which messages share a cell."""
+    """A table with a random hash seed, so that no sender can know which messages share a cell."""
     used = np.zeros(USED_SIZE, np.int64)
     used[SEED] = hash("skeletons") & (2**62 - 1)
 
@@ -256,7 +256,7 @@ def _columns(n: int, room: int) -> GpuColumns:
 
 
 def _first(columns: GpuColumns, n: int) -> GpuColumns:
-    """Return the first n records."""
+    """The first n records."""
     return columns._replace(
         shape=columns.shape[:n],
         time_ms=columns.time_ms[:n],
@@ -269,7 +269,7 @@ def _first(columns: GpuColumns, n: int) -> GpuColumns:
 
 
 def _parsed(out: GpuColumns) -> Parsed:
-    """Return the columns in the form for callers."""
+    """The columns in the form for callers."""
     room, total = len(out.values) // PLANES, int(out.value_ptr[-1])
     has = int(np.bitwise_or.reduce(out.planes)) | 1 << UTIL
     planes = [out.values[plane * room :][: total if (has >> plane) & 1 else 0] for plane in range(PLANES)]
@@ -289,7 +289,7 @@ class ShapeGroups:
         self._group = np.zeros(0, np.int32)
 
     def of(self, shapes: Shapes, index: I32) -> I32:
-        """Return the group of each shape ([n] int32). New shapes are added."""
+        """The group of each shape ([n] int32). New shapes are added."""
         valid = (shapes.generation, self._names.epoch)
         if valid != self._valid:
             self._valid, self._group = valid, np.zeros(0, np.int32)

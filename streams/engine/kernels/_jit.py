@@ -39,7 +39,7 @@ _INLINED: Any = {**OPTIONS, "forceinline": True}
 
 
 def sources_digest(folder: Path) -> str:
-    """Return a digest of everything that the kernels depend on."""
+    """A digest of everything that the kernels depend on."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(folder.glob("*.py")):
         digest.update(path.read_bytes())
@@ -47,7 +47,7 @@ def sources_digest(folder: Path) -> str:
 
 
 def open_to_others(folder: Path) -> bool:
-    """Return whether other users may write to an existing folder."""
+    """Whether other users may write to an existing folder."""
     try:
         return bool(folder.stat().st_mode & 0o022)
     except OSError:
@@ -84,7 +84,7 @@ def _cache_dir() -> Path:
 
 
 def are_compiled() -> bool:
-    """Return whether an earlier process has kept kernels of these sources, so that none takes seconds to load."""
+    """Whether an earlier process has kept kernels of these sources, so that none takes seconds to load."""
     return _CACHED and any(_cache_dir().rglob("*.nbi"))
 
 

@@ -34,7 +34,7 @@ S = TypeVar("S", bound=np.generic)
 
 
 def exact(values: ArrayLike, dtype: type[S]) -> NDArray[S]:
-    """Return the values as a C-ordered, writable array of `dtype`; any other layout would compile a kernel again.
+    """The values as a C-ordered, writable array of `dtype`; any other layout would compile a kernel again.
 
     Raises:
         TypeError: The values cannot be cast without loss.
@@ -49,7 +49,7 @@ def exact(values: ArrayLike, dtype: type[S]) -> NDArray[S]:
 
 
 def equal_lengths(*arrays: NDArray[Any]) -> int:
-    """Return the common length; kernels read without bounds checks.
+    """The common length; kernels read without bounds checks.
 
     Raises:
         ValueError: The lengths differ.

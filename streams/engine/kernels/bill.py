@@ -20,7 +20,7 @@ MAX_COST_NANO = 10**18 - 1
 
 @kernel
 def cost_of(quantity: int, usd_nano: int, divisor: int) -> int:
-    """Return the cost, or MAX_COST_NANO + 1 where it exceeds MAX_COST_NANO."""
+    """The cost, or MAX_COST_NANO + 1 where it exceeds MAX_COST_NANO."""
     cost, rest = mul_div_mod(quantity, usd_nano, divisor)
     if cost > MAX_COST_NANO:
         return MAX_COST_NANO + 1
@@ -71,7 +71,7 @@ def _bill_rows(
 
 
 def cost_nano(quantity: ArrayLike, usd_nano: ArrayLike, divisor: ArrayLike) -> tuple[I64, int]:
-    """Return the cost of each row ([n] int64, nano-dollars) and how many were capped.
+    """The cost of each row ([n] int64, nano-dollars) and how many were capped.
 
     Raises:
         ValueError: A quantity or price is negative, or a divisor is below 1.

@@ -69,7 +69,7 @@ TRAFFIC_WINDOW = 2
 
 @helper
 def step_at(steps: Records, lo: int, hi: int, at_ms: int) -> int:
-    """Return the last step in [lo, hi] that begins at or before `at_ms`; `lo` if there is none."""
+    """The last step in [lo, hi] that begins at or before `at_ms`; `lo` if there is none."""
     while lo < hi:
         middle = (lo + hi + 1) >> 1
         if steps[middle]["from_ms"] <= at_ms:
@@ -81,7 +81,7 @@ def step_at(steps: Records, lo: int, hi: int, at_ms: int) -> int:
 
 @helper
 def _lumps_before(lumps: Records, lo: int, hi: int, minute: int) -> int:
-    """Return the first lump in [lo, hi) of `minute` or later; `hi` if there is none."""
+    """The first lump in [lo, hi) of `minute` or later; `hi` if there is none."""
     while lo < hi:
         middle = (lo + hi) >> 1
         if lumps[middle]["minute"] < minute:
@@ -140,7 +140,7 @@ def _lump_cost(lumps: Records, lo: int, known: int, far_minute: int, far_share: 
 
 @helper
 def _shown(steps: Records, begin: int, now: int, t_ms: int, holds_ms: int) -> int:
-    """Return the step that counts as current: sampled time ends with the newest sample, which is always in the past."""
+    """The step that counts as current: sampled time ends with the newest sample, which is always in the past."""
     if now > begin and not steps[now]["paid"] and t_ms - steps[now]["from_ms"] < holds_ms:
         return now - 1
     return now
@@ -148,7 +148,7 @@ def _shown(steps: Records, begin: int, now: int, t_ms: int, holds_ms: int) -> in
 
 @helper
 def _holding(curve: Records, facts: Records, t_ms: int) -> int:
-    """Return the facts of a job that hold: bit r says that fact r does."""
+    """The facts of a job that hold: bit r says that fact r does."""
     found = np.int64(0)
     for fact in range(curve["fact_at"], curve["fact_at"] + curve["facts"]):
         if facts[fact]["from_ms"] <= t_ms < facts[fact]["until_ms"]:
@@ -160,7 +160,7 @@ def _holding(curve: Records, facts: Records, t_ms: int) -> int:
 def _explained_cost(
     curve: Records, facts: Records, steps: Records, now: int, edge_ms: int, t_ms: int
 ) -> float:
-    """Return what facts explain of the cost that accrues in [edge, t); t is in step `now`."""
+    """What facts explain of the cost that accrues in [edge, t); t is in step `now`."""
     total = 0.0
     for fact in range(curve["fact_at"], curve["fact_at"] + curve["facts"]):
         from_ms = max(facts[fact]["from_ms"], edge_ms)

@@ -24,7 +24,7 @@ LEAST_EXPECTED_NANO = 0.5
 
 @helper
 def reaches(cost: float, expected: float, ratio: float) -> bool:
-    """Return whether cost / expected >= ratio; false where nothing is expected."""
+    """Whether cost / expected >= ratio; false where nothing is expected."""
     return expected >= LEAST_EXPECTED_NANO and cost >= ratio * expected * (1.0 - NOISE_RATIO)
 
 
@@ -38,7 +38,7 @@ def reaches_ratios(
     traffic: bool = True,
     basis: bool = True,
 ) -> bool:
-    """Return whether both windows reach their ratios; `traffic`, `basis`: with that part of the cost."""
+    """Whether both windows reach their ratios; `traffic`, `basis`: with that part of the cost."""
     long, short = limits.long_window[rule], limits.short_window[rule]
     profile = figures.profile[job]
     long_cost, short_cost = figures.cost_nano[tick, job, long], figures.cost_nano[tick, job, short]
@@ -62,13 +62,13 @@ def reaches_ratios(
 
 @helper
 def is_over(tick: int, job: int, figures: EpisodeArrays) -> bool:
-    """Return whether the job has ended for good: for 10 min after a failure or preemption, a next attempt may follow."""
+    """Whether the job has ended for good: for 10 min after a failure or preemption, a next attempt may follow."""
     return bool(figures.ended[tick, job] and not figures.undecided[tick, job])
 
 
 @helper
 def may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether a rule that holds opens, unless another rule takes precedence."""
+    """Whether a rule that holds opens, unless another rule takes precedence."""
     long = limits.long_window[rule]
     extra = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
     return (
@@ -80,7 +80,7 @@ def may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episod
 
 @helper
 def overtakes(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether traffic costs more than what accrues with time, and enough to matter."""
+    """Whether traffic costs more than what accrues with time, and enough to matter."""
     traffic_nano = figures.traffic_nano[tick, job, TRAFFIC_WINDOW]
     profile = figures.profile[job]
     if traffic_nano < limits.traffic_nano[profile] - NOISE_NANO or is_over(tick, job, figures):
@@ -93,7 +93,7 @@ def overtakes(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -
 def _makes_page(
     tick: int, job: int, rule: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays
 ) -> bool:
-    """Return whether traffic alone makes a burn rule page, and is most of the extra cost; `is_open`: until that clears."""
+    """Whether traffic alone makes a burn rule page, and is most of the extra cost; `is_open`: until that clears."""
     long, short = limits.long_window[rule], limits.short_window[rule]
     profile = figures.profile[job]
     traffic_nano = figures.traffic_nano[tick, job, long]
@@ -119,7 +119,7 @@ def _makes_page(
 
 @helper
 def _moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether traffic overtakes the rest, or alone makes a burn rule page: that is the page about traffic."""
+    """Whether traffic overtakes the rest, or alone makes a burn rule page: that is the page about traffic."""
     if overtakes(tick, job, limits, figures):
         return True
     for rule in (as_int64(FAST), as_int64(SUSTAINED)):
@@ -130,7 +130,7 @@ def _moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: Epis
 
 @helper
 def runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether the job still accrues cost after its deadline, or for too long."""
+    """Whether the job still accrues cost after its deadline, or for too long."""
     if not figures.paid_now[tick, job]:
         return False
     profile = figures.profile[job]
@@ -144,7 +144,7 @@ def runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: E
 def holds_at(
     rule: int, tick: int, job: int, is_open: bool, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays
 ) -> bool:
-    """Return whether a fact holds, whether or not its rule applies."""
+    """Whether a fact holds, whether or not its rule applies."""
     if figures.facts[tick, job] >> (rule + UNSEEN) & 1:
         return is_open
     if rule == RUNAWAY:

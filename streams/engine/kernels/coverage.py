@@ -29,7 +29,7 @@ _LARGEST = 9.0e18
 
 @helper
 def find_row(holder: int, minute: int, cells: I32, rows: Records) -> int:
-    """Return the index cell with row + 1, or the empty (0) cell where it belongs."""
+    """The index cell with row + 1, or the empty (0) cell where it belongs."""
     mask = cells.size - 1
     # Both products stay below 2**62: no wrap-around, so the cell is the same without the JIT.
     mixed = np.int64(holder) * 1640531527 + np.int64(minute) * 1103515245
@@ -44,7 +44,7 @@ def find_row(holder: int, minute: int, cells: I32, rows: Records) -> int:
 
 @helper
 def open_row(holder: int, minute: int, store: CoverageStore) -> int:
-    """Return the row of (holder, minute), created if needed."""
+    """The row of (holder, minute), created if needed."""
     at = find_row(holder, minute, store.cells, store.rows)
     if store.cells[at] != 0:
         return int(store.cells[at]) - 1

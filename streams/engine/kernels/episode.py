@@ -118,7 +118,7 @@ _DTYPES = dict.fromkeys(_FLOATS, np.float64) | dict.fromkeys(
 def as_arrays(
     figures: EpisodeArrays, ticks: int, jobs: int, windows: int, profiles: int = 1
 ) -> EpisodeArrays:
-    """Return the figures in the layout that the kernels were compiled for; they read without bounds checks.
+    """The figures in the layout that the kernels were compiled for; they read without bounds checks.
 
     Raises:
         ValueError: An array has another shape, or a profile is none of so many.

@@ -132,7 +132,7 @@ def read_batches(data: U8, batches: Records) -> int:
 
 @helper
 def _skip_field(data: U8, at: int, end: int) -> tuple[int, int]:
-    """Return the size of a bytes field (below 0: none) and the next position, -1: it does not fit."""
+    """The size of a bytes field (below 0: none) and the next position, -1: it does not fit."""
     size, at = _varint(data, at, end)
     if at < 0 or size > end - at:
         return 0, -1
@@ -141,7 +141,7 @@ def _skip_field(data: U8, at: int, end: int) -> tuple[int, int]:
 
 @helper
 def _headers_end(data: U8, at: int, end: int) -> int:
-    """Return where a record's headers end; -1: they do not fit."""
+    """Where a record's headers end; -1: they do not fit."""
     count, at = _varint(data, at, end)
     if at < 0 or count < 0:
         return -1

@@ -50,7 +50,7 @@ class GpuColumns(NamedTuple):
 
 @helper
 def _read(i: int, batch: Batch, out: GpuColumns, table: Table) -> int:
-    """Return the number of the record's skeleton, _ODD or NO_ROOM; its slot values are in `found` and in the planes."""
+    """The number of the record's skeleton, _ODD or NO_ROOM; its slot values are in `found` and in the planes."""
     at, size = batch.value_at[i], batch.value_size[i]
     if size <= 0 or size > MAX_BYTES:
         return _ODD

@@ -57,7 +57,7 @@ _CODES, _LOW, _HIGH = _table()
 
 @helper
 def key_of(data: U8, at: int, size: int) -> int:
-    """Return the code of the key of `size` bytes at `at`, -1 if it is unknown. None of its bytes may be 0."""
+    """The code of the key of `size` bytes at `at`, -1 if it is unknown. None of its bytes may be 0."""
     if size > _LONGEST:
         return -1
     low = first_bytes(data, at, min(size, 8))

@@ -92,7 +92,7 @@ def read_slot(key: int, data: U8, at: int, stop: int, values: F64, to: int, foun
 
 @helper
 def is_timely(newest_allowed_ms: int, found: I64) -> bool:
-    """Return whether the instant and the interval are within their limits."""
+    """Whether the instant and the interval are within their limits."""
     if found[TIME_MS] < MIN_TIME_MS or found[TIME_MS] > newest_allowed_ms:
         return False
     return bool(1 <= found[INTERVAL_MS] <= MAX_SAMPLE_MS)

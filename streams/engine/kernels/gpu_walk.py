@@ -136,7 +136,7 @@ def walk(data: U8, at: int, stop: int, values: F64, to: int, found: I64) -> bool
 
 @helper
 def is_complete(found: I64) -> bool:
-    """Return whether all required keys are present, with as many values as GPUs."""
+    """Whether all required keys are present, with as many values as GPUs."""
     has = found[KEYS] & ~found[NULLS]
     if has & REQUIRED != REQUIRED:
         return False

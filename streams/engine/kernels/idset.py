@@ -18,7 +18,7 @@ HAS_ZERO = 1
 
 @kernel
 def _cell(lo: np.uint64, hi: np.uint64, table_lo: U64, table_hi: U64) -> int:
-    """Return the cell that holds the key, or the empty one where it belongs; the key is not (0, 0)."""
+    """The cell that holds the key, or the empty one where it belongs; the key is not (0, 0)."""
     zero = np.uint64(0)
     mask = table_lo.size - 1
     # Keys are hashes already, so any bits serve; the mask keeps them inside int64.

@@ -64,7 +64,7 @@ def _scan_exponent(data: U8, at: int, stop: int) -> tuple[int, int]:
 
 @helper
 def _high_part(value: float) -> float:
-    """Return the upper 26 bits."""
+    """The upper 26 bits."""
     scaled = value * _SPLITTER
     return scaled - (scaled - value)
 

@@ -48,7 +48,7 @@ _FIRST_BYTES = np.array([256**k - 1 for k in range(8)] + [-1], np.int64)
 
 @helper
 def byte_at(data: U8, at: int, stop: int) -> int:
-    """Return the byte, or 0 from `stop` on: 0 is never searched for."""
+    """The byte, or 0 from `stop` on: 0 is never searched for."""
     if at >= stop:
         return 0
     return int(np.int64(data[at]))
@@ -56,7 +56,7 @@ def byte_at(data: U8, at: int, stop: int) -> int:
 
 @helper
 def word_at(data: U8, at: int) -> int:
-    """Return the eight bytes at `at`, little-endian, zero beyond the array."""
+    """The eight bytes at `at`, little-endian, zero beyond the array."""
     if at + _WORD <= data.size:
         return load_word(data, at)
     word = 0
@@ -67,13 +67,13 @@ def word_at(data: U8, at: int) -> int:
 
 @helper
 def first_bytes(data: U8, at: int, count: int) -> int:
-    """Return the first `count` bytes (0 to 8) at `at` as a word."""
+    """The first `count` bytes (0 to 8) at `at` as a word."""
     return int(word_at(data, at) & _FIRST_BYTES[count])
 
 
 @helper
 def after_space(data: U8, at: int, stop: int) -> int:
-    """Return the first position from `at` on that is no white space, at most `stop`."""
+    """The first position from `at` on that is no white space, at most `stop`."""
     while at < stop:
         byte = data[at]
         if byte > _SPACE or (byte != _SPACE and byte != _NEWLINE and byte != _TAB and byte != _RETURN):
@@ -94,14 +94,14 @@ def _special_lanes(word: int) -> int:
 
 @helper
 def first_lane(lanes: int) -> int:
-    """Return the number of the lowest lane that is 1; at least one is."""
+    """The number of the lowest lane that is 1; at least one is."""
     lowest = lanes & -lanes
     return int((lowest & _ODD) != 0) + 2 * int((lowest & _TWO) != 0) + 4 * int((lowest & _FOUR) != 0)
 
 
 @helper
 def string_end(data: U8, at: int, stop: int) -> int:
-    """Return the position of the closing quote of the string whose text begins at `at`; -1 if it is not plain ASCII."""
+    """The position of the closing quote of the string whose text begins at `at`; -1 if it is not plain ASCII."""
     while at < stop:
         lanes = _special_lanes(word_at(data, at) & _ALL_LANES)
         if lanes != 0:
@@ -113,7 +113,7 @@ def string_end(data: U8, at: int, stop: int) -> int:
 
 @helper
 def is_null(data: U8, at: int, stop: int) -> bool:
-    """Return whether the literal `null` is there."""
+    """Whether the literal `null` is there."""
     return at + 4 <= stop and (word_at(data, at) & _HALF) == _NULL
 
 
@@ -126,7 +126,7 @@ def _mixed(state: int, half: int) -> int:
 
 @helper
 def hash_bytes(data: U8, at: int, size: int, state: int) -> int:
-    """Return the hash after these bytes: 62 bits, computed in two halves."""
+    """The hash after these bytes: 62 bits, computed in two halves."""
     low, high = state & _HALF, state >> 32
     stop = at + size - _WORD
     while at <= stop:
@@ -143,7 +143,7 @@ def hash_bytes(data: U8, at: int, size: int, state: int) -> int:
 
 @helper
 def same_bytes(data: U8, at: int, other: U8, other_at: int, size: int) -> bool:
-    """Return whether both contain the same `size` bytes there."""
+    """Whether both contain the same `size` bytes there."""
     stop = at + size - _WORD
     while at <= stop:
         if word_at(data, at) != word_at(other, other_at):

@@ -55,7 +55,7 @@ _ROOM = 65_536  # changes that one kernel call may return
 
 @helper
 def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Return whether any rule opens, unless another takes precedence."""
+    """Whether any rule opens, unless another takes precedence."""
     enabled = limits.enabled[figures.profile[job]]
     for rule in range(BURN_RULES):
         if (
@@ -231,7 +231,7 @@ def _explains(
     figures: EpisodeArrays,
     episodes: Records,
 ) -> bool:
-    """Return whether the rule `cause` fires, or the shorter window of a burn rule remembers it; no ticket hides a burn_fast page."""
+    """Whether the rule `cause` fires, or the shorter window of a burn rule remembers it; no ticket hides a burn_fast page."""
     pages, enabled = limits.pages[figures.profile[job]], limits.enabled[figures.profile[job]]
     if rule == FAST and pages >> FAST & 1 and not pages >> cause & 1:
         return False
@@ -252,7 +252,7 @@ def _is_explained(
     figures: EpisodeArrays,
     episodes: Records,
 ) -> bool:
-    """Return whether rules about causes explain so much of the burn that the rest neither opens nor keeps an alert."""
+    """Whether rules about causes explain so much of the burn that the rest neither opens nor keeps an alert."""
     traffic = _explains(as_int64(TRAFFIC), rule, times_ms, tick, job, limits, figures, episodes)
     basis = _explains(as_int64(PRICE_BASIS), rule, times_ms, tick, job, limits, figures, episodes)
     if not (traffic or basis):
@@ -315,7 +315,7 @@ def _judge_job(
 def _holding(
     tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
 ) -> int:
-    """Return the rules whose condition holds at a tick (bit r: rule r), whether or not they apply or others come first."""
+    """The rules whose condition holds at a tick (bit r: rule r), whether or not they apply or others come first."""
     found = as_int64(0)
     for rule in range(episodes.size):
         if rule < BURN_RULES:
@@ -353,7 +353,7 @@ def _step(
 def find_jobs(
     times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, row: ArrayLike, episodes: Records
 ) -> I32:
-    """Return the jobs (positions, int32) with an open episode, or that could open one in these ticks.
+    """The jobs (positions, int32) with an open episode, or that could open one in these ticks.
 
     `row`: each job's index in `episodes`, -1 without one.
 
@@ -404,7 +404,7 @@ def judge_jobs(
 def holding(
     tick: int, job: int, times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
 ) -> int:
-    """Return the rules (bit r: rule r) whose condition holds for a job at a tick, whether or not they apply or others come first.
+    """The rules (bit r: rule r) whose condition holds for a job at a tick, whether or not they apply or others come first.
 
     `episodes` ([rule]) are those of the job before or after the tick.
 

@@ -15,7 +15,7 @@ _LOW_32 = 0xFFFFFFFF
 
 @kernel
 def murmur2(key: U8) -> int:
-    """Return the hash of the bytes without its sign bit, as partitioners use it."""
+    """The hash of the bytes without its sign bit, as partitioners use it."""
     size = key.size
     h = _SEED ^ size
     at = 0

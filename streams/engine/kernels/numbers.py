@@ -63,7 +63,7 @@ def write_word(value: int, out: U8, at: int) -> None:
 
 @helper
 def read_word(data: U8, at: int) -> int:
-    """Return the int32 that write_word() wrote."""
+    """The int32 that write_word() wrote."""
     value = 0
     for k in range(4):
         value |= int(np.int64(data[at + k])) << (8 * k)

@@ -31,7 +31,7 @@ _INT64_MAX = 2**63 - 1
 
 @helper
 def _is_kept(column: int, parts: int) -> bool:
-    """Return whether a segment with these parts has the column."""
+    """Whether a segment with these parts has the column."""
     if column >= 7:
         return parts & HAS_TENSOR != 0
     return column < 5 or parts & HAS_SM != 0
@@ -39,7 +39,7 @@ def _is_kept(column: int, parts: int) -> bool:
 
 @helper
 def _value(column: int, row: int, store: CoverageStore) -> int:
-    """Return the row's value in a column."""
+    """The row's value in a column."""
     if column == 0:
         return int(np.int64(store.rows[row]["minute"]))
     if column == 1:

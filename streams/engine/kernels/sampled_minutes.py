@@ -30,7 +30,7 @@ def _minute_pieces(counts: U16, cut_ptr: I64, cut_offset_ms: I32, quantity: I64)
 
 
 def minute_pieces(counts: ArrayLike, cut_ptr: ArrayLike, cut_offset_ms: ArrayLike) -> I64:
-    """Return the GPU-milli-ms of each piece ([n] int64): count x 1000 x the ms of the piece in each second.
+    """The GPU-milli-ms of each piece ([n] int64): count x 1000 x the ms of the piece in each second.
 
     Piece j of row r lasts from cut_offset_ms[j] (in the minute; the first 0, ascending) to the next or the end.
 

@@ -65,7 +65,7 @@ def _same_text(data: U8, found: I64, text: U8, at: int) -> bool:
 
 @helper
 def find_or_add(data: U8, found: I64, record: int, table: Table) -> int:
-    """Return the number of the skeleton found in the data; NO_ROOM if it is new and there is no room."""
+    """The number of the skeleton found in the data; NO_ROOM if it is new and there is no room."""
     state = table.used[SEED]
     size = 0
     for k in range(SPANS, SPANS + 3 * found[SPAN_COUNT], 3):

@@ -41,7 +41,7 @@ def _first_after(values: I64, lo: int, hi: int, at_ms: int) -> int:
 
 @kernel
 def _window(start_ms: int, interval_ms: int, lo_ms: int, hi_ms: int) -> tuple[int, int]:
-    """Return the part of the event inside the requested minutes; an instant lasts 1 ms."""
+    """The part of the event inside the requested minutes; an instant lasts 1 ms."""
     return max(start_ms, lo_ms), min(start_ms + max(interval_ms, 1), hi_ms)
 
 

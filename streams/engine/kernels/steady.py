@@ -26,7 +26,7 @@ def is_steady(
     first_ms: int,
     last_ms: int,
 ) -> bool:
-    """Return whether in [first_ms, last_ms] no job's cost can reach a ratio, all keep their rates, and no fact holds.
+    """Whether in [first_ms, last_ms] no job's cost can reach a ratio, all keep their rates, and no fact holds.
 
     `steady_ms` [job] is updated where it is before `first_ms`. `longest_ms` ([profile]): how long a job may be billed.
     `least_ratio` ([profile]): of cost to expected cost, below which no rule opens.
@@ -48,7 +48,7 @@ def is_steady(
 
 @helper
 def _may_hold(curve: Records, facts: Records, longest_ms: I64, first_ms: int, last_ms: int) -> bool:
-    """Return whether a fact may hold at any instant of [first, last]."""
+    """Whether a fact may hold at any instant of [first, last]."""
     for fact in range(curve["fact_at"], curve["fact_at"] + curve["facts"]):
         if facts[fact]["from_ms"] <= last_ms and facts[fact]["until_ms"] > first_ms:
             return True
@@ -63,7 +63,7 @@ def _may_hold(curve: Records, facts: Records, longest_ms: I64, first_ms: int, la
 
 @helper
 def _steady_until_ms(curves: Records, steps: Records, job: int, ratio: float, at_ms: int) -> int:
-    """Return the first change of a curve at or after an instant; BUSY if it costs more than `ratio` x expected before."""
+    """The first change of a curve at or after an instant; BUSY if it costs more than `ratio` x expected before."""
     curve = curves[job]
     if curve["lumps"] > 0 or curve["holds_ms"] != 0:
         return BUSY

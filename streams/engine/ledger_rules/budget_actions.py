@@ -54,7 +54,7 @@ States = Mapping[str, int]
 
 
 def action_key(budget: Budget, period: CalendarPeriod, job_id: str, step: EscalationStep) -> str:
-    """Return the idempotency key: one per budget, period, job and action, in every process."""
+    """The idempotency key: one per budget, period, job and action, in every process."""
     text = f"{budget.name}|{period.start_ms}|{job_id}|{step.action}"
     return "act_" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
@@ -70,7 +70,7 @@ def next_due_action(
     overrides: Sequence[Override],
     states: Callable[[str], States],
 ) -> DueAction | None:
-    """Return the next state to be stored of the job's escalation; None: nothing is due.
+    """The next state to be stored of the job's escalation; None: nothing is due.
 
     `ratio`: the used share. `grace_ms`: between steps, of budgets that do not say. `states`: what is stored of a key in
     this mode.
@@ -112,7 +112,7 @@ def _state(
 def due_action_of(
     subject: BudgetSubject, period: CalendarPeriod, job: LiveJob, key: str, at_ms: int
 ) -> DueAction | None:
-    """Return a request that is stored as an escalation step; None: the budget has no such step any more."""
+    """A request that is stored as an escalation step; None: the budget has no such step any more."""
     steps = subject.budget.escalation_steps
     for place, step in enumerate(steps):
         if action_key(subject.budget, period, job.run.job_id, step) == key:
@@ -122,7 +122,7 @@ def due_action_of(
 
 
 def is_over(budget: Budget, ratio: float) -> bool:
-    """Return whether the budget's first escalation step is reached."""
+    """Whether the budget's first escalation step is reached."""
     return bool(budget.escalation_steps) and ratio >= budget.escalation_steps[0].at_ratio
 
 

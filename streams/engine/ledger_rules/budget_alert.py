@@ -45,7 +45,7 @@ class TopJob(NamedTuple):
 
 
 def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silenced: bool) -> Alert:
-    """Return the next row of the finding's alert; `last`: the one before, None if there is none."""
+    """The next row of the finding's alert; `last`: the one before, None if there is none."""
     if not found.fires:
         assert last is not None  # only what fires is over
         return msgspec.structs.replace(budget_over(last, found.at_ms), silenced=silenced)
@@ -79,7 +79,7 @@ def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silen
 
 
 def budget_over(last: Alert, at_ms: int) -> Alert:
-    """Return the row that ends a budget's alert: what was forecast then does not come, and nothing is left to do."""
+    """The row that ends a budget's alert: what was forecast then does not come, and nothing is left to do."""
     said = sentence_of(last).past()
     for advice in _ADVICE:
         said = said.partition(f"; {advice}")[0]
@@ -91,12 +91,12 @@ def _stored(nano: int) -> int:
 
 
 def whose(subject: BudgetSubject, at_most: int = NAMES_AT_MOST) -> str:
-    """Return the subject, to begin a sentence with."""
+    """The subject, to begin a sentence with."""
     return f"{subject.kind} {short(subject.name, at_most)}" if subject.name else "the fleet"
 
 
 def _within(subject: BudgetSubject) -> str:
-    """Return what else its jobs match; '' if nothing."""
+    """What else its jobs match; '' if nothing."""
     others = [
         f"{name} {short(value)}"
         for name, value in subject.budget.match.items()

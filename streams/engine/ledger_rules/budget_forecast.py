@@ -80,7 +80,7 @@ def _judge(
 def _held(
     subject: BudgetSubject, usage: Usage, period: CalendarPeriod, ends_ms: int, at_ms: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return whether it would be used up in time, and whether an open alert clears, at each instant."""
+    """Whether it would be used up in time, and whether an open alert clears, at each instant."""
     holds, clears = np.zeros(len(at_ms), np.bool_), np.ones(len(at_ms), np.bool_)
     is_used_up = np.zeros(len(at_ms), np.bool_)
     used, per_hour = usage.used(period, at_ms), usage.per_hour(at_ms)

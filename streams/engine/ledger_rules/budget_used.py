@@ -28,7 +28,7 @@ class Minutes(NamedTuple):
 
     @property
     def first_ms(self) -> int:
-        """Return the first minute that is judged; the last one where the beginning is not known."""
+        """The first minute that is judged; the last one where the beginning is not known."""
         return self.until_ms if self.since_ms is None else min(self.since_ms + MINUTE_MS, self.until_ms)
 
 
@@ -80,7 +80,7 @@ def _judge(
 def _minutes(
     usage: Usage, minutes: Minutes, period: CalendarPeriod, ends_ms: int | None
 ) -> NDArray[np.int64]:
-    """Return the minutes of the period that are judged."""
+    """The minutes of the period that are judged."""
     begin_ms = usage.from_ms if minutes.since_ms is None else max(minutes.since_ms, usage.from_ms)
     last_ms = minutes.until_ms if ends_ms is None else min(minutes.until_ms, ends_ms)
     return np.arange(max(begin_ms, period.start_ms) + MINUTE_MS, last_ms + 1, MINUTE_MS, dtype=np.int64)

@@ -17,7 +17,7 @@ from streams.engine.rules.finding import LedgerFinding
 def hourly_changes(
     firing: Sequence[Alert], found: Iterable[LedgerFinding], hours: Sequence[int]
 ) -> list[Alert]:
-    """Return the changes at these instants (ends of hours, ascending): an episode lasts while its rule holds."""
+    """The changes at these instants (ends of hours, ascending): an episode lasts while its rule holds."""
     now = {(alert.rule, alert.subject_kind, alert.subject_name): alert for alert in firing}
     at: dict[int, dict[tuple[str, str, str], LedgerFinding]] = {}
     for each in found:
@@ -35,7 +35,7 @@ def hourly_changes(
 
 
 def opened(found: LedgerFinding) -> Alert:
-    """Return the alert that a finding opens."""
+    """The alert that a finding opens."""
     return Alert(
         alert_id=alert_id(found.rule, found.subject_kind, found.subject_name, found.at_ms),
         rule=found.rule,

@@ -26,12 +26,12 @@ class BudgetFinding(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Return the id of its alert."""
+        """The id of its alert."""
         return budget_alert_id(self.rule, self.subject, self.percent, self.period)
 
 
 def budget_alert_id(rule: str, subject: BudgetSubject, percent: int, period: CalendarPeriod) -> str:
-    """Return the id of a budget's alert: one per threshold, limit and period, whenever it was crossed.
+    """The id of a budget's alert: one per threshold, limit and period, whenever it was crossed.
 
     What is crossed once the limit was changed is another crossing; a forecast (`percent` 0) goes on.
     """
@@ -42,5 +42,5 @@ def budget_alert_id(rule: str, subject: BudgetSubject, percent: int, period: Cal
 def budget_id(
     rule: str, kind: str, name: str, budget: str, limits: Sequence[int | None], start_ms: int
 ) -> str:
-    """Return the id by its parts; `limits`: the percent of a threshold, and the limits unless it is 0."""
+    """The id by its parts; `limits`: the percent of a threshold, and the limits unless it is 0."""
     return alert_id(rule, kind, f"{name}|{budget}|{','.join(map(str, limits))}", start_ms)

@@ -30,7 +30,7 @@ class KnownPrices:
         self._view = view
 
     def between(self, since_ms: int, until_ms: int) -> list[KnownBook]:
-        """Return the books of the whole five minutes in (since_ms, until_ms], ascending, each change once.
+        """The books of the whole five minutes in (since_ms, until_ms], ascending, each change once.
 
         It reads what the event loop writes, so it belongs there.
         """

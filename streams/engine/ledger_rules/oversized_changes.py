@@ -16,7 +16,7 @@ def oversized_changes(
     paid: Collection[tuple[str, int]],
     hours: Iterable[int],
 ) -> list[Alert]:
-    """Return the changes: what is found opens, and clears at the end of the first hour in which the job was not paid.
+    """The changes: what is found opens, and clears at the end of the first hour in which the job was not paid.
 
     Args:
         firing: By job.

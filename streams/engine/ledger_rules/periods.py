@@ -22,7 +22,7 @@ ALWAYS: Final = CalendarPeriod(0, None)
 
 
 def period_at(per: str, at_ms: int) -> CalendarPeriod:
-    """Return the period of that kind (`day`, `week`, `month`, `total`, `run`) that contains an instant."""
+    """The period of that kind (`day`, `week`, `month`, `total`, `run`) that contains an instant."""
     day = at_ms // DAY_MS
     if per == "day":
         return CalendarPeriod(day * DAY_MS, (day + 1) * DAY_MS)
@@ -48,7 +48,7 @@ def periods(per: str, from_ms: int, until_ms: int) -> Iterator[CalendarPeriod]:
 
 
 def named(per: str, period: CalendarPeriod) -> str:
-    """Return how people call it, to follow `for`."""
+    """How people call it, to follow `for`."""
     start = _EPOCH + timedelta(milliseconds=period.start_ms)
     if per == "day":
         return f"{start:%Y-%m-%d}"

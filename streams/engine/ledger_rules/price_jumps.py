@@ -26,7 +26,7 @@ class _KnownRevision(NamedTuple):
 
     @property
     def place(self) -> tuple[int, str, int]:
-        """Return what the revisions of all SKUs are ordered by."""
+        """What the revisions of all SKUs are ordered by."""
         return self.since_ms, self.event.sku, self.event.effective_ms
 
 
@@ -43,7 +43,7 @@ class PriceJumps:
         self._known = sorted(first, key=lambda each: each.place)
 
     def between(self, controls: Controls, since_ms: int, until_ms: int) -> list[PriceJump]:
-        """Return the jumps of the hours that end in (since_ms, until_ms], by these controls.
+        """The jumps of the hours that end in (since_ms, until_ms], by these controls.
 
         It reads what the event loop writes, so it belongs there.
         """

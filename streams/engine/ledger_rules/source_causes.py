@@ -23,7 +23,7 @@ READ_BACK_MS: Final = 2 * VALID_MS
 def cause_changes(
     records: Iterable[SourceState], firing: Sequence[Alert], since_ms: int, until_ms: int, severity: str
 ) -> list[Alert]:
-    """Return the changes up to `until_ms`, each at the whole minute after the record that makes it.
+    """The changes up to `until_ms`, each at the whole minute after the record that makes it.
 
     Those of the day before `since_ms` are among them, for a record may be stored late: what is stored already is the caller's to leave out.
 

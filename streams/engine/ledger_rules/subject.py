@@ -32,11 +32,11 @@ class Run:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Return the fields that a budget may match."""
+        """The fields that a budget may match."""
         return {name: getattr(self, name) for name in MATCHED}
 
     def matches(self, match: Mapping[str, str]) -> bool:
-        """Return whether all match fields are the job's."""
+        """Whether all match fields are the job's."""
         return all(getattr(self, name) == wanted for name, wanted in match.items())
 
     @property
@@ -56,7 +56,7 @@ class BudgetSubject:
 
     @property
     def kind(self) -> str:
-        """Return the kind of an alert's subject."""
+        """The kind of an alert's subject."""
         if self.run is not None:
             return JOB
         fields = [name for name in MATCHED if name in self.budget.match]
@@ -64,14 +64,14 @@ class BudgetSubject:
 
     @property
     def name(self) -> str:
-        """Return the name of an alert's subject; empty: the fleet."""
+        """The name of an alert's subject; empty: the fleet."""
         if self.run is not None:
             return self.run.job_id
         return next((self.budget.match[name] for name in MATCHED if name in self.budget.match), "")
 
     @property
     def match(self) -> Mapping[str, str]:
-        """Return the match fields of its jobs."""
+        """The match fields of its jobs."""
         return self.budget.match if self.run is None else {"job_id": self.run.job_id}
 
     @property

@@ -27,12 +27,12 @@ class Amounts(NamedTuple):
 
 
 def limits_of(limits: Limits) -> tuple[int | None, ...]:
-    """Return the limits in the order of `Amounts`."""
+    """The limits in the order of `Amounts`."""
     return limits.usd_nano, limits.gpu_milli_ms, limits.wall_clock_ms
 
 
 def used_ratio(used: Sequence[int], limits: Limits) -> float:
-    """Return the largest share of a limit that is used."""
+    """The largest share of a limit that is used."""
     pairs = zip(used, limits_of(limits), strict=True)
     return max((amount / limit for amount, limit in pairs if limit), default=0.0)
 
@@ -61,11 +61,11 @@ class Usage:
         return np.concatenate([np.zeros((3, 1), np.int64), np.cumsum(self.amounts, axis=1)], axis=1)
 
     def _place(self, at_ms: int | NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return how many minutes began before each instant; whole minutes only are asked for."""
+        """How many minutes began before each instant; whole minutes only are asked for."""
         return np.asarray(np.searchsorted(self.minute_ms, at_ms, side="left"))
 
     def used(self, period: CalendarPeriod, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what is used in the period at whole minutes, [3, len(at_ms)]."""
+        """What is used in the period at whole minutes, [3, len(at_ms)]."""
         sums = self._sums
         first = int(self._place(period.start_ms))
         found = sums[:, self._place(at_ms)] - sums[:, [first]]
@@ -74,11 +74,11 @@ class Usage:
         return np.asarray(np.maximum(found, 0))
 
     def used_at(self, period: CalendarPeriod, at_ms: int) -> Amounts:
-        """Return what is used in the period at a whole minute."""
+        """What is used in the period at a whole minute."""
         return Amounts(*(int(each) for each in self.used(period, np.array([at_ms], np.int64))[:, 0]))
 
     def per_hour(self, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rates per hour of the hour before whole minutes, [3, len(at_ms)]; of the time since the first use in it.
+        """The rates per hour of the hour before whole minutes, [3, len(at_ms)]; of the time since the first use in it.
 
         What lies before `from_ms` is not known.
         """
@@ -94,13 +94,13 @@ class Usage:
         return np.asarray(whole * HOUR_MS + rest * (HOUR_MS // 1000) // (np.maximum(since_ms // 1000, 1)))
 
     def per_hour_at(self, at_ms: int) -> Amounts:
-        """Return what was used in the hour before a whole minute."""
+        """What was used in the hour before a whole minute."""
         return Amounts(*(int(each) for each in self.per_hour(np.array([at_ms], np.int64))[:, 0]))
 
     def reached(
         self, period: CalendarPeriod, limits: Limits, at_ms: NDArray[np.int64], percents: Sequence[int]
     ) -> NDArray[np.bool_]:
-        """Return whether so many percent of a limit are used in the period at whole minutes, [len(percents), len(at_ms)]."""
+        """Whether so many percent of a limit are used in the period at whole minutes, [len(percents), len(at_ms)]."""
         used = self.used(period, at_ms)
         found = np.zeros((len(percents), len(at_ms)), np.bool_)
         for amounts, limit in zip(used, limits_of(limits), strict=True):

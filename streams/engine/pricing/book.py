@@ -45,12 +45,12 @@ class PriceBook:
 
     @classmethod
     def empty(cls) -> PriceBook:
-        """Return a book without prices: everything is unpriced."""
+        """A book without prices: everything is unpriced."""
         return cls({}, SkuIndex())
 
     @property
     def events(self) -> list[PriceEvent]:
-        """Return the current revisions, by (sku, effective_ms)."""
+        """The current revisions, by (sku, effective_ms)."""
         return [
             revision.event for _, history in sorted(self._histories.items()) for revision in history.revisions
         ]
@@ -65,17 +65,17 @@ class PriceBook:
         return 12 * len(self._histories) + 2 * sum(len(history.revisions) for history in grown)
 
     def is_current(self, event: PriceEvent) -> bool:
-        """Return whether the event is the known revision of its (sku, effective_ms)."""
+        """Whether the event is the known revision of its (sku, effective_ms)."""
         revision = self._histories.get(event.sku, _NOTHING).in_force(event.effective_ms)
         return revision is not None and revision.event == event
 
     def revision(self, sku: str, at_ms: int) -> PriceEvent | None:
-        """Return the revision of a SKU that is in force at an instant."""
+        """The revision of a SKU that is in force at an instant."""
         revision = self._histories.get(sku, _NOTHING).in_force(at_ms)
         return None if revision is None else revision.event
 
     def with_events(self, events: Iterable[PriceEvent]) -> PriceBook:
-        """Return a book that includes `events`; of two with one (sku, effective_ms) the later one counts.
+        """A book that includes `events`; of two with one (sku, effective_ms) the later one counts.
 
         Returns this same book if nothing changes, so that callers may compare by identity.
         """
@@ -103,7 +103,7 @@ class PriceBook:
         from_ms: int = BEGINNING_MS,
         until_ms: int = NEVER_MS,
     ) -> Steps:
-        """Return the price of `component` for this kind of quantity, as steps ascending in time.
+        """The price of `component` for this kind of quantity, as steps ascending in time.
 
         They cover at least [from_ms, until_ms); the first begins at `from_ms` or before.
         """
@@ -121,7 +121,7 @@ class PriceBook:
         return found
 
     def price_at(self, context: Context, component: str, kind: Kind, at_ms: int) -> PriceRef | None:
-        """Return the price that applies at one instant."""
+        """The price that applies at one instant."""
         return price_in_force(self.steps(context, component, kind, at_ms, at_ms + 1), at_ms)
 
     def stretch(
@@ -159,7 +159,7 @@ class PriceBook:
                 yield sku, spans, mine.forms | theirs.forms
 
     def grown_from(self, other: PriceBook) -> list[PriceEvent] | None:
-        """Return the events that turned the other book into this one; None: the other has events that this one lacks."""
+        """The events that turned the other book into this one; None: the other has events that this one lacks."""
         news: list[PriceEvent] = []
         for sku, _, _ in self.differing(other):
             fresh = self._histories.get(sku, _NOTHING).grown_from(other._histories.get(sku, _NOTHING))
@@ -169,24 +169,24 @@ class PriceBook:
         return news
 
     def candidates(self, context: Context, component: str, kind: Kind) -> tuple[str, ...]:
-        """Return the SKUs that may determine this price; SKUs of related books may be among them."""
+        """The SKUs that may determine this price; SKUs of related books may be among them."""
         return self._index.candidates((context, component, kind))
 
 
 def price_in_force(steps: Steps, at_ms: int) -> PriceRef | None:
-    """Return the price that `steps` have at `at_ms`."""
+    """The price that `steps` have at `at_ms`."""
     return steps[bisect_right(steps, at_ms, key=_step_from) - 1][1]
 
 
 def clipped(steps: Steps, from_ms: int, until_ms: int) -> Steps:
-    """Return the steps clipped to [from_ms, until_ms)."""
+    """The steps clipped to [from_ms, until_ms)."""
     first = bisect_right(steps, from_ms, key=_step_from) - 1
     inside = [step for step in steps[first + 1 :] if step[0] < until_ms]
     return ((from_ms, steps[first][1]), *inside)
 
 
 def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: int) -> Steps:
-    """Return the best SKU at each instant at which a revision takes effect."""
+    """The best SKU at each instant at which a revision takes effect."""
     if all(len(history.forms) == 1 for history in histories):
         # A candidate may match by a form that only another book has.
         histories = [history for history in histories if applies_to(history.revisions[0].form, asked)]
@@ -212,14 +212,14 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
 
 
 def _wins_throughout(first: PriceHistory, gpu_type: str | None, from_ms: int, until_ms: int) -> bool:
-    """Return whether the history that ranks first wins at each instant of [from, until)."""
+    """Whether the history that ranks first wins at each instant of [from, until)."""
     return first.instants[0] <= from_ms and all(
         revision.gpu_type in (None, gpu_type) for revision in first.within(from_ms, until_ms)
     )
 
 
 def _steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:
-    """Return the steps of the usual case: one SKU whose match fields never change."""
+    """The steps of the usual case: one SKU whose match fields never change."""
     steps = [(max(each.effective_ms, from_ms), each.ref) for each in history.within(from_ms, until_ms)]
     return (*steps,) if steps and steps[0][0] == from_ms else ((from_ms, None), *steps)
 

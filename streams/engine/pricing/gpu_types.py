@@ -83,7 +83,7 @@ _LONGEST: Final = 128
 
 @lru_cache(maxsize=4096)
 def product(gpu_type: str) -> str:
-    """Return what all names of one product have in common, e.g. `h100/sxm/80gb` for "NVIDIA H100 80GB HBM3".
+    """What all names of one product have in common, e.g. `h100/sxm/80gb` for "NVIDIA H100 80GB HBM3".
 
     A name that leaves open which product is meant ("A100": 40 or 80 GB), and one of an unknown product, has only its
     other spellings in common: case, separators and vendor do not matter, everything else does.
@@ -101,7 +101,7 @@ def product(gpu_type: str) -> str:
 
 
 def _is_prefix(words: list[str]) -> bool:
-    """Return whether the first word only repeats what the second says: `rtx a6000` is sold as A6000, too."""
+    """Whether the first word only repeats what the second says: `rtx a6000` is sold as A6000, too."""
     return len(words) == 2 and words[0] == "rtx" and _A_SERIES.fullmatch(words[1]) is not None
 
 

@@ -83,7 +83,7 @@ class PriceHistory:
         self.forms = frozenset([revision.form for revision in revisions]) if forms is None else forms
 
     def with_events(self, events: Iterable[PriceEvent]) -> PriceHistory:
-        """Return a history with these events; of two with one effective time the later one counts.
+        """A history with these events; of two with one effective time the later one counts.
 
         Itself if nothing changes.
         """
@@ -109,7 +109,7 @@ class PriceHistory:
         return PriceHistory(revisions, instants)
 
     def grown_from(self, other: PriceHistory) -> list[PriceEvent] | None:
-        """Return the events that turned the other history into this one; None: the other has events that this one lacks."""
+        """The events that turned the other history into this one; None: the other has events that this one lacks."""
         theirs = {revision.effective_ms: revision.event for revision in other.revisions}
         news: list[PriceEvent] = []
         for revision in self.revisions:
@@ -121,16 +121,16 @@ class PriceHistory:
         return None if theirs else news
 
     def in_force(self, at_ms: int) -> Revision | None:
-        """Return the revision in force at an instant."""
+        """The revision in force at an instant."""
         at = bisect_right(self.instants, at_ms)
         return self.revisions[at - 1] if at else None
 
     def between(self, from_ms: int, until_ms: int) -> tuple[int, ...]:
-        """Return the instants in (from_ms, until_ms) at which a revision takes effect."""
+        """The instants in (from_ms, until_ms) at which a revision takes effect."""
         return self.instants[bisect_right(self.instants, from_ms) : bisect_left(self.instants, until_ms)]
 
     def within(self, from_ms: int, until_ms: int) -> tuple[Revision, ...]:
-        """Return the revisions that are in force at any instant of [from_ms, until_ms)."""
+        """The revisions that are in force at any instant of [from_ms, until_ms)."""
         first = max(bisect_right(self.instants, from_ms) - 1, 0)
         return self.revisions[first : bisect_left(self.instants, until_ms)]
 
@@ -141,7 +141,7 @@ class PriceHistory:
         return from_ms, self.instants[at] if at < len(self.instants) else NEVER_MS
 
     def changed_spans(self, other: PriceHistory) -> list[tuple[int, int]]:
-        """Return the times [from, until) in which the two have other revisions in force; they may touch and overlap."""
+        """The times [from, until) in which the two have other revisions in force; they may touch and overlap."""
         mine, theirs = self.revisions, other.revisions
         most, first = min(len(mine), len(theirs)), 0
         while first < most and mine[first] is theirs[first]:
@@ -191,7 +191,7 @@ class SkuIndex:
             self._found = {}  # replaced, never cleared: other threads may be reading
 
     def candidates(self, asked: Asked) -> tuple[str, ...]:
-        """Return the SKUs of which a revision may apply."""
+        """The SKUs of which a revision may apply."""
         remembered = self._found
         found = remembered.get(asked)
         if found is None:
@@ -211,12 +211,12 @@ class SkuIndex:
 
 
 def matching(position: int, value: str) -> tuple[int, str]:
-    """Return a match field of a context in the form in which it is compared: equal for all names of one GPU type."""
+    """A match field of a context in the form in which it is compared: equal for all names of one GPU type."""
     return (position, product(value)) if position == GPU_TYPE else (position, value)
 
 
 def applies_to(form: Form, asked: Asked) -> bool:
-    """Return whether a price of this form has this component and kind, and all its match fields match."""
+    """Whether a price of this form has this component and kind, and all its match fields match."""
     component, kind, match = form
     context = asked[0]
     return (
@@ -227,7 +227,7 @@ def applies_to(form: Form, asked: Asked) -> bool:
 
 
 def best(revisions: Sequence[Revision], gpu_type: str | None) -> Revision | None:
-    """Return the one that wins of revisions that apply to usage of this GPU type; None: none, or it would be a guess.
+    """The one that wins of revisions that apply to usage of this GPU type; None: none, or it would be a guess.
 
     A price for the very name wins over those for other names of the product. Two prices for other names that differ
     are not chosen between.

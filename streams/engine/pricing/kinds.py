@@ -60,12 +60,12 @@ class PriceRef(NamedTuple):
 
 
 def unpriced(component: str, kind: Kind) -> PriceRef:
-    """Return the reference of a quantity without a price: empty sku, effective 1970-01-01, cost 0."""
+    """The reference of a quantity without a price: empty sku, effective 1970-01-01, cost 0."""
     return PriceRef(component, UNIT_OF_KIND[kind], "", 0, 0, 1)
 
 
 def kind_of_price(per: str, gpus: int) -> Kind:
-    """Return the kind of quantity that a price `per` multiplies; `gpus` is 0 for `instance_hour` without GPUs."""
+    """The kind of quantity that a price `per` multiplies; `gpus` is 0 for `instance_hour` without GPUs."""
     if per == "instance_hour":
         return Kind.GPU_TIME if gpus else Kind.INSTANCE_TIME
     return _KIND_OF_PER[per]

@@ -23,7 +23,7 @@ class Nearest(NamedTuple):
 
 
 def nearest(book: PriceBook, context: Context, at_ms: int) -> Nearest | None:
-    """Return the price of GPU-time that lacks least to apply to this usage at an instant; None: the book has none."""
+    """The price of GPU-time that lacks least to apply to this usage at an instant; None: the book has none."""
     values = dict(zip(MATCH_FIELDS, context, strict=True))
     best: tuple[tuple[int, bool, int, str, int], Nearest] | None = None
     for event in book.events:
@@ -37,6 +37,6 @@ def nearest(book: PriceBook, context: Context, at_ms: int) -> Nearest | None:
 
 
 def is_met(name: str, value: str, values: Mapping[str, str | None]) -> bool:
-    """Return whether usage with these fields has what a price asks for in one field."""
+    """Whether usage with these fields has what a price asks for in one field."""
     at, has = MATCH_FIELDS.index(name), values[name]
     return has is not None and matching(at, has) == matching(at, value)

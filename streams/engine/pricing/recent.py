@@ -24,7 +24,7 @@ class Recent(Generic[K, V]):
         self._newer_weight = 0
 
     def get(self, key: K, make: Callable[[], V], weigh: Callable[[V], int]) -> V:
-        """Return the value of a key, made if it is not there."""
+        """The value of a key, made if it is not there."""
         for values in (self._newer, self._older):
             found = values.get(key)
             if found is not None:

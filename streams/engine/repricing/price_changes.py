@@ -33,7 +33,7 @@ class PriceChanges:
 
     @classmethod
     def between(cls, old: PriceBook, new: PriceBook) -> PriceChanges:
-        """Return the difference, the same object for all shards: they come to a revision one after another."""
+        """The difference, the same object for all shards: they come to a revision one after another."""
         return cls._recent.get((old, new), lambda: cls(old, new), lambda _made: old.weight + new.weight)
 
     def __init__(self, old: PriceBook, new: PriceBook) -> None:
@@ -61,21 +61,21 @@ class PriceChanges:
         return None if span is None else (span[0], span[1] + MAX_INTERVAL_MS)
 
     def asking(self, priced: PriceIndex) -> set[str]:
-        """Return the names that look up any changed SKU: all others have the same prices."""
+        """The names that look up any changed SKU: all others have the same prices."""
         return priced.asking(self._forms) if self._forms else set()
 
     def touches_job(self, job: JobState) -> bool:
-        """Return whether any price that the job's rows were derived from has changed."""
+        """Whether any price that the job's rows were derived from has changed."""
         return self.touches(job, job.booked_dimensions.team, job.booked_dimensions.project)
 
     def touches(self, job: JobState, team: str | None, project: str | None) -> bool:
-        """Return whether any known usage of the job has a changed price, for this payer."""
+        """Whether any known usage of the job has a changed price, for this payer."""
         if not self._changed:
             return False
         return self.touched(job, team, project) is not None
 
     def touched(self, job: JobState, team: str | None, project: str | None) -> list[int] | None:
-        """Return the attempts whose billed time has a changed price, for this payer; None: no usage of the job has one."""
+        """The attempts whose billed time has a changed price, for this payer; None: no usage of the job has one."""
         if not self._changed:
             return None
         lines, span = job.timelines(), self.span
@@ -89,7 +89,7 @@ class PriceChanges:
         return None
 
     def _touches_time(self, timeline: Timeline, team: str | None, project: str | None) -> bool:
-        """Return whether any price of an attempt's billed time has changed."""
+        """Whether any price of an attempt's billed time has changed."""
         segments = timeline.segments
         span = self.span
         if not segments or span is None or segments[-1].end_ms <= span[0] or span[1] <= segments[0].start_ms:
@@ -101,13 +101,13 @@ class PriceChanges:
         return False
 
     def _touches_rows(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
-        """Return whether any price of an attempt's samples or amounts has changed."""
+        """Whether any price of an attempt's samples or amounts has changed."""
         if attempt.winners and self._touches_samples(attempt, team, project):
             return True
         return bool(len(attempt.traffic)) and self._touches_amounts(attempt, team, project)
 
     def touches_node(self, node: NodeState) -> bool:
-        """Return whether any price of the node's time has changed."""
+        """Whether any price of the node's time has changed."""
         return any(
             _overlap(
                 self._spans(usage_context(segment.fields, None, None), *segment.pays_for[:2]),
@@ -118,7 +118,7 @@ class PriceChanges:
         )
 
     def _touches_samples(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
-        """Return whether the price of a metered minute has changed; only minutes that may be affected are examined."""
+        """Whether the price of a metered minute has changed; only minutes that may be affected are examined."""
         winners = attempt.winners
         for winning in attempt.fields_seen.values():
             spans = self._time_spans(winning.price_fields, team, project)
@@ -178,7 +178,7 @@ class PriceChanges:
 
 
 def job_lookups(job: JobState, team: str | None, project: str | None) -> frozenset[Ask]:
-    """Return the price lookups of a job, for this payer."""
+    """The price lookups of a job, for this payer."""
     asks: set[Ask] = set()
     for fields in job.fields_held():
         asks.add((False, usage_context(fields, team, project)))
@@ -194,7 +194,7 @@ def job_lookups(job: JobState, team: str | None, project: str | None) -> frozens
 
 
 def node_lookups(node: NodeState) -> frozenset[Ask]:
-    """Return the price lookups of a node, which match no team."""
+    """The price lookups of a node, which match no team."""
     return frozenset((False, usage_context(segment.fields, None, None)) for segment in node.segments())
 
 

@@ -27,7 +27,7 @@ class PriceIndex:
 
     @property
     def names(self) -> Collection[str]:
-        """Return all names with a lookup."""
+        """All names with a lookup."""
         return self._of.keys()
 
     def set_lookups(self, name: str, asks: frozenset[Ask]) -> None:
@@ -64,7 +64,7 @@ class PriceIndex:
                 del self._by_field[field]
 
     def asking(self, forms: Iterable[Form]) -> set[str]:
-        """Return the names whose lookups match any of these price forms."""
+        """The names whose lookups match any of these price forms."""
         found: set[str] = set()
         for component, _, match in forms:
             of_amounts = component in _OF_AMOUNTS

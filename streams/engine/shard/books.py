@@ -30,16 +30,16 @@ class Books(msgspec.Struct):
 
     @property
     def balanced(self) -> bool:
-        """Return whether the equation holds."""
+        """Whether the equation holds."""
         return self.records_in == self.applied + self.unattributed + self.duplicate + self.refused
 
     @property
     def refused(self) -> int:
-        """Return the dead letters, including late records."""
+        """The dead letters, including late records."""
         return self.too_late + self.dead_lettered
 
     def plus(self, other: Books) -> Books:
-        """Return the sum of the counts of two shards."""
+        """The sum of the counts of two shards."""
         return Books(*(getattr(self, f) + getattr(other, f) for f in self.__struct_fields__))
 
 
@@ -60,7 +60,7 @@ class Tally(msgspec.Struct):
 
     @property
     def balanced(self) -> bool:
-        """Return whether the equation holds, and each dead letter has a reason."""
+        """Whether the equation holds, and each dead letter has a reason."""
         refused = self.too_late + self.dead_lettered
         return (
             self.records_in == self.applied + self.unattributed + self.duplicate + refused

@@ -69,7 +69,7 @@ class Quota:
         self._minutes: Minutes = {}
 
     def raw_bytes(self, topic: str, reason: str, log_ms: int, size_bytes: int) -> int | None:
-        """Return how many bytes of the record to store; None: only count it."""
+        """How many bytes of the record to store; None: only count it."""
         if self._per_minute is None:
             return RAW_BYTES_AT_MOST
         minute, reasons = log_ms // MINUTE_MS, self._minutes.setdefault(topic, {})
@@ -85,7 +85,7 @@ class Quota:
         return keep
 
     def dump(self) -> Minutes:
-        """Return the state, for a snapshot."""
+        """The state, for a snapshot."""
         return self._minutes
 
     def load(self, minutes: Mapping[str, Mapping[str, tuple[int, int, int]]]) -> None:
@@ -100,7 +100,7 @@ def place_of(text: str) -> RecordPosition | None:
 
 
 def replay_of(headers: Sequence[tuple[str, bytes | None]], at: RecordPosition) -> RecordPosition | None:
-    """Return the dead letter that a record repeats; None unless it is in the same topic, and in its partition later."""
+    """The dead letter that a record repeats; None unless it is in the same topic, and in its partition later."""
     for name, value in headers:
         if name == REPLAY_HEADER and value is not None:
             place = place_of(value.decode("ascii", "replace"))
@@ -112,7 +112,7 @@ def replay_of(headers: Sequence[tuple[str, bytes | None]], at: RecordPosition) -
 
 
 def is_late_again(detail: str, job_horizon_ms: int, late_horizon_ms: int) -> bool:
-    """Return whether a record that was too late, by its `detail`, is certainly too late again: the newest time only grows."""
+    """Whether a record that was too late, by its `detail`, is certainly too late again: the newest time only grows."""
     if (found := _LATE_BY.search(detail)) is not None:
         return int(found[1]) > job_horizon_ms
     if (found := _LATE_SAMPLE.search(detail)) is not None:

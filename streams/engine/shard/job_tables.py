@@ -83,7 +83,7 @@ def job_tables(jobs: Sequence[JobState], as_of_ms: int, shard: int, version: int
 
 
 def _row_inputs(job: JobState) -> ShownRows:
-    """Return the job's rows without time columns; most jobs are written again only because these change."""
+    """The job's rows without time columns; most jobs are written again only because these change."""
     said = job.row_inputs()
     if job.said_rows is not None and job.said_rows[0] == said:
         return job.said_rows[1]

@@ -52,12 +52,12 @@ class StoredJob:
 
     @property
     def judged_ms(self) -> int:
-        """Return the last tick that the shard judged; -1: none."""
+        """The last tick that the shard judged; -1: none."""
         tick_ms = self._shard.position.tick_ms
         return -1 if tick_ms is None else tick_ms - TICK_MS
 
     def margins(self, at_ms: int, controls: Iterable[ControlEvent]) -> list[RuleMargins]:
-        """Return the margins at the tick at or before an instant, in the order of the rules; nothing if there is nothing to judge.
+        """The margins at the tick at or before an instant, in the order of the rules; nothing if there is nothing to judge.
 
         Before the last judged tick, what a rule needs to know of heartbeats is not stored: its margins are unknown.
         """

@@ -19,7 +19,7 @@ from streams.engine.kernels.murmur import murmur2
 
 @lru_cache(maxsize=2**16)
 def partition_of(key: str, partitions: int) -> int:
-    """Return the partition in which Kafka's default partitioner places a key."""
+    """The partition in which Kafka's default partitioner places a key."""
     text = np.frombuffer(key.encode("utf-8", "surrogatepass"), np.uint8)
     return int(murmur2(text) & 0x7FFFFFFF) % partitions
 
@@ -36,13 +36,13 @@ class PartitionCheck:
         self._known = known
 
     def is_of(self, job_id: str, node: str) -> bool:
-        """Return whether events of the job, or of the node where there is none, belong in this partition."""
+        """Whether events of the job, or of the node where there is none, belong in this partition."""
         if self.partitions is None or partition_of(job_id or node, self.partitions) == self.number:
             return True
         return bool(job_id) and job_id in self._known
 
     def judged(self, event: Event | Invalid) -> Event | Invalid:
-        """Return the event, or Invalid if it belongs in another partition."""
+        """The event, or Invalid if it belongs in another partition."""
         match event:
             case JobEvent() | TrafficEvent():
                 job_id, node, field = event.job_id, "", "job_id"

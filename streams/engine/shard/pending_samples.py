@@ -50,7 +50,7 @@ class PendingSamples:
         self._waiting = 0
 
     def __len__(self) -> int:
-        """Return how many rows wait."""
+        """How many rows wait."""
         return self._waiting
 
     def resize(self, owners: int) -> None:

@@ -153,7 +153,7 @@ def put_back_books(
 
 
 def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
-    """Return the coverage of these rows' minutes, as far as the snapshot includes it."""
+    """The coverage of these rows' minutes, as far as the snapshot includes it."""
     minutes = values_of(rows["minute"].cast(pa.int64()))
     keys = set(zip(values_of(rows["job_id"]), values_of(rows["attempt"]), minutes, strict=True))
     found = [
@@ -167,7 +167,7 @@ def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
 
 
 def _unattributed_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
-    """Return the same of GPUs without a job."""
+    """The same of GPUs without a job."""
     minutes = (rows["minute"].cast(pa.int64()).to_numpy() // 60).tolist()
     keys = sorted(set(zip(values_of(rows["node"]), values_of(rows["gpu"]), minutes, strict=True)))
     found = [
@@ -242,7 +242,7 @@ def _minutes_of(rows: pa.Table) -> Iterator[dict[str, Any]]:
 
 
 def _is_booked(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:
-    """Return whether the row equals what is booked, as most rows stored before the snapshot do."""
+    """Whether the row equals what is booked, as most rows stored before the snapshot do."""
     booked, quantity, lost = found
     same_price = booked.price.usd_nano == line.price.usd_nano
     return same_price and (quantity, lost) == (row["quantity"], row.get("lost_quantity", 0))

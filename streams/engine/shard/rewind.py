@@ -24,7 +24,7 @@ def rewind(shard: ShardState, tick_ms: int) -> None:
 
 
 def _before(memory: Memory, tick_ms: int) -> Memory:
-    """Return the memory without episodes that began at or after the tick; those that ended there are open again."""
+    """The memory without episodes that began at or after the tick; those that ended there are open again."""
     kept = (
         (job, [_ended(each, tick_ms) for each in job.rules if _is_kept(each, tick_ms)]) for job in memory.jobs
     )

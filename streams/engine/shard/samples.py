@@ -107,7 +107,7 @@ class SampleColumns:
         return SampleBatch(records, parsed, events)
 
     def job_ids(self, columns: SampleBatch) -> set[str]:
-        """Return the jobs that the batch refers to, '' for idle GPUs among them."""
+        """The jobs that the batch refers to, '' for idle GPUs among them."""
         shapes = np.unique(columns.parsed.shape)
         found = {self._shapes[shape].job_id for shape in shapes[shapes >= 0].tolist()}
         return found | {getattr(event, "job_id", "") for event in columns.events.values()}
@@ -151,7 +151,7 @@ class SampleColumns:
         return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, sampled)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
-        """Return the kernel's view; records that are not merged this way have group 0, which has no slot."""
+        """The kernel's view; records that are not merged this way have group 0, which has no slot."""
         group = np.zeros(len(direct), np.int32)
         group[direct] = coverage.groups_of_shapes(self._shapes, parsed.shape[direct])
         return Samples(

@@ -68,20 +68,20 @@ class Sequencer:
         self._log_ms: dict[str, int] = {}
 
     def next_offset(self, topic: str) -> int:
-        """Return the next offset to read: everything before it was folded or waits here."""
+        """The next offset to read: everything before it was folded or waits here."""
         return self._end.get(topic, 0)
 
     def waiting(self, topic: str) -> int:
-        """Return how many records of the topic wait."""
+        """How many records of the topic wait."""
         return sum(len(each.log_ms) - each.first for each in self._waiting[topic])
 
     @property
     def waits(self) -> bool:
-        """Return whether any record waits."""
+        """Whether any record waits."""
         return any(self._waiting.values())
 
     def read_ms(self, topic: str) -> int | None:
-        """Return the log time of the newest record read; None before the first."""
+        """The log time of the newest record read; None before the first."""
         return self._log_ms.get(topic)
 
     def reset(self, next_offsets: Mapping[str, int]) -> None:
@@ -138,14 +138,14 @@ class Sequencer:
         return True
 
     def head_ms(self, topic: str) -> int | None:
-        """Return the log time of the first waiting record."""
+        """The log time of the first waiting record."""
         for each in self._waiting[topic]:
             if each.first < len(each.log_ms):
                 return int(each.log_ms[each.first])
         return None
 
     def _all_quiet_until_ms(self, horizon: Horizon, tick_ms: int) -> int | None:
-        """Return the watermark of all topics; None if one is before the tick, which the first topic usually shows."""
+        """The watermark of all topics; None if one is before the tick, which the first topic usually shows."""
         until_ms = NEVER_MS
         for topic in _TOPICS:
             until_ms = min(until_ms, self._quiet_until_ms(topic, horizon))
@@ -158,7 +158,7 @@ class Sequencer:
         return horizon(topic, self.next_offset(topic)) if head_ms is None else head_ms - 1
 
     def _next_batch(self, topic: str, tick_ms: int) -> LogBatch | None:
-        """Return the next records of the topic with log time <= tick_ms as a batch."""
+        """The next records of the topic with log time <= tick_ms as a batch."""
         waiting = self._waiting[topic]
         if not waiting:
             return None

@@ -142,12 +142,12 @@ class Shard(ShardState):
 
     @property
     def jobs_live(self) -> int:
-        """Return how many jobs ticks look at."""
+        """How many jobs ticks look at."""
         return self.tracker.jobs_live
 
     @property
     def rows_waiting(self) -> int:
-        """Return how many burn rates wait for the next checkpoint."""
+        """How many burn rates wait for the next checkpoint."""
         return self.tracker.rows_waiting
 
     @property
@@ -162,12 +162,12 @@ class Shard(ShardState):
 
     @property
     def is_storing_urgent(self) -> bool:
-        """Return whether a checkpoint should follow immediately, whether or not an alert changed."""
+        """Whether a checkpoint should follow immediately, whether or not an alert changed."""
         return self.tracker.is_storing_urgent
 
     @property
     def alerts_changed(self) -> bool:
-        """Return whether the status of an alert changed and its row was not drained."""
+        """Whether the status of an alert changed and its row was not drained."""
         return self.tracker.alerts.any_changed
 
     def drain_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
@@ -216,7 +216,7 @@ class Shard(ShardState):
         self.due.books_owed = True
 
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
-        """Return whether a checkpoint would store anything new."""
+        """Whether a checkpoint would store anything new."""
         self.publish_samples()
         return bool(
             self.position.next

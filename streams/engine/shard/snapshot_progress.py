@@ -30,7 +30,7 @@ class SnapshotProgress:
         self.unswept_from = unswept_from
 
     def begin_sweep(self, restored: int) -> int:
-        """Return the version above which rows may be a former owner's, from now until `end_sweep`.
+        """The version above which rows may be a former owner's, from now until `end_sweep`.
 
         As a rule it is the version that was restored. But the owner of that snapshot may not have swept rows of the
         owner before, and some may be older.

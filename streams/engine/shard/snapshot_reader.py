@@ -48,7 +48,7 @@ class RestoreTarget(Protocol):
 
     @property
     def jobs(self) -> MutableMapping[str, JobState]:
-        """Return the jobs by id."""
+        """The jobs by id."""
         ...
 
     due: DueWork

@@ -180,7 +180,7 @@ def _whole(shard: ShardState, job_id: str) -> JobBlob:
 
 
 def _parts(shard: ShardState, job_ids: Iterable[str]) -> tuple[list[JobPart], list[PaidPart]]:
-    """Return the changes of jobs that an earlier snapshot includes; a mere accrual in short form."""
+    """The changes of jobs that an earlier snapshot includes; a mere accrual in short form."""
     parts: list[JobPart] = []
     paid: list[PaidPart] = []
     for job_id in sorted(job_ids):
@@ -194,7 +194,7 @@ def _parts(shard: ShardState, job_ids: Iterable[str]) -> tuple[list[JobPart], li
 
 
 def flags_of(shard: ShardState, job_id: str) -> int:
-    """Return the job's flags in the shard."""
+    """The job's flags in the shard."""
     return (
         OPEN * (job_id in shard.due.open_jobs)
         + DIRTY * (job_id in shard.due.dirty_jobs)
@@ -214,7 +214,7 @@ def unpack(data: bytes) -> StoredBlob:
 
 
 def whole_jobs(data: bytes) -> list[str]:
-    """Return the jobs that the snapshot in `data` includes whole."""
+    """The jobs that the snapshot in `data` includes whole."""
     raw = zstandard.decompress(data)
     check_format(msgspec.msgpack.decode(raw, type=SnapshotFormat).format)
     return [each.id for each in msgspec.msgpack.decode(raw, type=_Whole).jobs]
@@ -226,7 +226,7 @@ _PARTS = msgspec.msgpack.Decoder(JobPart)
 
 
 def job_id_of(raw: msgspec.Raw) -> str:
-    """Return the job id of an encoded job or change."""
+    """The job id of an encoded job or change."""
     return _IDS.decode(raw).id
 
 
@@ -259,7 +259,7 @@ def unpack_job(data: bytes) -> ArchivedJob:
 
 
 def _ids(part: SeenPart) -> list[bytes]:
-    """Return the id arrays as little-endian bytes."""
+    """The id arrays as little-endian bytes."""
     return [array.astype(array.dtype.newbyteorder("<")).tobytes() for array in part]
 
 

@@ -52,12 +52,12 @@ class ShardState:
 
     @property
     def tracked(self) -> TrackedJobs:
-        """Return what the burn tracker reads of the shard."""
+        """What the burn tracker reads of the shard."""
         return TrackedJobs(self.jobs, self.coverage, self.prices.jobs)
 
     @property
     def contents(self) -> ShardContents:
-        """Return what compaction rewrites, round after round."""
+        """What compaction rewrites, round after round."""
         return ShardContents(self.jobs, self.nodes, self.coverage, self.archived, self.seen, self.prices)
 
     def publish_samples(self) -> None:

@@ -40,11 +40,11 @@ class ArchiveIndex:
 
     @property
     def nbytes(self) -> int:
-        """Return the size of the sorted entries."""
+        """The size of the sorted entries."""
         return int(self._rows.nbytes + self._hi.nbytes)
 
     def version_of(self, job_id: str) -> int | None:
-        """Return the version of the job's state; None if it is not known to be archived."""
+        """The version of the job's state; None if it is not known to be archived."""
         return self._version(self._key(job_id))
 
     def add(self, job_id: str, version: int, last_ms: int) -> None:
@@ -70,13 +70,13 @@ class ArchiveIndex:
     # -- snapshots -----------------------------------------------------------------------------------------
 
     def entries_of(self, job_ids: Iterable[str]) -> bytes:
-        """Return the entries of these jobs, for `load`."""
+        """The entries of these jobs, for `load`."""
         self._sort_in()
         places = (self._place(self._key(job_id)) for job_id in job_ids)
         return self._rows[sorted(place for place in places if place is not None)].tobytes()
 
     def entries_between(self, first: int, stop: int) -> bytes:
-        """Return the entries in a range of the upper half of keys, for `load`."""
+        """The entries in a range of the upper half of keys, for `load`."""
         self._sort_in()
         begin, end = np.searchsorted(self._hi, np.array([first, min(stop, _HALF - 1)], np.uint64)).tolist()
         return self._rows[begin : len(self._rows) if stop >= _HALF else end].tobytes()

@@ -79,7 +79,7 @@ class Compaction:
     def next(
         self, contents: ShardContents, version: int, snapshots_per_round: int, changed_bytes: int
     ) -> CompactionSlice:
-        """Return what the snapshot of this version includes besides its changes.
+        """What the snapshot of this version includes besides its changes.
 
         Args:
             contents: Of the shard. None of its parts may refer to this object: a round is always in progress, and a

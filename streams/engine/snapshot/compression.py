@@ -10,5 +10,5 @@ LEVEL: Final = 1
 
 
 def new_compressor() -> zstandard.ZstdCompressor:
-    """Return a compressor with the settings of snapshots; not to be shared by threads."""
+    """A compressor with the settings of snapshots; not to be shared by threads."""
     return zstandard.ZstdCompressor(level=LEVEL)

@@ -57,7 +57,7 @@ class Timeline(NamedTuple):
     checkpoint_ms: int | None = None  # the newest one before its end
 
     def paid(self, as_of_ms: int) -> list[Segment]:
-        """Return the segments cut at the accrual instant (unless the attempt ended) and at 400 days."""
+        """The segments cut at the accrual instant (unless the attempt ended) and at 400 days."""
         limit_ms = self._paid_until_ms(as_of_ms)
         return [
             segment
@@ -68,7 +68,7 @@ class Timeline(NamedTuple):
         ]
 
     def paid_ms(self, as_of_ms: int) -> int:
-        """Return the total length of those segments."""
+        """The total length of those segments."""
         limit_ms = self._paid_until_ms(as_of_ms)
         return sum(
             min(segment.end_ms, limit_ms) - segment.start_ms
@@ -84,7 +84,7 @@ class Timeline(NamedTuple):
 
 
 def event_order(event: JobEvent) -> tuple[int, int, str, str]:
-    """Return the sort key of an attempt's events: time, then type in the order of docs/events.md, source, id."""
+    """The sort key of an attempt's events: time, then type in the order of docs/events.md, source, id."""
     return (event.time_ms, int(event.type), event.source, event.id)
 
 
@@ -98,7 +98,7 @@ class Draft(NamedTuple):
 
 
 def timelines(events_by_attempt: Mapping[int, Iterable[JobEvent]]) -> dict[int, Timeline]:
-    """Return the timeline of every attempt that has events, by attempt number ascending."""
+    """The timeline of every attempt that has events, by attempt number ascending."""
     drafts = {number: draft_of(events_by_attempt[number]) for number in sorted(events_by_attempt)}
     superseded_ms = _supersessions(drafts)
     result: dict[int, Timeline] = {}
@@ -111,7 +111,7 @@ def timelines(events_by_attempt: Mapping[int, Iterable[JobEvent]]) -> dict[int, 
 
 
 def draft_of(events: Iterable[JobEvent]) -> Draft:
-    """Return what an attempt's own events say."""
+    """What an attempt's own events say."""
     ordered = sorted(events, key=event_order)
     own_end: int | None = None
     first_start_ms: int | None = None  # events are in order of time; after the end none counts

@@ -50,14 +50,14 @@ class TimeRanges:
             self._broken_ms.append(broken_ms)
 
     def latest_ms(self, count: int | None = None) -> tuple[int, int, int]:
-        """Return the latest ends of the first `count` attempts: of billed time, of any, of one that broke off; BEGINNING_MS: none."""
+        """The latest ends of the first `count` attempts: of billed time, of any, of one that broke off; BEGINNING_MS: none."""
         last = (len(self._until_ms) if count is None else count) - 1
         if last < 0:
             return BEGINNING_MS, BEGINNING_MS, BEGINNING_MS
         return self._until_ms[last], self._ended_ms[last], self._broken_ms[last]
 
     def ending_after(self, at_ms: int) -> Sequence[int]:
-        """Return the attempts from the first one on of which any billed time ends after an instant."""
+        """The attempts from the first one on of which any billed time ends after an instant."""
         return self._numbers[bisect_right(self._until_ms, at_ms) :]
 
 
@@ -75,23 +75,23 @@ class Timelines(dict[int, Timeline]):
         self.log, self.length, self.ranges = log, len(log), ranges
 
     def ending_after(self, at_ms: int) -> Collection[int]:
-        """Return the attempts of which any billed time ends after an instant, ascending, perhaps with others."""
+        """The attempts of which any billed time ends after an instant, ascending, perhaps with others."""
         return self.ranges.ending_after(at_ms) if self.is_newest else self
 
     @property
     def is_newest(self) -> bool:
-        """Return whether nothing was built since, so that the ranges are its own."""
+        """Whether nothing was built since, so that the ranges are its own."""
         return self.length == len(self.log)
 
     def built_since(self, before: Mapping[int, Timeline]) -> Sequence[int] | None:
-        """Return the attempts that were built since an earlier result of the same job; None: it is not known."""
+        """The attempts that were built since an earlier result of the same job; None: it is not known."""
         if isinstance(before, Timelines) and before.log is self.log and before.length <= self.length:
             return self.log[before.length : self.length]
         return None
 
 
 def changed_since(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -> Collection[int]:
-    """Return the attempts outside which two results have the very same timelines."""
+    """The attempts outside which two results have the very same timelines."""
     if now is before:
         return ()
     built = now.built_since(before) if isinstance(now, Timelines) else None
@@ -99,7 +99,7 @@ def changed_since(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -
 
 
 def are_alike(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -> bool:
-    """Return whether two results are equal."""
+    """Whether two results are equal."""
     return all(now.get(number) == before.get(number) for number in changed_since(now, before))
 
 
@@ -132,7 +132,7 @@ class GrowingTimelines:
         self.built = Timelines({}, self._log, self._ranges)
 
     def update(self, changed: Iterable[int]) -> Timelines:
-        """Return the timelines as of now, given that the events of all other attempts are as they were."""
+        """The timelines as of now, given that the events of all other attempts are as they were."""
         drafts = {number: draft_of(self._events(number)) for number in changed}
         todo = set(drafts)
         self._ended.update(number for number, draft in drafts.items() if draft.own_end is not None)

@@ -26,7 +26,7 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def length_ms(spans: Iterable[Span]) -> int:
-    """Return the total length of the (disjoint) spans."""
+    """The total length of the (disjoint) spans."""
     return sum(end - start for start, end in spans)
 
 
@@ -51,7 +51,7 @@ class Covered:
         self._ends_ms: list[int] = []
 
     def rest_of(self, span: Span) -> list[Span]:
-        """Return the parts of a span that are not covered."""
+        """The parts of a span that are not covered."""
         first = bisect_right(self._ends_ms, span[0])
         if first == len(self._spans):
             return [span] if span[0] < span[1] else []
@@ -93,7 +93,7 @@ def split_at(span: Span, flagged: tuple[Span, ...]) -> list[tuple[int, int, int]
 
 
 def uncovered(span: Span, covered: tuple[Span, ...]) -> list[Span]:
-    """Return the parts of `span` outside the disjoint ascending spans `covered`."""
+    """The parts of `span` outside the disjoint ascending spans `covered`."""
     if not covered:
         return [span] if span[0] < span[1] else []
     return [(start, end) for start, end, flag in split_at(span, covered) if not flag and start < end]

@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
     @property
     def row_key(self) -> tuple[str, str, str, str, str, int, Flow]:
-        """Return the part of the key that identifies its rows in the tables.
+        """The part of the key that identifies its rows in the tables.
 
         A revision that is published again with another price makes another line, but the same rows.
         """
@@ -48,7 +48,7 @@ def attempt_lines(
     team: str | None,
     project: str | None,
 ) -> Lines:
-    """Return all lines of an attempt's billed time; GPU-time by node, other time without one.
+    """All lines of an attempt's billed time; GPU-time by node, other time without one.
 
     Where all its nodes have no GPUs, instances are shared out to them.
     """

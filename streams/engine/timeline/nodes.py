@@ -82,19 +82,19 @@ def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
 
 
 def cut_segments(segments: Iterable[NodeSegment], as_of_ms: int) -> list[NodeSegment]:
-    """Return the billed time of segments."""
+    """The billed time of segments."""
     cut = (segment._replace(end_ms=segment.billed_until_ms(as_of_ms)) for segment in segments)
     return [segment for segment in cut if segment.start_ms < segment.end_ms]
 
 
 def paid_intervals(segments: Iterable[NodeSegment], as_of_ms: int) -> list[Interval]:
-    """Return the billed time of segments as intervals of rate 1."""
+    """The billed time of segments as intervals of rate 1."""
     cut = ((segment.start_ms, segment.billed_until_ms(as_of_ms), 1, 0) for segment in segments)
     return [interval for interval in cut if interval[0] < interval[1]]
 
 
 def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) -> Lines:
-    """Return the lines of a node, open time up to the accrual instant.
+    """The lines of a node, open time up to the accrual instant.
 
     Its GPU-time by the `gpu` SKUs; of a node without GPUs its time as one instance, by the `compute` SKUs.
     """

@@ -22,7 +22,7 @@ class IntervalAmount(NamedTuple):
     steps: Sequence[tuple[int, Line]]
 
     def between(self, from_ms: int, until_ms: int) -> int:
-        """Return the part of the amount in [from_ms, until_ms)."""
+        """The part of the amount in [from_ms, until_ms)."""
         if self.linear:
             return min(self.amount * min(until_ms - from_ms, self.interval_ms), _MOST)
         if self.interval_ms == 0:
@@ -31,7 +31,7 @@ class IntervalAmount(NamedTuple):
         return self.amount * (until_ms - self.start_ms) // self.interval_ms - before
 
     def lost_between(self, from_ms: int, until_ms: int, lost: Sequence[Span]) -> int:
-        """Return the lost part of it."""
+        """The lost part of it."""
         found = 0
         for lost_from_ms, lost_until_ms in lost:
             begin_ms, end_ms = max(lost_from_ms, from_ms), min(lost_until_ms, until_ms)

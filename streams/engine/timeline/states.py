@@ -34,12 +34,12 @@ _HELD: Final[dict[JobType, bool]] = {
 
 
 def state_after(event: JobEvent, state: str) -> str:
-    """Return the attempt's state after `event`; events that set none leave it unchanged."""
+    """The attempt's state after `event`; events that set none leave it unchanged."""
     return _STATE.get(event.type, state)
 
 
 def held_after(event: JobEvent, held: bool) -> bool:
-    """Return whether GPUs are held (and billed) after `event`."""
+    """Whether GPUs are held (and billed) after `event`."""
     if event.type == JobType.suspended:
         return event.holds_gpus
     if event.type in ENDINGS:

@@ -26,14 +26,14 @@ class Values(NamedTuple):
 
 
 def named_fields(fields: tuple[str | None, ...], named: Mapping[str, str]) -> tuple[str | None, ...]:
-    """Return the price fields with those of an event replaced."""
+    """The price fields with those of an event replaced."""
     if not named:
         return fields
     return tuple(named.get(field, held) for field, held in zip(PRICE_FIELDS, fields, strict=True))
 
 
 def values_after(values: Values, event: JobEvent) -> Values:
-    """Return the values from `event` on. A `gpu_count` without `nodes` keeps the nodes only if it is their sum."""
+    """The values from `event` on. A `gpu_count` without `nodes` keeps the nodes only if it is their sum."""
     gpu_milli, nodes = values.gpu_milli, values.nodes
     if event.nodes is not None:
         nodes = tuple(sorted(event.nodes.items()))

@@ -101,7 +101,7 @@ class RowPolicy:
             self._index_of = None
 
     def dump(self) -> list[LastRow]:
-        """Return the last rows of all jobs that have one."""
+        """The last rows of all jobs that have one."""
         entries = ((job_id, self._last[row]) for job_id, row in sorted(self._rows.items()))
         return [
             LastRow(job_id, int(entry["now_rate"]), int(entry["expected_rate"]), int(entry["kind"]))
@@ -218,14 +218,14 @@ class _Columns(NamedTuple):
         )
 
     def longer(self, count: int, room: int) -> _Columns:
-        """Return the first `count` rows with room for more."""
+        """The first `count` rows with room for more."""
         found = _Columns.empty(room)
         for mine, column in zip(self, found, strict=True):
             column[:count] = mine[:count]
         return found
 
     def first(self, count: int) -> _Columns:
-        """Return the first `count` rows."""
+        """The first `count` rows."""
         return _Columns._make(column[:count] for column in self)
 
 
@@ -237,7 +237,7 @@ def _usd(nano: F64) -> pa.Array:
 
 
 def ticks_with_rows(times_ms: I64, first: int) -> Bool:
-    """Return which ticks ([tick] bool) have rows while nothing changes: whole minutes, and the ticks up to `first`."""
+    """Which ticks ([tick] bool) have rows while nothing changes: whole minutes, and the ticks up to `first`."""
     have: Bool = times_ms % MINUTE_MS == 0
     have[: first + 1] = True
     return have

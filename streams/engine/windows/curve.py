@@ -128,7 +128,7 @@ def build_curve(
 
 
 def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | None:
-    """Return the steps of a job that is billed once, at one rate, as nearly all are; None of any other."""
+    """The steps of a job that is billed once, at one rate, as nearly all are; None of any other."""
     if len(paid) != 1:
         return None
     start_ms, end_ms = span = paid[0]
@@ -208,7 +208,7 @@ def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[CurveStep
 
 
 def unpriced_from_ms(lines: Lines) -> int:
-    """Return the first instant of GPU-time without a price in these lines; NEVER_MS: there is none."""
+    """The first instant of GPU-time without a price in these lines; NEVER_MS: there is none."""
     return min(
         (
             start_ms
@@ -222,7 +222,7 @@ def unpriced_from_ms(lines: Lines) -> int:
 
 
 def _since(rows: list[CurveStep], since_ms: int, *, had_any: bool) -> list[CurveStep]:
-    """Return the rows from `since_ms` on, after the initial empty step; `had_any`: there were others before these."""
+    """The rows from `since_ms` on, after the initial empty step; `had_any`: there were others before these."""
     first = 0
     while first + 1 < len(rows) and rows[first + 1][0] <= since_ms:
         first += 1
@@ -232,7 +232,7 @@ def _since(rows: list[CurveStep], since_ms: int, *, had_any: bool) -> list[Curve
 
 
 def _fractions(numerator: int, divisor: int) -> int:
-    """Return the quotient in fractions, rounded to nearest."""
+    """The quotient in fractions, rounded to nearest."""
     return ((numerator << (_FRACTION_BITS + 1)) // divisor + 1) >> 1
 
 

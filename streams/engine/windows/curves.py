@@ -73,13 +73,13 @@ class CurveBook:
 
     @property
     def job_ids(self) -> tuple[str, ...]:
-        """Return the jobs in the order of the figures; the same object until a job is added or removed."""
+        """The jobs in the order of the figures; the same object until a job is added or removed."""
         if self._job_ids is None:
             self._job_ids = tuple(self._ids)
         return self._job_ids
 
     def slot(self, job_id: str) -> int:
-        """Return the job's slot, valid until any job is dropped; a new job has no steps and is open."""
+        """The job's slot, valid until any job is dropped; a new job has no steps and is open."""
         slot = self._slots.get(job_id)
         if slot is None:
             slot = self._slots[job_id] = len(self._ids)
@@ -114,7 +114,7 @@ class CurveBook:
                 self._steps.reserve(self._curves[: len(self._ids)], slot, wants)
 
     def last_ms(self, job_id: str) -> int:
-        """Return the last instant at which the job has a cost, NEVER_MS if it is open.
+        """The last instant at which the job has a cost, NEVER_MS if it is open.
 
         Raises:
             KeyError: The job has no curve.
@@ -184,11 +184,11 @@ class CurveBook:
 
     @property
     def turns(self) -> I64:
-        """Return the turn of each job ([job] int64)."""
+        """The turn of each job ([job] int64)."""
         return self._curves["turn"][: len(self._ids)].copy()
 
     def in_turn(self, turn: int, at_ms: int, old_ms: int) -> I64:
-        """Return the slots ([n] int64) of the jobs with this turn that have not ended and first accrued cost `old_ms` ago or earlier."""
+        """The slots ([n] int64) of the jobs with this turn that have not ended and first accrued cost `old_ms` ago or earlier."""
         curves = self._curves[: len(self._ids)]
         slots = np.flatnonzero(curves["turn"] == turn)
         first_ms = curves["first_paid_ms"][slots]
@@ -200,7 +200,7 @@ class CurveBook:
         self._productive["ratio"][slots] = ratio
 
     def are_noted(self, slots: I64, since_minute: int, ratio: F64) -> NDArray[np.bool_]:
-        """Return whether jobs ([n] bool) reach these shares in the window from a minute on, by what was noted."""
+        """Whether jobs ([n] bool) reach these shares in the window from a minute on, by what was noted."""
         noted = self._productive[slots]
         return (noted["since_minute"] >= since_minute) & (noted["ratio"] >= ratio)
 
@@ -210,12 +210,12 @@ class CurveBook:
         self._productive[slots] = _NOTHING_NOTED
 
     def profiles(self, slots: I64) -> I64:
-        """Return which settings apply to these jobs ([n] int64)."""
+        """Which settings apply to these jobs ([n] int64)."""
         found: I64 = self._curves["profile"][slots]
         return found
 
     def is_paid_throughout(self, job_id: str, from_ms: int, until_ms: int) -> bool:
-        """Return whether the job accrues cost at every instant of [from, until).
+        """Whether the job accrues cost at every instant of [from, until).
 
         Raises:
             KeyError: The job has no curve.
@@ -227,7 +227,7 @@ class CurveBook:
         return bool((steps["paid"][begin:end] != 0).all()) and int(steps["from_ms"][begin]) <= from_ms
 
     def has_not_ended(self, job_id: str, at_ms: int) -> bool:
-        """Return whether the job goes on at an instant.
+        """Whether the job goes on at an instant.
 
         Raises:
             KeyError: The job has no curve.
@@ -235,7 +235,7 @@ class CurveBook:
         return int(self._curves["ended_ms"][self._slots[job_id]]) > at_ms
 
     def with_fact(self, rule: int, first_ms: int, last_ms: int, turn: int) -> tuple[I64, I64]:
-        """Return the slots ([n] int64) of the jobs of which the fact holds at any instant of [first, last].
+        """The slots ([n] int64) of the jobs of which the fact holds at any instant of [first, last].
 
         Of jobs with this turn also if it holds before their next one. And the row ([n] int64) of the first such fact of each, valid until any fact is set.
         """
@@ -250,7 +250,7 @@ class CurveBook:
         facts["from_ms"][rows] = np.maximum(facts["from_ms"][rows], from_ms)
 
     def first_paid_ms(self, job_id: str) -> int:
-        """Return the first paid instant of a job; -1: none.
+        """The first paid instant of a job; -1: none.
 
         Raises:
             KeyError: The job has no curve.
@@ -258,7 +258,7 @@ class CurveBook:
         return int(self._curves[self._slots[job_id]]["first_paid_ms"])
 
     def facts_until_ms(self, job_id: str) -> int:
-        """Return the last instant at which a fact changes; 0 if none does.
+        """The last instant at which a fact changes; 0 if none does.
 
         Raises:
             KeyError: The job has no curve.
@@ -268,7 +268,7 @@ class CurveBook:
         return max((each[2] for each in rows.tolist() if each[2] < OPEN_MS), default=0)
 
     def is_steady(self, first_ms: int, last_ms: int, longest_ms: I64, least_ratio: F64) -> bool:
-        """Return whether in [first, last] no job's cost can open an alert, all keep their rates, and no fact may hold.
+        """Whether in [first, last] no job's cost can open an alert, all keep their rates, and no fact may hold.
 
         Then no alert can open, and rows change only at whole minutes. Nothing may begin, end or change in the interval;
         a job whose cost comes of samples or amounts is never steady. `longest_ms` ([profile]): how long a job may accrue cost;
@@ -279,7 +279,7 @@ class CurveBook:
         return bool(is_steady(steady_ms, self._curves, *rows, longest_ms, least_ratio, first_ms, last_ms))
 
     def minutes(self, job_id: str, first: int, count: int) -> F64:
-        """Return the cost of each of `count` minutes since 1970 from `first` on ([count] float64, nano-dollars).
+        """The cost of each of `count` minutes since 1970 from `first` on ([count] float64, nano-dollars).
 
         Raises:
             KeyError: The job has no curve.
@@ -299,7 +299,7 @@ class CurveBook:
         return costs
 
     def figures(self, times_ms: I64) -> WindowFigures:
-        """Return all figures at the ticks.
+        """All figures at the ticks.
 
         Raises:
             ValueError: The ticks do not ascend.
@@ -381,7 +381,7 @@ class _Arena:
         self._unused = 0  # rows before `_used` that belong to no slot
 
     def place(self, curves: Records, slot: int, count: int) -> Records:
-        """Return a range of `count` rows for the slot; its former content is lost."""
+        """A range of `count` rows for the slot; its former content is lost."""
         entry = curves[slot]
         if count > entry[self._room]:
             grows = entry[self._room] > 0

@@ -28,7 +28,7 @@ class Expected:
         self._cuts_ms = sorted({*self._declared_ms, *self._planned_ms, *ends_ms})
 
     def at(self, at_ms: int) -> float:
-        """Return the expected rate at one instant."""
+        """The expected rate at one instant."""
         position = bisect_right(self._planned_ms, at_ms) - 1
         if position >= 0 and at_ms < self._planned[position][1]:
             return float(self._planned[position][2])
@@ -36,7 +36,7 @@ class Expected:
         return float(self._declared[position][1]) if position >= 0 else self._quoted
 
     def constant(self, from_ms: int, until_ms: int) -> float | None:
-        """Return the rate in [from, until); None if it changes there."""
+        """The rate in [from, until); None if it changes there."""
         if not self._cuts_ms:
             return self._quoted
         pieces = self.between(from_ms, until_ms)

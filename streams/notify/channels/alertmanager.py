@@ -43,21 +43,21 @@ class AlertmanagerChannel(Channel):
 
     @classmethod
     def is_configured(cls, options: NotifierOptions) -> bool:
-        """Return whether there are peers."""
+        """Whether there are peers."""
         return bool(options.alertmanager_urls)
 
     @classmethod
     def peers(cls, options: NotifierOptions) -> tuple[str, ...]:
-        """Return the peers of the settings."""
+        """The peers of the settings."""
         return options.alertmanager_urls
 
     @classmethod
     def name_of(cls, url: str) -> str:
-        """Return what tells a peer from an owner's address on the same host."""
+        """What tells a peer from an owner's address on the same host."""
         return f"{cls.traits.kind} {shown(url)}"
 
     def render(self, delivery: Delivery) -> bytes:
-        """Return the list of alerts as JSON."""
+        """The list of alerts as JSON."""
         alerts = self._current(self._alerts(delivery))
         return alertmanager_body(
             alerts, self._links, self._clock.now_ms(), self._options.alertmanager_resend_ms
@@ -85,7 +85,7 @@ class AlertmanagerChannel(Channel):
 
 
 def alertmanager_body(alerts: Sequence[Alert], links: Links, now_ms: int, resend_ms: int) -> bytes:
-    """Return the list of alerts; a firing one ends a few intervals from now unless it is sent again."""
+    """The list of alerts; a firing one ends a few intervals from now unless it is sent again."""
     return orjson.dumps([_posted(alert, links, now_ms, resend_ms) for alert in alerts])
 
 

@@ -36,7 +36,7 @@ class ChannelTools:
 
     @cached_property
     def to_owners(self) -> Sender:
-        """Return the sender for addresses that owners name."""
+        """The sender for addresses that owners name."""
         return self.sender_to(self.options.allow_hosts)
 
     def sender_to(self, allow_hosts: str) -> Sender:
@@ -56,7 +56,7 @@ class Channel(ABC):
 
     @classmethod
     def is_configured(cls, options: NotifierOptions) -> bool:
-        """Return whether the settings name what it sends with; where they do so for no channel, nothing is sent at all."""
+        """Whether the settings name what it sends with; where they do so for no channel, nothing is sent at all."""
         return False
 
     @classmethod
@@ -71,12 +71,12 @@ class Channel(ABC):
 
     @classmethod
     def name_of(cls, url: str) -> str:
-        """Return the name under which an address may be shown: it contains no path, and nothing of a person."""
+        """The name under which an address may be shown: it contains no path, and nothing of a person."""
         return shown(url) or f"{cls.traits.kind} address"
 
     @abstractmethod
     def render(self, delivery: Delivery) -> bytes:
-        """Return the message, byte for byte as an attempt sends it now."""
+        """The message, byte for byte as an attempt sends it now."""
 
     @abstractmethod
     async def send(self, delivery: Delivery) -> SendResult:
@@ -87,6 +87,6 @@ class Channel(ABC):
         """
 
     def _current(self, alerts: Iterable[Alert]) -> list[Alert]:
-        """Return the alerts as of now: repeated, late or resent ones say nothing of what was to come then."""
+        """The alerts as of now: repeated, late or resent ones say nothing of what was to come then."""
         now_ms = self._clock.now_ms()
         return [as_of(alert, now_ms) for alert in alerts]

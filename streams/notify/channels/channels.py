@@ -25,7 +25,7 @@ CHANNEL_OF: Final = {channel.traits.kind: channel for channel in CHANNELS}
 
 
 def can_send(options: NotifierOptions) -> bool:
-    """Return whether the settings name anything that messages can be sent with."""
+    """Whether the settings name anything that messages can be sent with."""
     return any(channel.is_configured(options) for channel in CHANNELS)
 
 

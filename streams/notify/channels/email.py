@@ -54,17 +54,17 @@ class EmailChannel(Channel):
 
     @classmethod
     def is_configured(cls, options: NotifierOptions) -> bool:
-        """Return whether there is a server."""
+        """Whether there is a server."""
         return options.smtp is not None
 
     @classmethod
     def unsupported(cls, options: NotifierOptions) -> str:
-        """Return what is missing without a server."""
+        """What is missing without a server."""
         return "" if cls.is_configured(options) else UNSUPPORTED
 
     @classmethod
     def name_of(cls, url: str) -> str:
-        """Return the kind alone: the address is a person's."""
+        """The kind alone: the address is a person's."""
         return cls.traits.kind
 
     def render(self, delivery: Delivery) -> bytes:
@@ -100,7 +100,7 @@ def mail_message(
     now_ms: int,
     note: str = "",
 ) -> EmailMessage:
-    """Return the message about one alert, or about a group of them; `note` says why it comes again.
+    """The message about one alert, or about a group of them; `note` says why it comes again.
 
     Args:
         alerts: At least one.

@@ -51,7 +51,7 @@ class SlackChannel(Channel):
         self._sender = tools.to_owners
 
     def render(self, delivery: Delivery) -> bytes:
-        """Return the blocks as JSON."""
+        """The blocks as JSON."""
         return slack_body(self._current(delivery.alerts), self._links, delivery.note)
 
     async def send(self, delivery: Delivery) -> SendResult:
@@ -60,7 +60,7 @@ class SlackChannel(Channel):
 
 
 def slack_body(alerts: Sequence[Alert], links: Links, note: str = "") -> bytes:
-    """Return the message about one alert, or about a group of them; `note` says why it comes again."""
+    """The message about one alert, or about a group of them; `note` says why it comes again."""
     head = title(alerts)
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(head, HEADER_AT_MOST)}]
     if note:
@@ -128,7 +128,7 @@ def _field(figure: Figure) -> dict[str, Any]:
 
 
 def _local_time(label: str, at_ms: int) -> dict[str, Any]:
-    """Return a field with an instant in the reader's time zone; nothing but a label of ours and numbers may be in it."""
+    """A field with an instant in the reader's time zone; nothing but a label of ours and numbers may be in it."""
     date = f"<!date^{at_ms // 1000}^{{date_short_pretty}} {{time}}|{instant(at_ms)}>"
     return {"type": "mrkdwn", "text": f"{label}\n{date}", "verbatim": True}
 

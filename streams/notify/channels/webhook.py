@@ -36,11 +36,11 @@ class WebhookChannel(Channel):
 
     @classmethod
     def is_configured(cls, options: NotifierOptions) -> bool:
-        """Return whether there may be a secret."""
+        """Whether there may be a secret."""
         return bool(options.webhook_secret or options.owner_secrets_dir)
 
     def render(self, delivery: Delivery) -> bytes:
-        """Return the JSON: of an alert as of its timestamp, of a notice as it is stored."""
+        """The JSON: of an alert as of its timestamp, of a notice as it is stored."""
         alert = delivery.alert
         return alert.body if isinstance(alert, Notice) else webhook_body(alert, self._links)
 
@@ -58,7 +58,7 @@ class WebhookChannel(Channel):
 
 
 def webhook_body(alert: Alert, links: Links = NO_LINKS) -> bytes:
-    """Return the message to a webhook; its timestamp is the instant of the status change."""
+    """The message to a webhook; its timestamp is the instant of the status change."""
     data = AlertData(
         alert_id=alert.alert_id,
         rule=alert.rule,

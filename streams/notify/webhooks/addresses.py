@@ -49,7 +49,7 @@ _PUBLIC_V6: Final = ipaddress.IPv6Network("2000::/3")
 
 
 def forbidden(text: str) -> str | None:
-    """Return the kind of an address that is not on the public internet, or None if it is public.
+    """The kind of an address that is not on the public internet, or None if it is public.
 
     The text is in the form that sockets use; text that cannot be parsed is forbidden.
     """

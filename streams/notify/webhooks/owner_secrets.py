@@ -36,7 +36,7 @@ class OwnerSecrets:
         self._folder = folder
 
     def of(self, owner: str) -> tuple[str, ...]:
-        """Return the owner's secrets; empty: there is no file. Blocks.
+        """The owner's secrets; empty: there is no file. Blocks.
 
         Raises:
             OwnerSecretError: The file, or its directory, cannot be used.
@@ -83,7 +83,7 @@ class Signers:
         self._read: OrderedDict[str, tuple[int, Signer | None]] = OrderedDict()
 
     async def of(self, owner: str) -> Signer | None:
-        """Return the signer of an owner's messages; of the empty name, the common one. None: there is no secret.
+        """The signer of an owner's messages; of the empty name, the common one. None: there is no secret.
 
         Raises:
             OwnerSecretError: The owner's file cannot be used; the common secret does not stand in for it.
@@ -103,7 +103,7 @@ class Signers:
 
 
 def file_name(owner: str) -> str | None:
-    """Return the name of an owner's file: the owner's as in a URL, so that no owner names a path. None: too long."""
+    """The name of an owner's file: the owner's as in a URL, so that no owner names a path. None: too long."""
     name = quote_from_bytes(owner.encode("utf-8", "surrogatepass"), safe="")
     if name.startswith("."):
         name = f"%2E{name[1:]}"  # neither hidden nor a directory
@@ -111,7 +111,7 @@ def file_name(owner: str) -> str | None:
 
 
 def _unusable(found: os.stat_result) -> str:
-    """Return why a file is not used; empty if it may be."""
+    """Why a file is not used; empty if it may be."""
     if not stat.S_ISREG(found.st_mode):
         return "is no file"
     if found.st_uid not in (os.geteuid(), 0):

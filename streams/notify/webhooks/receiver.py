@@ -35,12 +35,12 @@ class WebhookReceiver:
 
     @property
     def host_port(self) -> str:
-        """Return where it listens, for `alerts.allow_hosts`: it is private and plain http."""
+        """Where it listens, for `alerts.allow_hosts`: it is private and plain http."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def url(self) -> str:
-        """Return the address to send to."""
+        """The address to send to."""
         return f"http://{self.host_port}{PATH}"
 
     async def start(self) -> None:

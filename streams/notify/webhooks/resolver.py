@@ -22,7 +22,7 @@ class ReceiverResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Return the addresses of a name.
+        """The addresses of a name.
 
         Raises:
             OSError: There is none.

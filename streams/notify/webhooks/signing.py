@@ -12,7 +12,7 @@ class Signer:
         self._webhooks = [Webhook(secret) for secret in secrets]
 
     def headers(self, webhook_id: str, body: bytes, now_ms: int) -> dict[str, str]:
-        """Return the three headers of one attempt; the id is the same in every attempt, the others are current."""
+        """The three headers of one attempt; the id is the same in every attempt, the others are current."""
         seconds = now_ms // 1000
         # The library interprets the datetime's fields as UTC whatever its time zone.
         at, text = datetime.fromtimestamp(seconds, UTC), body.decode()

@@ -21,7 +21,7 @@ class AuditFault(Protocol):
 
     @property
     def check(self) -> str:
-        """Return the name of the check."""
+        """The name of the check."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class AuditVerdict(Protocol):
 
     @property
     def faults(self) -> Sequence[AuditFault]:
-        """Return the failed checks."""
+        """The failed checks."""
         ...
 
 

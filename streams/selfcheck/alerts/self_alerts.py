@@ -148,7 +148,7 @@ class SelfAlerts:
         return done
 
     def _alert_state(self, shard: int) -> _AlertState | None:
-        """Return the state of the shard as it is owned now; state of an earlier ownership belongs to the new owner."""
+        """The state of the shard as it is owned now; state of an earlier ownership belongs to the new owner."""
         owner = self._owned().get(shard)
         state = self._desks.get(shard)
         if owner is None:
@@ -200,7 +200,7 @@ class SelfAlerts:
 
 
 def _others(only: _Only, last: Mapping[tuple[str, str], Alert]) -> list[MeterFinding]:
-    """Return the findings that resolve all other subjects."""
+    """The findings that resolve all other subjects."""
     return [
         MeterFinding(rule, subject, False, only.at_ms)
         for rule, subject in last

@@ -76,7 +76,7 @@ class SelfWatch:
             )
 
     def canary(self) -> CanaryCounts | None:
-        """Return the canary's counts for metrics; None: it does not run here."""
+        """The canary's counts for metrics; None: it does not run here."""
         return None if self._canary is None else self._canary.seen
 
     async def run(self) -> None:

@@ -187,7 +187,7 @@ def _is_dropped(each: MonthSum, kept_from: int) -> bool:
 
 
 def _dropped(kept_from: int) -> str:
-    """Return what to say of months whose minutes were dropped."""
+    """What to say of months whose minutes were dropped."""
     if not kept_from:
         return ""
     return f"; months before {kept_from // 100}-{kept_from % 100:02} have no minutes any more (minutes_retention_days)"

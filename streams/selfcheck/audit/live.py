@@ -48,7 +48,7 @@ class Storing(Protocol):
     """The part of the checkpointer that the audit uses."""
 
     def carries(self, owned: OwnedShard) -> bool:
-        """Return whether anything of the shard is in flight."""
+        """Whether anything of the shard is in flight."""
         ...
 
 
@@ -57,7 +57,7 @@ class AuditedWorker(ShardSource, Protocol):
 
     @property
     def checkpointer(self) -> Storing:
-        """Return the checkpointer."""
+        """The checkpointer."""
         ...
 
 
@@ -214,7 +214,7 @@ class LiveAudit:
         return ledger_checks.windows(known, stored)
 
     async def _landed(self, owned: OwnedShard) -> bool:
-        """Return whether nothing of the shard is in flight."""
+        """Whether nothing of the shard is in flight."""
         for _ in range(_LANDINGS):
             if self._shard_manager.owned.get(owned.number) is not owned or owned.repricing:
                 return False
@@ -224,7 +224,7 @@ class LiveAudit:
         return False
 
     def _next_jobs(self, owned: OwnedShard, shard: Shard, count: int) -> Sequence[str]:
-        """Return the next jobs in rotation."""
+        """The next jobs in rotation."""
         jobs = shard.tracker.job_ids
         if not jobs:
             return ()

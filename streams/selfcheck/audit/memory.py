@@ -34,7 +34,7 @@ class ShardSource(Protocol):
 
     @property
     def ingest(self) -> IngestSource:
-        """Return the ingest."""
+        """The ingest."""
         ...
 
 
@@ -49,7 +49,7 @@ class Look:
 
 
 def books(owned: Iterable[OwnedShard]) -> list[Book]:
-    """Return the present record accounting of these shards."""
+    """The present record accounting of these shards."""
     return [
         Book(
             topic=topic,
@@ -70,7 +70,7 @@ def books(owned: Iterable[OwnedShard]) -> list[Book]:
 
 
 def flows(shard_manager: ShardSource) -> list[Flows]:
-    """Return where the records fetched by this process went."""
+    """Where the records fetched by this process went."""
     found = []
     for (topic, number), flow in sorted(shard_manager.ingest.ingest_counts.flows.items()):
         owned = shard_manager.owned.get(number)

@@ -49,7 +49,7 @@ class Stand(NamedTuple):
 
 
 def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
-    """Return the stored record accounting of these shards' partitions (none given: of all)."""
+    """The stored record accounting of these shards' partitions (none given: of all)."""
     names = ("topic", "partition", "first", "next", "records_in", *OUTCOMES, "trimmed")
     return [Book(**{name: row[name] for name in names}) for row in ask(sql.BOOKS, {"shards": list(shards)})]
 
@@ -63,7 +63,7 @@ def dead_letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
 
 
 def costs(ask: Ask, shards: Sequence[int] = (), since: int = 0, *, current: bool = True) -> list[Costs]:
-    """Return the recomputed ledger rows; `current` ones, or all written after the version `since`."""
+    """The recomputed ledger rows; `current` ones, or all written after the version `since`."""
     found = []
     for table in LEDGERS:
         row = ask(sql.costs(table, current=current), {"shards": list(shards), "since": since})[0]
@@ -82,7 +82,7 @@ def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
 
 
 def parts(ask: Ask) -> list[LostPart]:
-    """Return the parts of our tables that the engine has detached."""
+    """The parts of our tables that the engine has detached."""
     return [LostPart(row["table"], row["name"], row["reason"] or "") for row in ask(SET_ASIDE, {})]
 
 
@@ -123,7 +123,7 @@ def sampled(ask: Ask) -> list[SampledTime]:
 
 
 def minutes_kept_from(ask: Ask) -> int:
-    """Return the first month (202611) whose minutes are kept, 0 if all are; ask after the minutes, never before."""
+    """The first month (202611) whose minutes are kept, 0 if all are; ask after the minutes, never before."""
     return int(of_store(ask, MINUTES_KEPT_FROM) or 0)
 
 
@@ -142,7 +142,7 @@ def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
 
 
 def minutes(ask: Ask, jobs: Sequence[str], since: int, until: int) -> dict[tuple[str, int], MinuteSum]:
-    """Return the ledger's minutes [since, until) by (job, minute); a minute with a capped cost counts as newer."""
+    """The ledger's minutes [since, until) by (job, minute); a minute with a capped cost counts as newer."""
     bound = {"jobs": list(jobs), "since_s": since * 60, "until_s": until * 60}
     return {
         (r["job_id"], r["second"] // 60): MinuteSum(
@@ -153,7 +153,7 @@ def minutes(ask: Ask, jobs: Sequence[str], since: int, until: int) -> dict[tuple
 
 
 def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
-    """Return the stored versions of shards' states."""
+    """The stored versions of shards' states."""
     return [
         SnapshotHead(r["shard"], r["version"], r["parent"], bool(r["whole"]), r["root"])
         for r in ask(sql.SNAPSHOTS, {"shards": list(shards)})
@@ -184,7 +184,7 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
 
 
 def shard_positions(ask: Ask) -> dict[int, Stand]:
-    """Return the position of each shard with record accounting."""
+    """The position of each shard with record accounting."""
     found: dict[int, Stand] = {}
     for row in ask(sql.BOOKS, {"shards": []}):
         stand = found.setdefault(row["partition"], Stand({}, row["version"], row["time_ms"]))
@@ -193,7 +193,7 @@ def shard_positions(ask: Ask) -> dict[int, Stand]:
 
 
 def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> StoredRows:
-    """Return a shard's rows of a span as of a version."""
+    """A shard's rows of a span as of a version."""
     rows: dict[Key, Row] = {}
     newer: set[Key] = set()
     statement = sql.ledger(table, KEYS[table], VALUES[table])
@@ -217,6 +217,6 @@ def older(ask: Ask, shard: int, before_ms: int) -> list[str]:
 
 
 def of_store(ask: Ask, key: str) -> str | None:
-    """Return a metadata value of the store."""
+    """A metadata value of the store."""
     values = [row["value"] for row in ask(sql.META, {"key": key})]
     return str(values[0]) if values else None

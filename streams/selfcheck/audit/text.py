@@ -22,7 +22,7 @@ COLUMNS: Final = (
 
 
 def book_row(book: Book) -> tuple[object, ...]:
-    """Return a partition's line of the table."""
+    """A partition's line of the table."""
     counts = (
         book.records_in,
         book.applied,

@@ -63,7 +63,7 @@ class Book:
 
     @property
     def balance(self) -> int:
-        """Return the records that are not accounted for; negative: counted twice."""
+        """The records that are not accounted for; negative: counted twice."""
         kept = self.applied + self.unattributed + self.duplicate
         return self.records_in - kept - self.too_late - self.dead_lettered
 
@@ -78,17 +78,17 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Return whether every check passed."""
+        """Whether every check passed."""
         return all(finding.ok for finding in self.findings)
 
     @property
     def faults(self) -> Sequence[AuditFinding]:
-        """Return the failed checks."""
+        """The failed checks."""
         return [finding for finding in self.findings if not finding.ok]
 
 
 def findings(check: str, faults: Iterable[AuditFinding], subject: str, looked_at: str) -> list[AuditFinding]:
-    """Return the faults of a check, or one passing finding; `looked_at`: what was checked."""
+    """The faults of a check, or one passing finding; `looked_at`: what was checked."""
     found = list(faults)
     if not found:
         return [AuditFinding(check, subject, "no difference", "none", ok=True, detail=looked_at)]

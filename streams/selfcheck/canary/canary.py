@@ -82,7 +82,7 @@ class Canary:
 
     @property
     def seen(self) -> CanaryCounts | None:
-        """Return the counts for metrics; None while another worker runs the canary."""
+        """The counts for metrics; None while another worker runs the canary."""
         return None if self._owned is None else self.counts
 
     async def run(self) -> None:

@@ -84,7 +84,7 @@ class CanarySender:
 
 
 def fetch_rows(store: Store, job_ids: Sequence[str]) -> dict[str, CanaryRows]:
-    """Return the stored rows of these jobs.
+    """The stored rows of these jobs.
 
     Raises:
         SinkBusy: The store does not answer in time.

@@ -38,12 +38,12 @@ class CanaryRows(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all of its events are stored, as the job's latest event time shows."""
+        """Whether all of its events are stored, as the job's latest event time shows."""
         ended = self.state == "completed" and self.wall_clock_ms == RUN_MS
         return ended and self.sampled_gpu_s >= SAMPLED_GPU_S and self.network_bytes >= NETWORK_BYTES
 
     def exact(self, tolerance_ratio: float) -> bool:
-        """Return whether everything equals the known values."""
+        """Whether everything equals the known values."""
         near = abs(self.cost_nano - EXPECTED_NANO) <= tolerance_ratio * EXPECTED_NANO
         return near and self.sampled_gpu_s == SAMPLED_GPU_S and self.network_bytes == NETWORK_BYTES
 
@@ -96,7 +96,7 @@ class CanaryJudge:
     # -- when ----------------------------------------------------------------------------------------------
 
     def due(self, now_ms: int) -> CanaryRun | None:
-        """Return the run that is due at this instant, once; the first one is at the beginning of an interval."""
+        """The run that is due at this instant, once; the first one is at the beginning of an interval."""
         slot, last = now_ms // self._options.interval_ms, self._slot
         if last is not None and last - 1 <= slot <= last:
             return None
@@ -120,7 +120,7 @@ class CanaryJudge:
                 each.why_not = why
 
     def wanted(self, at_ms: int) -> list[str]:
-        """Return the jobs to check now."""
+        """The jobs to check now."""
         return [each.run.job_id for each in self._watched if self._is_wanted(each, at_ms)]
 
     def _is_wanted(self, each: _Watched, at_ms: int) -> bool:

@@ -16,7 +16,7 @@ _FILE_MAX_BYTES: Final = 1_024
 
 
 def canary_proof(settings: Settings, *, make: bool = False) -> CanaryProof | None:
-    """Return the proof of this meter's canary; None if there is no key, so that no record can be proven.
+    """The proof of this meter's canary; None if there is no key, so that no record can be proven.
 
     Args:
         settings: Name the key, or the data directory with its file.

@@ -55,7 +55,7 @@ class CanaryRun(NamedTuple):
 
 
 def run_at(at_ms: int, options: CanaryOptions) -> CanaryRun:
-    """Return the run due at an instant; successive runs are of successive shards."""
+    """The run due at an instant; successive runs are of successive shards."""
     shard = at_ms // options.interval_ms % options.partitions
     number = 0
     while partition_of(_job_id(at_ms, number).encode(), options.partitions) != shard:
@@ -91,7 +91,7 @@ def _event(run: CanaryRun, topic: Topic, name: str, time_ms: int, **fields: Any)
 
 
 def price_at(now_ms: int) -> Event:
-    """Return the record of its price.
+    """The record of its price.
 
     Effective from now, not for all time: a price of the past would load every archived job into memory.
     """
@@ -129,12 +129,12 @@ class CanaryPrice:
         return self._from_ms
 
     def is_due(self, now_ms: int, every_ms: int) -> bool:
-        """Return whether to publish it now."""
+        """Whether to publish it now."""
         asked_ms = self._asked_ms
         return self.from_ms() is None and (asked_ms is None or now_ms - asked_ms >= every_ms)
 
     def record(self, now_ms: int) -> Event:
-        """Return the record, the same each time: otherwise every retry would be another revision."""
+        """The record, the same each time: otherwise every retry would be another revision."""
         if self._asked_ms is None:
             self.first_asked_ms = now_ms
         self._asked_ms = now_ms

@@ -20,7 +20,7 @@ Place = tuple[str, int]  # topic without prefix, partition
 
 
 def committed(kafka: KafkaSettings, places: Iterable[Place]) -> dict[Place, int]:
-    """Return the committed offsets; empty for brokers that do not answer, which is no finding of an audit."""
+    """The committed offsets; empty for brokers that do not answer, which is no finding of an audit."""
     names = {(full_name(topic, kafka.topic_prefix), number): (topic, number) for topic, number in places}
     config = {**librdkafka_config(kafka), "group.id": kafka.group_id, "enable.auto.commit": False}
     consumer = Consumer(config)

@@ -130,7 +130,7 @@ def key_of(table: str, row: Mapping[str, Any]) -> Key:
 
 
 def nonzero(rows: Mapping[Key, Row]) -> Rows:
-    """Return the visible rows: a quantity of 0 is no row."""
+    """The visible rows: a quantity of 0 is no row."""
     return {key: row for key, row in rows.items() if row[1]}
 
 

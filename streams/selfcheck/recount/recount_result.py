@@ -24,7 +24,7 @@ class RecountResult:
 
     @property
     def ok(self) -> bool:
-        """Return whether every comparable row agrees."""
+        """Whether every comparable row agrees."""
         return not (self.differ or self.missing or self.extra)
 
     def add(

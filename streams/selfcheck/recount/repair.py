@@ -34,7 +34,7 @@ def rows_of(table: str, differences: Sequence[Difference], shard: int, version: 
 
 
 def repaired(parts: Sequence[LostPart], span: Span) -> list[LostPart]:
-    """Return the detached parts of the ledger's tables whose whole month is in the span."""
+    """The detached parts of the ledger's tables whose whole month is in the span."""
     return [part for part in parts if part.table in LEDGERS and _is_inside(part.name, span)]
 
 

@@ -42,7 +42,7 @@ class ReplayedLog:
         self._consumer.close()
 
     def book(self, newest_allowed_ms: Callable[[int], int], canary: CanaryProof | None) -> PriceBook:
-        """Return all prices of the topic; that of the canary if it is proven.
+        """All prices of the topic; that of the canary if it is proven.
 
         Raises:
             TrainfareError: The topic cannot be read.

@@ -34,14 +34,14 @@ _delivery: Final = msgspec.json.Decoder(_Delivery)
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:
-    """Return whether the body, as it came, was signed with the secret; in a time that does not tell how nearly."""
+    """Whether the body, as it came, was signed with the secret; in a time that does not tell how nearly."""
     wanted = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     given = headers.get("X-Hub-Signature-256", "")
     return hmac.compare_digest(wanted.encode(), given.encode("utf-8", "surrogateescape"))
 
 
 def job_of(headers: Mapping[str, str], body: bytes) -> CiJob | None:
-    """Return the job of a message; None of other messages.
+    """The job of a message; None of other messages.
 
     Raises:
         ValueError, RecursionError: It is no such message.

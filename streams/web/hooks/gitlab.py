@@ -50,13 +50,13 @@ _hook: Final = msgspec.json.Decoder(_Hook)
 
 
 def has_token(headers: Mapping[str, str], secret: str) -> bool:
-    """Return whether the message shows the secret; in a time that does not tell how nearly."""
+    """Whether the message shows the secret; in a time that does not tell how nearly."""
     given = headers.get("X-Gitlab-Token", "")
     return hmac.compare_digest(secret.encode(), given.encode("utf-8", "surrogateescape"))
 
 
 def job_of(headers: Mapping[str, str], body: bytes) -> CiJob | None:
-    """Return the job of a message; None of other messages.
+    """The job of a message; None of other messages.
 
     Raises:
         ValueError, RecursionError: It is no such message.

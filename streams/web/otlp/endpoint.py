@@ -74,7 +74,7 @@ class OtlpEndpoint:
         return await self._take(request, caller, records, "rejectedDataPoints")
 
     async def _of_points(self, points: Sequence[Point], faults: Faults) -> list[OutgoingRecord]:
-        """Return the records of points. One that makes its job's event a bad one does not cost the job's other points."""
+        """The records of points. One that makes its job's event a bad one does not cost the job's other points."""
         heartbeats, events = await BODY_THREADS.run(_heartbeats, points, faults)
         judged = await self._judged(events)
         suspects = [point for each in judged.refused for point in heartbeats[each.index].points]
@@ -147,7 +147,7 @@ def _heartbeats(points: Sequence[Point], faults: Faults) -> tuple[list[Heartbeat
 
 
 def _alone(points: Sequence[Point]) -> list[msgspec.Raw]:
-    """Return an event of each point."""
+    """An event of each point."""
     return [_encoded(each.event) for point in points for each in heartbeats_of([point])]
 
 

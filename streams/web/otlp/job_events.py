@@ -51,7 +51,7 @@ class Heartbeat(NamedTuple):
 
 
 def is_of_job(metric: str) -> bool:
-    """Return whether a metric of this name may say something about a job."""
+    """Whether a metric of this name may say something about a job."""
     return metric.startswith((_QUALITY, _PROGRESS))
 
 
@@ -174,7 +174,7 @@ def _check_measure(point: Point) -> None:
 
 
 def _no_measure(name: str, value: Attribute) -> str:
-    """Return why this is no value of that name; empty if it is one."""
+    """Why this is no value of that name; empty if it is one."""
     if isinstance(value, Unreadable):
         return value.why
     if isinstance(value, (bool, str)):
@@ -220,7 +220,7 @@ def _reason(attributes: Attributes) -> dict[str, Any]:
 
 
 def _measures(attributes: Attributes, faults: Faults) -> dict[str, Any]:
-    """Return what is measured. A value that is none is left out: the end of a job matters more."""
+    """What is measured. A value that is none is left out: the end of a job matters more."""
     found: dict[str, dict[str, Attribute]] = {}
     for field, prefix in _FAMILIES:
         for name, value in attributes.items():
@@ -238,7 +238,7 @@ def _measures(attributes: Attributes, faults: Faults) -> dict[str, Any]:
 
 
 def _readable(attributes: Attributes, name: str) -> str | int | float | bool | None:
-    """Return an attribute; None where there is none.
+    """An attribute; None where there is none.
 
     Raises:
         TelemetryError: It cannot be read.

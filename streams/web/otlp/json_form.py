@@ -37,7 +37,7 @@ _Object = dict[str, Any]
 
 
 def spans_of(body: bytes, faults: Faults | None = None) -> list[TraceSpan]:
-    """Return the spans of an ExportTraceServiceRequest that name a job; what cannot be read is added to `faults`.
+    """The spans of an ExportTraceServiceRequest that name a job; what cannot be read is added to `faults`.
 
     Raises:
         TelemetryError: The body is not such a request.
@@ -109,7 +109,7 @@ def _int_of(digits: str) -> int | Unreadable:
 
 
 def _cut_to_depth(written: str) -> str:
-    """Return the same JSON with null for each value that is nested too deep."""
+    """The same JSON with null for each value that is nested too deep."""
     kept: list[str] = []
     depth = begin = 0
     for token in _TOKENS.finditer(written):
@@ -197,7 +197,7 @@ def _point(name: str, point: _Object, resource: Attributes, faults: Faults) -> I
 
 
 def _resource(part: _Object, faults: Faults) -> Attributes:
-    """Return the attributes of a resource; one that cannot be read has none, for its spans may say all by themselves."""
+    """The attributes of a resource; one that cannot be read has none, for its spans may say all by themselves."""
     resource = part.get("resource")
     try:
         if not isinstance(resource, dict | None):
@@ -232,7 +232,7 @@ def _attributes(holder: _Object, faults: Faults) -> dict[str, Attribute]:
 
 
 def _value_of(value: Any) -> Attribute | None:
-    """Return the value of an attribute, which may have none."""
+    """The value of an attribute, which may have none."""
     if not isinstance(value, dict):
         return Unreadable('is no object such as {"stringValue": "a"}')
     kind = next((each for each in _VALUES if value.get(each) is not None), None)

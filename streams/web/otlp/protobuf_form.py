@@ -26,7 +26,7 @@ _ERROR: Final = 2
 
 
 def spans_of(body: bytes, faults: Faults | None = None) -> list[TraceSpan]:
-    """Return the spans of an ExportTraceServiceRequest that name a job; what cannot be read is added to `faults`.
+    """The spans of an ExportTraceServiceRequest that name a job; what cannot be read is added to `faults`.
 
     Raises:
         TelemetryError: The body is not such a request.
@@ -70,7 +70,7 @@ def points_of(body: bytes, faults: Faults | None = None) -> list[Point]:
 
 
 def _parts(body: bytes, faults: Faults) -> list[bytes]:
-    """Return the messages that a request has.
+    """The messages that a request has.
 
     Raises:
         TelemetryError: The body is not a protobuf message.
@@ -96,7 +96,7 @@ def _messages(message: bytes, field: int, faults: Faults) -> Iterator[bytes]:
 
 
 def _span(message: bytes, resource: Attributes, faults: Faults) -> TraceSpan | None:
-    """Return a span; None for one that names no job, whatever else is wrong with it.
+    """A span; None for one that names no job, whatever else is wrong with it.
 
     Raises:
         ProtobufError, TelemetryError: The bytes are not a span.
@@ -160,7 +160,7 @@ def _metric(message: bytes, faults: Faults) -> tuple[str, list[bytes]]:
 
 
 def _point(name: str, message: bytes, resource: Attributes) -> Point | None:
-    """Return the point of a gauge or a sum; None where it has no value, or no job.
+    """The point of a gauge or a sum; None where it has no value, or no job.
 
     Raises:
         ProtobufError: The bytes are not a metric.
@@ -183,7 +183,7 @@ def _point(name: str, message: bytes, resource: Attributes) -> Point | None:
 
 
 def _resource(message: bytes, faults: Faults) -> Attributes:
-    """Return the attributes of the resource, field 1 of what belongs to one, as far as they can be read."""
+    """The attributes of the resource, field 1 of what belongs to one, as far as they can be read."""
     found: dict[str, Attribute] = {}
     try:
         for number, resource in fields_of(message):
@@ -197,7 +197,7 @@ def _resource(message: bytes, faults: Faults) -> Attributes:
 
 
 def _attribute(message: bytes) -> dict[str, Attribute]:
-    """Return a key with its value; nothing where it has none."""
+    """A key with its value; nothing where it has none."""
     key, value_message = "", b""
     try:
         for number, value in fields_of(message):
@@ -213,7 +213,7 @@ def _attribute(message: bytes) -> dict[str, Attribute]:
 
 
 def _value(message: bytes) -> Attribute | None:
-    """Return the value of an attribute; None where it has none.
+    """The value of an attribute; None where it has none.
 
     Raises:
         ProtobufError: The bytes are not a value.
@@ -244,5 +244,5 @@ def _id(values: Sequence[bytes], length: int) -> str:
 
 
 def _readable(value: bytes) -> str:
-    """Return a text; bytes that are no UTF-8 become what `telemetry.text` refuses."""
+    """A text; bytes that are no UTF-8 become what `telemetry.text` refuses."""
     return value.decode("utf-8", "surrogateescape")

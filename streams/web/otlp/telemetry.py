@@ -70,7 +70,7 @@ class Faults:
 
     @property
     def message(self) -> str:
-        """Return the first reason for people; empty where everything was taken."""
+        """The first reason for people; empty where everything was taken."""
         return self._first_rejected or self._first_left_out
 
 
@@ -105,7 +105,7 @@ class Point(NamedTuple):
 
 
 def time_nano(value: Any) -> int:
-    """Return a time in ns since 1970.
+    """A time in ns since 1970.
 
     Raises:
         TelemetryError: The value is not a whole number of ns, or needs more than 64 bits.
@@ -117,7 +117,7 @@ def time_nano(value: Any) -> int:
 
 
 def int64(value: Any) -> int:
-    """Return a whole number of 64 bits.
+    """A whole number of 64 bits.
 
     Raises:
         TelemetryError: The value is not such a number.
@@ -129,7 +129,7 @@ def int64(value: Any) -> int:
 
 
 def number(value: Any) -> float:
-    """Return a number, which may be infinite or none (NaN).
+    """A number, which may be infinite or none (NaN).
 
     Raises:
         TelemetryError: The value is not a number.
@@ -147,7 +147,7 @@ def number(value: Any) -> float:
 
 
 def text(value: str) -> str | Unreadable:
-    """Return a text; what has NUL, or was no UTF-8, is none."""
+    """A text; what has NUL, or was no UTF-8, is none."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -166,7 +166,7 @@ def _whole(value: Any) -> int:
 
 
 def _shown(value: Any) -> str:
-    """Return the beginning of a value; one that is long, or has parts, by its kind only."""
+    """The beginning of a value; one that is long, or has parts, by its kind only."""
     if isinstance(value, Unreadable):
         return value.why
     if isinstance(value, (dict, list)):

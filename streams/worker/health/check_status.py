@@ -14,7 +14,7 @@ def balanced(verdict: SeenVerdict) -> dict[str, bool]:
 
 
 def canary_of(canary: SeenCanary | None, now_ms: int) -> CanaryStatus | None:
-    """Return the canary's present status; None without a canary."""
+    """The canary's present status; None without a canary."""
     if canary is None:
         return None
     right_ms = canary.right_at_ms

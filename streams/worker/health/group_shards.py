@@ -31,7 +31,7 @@ class GroupShards:
 
 
 def group_shards(client: AdminClient, kafka: KafkaSettings, timeout_s: float) -> GroupShards | None:
-    """Return the shards by whether a member owns them with all their topics; None if the brokers do not say."""
+    """The shards by whether a member owns them with all their topics; None if the brokers do not say."""
     try:
         asked = client.describe_consumer_groups([kafka.group_id], request_timeout=timeout_s)
         group = asked[kafka.group_id].result()

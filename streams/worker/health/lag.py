@@ -29,7 +29,7 @@ class ShardLag:
 
     @property
     def behind(self) -> int:
-        """Return the records of all topics."""
+        """The records of all topics."""
         return sum(self.records.values())
 
 
@@ -66,7 +66,7 @@ class LagTracker:
     def measure(
         self, shards: Iterable[OwnedShard], end_of: EndOf, watched_ms: int, clock_ms: int
     ) -> list[ShardLag]:
-        """Return the lag of each shard; `watched_ms` is of a `LagSource`."""
+        """The lag of each shard; `watched_ms` is of a `LagSource`."""
         return [self._shard(owned, end_of, watched_ms, clock_ms) for owned in shards]
 
     def _shard(self, owned: OwnedShard, end_of: EndOf, watched_ms: int, clock_ms: int) -> ShardLag:
@@ -89,7 +89,7 @@ class LagTracker:
 
     @staticmethod
     def _age_ms(owned: OwnedShard, trace: _Trace, topic: str, clock_ms: int) -> int:
-        """Return the age of the oldest unread record: exact if it was fetched, else since all before it was folded.
+        """The age of the oldest unread record: exact if it was fetched, else since all before it was folded.
 
         The log time of a record that was not fetched is unknown. It is later than that of the newest record read, than
         the last judged tick, and than the last poll at which nothing was left.

@@ -32,7 +32,7 @@ class Ends:
         self._prefix = topic_prefix
 
     def of(self, topic: str, number: int, _offset: int) -> int | None:
-        """Return the high watermark: records of an open transaction count as lag, too.
+        """The high watermark: records of an open transaction count as lag, too.
 
         The consumer's own end accounts for transaction markers, which are no records, but it is stale while the
         consumer stands still.
@@ -51,7 +51,7 @@ class Ends:
         return high_watermark if known.answered_ms >= probed.asked_ms else max(high_watermark, asked)
 
     def unread(self, reader: WatchedReader | None) -> dict[str, int]:
-        """Return the unread records of each reference topic, without topics whose end is unknown."""
+        """The unread records of each reference topic, without topics whose end is unknown."""
         found: dict[str, int] = {}
         if reader is None:
             return found
@@ -64,6 +64,6 @@ class Ends:
 
 
 def price_age_ms(reader: WatchedReader | None, clock_ms: int) -> int | None:
-    """Return the time since the newest price was appended; None: there is none."""
+    """The time since the newest price was appended; None: there is none."""
     newest_ms = None if reader is None else reader.newest_ms.get(Topic.PRICES)
     return None if newest_ms is None else max(clock_ms - newest_ms, 0)

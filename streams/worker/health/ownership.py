@@ -59,7 +59,7 @@ class Ownership:
 
     @property
     def unowned(self) -> tuple[int, ...]:
-        """Return the shards that have had no owner for long."""
+        """The shards that have had no owner for long."""
         return tuple(
             sorted(number for number, since in self._since_ms.items() if self._now_ms - since >= LONGEST_MS)
         )
@@ -71,7 +71,7 @@ class Ownership:
 
     @property
     def lowest_owned(self) -> int | None:
-        """Return the lowest shard that any worker owns; None: there is none, or it is not known."""
+        """The lowest shard that any worker owns; None: there is none, or it is not known."""
         return None if self._seen is None else min(self._seen.owned, default=None)
 
     @property
@@ -86,7 +86,7 @@ class Ownership:
         )
 
     def check(self) -> Check:
-        """Return the readiness check."""
+        """The readiness check."""
         return Check("owners", not self.words, self.words or "every shard has an owner")
 
 

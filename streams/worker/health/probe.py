@@ -100,7 +100,7 @@ class Probe:
         return self.probed
 
     async def _store_is_there(self) -> bool:
-        """Return whether the store answers soon; while a query hangs, no second one is sent."""
+        """Whether the store answers soon; while a query hangs, no second one is sent."""
         if self._pinging is None:
             loop = asyncio.get_running_loop()
             self._pinging = loop.run_in_executor(self._threads, self._store_answers)

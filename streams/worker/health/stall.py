@@ -24,7 +24,7 @@ class StallLimits:
 
 
 def readiness(standings: Sequence[ShardLag], limits: StallLimits, clock_ms: int, reason: str) -> Check:
-    """Return a failing check while a shard stands still. `reason`: a known cause, '' if there is none."""
+    """A failing check while a shard stands still. `reason`: a known cause, '' if there is none."""
     still = sorted(
         (each for each in standings if each.idle_ms > limits.not_ready_ms), key=lambda each: -each.idle_ms
     )
@@ -44,7 +44,7 @@ class RestartCheck:
     def needed(
         self, standings: Sequence[ShardLag], watched_ms: int, clock_ms: int, *, member: bool, reason: str
     ) -> str:
-        """Return why only a restart helps; '' if it would not: there must have been no other cause for the whole limit."""
+        """Why only a restart helps; '' if it would not: there must have been no other cause for the whole limit."""
         if reason:
             self._excused_ms = watched_ms
         if member:

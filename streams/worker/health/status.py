@@ -47,7 +47,7 @@ class StatusNotifier(Protocol):
 
     @property
     def waiting(self) -> int:
-        """Return the messages that are not finished."""
+        """The messages that are not finished."""
         ...
 
 
@@ -60,7 +60,7 @@ class StatusManager(Protocol):
 
     @property
     def ingest(self) -> RefetchCounts:
-        """Return the ingest, which fetches lost records again."""
+        """The ingest, which fetches lost records again."""
         ...
 
     @property
@@ -73,15 +73,15 @@ class StatusConsumer(Protocol):
     """The observed part of the consumer; every method raises ConsumerNotStarted before it has started."""
 
     def is_member(self) -> bool:
-        """Return whether the group counts this worker as a member."""
+        """Whether the group counts this worker as a member."""
         ...
 
     def assignment(self) -> set[TP]:
-        """Return the assigned partitions."""
+        """The assigned partitions."""
         ...
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """Return the end of a partition as of the last fetch response; None before the first."""
+        """The end of a partition as of the last fetch response; None before the first."""
         ...
 
 
@@ -129,7 +129,7 @@ class StatusCollector:
         self._member_ms: int | None = None
 
     def collect(self) -> WorkerStatus:
-        """Return the present status."""
+        """The present status."""
         shard_manager, totals = self._shard_manager, self._shard_manager.totals
         clock_ms, watched_ms = self._clock.now_ms(), self._watched.advance(self._clock.monotonic_ms())
         counts = self._counts.collect(shard_manager.owned.values())

@@ -62,11 +62,11 @@ class Transactions:
         return None if end is None else (end.readable, end.high_watermark)
 
     def records(self) -> dict[str, int]:
-        """Return the waiting records by topic."""
+        """The waiting records by topic."""
         return {topic: sum(each.records for each in self.waiting if each.topic == topic) for topic in _TOPICS}
 
     def age_ms(self) -> dict[str, int]:
-        """Return how long the oldest have waited, by topic."""
+        """How long the oldest have waited, by topic."""
         return {
             topic: max((each.age_ms for each in self.waiting if each.topic == topic), default=0)
             for topic in _TOPICS
@@ -85,5 +85,5 @@ class Transactions:
         )
 
     def check(self) -> Check:
-        """Return the readiness check."""
+        """The readiness check."""
         return Check(_NAME, not self.reason, self.reason or "no open transaction holds records for long")

@@ -25,12 +25,12 @@ class SeenFinding(Protocol):
 
     @property
     def check(self) -> str:
-        """Return the name of the check; a label of a metric."""
+        """The name of the check; a label of a metric."""
         ...
 
     @property
     def ok(self) -> bool:
-        """Return whether it passed."""
+        """Whether it passed."""
         ...
 
 
@@ -44,7 +44,7 @@ class SeenVerdict(Protocol):
 
     @property
     def findings(self) -> Sequence[SeenFinding]:
-        """Return all findings."""
+        """All findings."""
         ...
 
 
@@ -53,17 +53,17 @@ class SeenCanary(Protocol):
 
     @property
     def runs(self) -> int:
-        """Return the number of finished runs: right, wrong, or late."""
+        """The number of finished runs: right, wrong, or late."""
         ...
 
     @property
     def wrong(self) -> int:
-        """Return the number of runs whose stored cost differs too much from the known one."""
+        """The number of runs whose stored cost differs too much from the known one."""
         ...
 
     @property
     def late(self) -> int:
-        """Return the number of runs whose cost was not stored in time."""
+        """The number of runs whose cost was not stored in time."""
         ...
 
     @property
@@ -73,12 +73,12 @@ class SeenCanary(Protocol):
 
     @property
     def latency_ms(self) -> int | None:
-        """Return the time from the end of the last found run to its stored cost; None: none yet."""
+        """The time from the end of the last found run to its stored cost; None: none yet."""
         ...
 
     @property
     def error_ratio(self) -> float | None:
-        """Return the relative error of the last found run's cost; None: none yet."""
+        """The relative error of the last found run's cost; None: none yet."""
         ...
 
 

@@ -11,7 +11,7 @@ from streams.worker.shards.owned_shard import OwnedShard
 
 
 def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
-    """Return the shard numbers of an assignment.
+    """The shard numbers of an assignment.
 
     Raises:
         TrainfareError: The topics of one shard are assigned to different workers.
@@ -32,7 +32,7 @@ def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
 
 
 def awaited(owned: Mapping[int, OwnedShard], partitions: Iterable[TP], prefix: str) -> dict[TP, int]:
-    """Return the next offset of each partition whose shard is in memory."""
+    """The next offset of each partition whose shard is in memory."""
     return {
         tp: owned[tp.partition].shard.position.next.get(tp.topic.removeprefix(prefix), 0)
         for tp in partitions

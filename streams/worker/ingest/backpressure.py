@@ -19,7 +19,7 @@ class BackpressureGate:
 
     @property
     def is_open(self) -> bool:
-        """Return whether reading may continue."""
+        """Whether reading may continue."""
         return self._opened.is_set()
 
     async def wait(self) -> None:

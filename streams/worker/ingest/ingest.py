@@ -161,18 +161,18 @@ class Ingest:
 
     @property
     def fed_bytes(self) -> int:
-        """Return the bytes folded into all shards since their last checkpoints."""
+        """The bytes folded into all shards since their last checkpoints."""
         return sum(owned.fed_bytes for owned in self._owned.values())
 
     def _has_caught_up(self, watermarks: WatermarkSource) -> bool:
-        """Return whether a backlog that waits for a checkpoint has been read to the known end of the log."""
+        """Whether a backlog that waits for a checkpoint has been read to the known end of the log."""
         much_bytes = self._options.caught_up_bytes
         if much_bytes is None or self.fed_bytes < (1 if self.awaits_end else much_bytes):
             return False
         return not _is_more(watermarks, self._owned.values())
 
     def is_behind(self) -> bool:
-        """Return whether the log is known to hold more than was read."""
+        """Whether the log is known to hold more than was read."""
         return self._watermarks is not None and _is_more(self._watermarks, self._owned.values())
 
     async def _feed(self, owned: OwnedShard, batch: LogBatch) -> bool | None:
@@ -199,7 +199,7 @@ class Ingest:
         return urgent
 
     def until_tick_ms(self) -> int | None:
-        """Return the ms until the next tick of any shard; 0: one is due, or records wait for it; None: there is none."""
+        """The ms until the next tick of any shard; 0: one is due, or records wait for it; None: there is none."""
         if self._watermarks is None or not self._owned:
             return None
         if any(owned.align.waits for owned in self._owned.values()):
@@ -216,7 +216,7 @@ class Ingest:
                 await self.advance(owned)
 
     def too_far_ahead(self) -> set[TP]:
-        """Return the partitions to pause until the other topics of their shard have caught up."""
+        """The partitions to pause until the other topics of their shard have caught up."""
         prefix = self._options.topic_prefix
         return {
             TP(full_name(topic, prefix), owned.number)
@@ -258,7 +258,7 @@ class Ingest:
 
 
 def _is_more(watermarks: WatermarkSource, shards: Iterable[OwnedShard]) -> bool:
-    """Return whether any partition of these shards may hold more records."""
+    """Whether any partition of these shards may hold more records."""
     return any(
         watermarks.quiet_until_ms(topic, owned.number, owned.align.next_offset(topic)) < 0
         for owned in shards

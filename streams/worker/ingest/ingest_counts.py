@@ -70,5 +70,5 @@ class IngestCounts:
 
     @property
     def not_mine(self) -> int:
-        """Return how many records arrived for revoked shards."""
+        """How many records arrived for revoked shards."""
         return sum(flow.not_mine for flow in self.flows.values())

@@ -23,7 +23,7 @@ class LogEnds(Protocol):
     """The part of the transport's consumer that knows log ends."""
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """Return the end of a partition as of the last fetch response; None before the first."""
+        """The end of a partition as of the last fetch response; None before the first."""
         ...
 
 
@@ -73,7 +73,7 @@ class KafkaWatermarks:
         self._log.observe(*_log_times(batch), since_ms)
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
-        """Return the log time of the last fetch response after which everything was read; -1: unknown."""
+        """The log time of the last fetch response after which everything was read; -1: unknown."""
         tp = TP(full_name(topic, self._prefix), number)
         end = self._consumer().log_end(tp)
         if end is None or next_offset < end.readable:
@@ -106,7 +106,7 @@ class ReplayWatermarks:
         self.reference_next: Mapping[str, int] = {}
 
     def clock_ms(self) -> int:
-        """Return the mark's log time: no later tick can be judged yet."""
+        """The mark's log time: no later tick can be judged yet."""
         return self.mark.log_ms
 
     def latest_ms(self) -> int:

@@ -110,7 +110,7 @@ class ActionRequester:
 
     @property
     def waiting(self) -> int:
-        """Return the requests without an outcome."""
+        """The requests without an outcome."""
         return len(self._waiting)
 
     async def plan(
@@ -209,7 +209,7 @@ class ActionRequester:
             return SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
 
     def _after(self, request: _Request, result: SendResult) -> ActionRow | None:
-        """Return the row of a final outcome; None: it is tried again."""
+        """The row of a final outcome; None: it is tried again."""
         url = request.action.subject.budget.webhook or self._options.webhook or ""
         detail = " ".join(filter(None, (shown(url), result.detail)))
         state = _STATES_OF.get(result.verdict)

@@ -69,7 +69,7 @@ def row_of(action: DueAction, spent_nano: int, ratio: float) -> ActionRow:
 
 
 def alert_of(action: DueAction, ratio: float) -> str:
-    """Return the id of the alert that explains it: that of the highest threshold reached."""
+    """The id of the alert that explains it: that of the highest threshold reached."""
     reached = [percent for percent in THRESHOLDS if ratio * 100 >= percent]
     return budget_alert_id(BUDGET_USED, action.subject, max(reached, default=min(THRESHOLDS)), action.period)
 
@@ -123,7 +123,7 @@ def open_requests(store: Rows, since_ms: int) -> list[ActionRow]:
 
 
 def action_body(action: DueAction, row: ActionRow, grace_ms: int) -> bytes:
-    """Return the message; the same request always gives the same bytes."""
+    """The message; the same request always gives the same bytes."""
     run, budget = action.job.run, action.subject.budget
     data = ActionData(
         idempotency_key=row.idempotency_key,

@@ -42,12 +42,12 @@ class BudgetState(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Return the largest share of a limit that is used."""
+        """The largest share of a limit that is used."""
         return used_ratio(self.used, self.subject.budget.limits)
 
     @property
     def is_stored(self) -> bool:
-        """Return whether it has a row: not of a run that is over, unless it used half of its budget."""
+        """Whether it has a row: not of a run that is over, unless it used half of its budget."""
         run = self.subject.run
         over_ms = None if run is None else run.over_ms
         return over_ms is None or self.at_ms < over_ms or self.ratio >= RUN_FROM_RATIO
@@ -64,7 +64,7 @@ class LedgerChanges:
 
     @property
     def stored_states(self) -> list[BudgetState]:
-        """Return those that have rows."""
+        """Those that have rows."""
         return [state for state in self.states if state.is_stored]
 
 
@@ -99,7 +99,7 @@ class BudgetJudge:
         return LedgerChanges(minutes.until_ms, alerts, states, is_last_gone)
 
     def _judged(self, controls: Controls, from_ms: int, until_ms: int) -> list[tuple[BudgetSubject, Usage]]:
-        """Return all subjects of budgets with their use in [from_ms, until_ms)."""
+        """All subjects of budgets with their use in [from_ms, until_ms)."""
         shared = [BudgetSubject(budget) for budget in controls.budgets if not budget.is_per_run]
         per_run = [budget for budget in controls.budgets if budget.is_per_run]
         runs = self._reader.runs(from_ms, is_any=bool(per_run))

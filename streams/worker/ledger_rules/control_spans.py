@@ -26,7 +26,7 @@ class ControlSpans:
         self._controls = Controls.from_events(())
 
     def at(self, at_ms: int) -> Controls:
-        """Return the controls in force at an instant; one before that of the last call costs a new beginning."""
+        """The controls in force at an instant; one before that of the last call costs a new beginning."""
         if at_ms < self._view.at_ms:
             self._view = self._view.again()
         standing = self._view.at(at_ms).controls

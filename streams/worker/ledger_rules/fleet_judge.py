@@ -60,7 +60,7 @@ class FleetJudge:
         jumps: Sequence[PriceJump],
         books: Sequence[KnownBook],
     ) -> list[Alert]:
-        """Return the changes at the whole hours of (since_ms, until_ms], of some rules also at five minutes between them.
+        """The changes at the whole hours of (since_ms, until_ms], of some rules also at five minutes between them.
 
         What is stored of them already is left out: a new owner may judge hours again.
 
@@ -95,7 +95,7 @@ class FleetJudge:
         return self._new(changes, controls)
 
     def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
-        """Return the changes of what sources say alone, which need no ledger: of one that nothing is metered of there may be none."""
+        """The changes of what sources say alone, which need no ledger: of one that nothing is metered of there may be none."""
         self._known_alerts.read_firing()
         changes = self._of_sources(controls, self._known_alerts.firing(), since_ms, until_ms)
         return self._new(changes, controls)
@@ -112,12 +112,12 @@ class FleetJudge:
         return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
 
     def lacks_prices(self, controls: Controls, since_ms: int, until_ms: int) -> bool:
-        """Return whether there may be usage without a price in the span, so that prices known then have to be handed in."""
+        """Whether there may be usage without a price in the span, so that prices known then have to be handed in."""
         of = settings_of(missing_price.RULE.name, controls.fleet_rules)
         return self._missing_price.may_find(of, since_ms, until_ms)
 
     def _forgotten_before(self, controls: Controls, firing: Iterable[Alert], at_ms: int) -> list[Alert]:
-        """Return the nodes that were forgotten at a whole hour that was judged before they were known.
+        """The nodes that were forgotten at a whole hour that was judged before they were known.
 
         A collector's first poll tells of nodes that have been idle for long; the hour that ends next is not waited for.
         """
@@ -134,7 +134,7 @@ class FleetJudge:
         return row is not None and (row.status == alert.status or row.changed_ms >= alert.changed_ms)
 
     def _found(self, controls: Controls, bound: Mapping[str, object]) -> list[LedgerFinding]:
-        """Return where the rules hold in the hours; a rule is not asked about if the span has nothing that it looks at."""
+        """Where the rules hold in the hours; a rule is not asked about if the span has nothing that it looks at."""
         there = self._is_there(bound)
         found = list(self._team_burn(controls, bound)) if there["jobs"] else []
         for rule in HOURLY_RULES:

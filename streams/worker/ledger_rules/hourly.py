@@ -33,7 +33,7 @@ class HourlyJudge:
         self._kept_ms: int | None = None
 
     def since_ms(self, until_ms: int) -> int:
-        """Return the minute after which to judge: where this owner, or the one before it, has stopped; else the last hour."""
+        """The minute after which to judge: where this owner, or the one before it, has stopped; else the last hour."""
         if self.judged_ms is None:
             known = self._meta.get(HOURS_KEY)
             self._kept_ms = None if known is None else int(known)

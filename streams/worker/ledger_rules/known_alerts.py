@@ -38,11 +38,11 @@ class KnownAlerts:
         self._is_read = True
 
     def last(self, alert_id: str) -> Alert | None:
-        """Return the last known row."""
+        """The last known row."""
         return self._rows.get(alert_id)
 
     def missing(self, alert_ids: Iterable[str]) -> list[str]:
-        """Return the ids that were never looked for."""
+        """The ids that were never looked for."""
         return [each for each in alert_ids if each not in self._rows]
 
     def read(self, alert_ids: Collection[str]) -> None:
@@ -52,15 +52,15 @@ class KnownAlerts:
         self._found += found.values()
 
     def firing(self) -> list[Alert]:
-        """Return all that fire."""
+        """All that fire."""
         return [row for row in self._rows.values() if row is not None and row.status == FIRING]
 
     def newest_ms(self) -> int:
-        """Return the last instant at which something that fires began to; 0: nothing fires."""
+        """The last instant at which something that fires began to; 0: nothing fires."""
         return max((row.changed_ms for row in self.firing()), default=0)
 
     def drain_found(self) -> list[Alert]:
-        """Return the rows that were read since the last call: a former owner may have stored them and not sent them."""
+        """The rows that were read since the last call: a former owner may have stored them and not sent them."""
         found, self._found = self._found, []
         return found
 

@@ -25,7 +25,7 @@ class KnownLog(NamedTuple):
     ends: Mapping[Place, int] = {}
 
     def unread(self, next_offsets: Mapping[Place, int]) -> set[int]:
-        """Return the shards with records at these offsets, or behind them."""
+        """The shards with records at these offsets, or behind them."""
         return {
             place[1]
             for place, end in self.ends.items()
@@ -34,7 +34,7 @@ class KnownLog(NamedTuple):
 
 
 def known_log(probed: ProbeResult, shards: int, topic_prefix: str) -> KnownLog:
-    """Return what a probe of all shards has found."""
+    """What a probe of all shards has found."""
     if not probed.shards.issuperset(range(shards)):
         return KnownLog(shards)
     places = {

@@ -131,7 +131,7 @@ class LedgerRules:
         self.judged_ms: int | None = None  # the last whole minute that was judged here
 
     def lag_ms(self) -> int:
-        """Return the log time since the last minute that was judged, or since this worker has to judge; 0: it has not.
+        """The log time since the last minute that was judged, or since this worker has to judge; 0: it has not.
 
         Of budgets and rules by the hour, those that are further behind: a late shard holds the hours up alone.
         """

@@ -49,7 +49,7 @@ class MissingPriceJudge:
         until_ms: int,
         books: Sequence[KnownBook],
     ) -> list[Alert]:
-        """Return the changes at the whole five minutes in (since_ms, until_ms], by the prices known then."""
+        """The changes at the whole five minutes in (since_ms, until_ms], by the prices known then."""
         instants = _instants(since_ms, until_ms)
         if not instants:
             return []
@@ -58,7 +58,7 @@ class MissingPriceJudge:
         return hourly_changes(firing, found, instants)
 
     def may_find(self, of: LedgerSettings, since_ms: int, until_ms: int) -> bool:
-        """Return whether `judge` may find anything in the span, so that it needs its books."""
+        """Whether `judge` may find anything in the span, so that it needs its books."""
         instants = _instants(since_ms, until_ms)
         return bool(instants) and of.enabled and self._is_there(instants[0] - WINDOW_MS, instants[-1])
 
@@ -121,7 +121,7 @@ class MissingPriceJudge:
 
 
 def _instants(since_ms: int, until_ms: int) -> range:
-    """Return the whole five minutes of (since_ms, until_ms]."""
+    """The whole five minutes of (since_ms, until_ms]."""
     return range(since_ms // EVERY_MS * EVERY_MS + EVERY_MS, until_ms + 1, EVERY_MS)
 
 

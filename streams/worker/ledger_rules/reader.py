@@ -99,7 +99,7 @@ class LedgerReader:
         return {(row["topic"], row["shard"]): row["next_offset"] for row in rows}
 
     def has_budgets(self) -> bool:
-        """Return whether the last rows of `budget_use` are of budgets."""
+        """Whether the last rows of `budget_use` are of budgets."""
         return bool(self._store.query(usage_sql.LAST_BUDGETS).num_rows)
 
     def judged_ms(self) -> int | None:
@@ -108,17 +108,17 @@ class LedgerReader:
         return int(row["judged_ms"]) if row["budgets"] else None
 
     def first_ms(self) -> int | None:
-        """Return the first hour that anything was paid in; None: nothing was."""
+        """The first hour that anything was paid in; None: nothing was."""
         (row,) = rows_of(self._store.query(usage_sql.FIRST_HOUR))
         return int(row["first_ms"]) if row["hours"] else None
 
     def rows_by_day(self, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
-        """Return the days of [from_ms, to_ms) that have rows by the hour, by their beginnings (ms), and how many, about."""
+        """The days of [from_ms, to_ms) that have rows by the hour, by their beginnings (ms), and how many, about."""
         found = self._store.query(usage_sql.ROWS_BY_DAY, {"from_ms": from_ms, "to_ms": to_ms})
         return [(row["day_ms"], row["rows"]) for row in rows_of(found)]
 
     def runs(self, from_ms: int, *, is_any: bool) -> list[tuple[Run, Mapping[str, str]]]:
-        """Return the jobs that had not ended at `from_ms` with their own budgets; without `is_any` only those that have one."""
+        """The jobs that had not ended at `from_ms` with their own budgets; without `is_any` only those that have one."""
         found = self._store.query(usage_sql.RUNS, {"from_ms": from_ms, "is_any": is_any})
         return [(_run(row), dict(row["budget"])) for row in rows_of(found)]
 
@@ -165,7 +165,7 @@ class LedgerReader:
         return TopJob(rows[0]["job_id"], _nano(rows[0]["usd"]) * HOUR_MS // since_ms)
 
     def live_jobs(self, match: Mapping[str, str]) -> list[LiveJob]:
-        """Return the matching jobs that run."""
+        """The matching jobs that run."""
         fields = [name for name in MATCHED if name in match]
         bound = {name: [match[name]] for name in fields}
         rows = [*rows_of(self._store.query(usage_sql.live_sql(fields), bound))]

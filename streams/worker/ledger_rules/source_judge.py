@@ -32,7 +32,7 @@ class SourceJudge:
         self._store = store
 
     def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
-        """Return the changes up to `until_ms`, those of the day before `since_ms` among them."""
+        """The changes up to `until_ms`, those of the day before `since_ms` among them."""
         records = self._records(since_ms - READ_BACK_MS, until_ms) if of.enabled else ()
         return cause_changes(records, firing, since_ms, until_ms, of.severity)
 

@@ -62,7 +62,7 @@ ORDER BY job_id"""
 
 
 def _fields(fields: Sequence[str], alias: str = "j") -> str:
-    """Return the grouping columns; `job_id` is of the ledger's row.
+    """The grouping columns; `job_id` is of the ledger's row.
 
     Raises:
         ValueError: A name is none of a budget's match fields.
@@ -82,19 +82,19 @@ def _select(fields: Sequence[str], rest: str) -> str:
 
 
 def _wanted(fields: Sequence[str]) -> str:
-    """Return the condition that a group is asked for; each field's values are a parameter of its name."""
+    """The condition that a group is asked for; each field's values are a parameter of its name."""
     return "".join(
         f" AND {'x' if name == 'job_id' else 'j'}.{name} IN {{{name}:Array(String)}}" for name in fields
     )
 
 
 def _certain(column: str) -> str:
-    """Return the condition that leaves out what late shards accrued beyond the log that they have read."""
+    """The condition that leaves out what late shards accrued beyond the log that they have read."""
     return f"NOT (shard IN {{late:Array(UInt16)}} AND {column} >= toDateTime(intDiv({{cut_ms:Int64}}, 1000), 'UTC'))"
 
 
 def before_sql(fields: Sequence[str], starts: int) -> str:
-    """Return what each group used from each of some period starts (`start_0`...) until `from_ms`, by hours."""
+    """What each group used from each of some period starts (`start_0`...) until `from_ms`, by hours."""
     since = [f"x.hour >= toDateTime(intDiv({{start_{at}:Int64}}, 1000), 'UTC')" for at in range(starts)]
     sums = ", ".join(
         f"sumIf(x.cost, {each}) AS usd_{at}, toString(sumIf(toInt128(x.gpu_milli_ms), {each})) AS gpu_{at},"
@@ -112,7 +112,7 @@ WHERE 1{_wanted(fields)}{_grouped(fields)}"""
 
 
 def minutes_sql(fields: Sequence[str]) -> str:
-    """Return what each group used in each minute of [from_ms, to_ms)."""
+    """What each group used in each minute of [from_ms, to_ms)."""
     return f"""{_select(fields, "toInt64(toUnixTimestamp(x.minute)) * 1000 AS minute_ms, sum(x.cost_usd) AS usd, toString(sumIf(toInt128(x.quantity), x.component = 'gpu' AND x.unit = 'gpu_milli_ms')) AS gpu")}
 FROM
 (
@@ -126,7 +126,7 @@ WHERE 1{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
 
 
 def wall_clock_sql(fields: Sequence[str]) -> str:
-    """Return each group's run time in each minute of [from_ms, to_ms)."""
+    """Each group's run time in each minute of [from_ms, to_ms)."""
     return f"""{_select(fields, "toInt64(toUnixTimestamp(x.minute)) * 1000 AS minute_ms, sum(x.ms) AS wall")}
 FROM
 (
@@ -163,7 +163,7 @@ ORDER BY job_id"""
 
 
 def top_sql(fields: Sequence[str]) -> str:
-    """Return the job of one group that cost most in [from_ms, to_ms), of those that go on after it."""
+    """The job of one group that cost most in [from_ms, to_ms), of those that go on after it."""
     return f"""SELECT x.job_id AS job_id, sum(x.cost_usd) AS usd, toInt64(min(toUnixTimestamp(x.minute))) * 1000 AS first_ms
 FROM
 (

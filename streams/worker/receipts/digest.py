@@ -40,7 +40,7 @@ class DigestSubject(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Return the id of its message."""
+        """The id of its message."""
         return receipt_id(DIGEST_WEEKLY, self.kind, self.name, self.owner, self.until_ms)
 
 
@@ -68,7 +68,7 @@ class WeekFigures(NamedTuple):
 
     @property
     def unproductive_nano(self) -> int | None:
-        """Return what the GPUs cost while they did not work; None: nothing was sampled."""
+        """What the GPUs cost while they did not work; None: nothing was sampled."""
         if not self.sampled_gpu_ms:
             return None
         return round(
@@ -122,7 +122,7 @@ def week_of(from_ms: int) -> str:
 
 
 def sentence(subject: DigestSubject, of: WeekFigures) -> str:
-    """Return the digest in one line, for a phone."""
+    """The digest in one line, for a phone."""
     who = f"{subject.kind} {one_line(subject.name)}"
     said = f"{who} spent {shown_usd(of.cost_nano)} in {week_of(subject.from_ms)}"
     return f"{said}, {_change(of)}. {'; '.join(_more(of))}".rstrip(". ") + "."

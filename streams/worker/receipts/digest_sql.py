@@ -31,7 +31,7 @@ def _hours(kind: SubjectKind) -> str:
 
 
 def totals_sql(kind: SubjectKind) -> str:
-    """Return the statement of one row: the cost of both weeks, and figures of the later one."""
+    """The statement of one row: the cost of both weeks, and figures of the later one."""
     return f"""
 SELECT toString(sumIf({_COST}, {_NOW})) AS usd, toString(sumIf({_COST}, NOT ({_NOW}))) AS previous_usd,
     toString(sumIf(toDecimal128(lost_cost_usd, 9), {_NOW})) AS lost_usd, toString(sumIf(toDecimal128(gpu_cost_usd, 9), {_NOW})) AS gpu_usd,
@@ -41,7 +41,7 @@ FROM {_hours(kind)}"""
 
 
 def drivers_sql(kind: SubjectKind) -> str:
-    """Return the statement of the jobs' components whose cost changed most."""
+    """The statement of the jobs' components whose cost changed most."""
     return f"""
 SELECT job_id, cell.1 AS component, toString(sumIf(cell.2, {_NOW}) AS after) AS usd, toString(sumIf(cell.2, NOT ({_NOW})) AS before) AS previous_usd,
     toString(sumIf(cell.3, {_NOW})) AS amount, toString(sumIf(cell.3, NOT ({_NOW}))) AS previous_amount
@@ -50,7 +50,7 @@ GROUP BY job_id, component HAVING after != before ORDER BY abs(after - before) D
 
 
 def largest_sql(kind: SubjectKind) -> str:
-    """Return the statement of the jobs that cost most in the later week."""
+    """The statement of the jobs that cost most in the later week."""
     return f"""
 SELECT job_id, toString(sumIf({_COST}, {_NOW}) AS after) AS usd
 FROM {_hours(kind)}

@@ -166,7 +166,7 @@ def _data(job: EndedJob, of: Figures, links: Links) -> JobEndedData:
 
 
 def sentence(job: EndedJob, of: Figures) -> str:
-    """Return the receipt in one line, for a phone."""
+    """The receipt in one line, for a phone."""
     said = f"{one_line(job.job_id)} {job.state}: {shown_usd(of.cost_nano)}"
     per_hour = _per_hour(of.cost_nano, job.wall_clock_ms)
     if per_hour is not None:
@@ -219,5 +219,5 @@ def _hours(ms: int) -> str:
 
 
 def show_command(identity: str) -> str:
-    """Return what shows a receipt again."""
+    """What shows a receipt again."""
     return f"trainfare receipts show {identity}"

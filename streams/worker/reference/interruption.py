@@ -71,6 +71,6 @@ class Interruption:
 
 
 def _from(consumer: Consumer, place: TopicPartition, offset: int) -> TopicPartition:
-    """Return where to read on: later than `offset` where older records were deleted."""
+    """Where to read on: later than `offset` where older records were deleted."""
     low, _ = ends_of(consumer, place, _ANSWER_S)
     return TopicPartition(place.topic, place.partition, max(offset, low))

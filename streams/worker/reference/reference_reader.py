@@ -38,7 +38,7 @@ _FIRST_TRIES = round(GONE_AFTER_S / _FIRST_PAUSE_S)
 
 
 def first_of(place: TopicPartition, consumer: Consumer) -> TopicPartition:
-    """Return the partition's first offset; asking is faster than the client's own lookup, which takes half a second.
+    """The partition's first offset; asking is faster than the client's own lookup, which takes half a second.
 
     Raises:
         TrainfareError: The topic cannot be read.
@@ -137,7 +137,7 @@ class ReferenceReader:
 
     @property
     def base(self) -> Mapping[str, int]:
-        """Return where reading began, by topic."""
+        """Where reading began, by topic."""
         return self._base
 
     async def start(self) -> None:
@@ -312,7 +312,7 @@ def _key(message: Message) -> bytes:
 
 
 def _judge_key(event: object, key: bytes) -> object:
-    """Return the event, or Invalid for a control whose key is too long: keys are stored as long as the controls are."""
+    """The event, or Invalid for a control whose key is too long: keys are stored as long as the controls are."""
     if not isinstance(event, ControlEvent) or len(key) <= MAX_KEY_BYTES:
         return event
     return Invalid(Reason.too_long, f"key: got {len(key)} bytes, expected at most {MAX_KEY_BYTES}")

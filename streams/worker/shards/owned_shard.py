@@ -37,7 +37,7 @@ class LogHole:
     missed_ms: int = 0  # for how long; time without any fetch response does not count, as it proves nothing
 
     def due(self, now_ms: int, every_ms: int) -> bool:
-        """Return whether to request the records now, and not for every batch that was already in flight behind the hole."""
+        """Whether to request the records now, and not for every batch that was already in flight behind the hole."""
         return self.asked_ms is None or now_ms - self.asked_ms >= every_ms
 
     def mark_requested(self, now_ms: int, every_ms: int) -> None:
@@ -151,7 +151,7 @@ class OwnedShard:
             self.open_as_of_ms = as_of_ms
 
     def owes(self, as_of_ms: int) -> bool:
-        """Return whether there is anything to store."""
+        """Whether there is anything to store."""
         instant_ms, open_attempts = self._clock(as_of_ms)
         return self.left_over or self.shard.unsaved(instant_ms, open_attempts=open_attempts)
 
@@ -188,7 +188,7 @@ class InFlightCheckpoint:
 
     @property
     def next(self) -> Mapping[str, int]:
-        """Return the offsets that may be committed once this is stored."""
+        """The offsets that may be committed once this is stored."""
         return self.checkpoint.next
 
 

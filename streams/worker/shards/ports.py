@@ -56,7 +56,7 @@ class WatermarkSource(Protocol):
         ...
 
     def latest_ms(self) -> int:
-        """Return an upper bound of append times: a record beyond it has a wrong timestamp."""
+        """An upper bound of append times: a record beyond it has a wrong timestamp."""
         ...
 
     def live_ms(self) -> int | None:
@@ -76,7 +76,7 @@ class WatermarkSource(Protocol):
         ...
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
-        """Return the log time up to which a partition has no record at or after `next_offset`; -1: unknown."""
+        """The log time up to which a partition has no record at or after `next_offset`; -1: unknown."""
         ...
 
 
@@ -88,7 +88,7 @@ class LogConsumer(Protocol):
     """The part of the transport's consumer that the shard manager controls."""
 
     def is_member(self) -> bool:
-        """Return whether the group still counts this worker as a member."""
+        """Whether the group still counts this worker as a member."""
         ...
 
     async def confirm(self, generation: int) -> bool:

@@ -28,7 +28,7 @@ class Version(NamedTuple):
     counter: int
 
     def pack(self) -> int:
-        """Return the integer that is stored.
+        """The integer that is stored.
 
         Raises:
             ValueError: A part does not fit into its bits.
@@ -44,7 +44,7 @@ class Version(NamedTuple):
 
     @classmethod
     def unpack(cls, packed: int) -> Version:
-        """Return the parts of a stored integer."""
+        """The parts of a stored integer."""
         upper = packed >> _COUNTER_BITS
         return cls(
             upper >> _GENERATION_BITS,
@@ -97,10 +97,10 @@ class VersionClock:
             self._last = Version(incarnation + 1, generation, begin)
 
     def is_above(self, stored: int) -> bool:
-        """Return whether every version from now on is above this one."""
+        """Whether every version from now on is above this one."""
         return self._last.pack() >= stored
 
     def next(self) -> int:
-        """Return a version that was never issued before."""
+        """A version that was never issued before."""
         self._last = self._last._replace(counter=self._last.counter + 1)
         return self._last.pack()

@@ -22,7 +22,7 @@ class AccrualSchedule:
         self._last: dict[int, int] = {}
 
     def due(self, shards: Iterable[OwnedShard], now_ms: int) -> list[OwnedShard]:
-        """Return the shards whose slot has passed since the last call; none on the first call."""
+        """The shards whose slot has passed since the last call; none on the first call."""
         return [
             owned for owned in shards if self._every_ms is not None and self._turned(owned.number, now_ms)
         ]

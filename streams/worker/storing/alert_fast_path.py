@@ -57,7 +57,7 @@ class AlertFastPath:
 
     @property
     def waits(self) -> bool:
-        """Return whether anything submitted is not stored yet."""
+        """Whether anything submitted is not stored yet."""
         return bool(self._came or self._flight)
 
     def submit(self, owned: OwnedShard) -> None:

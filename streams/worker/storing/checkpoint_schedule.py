@@ -34,7 +34,7 @@ class CheckpointSchedule:
         self._began_ms = self.due_ms = now_ms
 
     def plan(self, now_ms: int, stored_in_ms: int = 0) -> int:
-        """Return the ms until the next checkpoint.
+        """The ms until the next checkpoint.
 
         Half an interval at least is left for other work; it includes the time in which the last one was stored, by a
         thread of its own, but for an eighth of an interval in which the store, too, has time for others.
@@ -44,7 +44,7 @@ class CheckpointSchedule:
         return self.due_ms - now_ms
 
     def late_ms(self, now_ms: int, fed_bytes: int) -> int:
-        """Return how long to wait for a late fetch response; 0 if none is late.
+        """How long to wait for a late fetch response; 0 if none is late.
 
         Fetches are timed so that responses arrive shortly before a checkpoint. One that misses it waits a whole
         interval for the next. A response is late if less than half of the usual bytes have arrived.
@@ -55,7 +55,7 @@ class CheckpointSchedule:
         return self.every_ms // 4 if is_late and not self.is_slow else 0
 
     def can_wait(self, now_ms: int, fed_bytes: int, *, behind: bool) -> bool:
-        """Return whether a catch-up began since the last checkpoint, so that this one is not due yet.
+        """Whether a catch-up began since the last checkpoint, so that this one is not due yet.
 
         `behind`: whether the log is known to hold more.
         """
@@ -84,7 +84,7 @@ class CheckpointSchedule:
 
     @property
     def is_slow(self) -> bool:
-        """Return whether the worker is catching up: at the end of the backlog a checkpoint should follow immediately."""
+        """Whether the worker is catching up: at the end of the backlog a checkpoint should follow immediately."""
         return self.every_ms == self._flood_ms
 
     def left_ms(self, now_ms: int) -> tuple[int, int]:

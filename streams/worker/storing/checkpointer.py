@@ -94,7 +94,7 @@ class Checkpointer:
         return self._extra_bytes + sum(taken.size_bytes for taken in self._flight)
 
     def carries(self, owned: OwnedShard) -> bool:
-        """Return whether anything of the shard is in flight."""
+        """Whether anything of the shard is in flight."""
         return any(taken.owned is owned for taken in self._flight)
 
     def add(self, extra: UnshardedRows) -> None:
@@ -167,7 +167,7 @@ class Checkpointer:
             return True
 
     def _out_of_patience(self) -> bool:
-        """Return whether the store, which has just refused, has done so for too long."""
+        """Whether the store, which has just refused, has done so for too long."""
         now_ms, patience_ms = self._options.now_ms(), self._options.store_patience_ms
         if self._refused_ms is None:
             self._refused_ms = now_ms

@@ -95,7 +95,7 @@ class DeadLetterProducer:
 
 
 def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
-    """Return the rows (of one topic and partition) that the table does not contain yet."""
+    """The rows (of one topic and partition) that the table does not contain yet."""
     if not rows.num_rows:
         return rows
     topic, partition = rows["topic"][0].as_py(), rows["partition"][0].as_py()

@@ -30,7 +30,7 @@ class MonthStore(Protocol):
 
     @property
     def meta(self) -> Meta:
-        """Return the store's metadata."""
+        """The store's metadata."""
         ...
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
@@ -43,7 +43,7 @@ class MonthStore(Protocol):
 
 
 def first_month_kept(newest_ms: int, days: int) -> int:
-    """Return the first month that has not ended more than so many days before an instant (202611: November 2026)."""
+    """The first month that has not ended more than so many days before an instant (202611: November 2026)."""
     cut = datetime.fromtimestamp(newest_ms / 1000, UTC) - timedelta(days=days, microseconds=1)
     return cut.year * 100 + cut.month
 

@@ -25,7 +25,7 @@ async def restore_owned(
     attempts: Attempts,
     is_ours: Callable[[int], bool],
 ) -> Restored | None:
-    """Return what `load` restores; None once the generation is no longer ours."""
+    """What `load` restores; None once the generation is no longer ours."""
     wanted = partial(is_ours, attempts.generation)
     while wanted():
         try:

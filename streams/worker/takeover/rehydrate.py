@@ -91,7 +91,7 @@ class Rehydrator:
         self._checkpointer.insert(table, rows, token)
 
     def under_way(self, owned: OwnedShard) -> bool:
-        """Return whether a checkpoint of the shard is in flight, with which jobs may have left memory."""
+        """Whether a checkpoint of the shard is in flight, with which jobs may have left memory."""
         return self._checkpointer.carries(owned)
 
     async def for_rows(self, owned: OwnedShard, job_ids: Iterable[str]) -> bool:

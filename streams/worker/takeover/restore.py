@@ -141,12 +141,12 @@ def restore_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> Non
 
 
 def archived(store: Store, number: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
-    """Return the stored state of archived jobs."""
+    """The stored state of archived jobs."""
     return store.archive.fetch(number, wanted) if wanted else {}
 
 
 def repriced(store: Store, shard: Shard, number: int, news: PriceChanges) -> dict[str, bytes]:
-    """Return the stored state of archived jobs that accrued in a period whose price may have changed."""
+    """The stored state of archived jobs that accrued in a period whose price may have changed."""
     if (span := news.events_span) is None:
         return {}
     return archived(store, number, shard.absent(store.archive.overlapping(number, *span)))

@@ -9,6 +9,6 @@ from streams.collect.flow_logs.reader import FlowLogReader
 
 
 def open_collector(options: Options) -> FileCollector:
-    """Return the collector."""
+    """The collector."""
     form = AwsFlowLines(options.format)
     return FileCollector("aws-flow-logs", options, lambda: FlowLogReader(form, options, options.source))

@@ -21,7 +21,7 @@ class Columns:
 
     @classmethod
     def of(cls, text: str) -> Columns:
-        """Return the columns that a header names, or a format such as `${version} ${srcaddr}`.
+        """The columns that a header names, or a format such as `${version} ${srcaddr}`.
 
         Raises:
             ValueError: The text names no fields, or fields are missing that an amount of traffic needs.
@@ -36,6 +36,6 @@ class Columns:
         return cls(names)
 
     def cell(self, cells: Sequence[str], name: str) -> str:
-        """Return a field of a line; empty where it has none, or `-`."""
+        """A field of a line; empty where it has none, or `-`."""
         at = self._at.get(name)
         return "" if at is None or cells[at] == "-" else cells[at]

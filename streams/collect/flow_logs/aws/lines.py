@@ -41,7 +41,7 @@ class AwsFlowLines:
         return lines(content)
 
     def is_header(self, piece: bytes) -> bool:
-        """Return whether the line names fields: the first one has letters, where data have numbers."""
+        """Whether the line names fields: the first one has letters, where data have numbers."""
         return b"bytes" in piece.split() or b"srcaddr" in piece.split()
 
     def flows(self, part: FilePart, found: Findings) -> Iterator[tuple[int, Flow]]:
@@ -106,14 +106,14 @@ def _flow(columns: Columns, cells: list[str]) -> Flow:
 
 
 def _end(cell: Callable[[str], str], side: str) -> FlowEnd:
-    """Return an end; the address of its packets is more exact than that of the interface."""
+    """An end; the address of its packets is more exact than that of the interface."""
     names = tuple(dict.fromkeys(filter(None, (cell(f"pkt-{side}addr"), cell(f"{side}addr")))))
     is_cloud_service = bool(cell(f"pkt-{side}-aws-service"))
     return FlowEnd(names, names[0] if names else "", is_cloud_service=is_cloud_service)
 
 
 def _number(text: str) -> int:
-    """Return a whole number, none of which has so many digits that reading it takes long."""
+    """A whole number, none of which has so many digits that reading it takes long."""
     if len(text) > 16 or not (text.isascii() and text.isdigit()):
         raise ValueError
     return int(text)

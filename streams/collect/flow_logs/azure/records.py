@@ -114,7 +114,7 @@ def _tuples(record: _Record) -> Iterator[tuple[int, str, str]]:
 
 
 def _flows(unit_ms: int, mac: str, cells: list[str]) -> list[Flow] | None:
-    """Return what went each way; None of a flow that was denied.
+    """What went each way; None of a flow that was denied.
 
     Raises:
         ValueError: It is no such tuple.

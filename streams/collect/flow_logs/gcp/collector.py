@@ -9,6 +9,6 @@ from streams.collect.flow_logs.reader import FlowLogReader
 
 
 def open_collector(options: Options) -> FileCollector:
-    """Return the collector."""
+    """The collector."""
     form = GcpFlowEntries(options.sample_ratio)
     return FileCollector("gcp-flow-logs", options, lambda: FlowLogReader(form, options, options.source))

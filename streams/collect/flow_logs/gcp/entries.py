@@ -122,7 +122,7 @@ def _end(address: str, instance: _Instance | None, gke: _Gke | None) -> FlowEnd:
 
 
 def _bytes(value: str | int) -> int:
-    """Return a count: JSON has no integers of 64 bits, so Google writes it as text."""
+    """A count: JSON has no integers of 64 bits, so Google writes it as text."""
     if isinstance(value, str) and not (len(value) <= 16 and value.isascii() and value.isdigit()):
         raise ValueError(f"bytes_sent is no number: {value[:40]!r}")
     return int(value)

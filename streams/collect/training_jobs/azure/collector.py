@@ -9,6 +9,6 @@ from streams.collect.training_jobs.reader import TrainingJobReader, collector_of
 
 
 def open_collector(options: Options) -> Collector:
-    """Return the collector."""
+    """The collector."""
     reader = TrainingJobReader(options, options.source, lambda piece: job_of(piece, options), LISTS)
     return collector_of("azure-ml", options, reader)

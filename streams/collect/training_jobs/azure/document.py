@@ -53,7 +53,7 @@ _azure_job: Final = msgspec.json.Decoder(_AzureJob)
 
 
 def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
-    """Return the job of a document.
+    """The job of a document.
 
     Raises:
         ValueError: The document does not describe a training job.

@@ -77,7 +77,7 @@ _description: Final = msgspec.json.Decoder(_Description)
 
 
 def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
-    """Return the job of a document.
+    """The job of a document.
 
     Raises:
         ValueError: The document does not describe a training job.

@@ -65,7 +65,7 @@ _custom_job: Final = msgspec.json.Decoder(_CustomJob)
 
 
 def job_of(piece: bytes, options: TrainingJobOptions) -> TrainingJob:
-    """Return the job of a document.
+    """The job of a document.
 
     Raises:
         ValueError: The document does not describe a training job.

@@ -90,6 +90,7 @@ def about_jobs() -> Iterator[Said]:
         yield started(60 * attempt, "price_basis", 8, attempt=attempt, purchase=purchase)
     yield started(0, "no_checkpoint", 8, purchase="on_demand")
     yield jobs(30, "no_checkpoint", "checkpointed")
+    yield started(0, "ceiling", 64)
 
 
 def across_jobs() -> Iterator[Said]:

@@ -30,6 +30,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)},
     "traffic": {"usd_per_hour": Fraction(5), "ratio": Fraction(1)},
     "price_basis": {"rise_ratio": Fraction(1)},
+    "ceiling": {"usd_per_hour": Fraction(500)},
     "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
 }
 
@@ -115,6 +116,19 @@ class AttemptRules:
     limits: Mapping[str, Fraction]
     unsaved: Sequence[Unsaved]
     unsaved_limits: Mapping[str, Fraction]
+    paying: Sequence[Rated]  # of all attempts that are not metered
+    scale: int
+    ceiling_usd: Fraction
+    said: Callable[[int], int]
+
+    def above_ceiling(self, at_ms: int) -> bool:
+        """What it pays is above the ceiling, and above 1.2 times what was declared or planned; for an instant at least."""
+        return self._above(at_ms) and self._above(at_ms - 1)
+
+    def _above(self, at_ms: int) -> bool:
+        rate = sum(each.rate for each in self.paying if each.start_ms <= at_ms < each.end_ms)
+        is_much = rate * HOUR_MS >= self.ceiling_usd * 10**9 * self.scale
+        return bool(self.ceiling_usd) and is_much and rate > Fraction(6, 5) * self.said(at_ms)
 
     def saves_nothing(self, at_ms: int) -> bool:
         """A running attempt has made no checkpoint for hours, and has cost much since then."""
@@ -179,6 +193,10 @@ def attempt_rules(
         settings["retry_loop"].thresholds,
         _unsaved(attempts, pieces, scale),
         settings["no_checkpoint"].thresholds,
+        [piece for a in attempts if not a.metered for piece in pieces.get(a.number, ())],
+        scale,
+        settings["ceiling"].thresholds["usd_per_hour"],
+        said,
     )
 
 

@@ -45,6 +45,7 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "runaway_length": ("ticket", Burn.runs_away),
     "traffic": ("page", lambda now, at_ms: not is_over(now, at_ms) and now.overtaken(at_ms)),
     "price_basis": ("ticket", lambda now, at_ms: now.attempts.paid_more(at_ms)),
+    "ceiling": ("page", lambda now, at_ms: now.attempts.above_ceiling(at_ms)),
     "no_checkpoint": ("ticket", lambda now, at_ms: now.attempts.saves_nothing(at_ms)),
 }
 #: What each rule about a cause tells of a window, times 60,000.

@@ -143,7 +143,11 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     apart = random.Random(seed)  # the other draws stay as they are
     if apart.random() < 0.4:
         limits = {"hours": apart.choice((0.1, 0.2, 0.5)), "least_usd": apart.choice((0, 0.5, 2, 10))}
-        said = {"kind": "rule", "name": "saved", "rule": "no_checkpoint", "thresholds": limits}
+        said = {"kind": "rule", "name": "saved", "rule": "no_checkpoint", "job_id": "j", "thresholds": limits}
         lines.append(Line("controls", {"source": "r", "id": "saved", "time_ms": T0} | said))
+    if apart.random() < 0.4:
+        limit = {"usd_per_hour": apart.choice((1.8, 14.4, 32.8, 100))}
+        said = {"kind": "rule", "name": "most", "rule": "ceiling", "job_id": "j", "thresholds": limit}
+        lines.append(Line("controls", {"source": "r", "id": "most", "time_ms": T0} | said))
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
     return sorted(lines, key=time_of)

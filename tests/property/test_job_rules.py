@@ -27,7 +27,16 @@ from tests.property.test_alerts import alerts_differ, check
 from tests.property.watching import Watching
 from tests.strategies.logs import time_of
 
-RULES = {"no_checkpoint", "retry_loop", "runaway_length", "traffic", "price_basis", "unpriced", "silent_job"}
+RULES = {
+    "ceiling",
+    "no_checkpoint",
+    "retry_loop",
+    "runaway_length",
+    "traffic",
+    "price_basis",
+    "unpriced",
+    "silent_job",
+}
 
 
 @PROFILE
@@ -71,6 +80,7 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("silent_job", "never_heard_minutes", Fraction(30)),
     ("no_checkpoint", "hours", Fraction(7)),
     ("no_checkpoint", "least_usd", Fraction(101)),
+    ("ceiling", "usd_per_hour", Fraction(525)),
 )
 
 
@@ -134,6 +144,8 @@ def _week(seed: int) -> list:  # type: ignore[type-arg]  # lines
         job("saver", "started", T0, gpu_count=8, purchase="on_demand"),
         job("saver", "checkpointed", T0 + HOUR_MS),
         job("small", "started", T0, gpu_count=1, purchase="spot"),
+        job("dear", "started", T0 + 5 * HOUR_MS, gpu_count=125, purchase="on_demand"),  # $512.50 an hour
+        job("dear", "completed", T0 + 6 * HOUR_MS),
         job("x", "queued", T0 + 175 * HOUR_MS),
     ]
 
@@ -156,7 +168,20 @@ def test_an_idle_share_off_by_a_hundredth_is_found_out(
 
 def _never_done(rules: plain.AttemptRules, at_ms: int) -> bool:
     return _retries(
-        plain.AttemptRules(rules.broken, 2**62, rules.risen, rules.deadline_ms, rules.limits, (), {}), at_ms
+        plain.AttemptRules(
+            rules.broken,
+            2**62,
+            rules.risen,
+            rules.deadline_ms,
+            rules.limits,
+            (),
+            {},
+            (),
+            1,
+            Fraction(0),
+            rules.said,
+        ),
+        at_ms,
     )
 
 

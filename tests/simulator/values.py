@@ -174,6 +174,7 @@ class Fleet:
             {"rule": "retry_loop", "thresholds": {"failures": 2, "preemptions": 2}},
             {"rule": "traffic", "thresholds": {"usd_per_hour": 0.01, "ratio": 0.01}, "severity": "ticket"},
             {"rule": "runaway_length", "thresholds": {"hours": 0.2}},
+            {"rule": "ceiling", "thresholds": {"usd_per_hour": 5}},
             {"rule": "no_checkpoint", "thresholds": {"hours": 0.1, "least_usd": 0.5}},
             {"rule": "silent_job", "thresholds": {"minutes": 2, "never_heard_minutes": 3}},
             {"rule": "burn_fast", "thresholds": {"long_ratio": 1.1, "short_ratio": 1.1, "extra_usd": 0.01}},

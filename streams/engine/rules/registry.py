@@ -11,6 +11,7 @@ from streams.engine.rules import (
     burn_drift,
     burn_fast,
     burn_sustained,
+    ceiling,
     forgotten_node,
     idle_gpus,
     missing_price,
@@ -48,6 +49,7 @@ JOB_RULES: Final[tuple[JobRule, ...]] = (
     traffic.RULE,
     price_basis.RULE,
     no_checkpoint.RULE,
+    ceiling.RULE,
 )
 NAMES: Final = tuple(rule.name for rule in JOB_RULES)
 WINDOW_MS: Final = tuple(rule.window_ms for rule in JOB_RULES)

@@ -1,0 +1,139 @@
+"""`ceiling`: a job costs more per hour than any job may that nobody declared or planned.
+
+A pure function of what its attempts pay: the only guard of the first job of its kind, which nothing can be compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS
+from schemas.units import NANO_PER_USD
+from streams.engine.rules.evidence import attempts_evidence
+from streams.engine.rules.formatting import gpus, rounded_usd, short_instant, span
+from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, per_hour_nano
+from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, flag, from_threshold_on
+from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.intervals import Span, union
+from streams.engine.timeline.lines import Lines
+from streams.engine.windows.expected import Expected
+
+#: So much more than was declared or planned is no other job.
+_KNOWN_RATIO: Final = Fraction(6, 5)
+
+
+def rate_steps(
+    timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], since_ms: int
+) -> Iterator[tuple[int, int, Fraction]]:
+    """Yield (from_ms, until_ms, nano-dollars per ms) of what attempts with events pay from `since_ms` on, in order of time."""
+    changes: dict[int, Fraction] = {}
+    for number, timeline in timelines.items():
+        if timeline.metered or (timeline.ended_ms is not None and timeline.ended_ms <= since_ms):
+            continue
+        for line, intervals in lines.get(number, {}).items():
+            per_ms = Fraction(line.price.usd_nano, line.price.divisor)
+            for start_ms, end_ms, rate, _ in intervals if per_ms else ():
+                changes[start_ms] = changes.get(start_ms, Fraction(0)) + rate * per_ms
+                changes[end_ms] = changes.get(end_ms, Fraction(0)) - rate * per_ms
+    rate_now = Fraction(0)
+    for from_ms, until_ms in pairwise(sorted(changes)):
+        rate_now += changes[from_ms]
+        yield from_ms, until_ms, rate_now
+
+
+def _spans(known: JobKnown) -> Iterable[FactSpan]:
+    limit_nano = Fraction(str(known.thresholds["usd_per_hour"])) * NANO_PER_USD
+    if not limit_nano:
+        return
+    expected: Expected | None = None
+    above: list[Span] = []
+    for from_ms, until_ms, rate in rate_steps(known.timelines, known.lines, known.since_ms):
+        per_hour = rate * HOUR_MS
+        if per_hour < limit_nano:
+            continue
+        if expected is None:
+            expected = Expected(known.job.declared(), known.planned, 0.0)
+        pieces = expected.between(from_ms, until_ms)
+        ends_ms = [*(begin_ms for begin_ms, _ in pieces[1:]), until_ms]
+        for (begin_ms, said), end_ms in zip(pieces, ends_ms, strict=True):
+            if per_hour > _KNOWN_RATIO * Fraction(said):
+                above.append((begin_ms, end_ms))
+    for begin_ms, end_ms in union(above):
+        yield FactSpan(begin_ms + 1, end_ms)  # at its first instant nothing is paid yet
+
+
+def _rate_now(at: JobAt) -> Fraction:
+    steps = rate_steps(at.timelines, at.lines, BEGINNING_MS)
+    return next((rate for from_ms, until_ms, rate in steps if from_ms <= at.at_ms < until_ms), Fraction(0))
+
+
+def _cause(at: JobAt) -> str:
+    segments = [
+        segment
+        for line in at.timelines.values()
+        for segment in line.paid(OPEN_MS)
+        if segment.start_ms <= at.at_ms < segment.end_ms
+    ]
+    if not segments:
+        return ""
+    held = gpus(sum(segment.values.gpu_milli for segment in segments))
+    since_ms = min(segment.start_ms for segment in segments)
+    rate = rounded_usd(per_hour_nano(_rate_now(at)))
+    limit = rounded_usd(round(at.settings["ceiling"]["usd_per_hour"] * NANO_PER_USD))
+    for_ms = at.at_ms - since_ms
+    since = f"for {span(for_ms)}, since {short_instant(since_ms, at.at_ms)} UTC"
+    return f"{rate}/h with {held} GPUs, {since}; nobody declared or planned more than {limit}/h"
+
+
+def _margins(at: JobAt) -> list[Margin]:
+    limit = at.settings["ceiling"]["usd_per_hour"]
+    what = "dollars per hour that it pays"
+    if not limit or at.job is None:
+        return [Margin(what, None, limit, None)]
+    rate = _rate_now(at)
+    found = [from_threshold_on(what, float(rate * HOUR_MS / NANO_PER_USD), limit)]
+    expected = Expected(at.job.declared(), at.planned, 0.0)
+    # Both must have been so an instant before: at the first one nothing is paid yet.
+    before = _rate_now(replace(at, at_ms=at.at_ms - 1))
+    limit_nano = Fraction(str(limit)) * NANO_PER_USD
+    found.append(flag("paid it before (1: yes)", before * HOUR_MS >= limit_nano))
+    ratios = [
+        each * HOUR_MS / Fraction(said)
+        for each, said in ((rate, expected.at(at.at_ms)), (before, expected.at(at.at_ms - 1)))
+        if said
+    ]
+    if ratios:
+        ratio, most = float(min(ratios)), float(_KNOWN_RATIO)
+        share = max(ratio / most, 1.0) if min(ratios) > _KNOWN_RATIO else min(ratio / most, 1 - 1e-12)
+        found.append(Margin("that / what was declared or planned (holds above)", ratio, most, share))
+    return found
+
+
+RULE: Final = JobRule(
+    name="ceiling",
+    title="Above the ceiling",
+    severity=PAGE,
+    about=JOB,
+    holds="it pays $500/h or more, and more than 1.2 times what was declared or planned, if anything was",
+    runbook="operations.md#above-the-ceiling",
+    thresholds={
+        "usd_per_hour": Threshold(500, 0, 1e9, "dollars per hour that a job pays; 0: not looked at"),
+    },
+    window_ms=5 * MINUTE_MS,
+    planned_quiets=True,
+    spans=_spans,
+    cause=_cause,
+    margins=_margins,
+    evidence=lambda of: attempts_evidence(of.job_id),
+    words=Words(
+        "pays {cause}",
+        "stop it, shrink it, or declare or plan its rate",
+        "pays less, or its rate is declared or planned",
+        unknown="more than any job may that nobody declared or planned",
+    ),
+    goes_on="all",
+)

@@ -63,6 +63,9 @@ def test_refusals_are_printed_so(folder: Path) -> None:
     edit(folder / "rules.toml", ('"silent_job"', '"silent_jobs"'))
     refused = read_folder(folder, APPLIED, NOW_MS).faults
     shown = "".join(f"trainfare: {line}\n" for line in refused)
+    shown = re.sub(
+        r"(got \"silent_jobs\", expected one of \w+, \w+), [\w, ]+(?=;)", r"\1, ...", shown
+    )  # all rules
     assert f"$ trainfare apply controls\n{shown}trainfare: nothing was published\n" in PAGE
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
-from schemas.tables import ATTEMPTS, JOB_MINUTES, JOBS, KEYS, NODE_MINUTES
+from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, KEYS, NODE_HOURS, NODE_MINUTES
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
@@ -58,6 +58,9 @@ def feed(shard: Shard, topic: str, events: Sequence[Json]) -> None:
     assert shard.fold(LogBatch(topic, 0, first, first + len(events), records)) is None
 
 
+_TABLES = (JOB_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, JOB_HOURS, NODE_HOURS)
+
+
 class Stored:
     """Tables of one shard, as a store has them."""
 
@@ -71,7 +74,7 @@ class Stored:
         self.version += 1
         point = self.shard.checkpoint(T0 + after_ms, self.version, open_attempts=open_attempts)
         assert not point.more
-        for name in (JOB_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS):
+        for name in _TABLES:
             for row in point.tables[name].to_pylist() if name in point.tables else ():
                 row.pop("version")
                 key = tuple(row[column] for column in KEYS[name])
@@ -80,12 +83,30 @@ class Stored:
 
     def current(self) -> Rows:
         """Rows that count."""
-        return {key: row for key, row in self.rows.items() if row.get("quantity") != 0}
+        return {
+            key: row
+            for key, row in self.rows.items()
+            if row.get("quantity") != 0
+            and (key[0] not in (JOB_HOURS, NODE_HOURS) or any(row[name] for name in row if _is_measure(name)))
+        }
 
 
+def _is_measure(column: str) -> bool:
+    return column.endswith(("_ms", "_usd")) and column not in KEYS[JOB_HOURS]
+
+
+_EGRESS = {
+    "source": "s", "id": "net", "time_ms": T0, "sku": "net", "component": "network", "usd": "0.09", "per": "gib",
+    "effective_ms": 0,
+}  # fmt: skip
+_egress = decode("prices", json.dumps(_EGRESS).encode(), (), T0 + 10**9)
+assert isinstance(_egress, PriceEvent)
+BOOK_WITH_TRAFFIC = BOOK.with_events([_egress])
 KINDS = ("started", "suspended", "resumed", "checkpointed", "scaled", "failed", "preempted", "completed")
 instants = st.one_of(
-    st.integers(0, 20).map(lambda minute: minute * MINUTE_MS), st.integers(0, 20 * MINUTE_MS)
+    st.integers(0, 20).map(lambda minute: minute * MINUTE_MS),
+    st.integers(0, 20 * MINUTE_MS),
+    st.integers(57, 62).map(lambda minute: minute * MINUTE_MS),
 )
 
 
@@ -111,6 +132,76 @@ def moments(draw: st.DrawFn) -> list[tuple[int, list[Json], list[Json]]]:
         ]
         found.append((clock_ms, jobs, [{k: v for k, v in node.items() if k != "job_id"} for node in nodes]))
     return found
+
+
+@st.composite
+def usage(draw: st.DrawFn) -> tuple[list[Json], list[Json]]:
+    """Samples and traffic."""
+    samples = [
+        sample(draw(instants) // 1000, draw(st.integers(1, 130)), attempt=draw(st.integers(1, 2)))
+        for _ in range(draw(st.integers(0, 1)))
+    ]
+    amounts = [
+        {
+            "source": "s", "id": f"n{at_ms}", "time_ms": T0 + at_ms, "interval_ms": draw(st.integers(1, 130_000)),
+            "job_id": "j", "attempt": draw(st.integers(1, 2)), "bytes": draw(st.integers(1, 10**12)),
+            "path": "internet", "direction": "egress",
+        }
+        for at_ms in draw(st.lists(instants, max_size=1))
+    ]  # fmt: skip
+    return samples, amounts
+
+
+@given(moments(), st.lists(usage(), min_size=8, max_size=8))
+def test_payments_at_rising_clocks_come_to_the_hours_of_one_payment_with_usage_too(
+    story: list[tuple[int, list[Json], list[Json]]], used: list[tuple[list[Json], list[Json]]]
+) -> None:
+    often, once = Stored(BOOK_WITH_TRAFFIC), Stored(BOOK_WITH_TRAFFIC)
+    for (clock_ms, jobs, nodes), (samples, amounts) in zip(story, used, strict=False):
+        for stored in (often, once):
+            for topic, events in (("jobs", jobs), ("nodes", nodes), ("gpu", samples), ("network", amounts)):
+                feed(stored.shard, topic, events)
+        often.pay(clock_ms)
+        often.pay(clock_ms + 1)  # nothing but time goes on
+    once.pay(story[-1][0] + 1)
+    assert often.current() == once.current()
+
+
+def test_an_hour_that_goes_on_is_handed_over_without_a_look_at_what_it_is_made_of() -> None:
+    stored, expected = Stored(BOOK_WITH_TRAFFIC), Stored(BOOK_WITH_TRAFFIC)
+    node = {"source": "s", "id": "n", "time_ms": T0, "node": "n", "type": "provisioned", "gpu_count": 8}
+    for one in (stored, expected):
+        feed(one.shard, "jobs", [event("started", 0, gpu_count=8)])
+        feed(one.shard, "nodes", [node])
+    stored.pay(8 * MINUTE_MS)  # after the price has changed
+    stored.pay(9 * MINUTE_MS)
+    attempt, at = stored.shard.jobs["j"].attempts[1], stored.shard.nodes["n"]
+    known, known_node = attempt.open_hour, at.open_hour
+    assert known is not None
+    assert known_node is not None
+    stored.pay(10 * MINUTE_MS)
+    assert attempt.open_hour is known
+    assert at.open_hour is known_node
+    stored.pay(60 * MINUTE_MS)
+    assert attempt.open_hour is known
+    stored.pay(61 * MINUTE_MS)
+    assert attempt.open_hour is not known  # another hour
+    assert at.open_hour is not known_node
+    expected.pay(61 * MINUTE_MS)
+    assert stored.current() == expected.current()
+
+
+def test_an_hour_does_not_go_on_into_time_that_another_attempt_has() -> None:
+    """The first attempt is reported to start later than the second one, which is still open."""
+    stored, expected = Stored(), Stored()
+    for one in (stored, expected):
+        feed(one.shard, "jobs", [event("started", 0, gpu_count=8, attempt=2)])
+        feed(one.shard, "jobs", [event("started", 5 * MINUTE_MS, gpu_count=8, attempt=1)])
+        feed(one.shard, "jobs", [event("completed", 8 * MINUTE_MS, attempt=1)])
+    for minute in (1, 2, 3, 6, 7):
+        stored.pay(minute * MINUTE_MS)
+    expected.pay(7 * MINUTE_MS)
+    assert stored.current() == expected.current()
 
 
 @given(moments())

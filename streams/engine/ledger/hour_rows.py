@@ -41,6 +41,8 @@ from streams.engine.state.hours import (
     UNPRICED_GPU,
     WALL_CLOCK,
     Fields,
+    OpenHour,
+    Sums,
 )
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines
@@ -134,6 +136,23 @@ class HourRows:
             self._add_curve(owner, _BILLED_PRICE, billed)
         if waits:
             self._add_curve(owner, _WAITED_PRICE, waits)
+
+    def add_again(self, job_id: str, attempt: int, known: OpenHour, sums: Sums) -> None:
+        """Add the rows of an hour of an open attempt that has only become longer, with the sums of their single rows."""
+        first, places = len(self._hours), known.places
+        for fields in places:
+            self._job_ids.append(job_id)
+            self._attempts.append(attempt)
+            self._hours.append(known.hour)
+            self._fields.append(self._field_index.setdefault(fields, len(self._field_index)))
+            self._keeps.append(True)
+        for from_ms, until_ms, place in known.time:
+            self.add_piece(first + place, from_ms, until_ms)
+        for fields, of_fields in sums.items():
+            self._singles.append((first + places[fields], of_fields))
+        for lo, hi, place in known.usage:
+            self._usage.append(UsagePiece(job_id, attempt, lo, hi, first + place))
+        self.add_curves(known.lines, known.billed, known.waits)
 
     def _add_curve(self, owner: int, price: int, intervals: Sequence[Interval]) -> None:
         self._owners.append(owner)

@@ -12,6 +12,7 @@ from streams.engine.coverage.coverage import UsagePiece
 from streams.engine.ledger.hour_pieces import pieces_of
 from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.hour_singles import SingleSums
+from streams.engine.ledger.open_hours import goes_on, open_hour
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.hours import (
@@ -125,15 +126,27 @@ def _hand_over(
     for number, attempt in job.attempts.items():
         if not attempt.changed_hours and not attempt.owed_hours:
             continue
+        marked = attempt.changed_hours | attempt.owed_hours
+        line, singles = lines[number], SingleSums(job, attempt, lines[number], sampled, prices)
+        known = attempt.open_hour
+        if known is not None and goes_on(known, attempt, lines, marked, as_of_ms):
+            sums = singles.of(known.hour)
+            if sums.keys() <= known.places.keys():
+                known.prolong(as_of_ms)
+                rows.add_again(job.id, number, known, sums)
+                continue
         if billed is None:
             billed = billed_pieces(lines, as_of_ms)
-        line, singles = lines[number], SingleSums(job, attempt, lines[number], sampled, prices)
-        for hour in sorted(attempt.changed_hours | attempt.owed_hours):
+        for hour in sorted(marked):
             sums = singles.of(hour)
-            places = _add_hour(job.id, attempt, hour, pieces_of(attempt, line, hour, sums), sums, rows)
+            pieces = pieces_of(attempt, line, hour, sums)
+            places = _add_hour(job.id, attempt, hour, pieces, sums, rows)
             for fields, from_ms, until_ms in singles.sampled_spans(hour):
                 rows.add_sampled(places[fields], from_ms, until_ms)
-        rows.add_curves(attempt.booked_lines, billed[number], [(*wait, 1, 0) for wait in line.waits])
+        waits: list[Interval] = [(*wait, 1, 0) for wait in line.waits]
+        rows.add_curves(attempt.booked_lines, billed[number], waits)
+        # Of several hours the last ones were added last.
+        attempt.open_hour = open_hour(attempt, lines, pieces, tuple(places), billed[number], waits, as_of_ms)
 
 
 def _add_hour(

@@ -22,7 +22,8 @@ from streams.engine.ledger.hours import changed_span, hours_of
 from streams.engine.ledger.rows import flat_intervals
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.hours import MINUTES_PER_HOUR
-from streams.engine.state.node import NodeState
+from streams.engine.state.node import NodeState, OpenNodeHour
+from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines
 from streams.engine.timeline.nodes import NodeSegment, cut_segments, paid_intervals
@@ -78,17 +79,35 @@ class NodeHourRows:
         wanted = sorted(hours)
         if not wanted:
             return
-        segments, paid = node.segments(), paid_intervals(node.segments(), as_of_ms)
-        for hour in wanted:
-            self._nodes.append(node.name)
-            self._hours.append(hour)
-            dimensions = _dimensions_in(segments, as_of_ms, hour)
-            self._dimensions.append(self._dimension_index.setdefault(dimensions, len(self._dimension_index)))
+        segments, known = node.segments(), node.open_hour
+        if (
+            known is not None
+            and known.segments is segments
+            and known.as_of_ms <= as_of_ms
+            and wanted == [known.hour]
+        ):
+            paid = known.paid
+            paid[-1] = (paid[-1][0], as_of_ms, *paid[-1][2:])
+            known.as_of_ms = as_of_ms
+            self._add_row(node.name, known.hour, known.dimensions)
+        else:
+            paid = paid_intervals(segments, as_of_ms)
+            for hour in wanted:
+                dimensions = _dimensions_in(segments, as_of_ms, hour)
+                self._add_row(node.name, hour, dimensions)
+            node.open_hour = None
+            if segments and _is_open(segments[-1], hour, as_of_ms):
+                node.open_hour = OpenNodeHour(hour, segments, as_of_ms, dimensions, paid)
         owner = len(self._piece_ptr) - 1
         self._piece_ptr.append(len(self._hours))
         self._add_curve(owner, None, paid)
         for line, intervals in node.booked_lines.items():
             self._add_curve(owner, line.price, intervals)
+
+    def _add_row(self, node: str, hour: int, dimensions: tuple[str, ...]) -> None:
+        self._nodes.append(node)
+        self._hours.append(hour)
+        self._dimensions.append(self._dimension_index.setdefault(dimensions, len(self._dimension_index)))
 
     def _add_curve(self, owner: int, price: PriceRef | None, intervals: Sequence[Interval]) -> None:
         self._owners.append(owner)
@@ -127,6 +146,12 @@ class NodeHourRows:
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
+
+
+def _is_open(last: NodeSegment, hour: int, as_of_ms: int) -> bool:
+    """Whether time alone makes the last segment longer, and the accrual instant is in this hour."""
+    is_of_hour = hour * HOUR_MS < as_of_ms <= (hour + 1) * HOUR_MS
+    return last.goes_on and last.end_ms == OPEN_MS and last.start_ms < as_of_ms and is_of_hour
 
 
 def _columns_of(price: PriceRef | None) -> tuple[int, int, int, int, int, int]:

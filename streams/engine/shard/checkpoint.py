@@ -251,7 +251,8 @@ def _derive_nodes(
     ]
     for node in due[:room]:
         derive_node(node, rows, hours, shard.prices.book, as_of_ms, open_nodes=open_nodes)
-        shard.prices.nodes.set_lookups(node.name, node_lookups(node))
+        if node.may_price_lookups_differ():
+            shard.prices.nodes.set_lookups(node.name, node_lookups(node))
         shard.snapshots.changes.nodes.add(node.name)
     if rows.estimate:
         table, capped = rows.node_minutes(shard.number, version)

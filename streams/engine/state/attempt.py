@@ -14,7 +14,15 @@ from typing import Final, NamedTuple
 from schemas.durations import HOUR_MS, MINUTE_MS, MINUTE_S
 from schemas.events import GpuEvent, JobEvent, JobType
 from streams.engine.kernels.store import BEGINNING_MINUTE
-from streams.engine.state.hours import MINUTES_PER_HOUR, NO_USAGE, Fields, HourPieces, MinuteUsage, RowSums
+from streams.engine.state.hours import (
+    MINUTES_PER_HOUR,
+    NO_USAGE,
+    Fields,
+    HourPieces,
+    MinuteUsage,
+    OpenHour,
+    RowSums,
+)
 from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MinuteRows, Traffic
 from streams.engine.state.unsaved import NO_HOURS, UnsavedParts
@@ -82,6 +90,7 @@ class AttemptState:
         "hour_pieces",
         "number",
         "open_accruals",
+        "open_hour",
         "owed_hours",
         "row_sums",
         "sampled",
@@ -115,9 +124,10 @@ class AttemptState:
         # Hours to be written: those that this checkpoint changed, and those that an earlier one left.
         self.changed_hours: set[int] = set()
         self.owed_hours: set[int] = set()
-        # Caches of what hours are made of: the pieces of the last one, the sums of single rows by hour, and sampled
+        # Caches of what hours are made of: the pieces of the last one, the rows of an open one, the sums of single rows by hour, and sampled
         # seconds by metered minute.
         self.hour_pieces: HourPieces | None = None
+        self.open_hour: OpenHour | None = None
         self.row_sums = RowSums()
         # Price fields -> the first and last hour that may have been written with them.
         self.written: dict[Fields, tuple[int, int]] = {}

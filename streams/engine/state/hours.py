@@ -6,13 +6,15 @@ Single rows are those of traffic and of samples, which no closed form describes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from schemas.units import COMPONENTS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.timeline.attempts import FieldStep, Timeline
-from streams.engine.timeline.lines import Line
+from streams.engine.timeline.intervals import Interval
+from streams.engine.timeline.lines import Line, Lines
 
 MINUTES_PER_HOUR: Final = 60
 #: Positions of the measures.
@@ -56,6 +58,34 @@ class HourPieces(NamedTuple):
     sampled: bool
     time: list[tuple[int, int, Fields]]
     usage: list[tuple[int, int, Fields]]
+
+
+@dataclass(slots=True)
+class OpenHour:
+    """The rows of an open attempt's newest hour as they were last handed over, to be handed over again.
+
+    While only time goes on, the last interval of `billed` and those of the attempt's lines become longer, and nothing else
+    changes. A piece of time or usage ends with the place of its row.
+    """
+
+    hour: int
+    timelines: Mapping[int, Timeline]  # of all attempts, compared by identity
+    lines: Lines  # the booked ones, likewise
+    as_of_ms: int
+    until_ms: int  # valid up to this instant
+    sampled: bool
+    written: dict[Fields, tuple[int, int]]
+    places: dict[Fields, int]
+    time: list[tuple[int, int, int]]
+    usage: list[tuple[int, int, int]]
+    billed: list[Interval]
+    waits: list[Interval]
+
+    def prolong(self, as_of_ms: int) -> None:
+        """Bill time up to an instant."""
+        start_ms, _, rate, phase = self.billed[-1]
+        self.billed[-1] = (start_ms, as_of_ms, rate, phase)
+        self.as_of_ms = as_of_ms
 
 
 #: By price fields: a sum of rows, as MEASURES integers.

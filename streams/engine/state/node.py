@@ -5,17 +5,32 @@ Nodes have rows of their own beside the jobs'; the tables join them with the job
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from schemas.events import NodeEvent
 from streams.engine.state.identities import Identities
 from streams.engine.state.open_accruals import OpenAccruals
+from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines
 from streams.engine.timeline.nodes import NodeSegment, node_segments
+
+
+@dataclass(slots=True)
+class OpenNodeHour:
+    """The row of the hour in which a node is in service: as only time goes on, the last interval of `paid` grows."""
+
+    hour: int
+    segments: tuple[NodeSegment, ...]  # compared by identity
+    as_of_ms: int
+    dimensions: tuple[str, ...]
+    paid: list[Interval]
 
 
 class NodeState:
     """One node; `seen` holds the identity hashes of its events."""
 
     __slots__ = (
+        "_asks",
         "_segments",
         "booked_as_of_ms",
         "booked_lines",
@@ -24,6 +39,7 @@ class NodeState:
         "events",
         "name",
         "open_accruals",
+        "open_hour",
         "owed_hours",
         "seen",
     )
@@ -36,10 +52,13 @@ class NodeState:
         # The time of service whose hours are booked; None: an older snapshot does not say.
         self.booked_segments: tuple[NodeSegment, ...] | None = ()
         self.owed_hours: set[int] = set()  # to be written again
-        self.open_accruals: OpenAccruals | None = None  # cached for the next accrual
+        # Cached for the next accrual.
+        self.open_accruals: OpenAccruals | None = None
+        self.open_hour: OpenNodeHour | None = None
         self.dirty = True
         self.booked_as_of_ms = -1
         self._segments: tuple[NodeSegment, ...] | None = None
+        self._asks: tuple[NodeSegment, ...] | None = None  # its segments as of the last check
 
     def add_event(self, event: NodeEvent) -> None:
         """Add a node event (not a duplicate)."""
@@ -57,6 +76,11 @@ class NodeState:
         if self._segments is None:
             self._segments = node_segments(self.events)
         return self._segments
+
+    def may_price_lookups_differ(self) -> bool:
+        """Whether its price lookups may differ from the last call."""
+        before, self._asks = self._asks, self.segments()
+        return before is not self._asks
 
     @property
     def is_open(self) -> bool:

@@ -78,8 +78,8 @@ def budget_told(
         passed |= set(now)
         if now:
             firing[max(now)] = at_ms
-        if 100 in now:  # "those of 50 and 80 % give way to it"
-            told += [(percent, firing.pop(percent), at_ms) for percent in (50, 80) if percent in firing]
+            lower = [percent for percent in firing if percent < max(now)]  # "gives way to a higher one"
+            told += [(percent, firing.pop(percent), at_ms) for percent in lower]
         if end_ms is not None and at_ms >= end_ms:
             told += [(percent, fired_ms, max(end_ms, fired_ms + 1)) for percent, fired_ms in firing.items()]
             used, firing, passed, end_ms = [0, 0, 0], {}, set(), period_end(per, end_ms)

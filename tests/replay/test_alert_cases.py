@@ -28,10 +28,10 @@ def test_a_budget_that_is_raised_is_told_again_whole_and_in_parts(tmp_path: Path
         for each in told
     ]
     assert [(severity, float(usd), start, end) for severity, usd, start, end in said] == [
-        ("ticket", 400, "10:31", "13:02"),
+        ("ticket", 400, "10:31", "12:01"),
         ("ticket", 400, "12:01", "13:02"),
         ("page", 400, "13:02", "13:30"),
-        ("ticket", 800, "13:30", "18:03"),
+        ("ticket", 800, "13:30", "16:02"),
         ("ticket", 800, "16:02", "18:03"),
         ("page", 800, "18:03", ""),
     ]

@@ -66,10 +66,10 @@ def minute(instant: Any) -> int | None:
 
 
 RAISED_AT_60 = [
-    ("ticket", 25, 50),
+    ("ticket", 25, 40),
     ("ticket", 40, 50),
     ("page", 50, 60),
-    ("ticket", 60, 100),  # $12 of $20
+    ("ticket", 60, 80),  # $12 of $20
     ("ticket", 80, 100),
     ("page", 100, None),
 ]

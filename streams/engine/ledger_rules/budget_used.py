@@ -63,9 +63,9 @@ def _judge(
     reached = usage.reached(period, subject.budget.limits, at_ms, tuple(THRESHOLDS))
     for place, percent in enumerate(THRESHOLDS):
         higher = reached[place + 1] if place + 1 < len(THRESHOLDS) else np.zeros(len(at_ms), np.bool_)
-        # A higher threshold that is reached, too, says all; what fires already gives way to the last one.
+        # The highest threshold that is reached says all: a budget has one open alert, not one per threshold.
         opens = reached[place] & ~higher
-        clears = ~reached[place] | (reached[-1] if percent < max(THRESHOLDS) else False)
+        clears = ~reached[place] | higher
         if minutes.since_ms is None:
             # What is used before the minutes that are read is found at the last one.
             opens[:-1] &= not usage.reached(

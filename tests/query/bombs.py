@@ -69,4 +69,4 @@ PARSER: Final = (
 #: What a bomb is told.
 SAID: Final = r"ran longer than|TIMEOUT_EXCEEDED|MiB of memory|TOO_[A-Z_]+|Maximum|Max query size|characters that names|SYNTAX_ERROR"
 #: Answered at little cost: the engine streams it, or the guard and the parser take it as it is.
-CHEAP: Final = frozenset({MEMORY[16], PARSER[4], PARSER[6], PARSER[7], PARSER[-1]})
+CHEAP: Final = frozenset({MEMORY[16], PARSER[4], PARSER[5], PARSER[6], PARSER[7], PARSER[-1]})

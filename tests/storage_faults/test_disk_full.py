@@ -64,13 +64,13 @@ def test_a_replay_says_that_the_disk_is_full_and_goes_on_once_it_is_not(disk: Di
     data = disk.path / "data"
     for leave_bytes in (300_000, 3 * MIB):  # full at once, and full on the way
         disk.fill(leave_bytes)
-        done = trainfare("replay", log, "--data", data, "--as-of", AS_OF_MS)
+        done = trainfare("replay", log, "--data", data, "--as-of", AS_OF_MS, new_store="begun")
         assert done.code == 1, done.out
         assert FULL in done.err.splitlines()[-1]
         assert done.err.splitlines()[-1].startswith("trainfare: ")
         assert "Traceback" not in done.err
     disk.free()
-    assert trainfare("replay", log, "--data", data, "--as-of", AS_OF_MS).code == 0
+    assert trainfare("replay", log, "--data", data, "--as-of", AS_OF_MS, new_store="begun").code == 0
     assert stored_rows(data) == want
 
 

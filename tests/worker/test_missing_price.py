@@ -140,8 +140,8 @@ def test_any_cut_and_a_new_owner_tell_the_same_once(world: World) -> None:
     whole = told(world.look(30))
     assert [each[1:] for each in whole] == [
         ("h100/sxm/80gb purchase+region", "firing", 5),
-        ("h100/sxm/80gb purchase+region", "resolved", 105),
-        ("h100/sxm/80gb effective", "firing", 105),
+        ("h100/sxm/80gb purchase+region", "resolved", 100),
+        ("h100/sxm/80gb effective", "firing", 100),
         ("h100/sxm/80gb effective", "resolved", 1535),
     ]
     for minutes in (57, 333):

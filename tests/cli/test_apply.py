@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.cli.main import main
+from streams.engine.rules.registry import LEDGER_RULES, NAMES
 from tests.cli.command import NOBODY
 
 
@@ -53,11 +54,7 @@ def test_twenty_faults_are_shown_and_the_rest_counted(
     ]
 
 
-_UNKNOWN = (
-    'rule: got "x", expected one of burn_fast, burn_sustained, burn_drift, unpriced, silent_job, retry_loop, idle_gpus,'
-    " runaway_length, traffic, price_basis, team_burn, retry_overhead, unallocated, owner_coverage, forgotten_node,"
-    " provisioning_burst, oversized, unusual_length, price_jump, unsampled_gpus, missing_price, not_understood"
-)
+_UNKNOWN = f'rule: got "x", expected one of {", ".join((*NAMES, *LEDGER_RULES))}'
 
 
 @pytest.mark.parametrize("words", [("--set", "a b"), ("--set", "x" * 65), ("--format", "xml")])

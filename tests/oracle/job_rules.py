@@ -11,8 +11,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tests.oracle.model import HOUR_MS
-from tests.oracle.timeline import ENDLESS_MS, Attempt
+from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.oracle.timeline import ENDLESS_MS, Attempt, union
 
 #: Thresholds of the rules that have some; a record changes those that it names.
 DEFAULTS: dict[str, dict[str, Fraction]] = {
@@ -32,6 +32,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     "price_basis": {"rise_ratio": Fraction(1)},
     "ceiling": {"usd_per_hour": Fraction(500)},
     "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
+    "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1)},
 }
 
 
@@ -97,6 +98,15 @@ class Unsaved(NamedTuple):
     scale: int
 
 
+class Suspended(NamedTuple):
+    """When an attempt is suspended and holds GPUs, without a break, and what it pays."""
+
+    start_ms: int
+    end_ms: int
+    pieces: Sequence[Rated]
+    scale: int
+
+
 class Rated(NamedTuple):
     """Paid time of one attempt at one cost per ms."""
 
@@ -120,6 +130,8 @@ class AttemptRules:
     scale: int
     ceiling_usd: Fraction
     said: Callable[[int], int]
+    suspended: Sequence[Suspended]
+    suspended_limits: Mapping[str, Fraction]
 
     def above_ceiling(self, at_ms: int) -> bool:
         """What it pays is above the ceiling, and above 1.2 times what was declared or planned; for an instant at least."""
@@ -129,6 +141,17 @@ class AttemptRules:
         rate = sum(each.rate for each in self.paying if each.start_ms <= at_ms < each.end_ms)
         is_much = rate * HOUR_MS >= self.ceiling_usd * 10**9 * self.scale
         return bool(self.ceiling_usd) and is_much and rate > Fraction(6, 5) * self.said(at_ms)
+
+    def holds_gpus(self, at_ms: int) -> bool:
+        """An attempt has been suspended for long, holds GPUs, and pays enough now."""
+        after_ms = self.suspended_limits["minutes"] * MINUTE_MS
+        least = self.suspended_limits["least_usd_per_hour"] * 10**9
+        return any(
+            each.start_ms + after_ms <= at_ms < each.end_ms
+            and sum(p.rate for p in each.pieces if p.start_ms <= at_ms < p.end_ms) * HOUR_MS
+            >= least * each.scale
+            for each in self.suspended
+        )
 
     def saves_nothing(self, at_ms: int) -> bool:
         """A running attempt has made no checkpoint for hours, and has cost much since then."""
@@ -197,7 +220,23 @@ def attempt_rules(
         scale,
         settings["ceiling"].thresholds["usd_per_hour"],
         said,
+        _suspended(attempts, pieces, scale),
+        settings["held"].thresholds,
     )
+
+
+def _suspended(
+    attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int
+) -> list[Suspended]:
+    return [
+        Suspended(start_ms, end_ms, pieces.get(attempt.number, ()), scale)
+        for attempt in attempts
+        for start_ms, end_ms in union(
+            (s.start_ms, s.end_ms)
+            for s in attempt.segments(ENDLESS_MS)
+            if s.phase == "suspended" and s.values.gpu_milli
+        )
+    ]
 
 
 def _unsaved(

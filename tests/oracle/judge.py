@@ -47,6 +47,7 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "price_basis": ("ticket", lambda now, at_ms: now.attempts.paid_more(at_ms)),
     "ceiling": ("page", lambda now, at_ms: now.attempts.above_ceiling(at_ms)),
     "no_checkpoint": ("ticket", lambda now, at_ms: now.attempts.saves_nothing(at_ms)),
+    "held": ("ticket", lambda now, at_ms: now.attempts.holds_gpus(at_ms)),
 }
 #: What each rule about a cause tells of a window, times 60,000.
 CAUSES: dict[str, Callable[[Burn, int, int], int | Fraction]] = {

@@ -129,6 +129,32 @@ def idle(rng: random.Random) -> list[Line]:
     return lines
 
 
+def suspended(rng: random.Random) -> list[Line]:
+    """A job beside the others that is suspended, with its GPUs or without, for about as long as matters, and goes on or not."""
+    gpus, purchase = rng.choice((0.5, 1, 1, 8)), rng.choice(("spot", "on_demand"))
+    at_ms = T0 + rng.randrange(5 * M)
+    lines = [job("h", "started", at_ms, gpu_count=gpus, purchase=purchase, owner="h")]
+    for _ in range(rng.choice((1, 1, 2))):
+        at_ms += rng.choice((1, M, 7 * M))
+        lines.append(job("h", "suspended", at_ms, holds_gpus=rng.random() < 0.8))
+        if rng.random() < 0.4:
+            lines.append(
+                job("h", "scaled", at_ms + rng.choice((M, 4 * M)), gpu_count=rng.choice((0, 0.5, 2)))
+            )
+        if rng.random() < 0.2:
+            lines.append(
+                job("h", "suspended", at_ms + rng.choice((3 * M, 31 * M)), holds_gpus=rng.random() < 0.5)
+            )
+        at_ms += rng.choice((5 * M, 30 * M - 1, 30 * M + 10_000, 34 * M))
+        lines.append(job("h", rng.choice(("resumed", "resumed", "completed", "preempted")), at_ms))
+    if rng.random() < 0.5:
+        limits = {"minutes": rng.choice((1, 2, 4.5)), "least_usd_per_hour": rng.choice((0, 0.9, 1.8, 4.2))}
+        said = {"kind": "rule", "name": "held", "job_id": "h", "thresholds": limits}
+        time_ms = T0 + rng.choice((0, 20 * M))
+        lines.append(Line("controls", {"source": "r", "id": "held", "time_ms": time_ms} | said))
+    return lines
+
+
 KINDS = (retries, retries, moving, moving, sampled)
 
 
@@ -149,5 +175,8 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
         limit = {"usd_per_hour": apart.choice((1.8, 14.4, 32.8, 100))}
         said = {"kind": "rule", "name": "most", "rule": "ceiling", "job_id": "j", "thresholds": limit}
         lines.append(Line("controls", {"source": "r", "id": "most", "time_ms": T0} | said))
+    of_held = random.Random(f"held {seed}")
+    if of_held.random() < 0.4:
+        lines += suspended(of_held)
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
     return sorted(lines, key=time_of)

@@ -176,6 +176,7 @@ class Fleet:
             {"rule": "runaway_length", "thresholds": {"hours": 0.2}},
             {"rule": "ceiling", "thresholds": {"usd_per_hour": 5}},
             {"rule": "no_checkpoint", "thresholds": {"hours": 0.1, "least_usd": 0.5}},
+            {"rule": "held", "thresholds": {"minutes": 1, "least_usd_per_hour": 0}},
             {"rule": "silent_job", "thresholds": {"minutes": 2, "never_heard_minutes": 3}},
             {"rule": "burn_fast", "thresholds": {"long_ratio": 1.1, "short_ratio": 1.1, "extra_usd": 0.01}},
             {"rule": "idle_gpus", "thresholds": {"productive_ratio": 1.0}},

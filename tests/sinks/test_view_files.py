@@ -293,15 +293,6 @@ class TestOtherVersions:
         assert old.rows("SELECT count() FROM job_hours") == [(int(last < 3),)]
         assert migrate(old.connection, old.name, shipped(), shipped_views()) == []
 
-    def test_a_new_store_is_what_the_former_files_made(
-        self, shared: ClickHouseStore, database: Callable[[str], Database]
-    ) -> None:
-        """Nothing changed when views became files; remove this with the first table or view that does."""
-        old = database("former")
-        old_store(old, 16)
-        tune(old.connection)
-        assert old.schema() == schema(shared._connection, "trainfare")
-
     def test_a_former_file_with_other_contents_is_another_build(
         self, database: Callable[[str], Database]
     ) -> None:

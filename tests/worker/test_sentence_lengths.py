@@ -45,7 +45,10 @@ USD = 10**9
 #: How a sentence speaks of what is to come, in whatever rule.
 TO_COME = re.compile(r"\bmore by\b|\bused up at\b|\bwill\b|, else\b|\bat this rate\b|\bsoon\b")
 #: The rules that do.
-OF_JOBS = {"burn_fast", "burn_sustained", "burn_drift", "retry_loop", "idle_gpus", "runaway_length", "traffic", "price_basis"}  # fmt: skip
+OF_JOBS = {
+    "burn_fast", "burn_sustained", "burn_drift", "retry_loop", "idle_gpus", "runaway_length", "traffic", "price_basis",
+    "no_checkpoint", "ceiling", "held",
+}  # fmt: skip
 ACROSS_JOBS = {"team_burn", "unallocated", "forgotten_node", "oversized", "unsampled_gpus"}
 
 
@@ -102,6 +105,15 @@ def histories() -> Iterator[list[Line]]:
     samples = [gpu(JOB, BEGIN_MS + minute * M, M, {"0": 0.01}, id=f"s{minute}") for minute in range(1, 45)]
     yield [job(JOB, "started", BEGIN_MS, **about | {"gpu_count": 1}), *samples, end]
     yield [start, job(JOB, "scaled", BEGIN_MS + 60 * M, gpu_count=2048), end]
+    soon = {
+        "rule": "no_checkpoint",
+        "thresholds": {"hours": 0.5},
+        "time_ms": BEGIN_MS,
+        "source": "r",
+        "id": "1",
+    }
+    yield [Line("controls", {"kind": "rule", "name": "soon", **soon}), start, end]
+    yield [start, job(JOB, "suspended", BEGIN_MS + 10 * M, holds_gpus=True), end]
 
 
 def test_rules_about_one_job() -> None:
@@ -114,7 +126,10 @@ def test_rules_about_one_job() -> None:
                 seen[rule] = speaks(AlertSentence(rule, summary, BEGIN_MS))
             else:
                 assert not TO_COME.search(summary), summary
-    assert seen == {rule: rule in OF_JOBS for rule in NAMES}
+    assert set(seen) == set(NAMES), "`histories` lacks one in which such a rule fires"
+    assert {rule for rule, says in seen.items() if says} == OF_JOBS, (
+        "`OF_JOBS`: what of it says what is to come?"
+    )
 
 
 def test_rules_across_jobs(world: World) -> None:

@@ -86,7 +86,7 @@ def _cause(at: JobAt) -> str:
     limit = rounded_usd(round(at.settings["ceiling"]["usd_per_hour"] * NANO_PER_USD))
     for_ms = at.at_ms - since_ms
     since = f"for {span(for_ms)}, since {short_instant(since_ms, at.at_ms)} UTC"
-    return f"{rate}/h with {held} GPUs, {since}; nobody declared or planned more than {limit}/h"
+    return f"{rate}/h with {held}, {since}; nobody declared or planned over {limit}/h"
 
 
 def _margins(at: JobAt) -> list[Margin]:
@@ -131,7 +131,7 @@ RULE: Final = JobRule(
     evidence=lambda of: attempts_evidence(of.job_id),
     words=Words(
         "pays {cause}",
-        "stop it, shrink it, or declare or plan its rate",
+        "stop or shrink it, or declare or plan it",
         "pays less, or its rate is declared or planned",
         unknown="more than any job may that nobody declared or planned",
     ),

@@ -103,7 +103,7 @@ def _cause(at: JobAt) -> str:
     line, since_ms = standing
     at_risk = usd(_at_risk_nano(at, line, since_ms))
     whence = "its last one" if line.checkpoint_ms is not None else "its start"
-    return f"{span(at.at_ms - since_ms)} since {whence} at {short_instant(since_ms, at.at_ms)} UTC, {at_risk} of work at risk"
+    return f"{span(at.at_ms - since_ms)} since {whence}, {short_instant(since_ms, at.at_ms)} UTC: {at_risk} at risk"
 
 
 def _margins(at: JobAt) -> list[Margin]:
@@ -135,7 +135,7 @@ RULE: Final = JobRule(
     evidence=lambda of: attempts_evidence(of.job_id),
     words=Words(
         "has made no checkpoint for {cause}",
-        "look whether it still saves its work: what it has done since is lost when it breaks off",
+        "look whether it still saves: that is lost if it breaks off",
         "has made a checkpoint, or runs no longer",
         unknown="hours",
     ),

@@ -13,6 +13,7 @@ from streams.engine.rules import (
     burn_sustained,
     ceiling,
     forgotten_node,
+    held,
     idle_gpus,
     missing_price,
     no_checkpoint,
@@ -50,6 +51,7 @@ JOB_RULES: Final[tuple[JobRule, ...]] = (
     price_basis.RULE,
     no_checkpoint.RULE,
     ceiling.RULE,
+    held.RULE,
 )
 NAMES: Final = tuple(rule.name for rule in JOB_RULES)
 WINDOW_MS: Final = tuple(rule.window_ms for rule in JOB_RULES)

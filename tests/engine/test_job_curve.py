@@ -69,7 +69,7 @@ class _Kept:
         coverage = Coverage(86_400, 100)
         kept = self.curve.build(self.job, coverage, self.book, (), now_ms)
         anew = JobCurve().build(self.job, coverage, self.book, (), now_ms)
-        for name in ("first_paid_ms", "ended_ms", "unpriced_from_ms", "quoted_nano_per_hour", "quoted_ms",
+        for name in ("first_paid_ms", "ended_ms", "unpriced_from_ms", "quoted_nano_per_hour", "quoted",
                      "undecided_until_ms", "holds_ms"):  # fmt: skip
             assert getattr(kept, name) == getattr(anew, name), name
         assert list(kept.steps) == list(anew.steps)

@@ -45,6 +45,7 @@ class Piece(NamedTuple):
     rate: int
     priced: bool  # something in it has a price
     unpriced: bool  # GPU-time in it has none
+    on_gpus: bool  # GPU-time in it has a price
 
 
 class Steps:
@@ -349,7 +350,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         metered=union((p.start_ms, p.end_ms) for p in sampled),
         cost=Steps(changes),
         lumps=Lumps(lumps),
-        quoted=quoted(pieces),
+        quoted=quoted(pieces, grows=not sampled),
         declared=rates,
         planned=plan,
         ended=has_ended(attempts),
@@ -437,7 +438,7 @@ def _piece(
     held: Iterable[tuple[str, str, int]], context: Context, book: PriceBook, start_ms: int, end_ms: int
 ) -> Piece:
     """What is held costs, at the prices of the first instant."""
-    rate, priced, unpriced = 0, False, False
+    rate, priced, unpriced, on_gpus = 0, False, False, False
     for component, unit, count in held:
         if count:
             price = book.winner(component, unit, context, start_ms)
@@ -446,15 +447,31 @@ def _piece(
                     raise ValueError(f"a cost of {price.sku} is no whole number of 1/{SCALE} nano-dollars")
                 rate += count * price.price_nano * (SCALE // price.divisor)
                 priced = True
+                on_gpus |= component == "gpu"
             elif component == "gpu":
                 unpriced = True
-    return Piece(start_ms, end_ms, rate, priced, unpriced)
+    return Piece(start_ms, end_ms, rate, priced, unpriced, on_gpus)
 
 
-def quoted(pieces: Sequence[Piece]) -> int:
-    """The cost rate "at the first paid and priced instant", at which no GPU-time is without a price; else 0."""
+def quoted(pieces: Sequence[Piece], *, grows: bool) -> int:
+    """The cost rate "at the first paid and priced instant", at which no GPU-time is without a price; else 0.
+
+    The start `grows` "while the rate has grown within the last 10 min", and "begins again with the first GPUs".
+    """
+    found: tuple[int, int, bool] | None = None  # (when it grew last, the rate, whether GPUs were held)
     for at_ms in sorted({p.start_ms for p in pieces} | {p.end_ms for p in pieces}):
         now = [p for p in pieces if p.start_ms <= at_ms < p.end_ms]
-        if any(p.priced for p in now) and not any(p.unpriced for p in now):
-            return sum(p.rate for p in now)
-    return 0
+        if not any(p.priced for p in now) or any(p.unpriced for p in now):
+            continue
+        rate, on_gpus = sum(p.rate for p in now), any(p.on_gpus for p in now)
+        if found is None:
+            found = at_ms, rate, on_gpus
+        if not grows:
+            break
+        grown_ms, before, had_gpus = found
+        is_start, is_more = at_ms <= grown_ms + 10 * MINUTE_MS, rate > before + before // 10**9
+        if (on_gpus and not had_gpus) or (is_start and is_more):
+            found = at_ms, rate, on_gpus or had_gpus
+        elif had_gpus and not is_start:
+            break
+    return 0 if found is None else found[1]

@@ -63,7 +63,7 @@ def test_the_minute_at_the_far_edge_counts_in_proportion() -> None:
     )
     cost, expected = window_usd(burn, T0 + 330 * S, MIN_5)
     assert cost == Fraction("4.85")
-    assert expected == Fraction("0.5")  # 300 s x 6 $/h, quoted at the first instant
+    assert expected == 5  # 300 s x 60 $/h: it grew within ten minutes of its start
     assert burn.rate_nano(T0 + 330 * S, MIN_5) == Fraction("58.2") * USD
     # At a whole minute nothing is in proportion: minutes 1 to 5.
     assert window_usd(burn, T0 + 360 * S, MIN_5)[0] == 5
@@ -123,8 +123,8 @@ def test_only_paid_time_is_expected_to_cost() -> None:
 
 @pytest.mark.parametrize(
     ("late_effective_s", "quoted_usd"),
-    # The GPU's price of 3 $/h holds from then on: until it does, the job's 1 $/h alone does not quote it.
-    [(0, 4), (60, 4), (90, 8)],
+    # The GPU's price of 3 $/h holds from then on: until it does, the job's 1 $/h alone does not quote it. 2 x 3 + 1 = 7.
+    [(0, 7), (60, 7), (90, 8)],
 )
 def test_the_quoted_rate_is_that_of_the_first_instant_at_which_all_gpus_have_a_price(
     late_effective_s: int, quoted_usd: int
@@ -221,3 +221,38 @@ def test_the_curve_is_the_ledger_as_of_the_tick(seed: int) -> None:
                 part = Fraction((MINUTE_MS - inside_ms) * mine[far], MINUTE_MS)
                 got = Fraction(burn.window(at_ms, window_ms)[0], MINUTE_MS * SCALE)
                 assert abs(got - whole - part) <= Fraction(sum(theirs.values()), 2)
+
+
+@pytest.mark.parametrize(
+    ("scaled_s", "quoted_usd"),
+    # (seconds, GPUs) of each size: the start goes on as long as it grows within ten minutes of the last growth.
+    [
+        ([(25, 2), (50, 4), (640, 8)], 24),
+        ([(600, 2), (1_201, 8)], 6),
+        ([(601, 8)], 3),
+        ([(60, 4), (120, 2), (700, 3)], 12),
+    ],
+)
+def test_a_start_that_grows_is_quoted_by_its_last_growth(
+    scaled_s: list[tuple[int, int]], quoted_usd: int
+) -> None:
+    burn = known(
+        price("p", "3"),
+        job("j", "started", T0, gpu_count=1),
+        *(job("j", "scaled", T0 + at_s * S, gpu_count=gpus) for at_s, gpus in scaled_s),
+        at_ms=T0 + 2 * 3_600 * S,
+    )
+    assert burn.expected_rate(T0) * HOUR_MS == quoted_usd * USD * SCALE
+
+
+def test_the_first_gpus_are_a_start_however_late() -> None:
+    burn = known(
+        price("p", "3"),
+        price("desk", "1", component="overhead", per="job_hour"),
+        job("j", "started", T0, cpu_count=8),
+        job("j", "scaled", T0 + 3_600 * S, gpu_count=8),
+        job("j", "scaled", T0 + 3_900 * S, gpu_count=16),
+        job("j", "scaled", T0 + 5_000 * S, gpu_count=64),
+        at_ms=T0 + 2 * 3_600 * S,
+    )
+    assert burn.expected_rate(T0) * HOUR_MS == 49 * USD * SCALE

@@ -159,7 +159,6 @@ class JobCurve:
             lumps=self._lumps(),
             declared=declared,
             planned=planned,
-            quoted_nano_per_hour=None,  # determined from the lines and the first metered minute
             ended_ms=ended_ms(job, timelines),
             since_ms=since_ms,
             undecided_until_ms=undecided_until_ms(job, timelines),
@@ -201,8 +200,7 @@ class JobCurve:
                 until_ms = max(until_ms, span[1])
             unpriced_ms = min(unpriced_ms, unpriced_from_ms(self.lines[number]))
         self.recent.difference_update(over)
-        quoted = (found.quoted_ms, found.quoted_nano_per_hour)
-        self.settled = Settled(until_ms, min(first_ms, default=-1), unpriced_ms, *quoted)
+        self.settled = Settled(until_ms, min(first_ms, default=-1), unpriced_ms, found.quoted)
 
     def _unsettle(self, number: int, spans: Sequence[Span]) -> None:
         """Build of all attempts again if one changes that was left out, or time before the quoted rate."""
@@ -210,9 +208,9 @@ class JobCurve:
             return
         known = self.paid_by_attempt.get(number)
         starts_ms = [span[0] for span in (*spans[:1], *(known or [])[:1])]
-        quoted_ms = -1 if self.settled.quoted_ms is None else self.settled.quoted_ms
-        is_left_out = known is not None and number not in self.recent
-        if is_left_out or any(at_ms < self.settled.until_ms or at_ms <= quoted_ms for at_ms in starts_ms):
+        quoted = self.settled.quoted
+        since_ms = max(self.settled.until_ms, -1 if quoted is None else quoted.grown_ms + 1)
+        if (known is not None and number not in self.recent) or any(at_ms < since_ms for at_ms in starts_ms):
             self.settled = None
 
     def rest(self) -> None:

@@ -16,6 +16,8 @@ from streams.engine.windows.expected import Expected
 
 #: Twice the longest usual sampling interval of exporters.
 METERED_HOLDS_MS: Final = 120_000
+#: A job whose rate has not grown for this long has been started.
+SETTLES_MS: Final = 10 * MINUTE_MS
 #: Rates are summed as integers, multiples of 2**-40 nano-dollars per ms, so that sums return to exactly zero.
 _FRACTION_BITS: Final = 40
 _ONE: Final = float(1 << _FRACTION_BITS)
@@ -48,7 +50,15 @@ class Curve:
     lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
     #: Until then a next attempt may follow one that failed or was preempted; 0: there was none.
     undecided_until_ms: int = 0
-    quoted_ms: int | None = None  # the first instant of that rate
+    quoted: QuotedRate | None = None  # as of the last step
+
+
+class QuotedRate(NamedTuple):
+    """The rate that a job was started with, in nano-dollars per hour: that of the last growth of its start."""
+
+    grown_ms: int
+    nano_per_hour: float
+    on_gpus: bool  # whether priced GPUs were held then
 
 
 class Settled(NamedTuple):
@@ -57,9 +67,7 @@ class Settled(NamedTuple):
     until_ms: int = BEGINNING_MS  # the last end
     first_paid_ms: int = -1
     unpriced_from_ms: int = NEVER_MS
-    # The first paid and priced instant of the job, and its rate; None: there is none yet.
-    quoted_ms: int | None = None
-    quoted_nano_per_hour: float | None = None
+    quoted: QuotedRate | None = None
 
 
 class _Step(NamedTuple):
@@ -70,9 +78,10 @@ class _Step(NamedTuple):
     priced: int
     unpriced: int
     paid: int
+    gpus: int  # of the priced ones
 
 
-_NOTHING: Final = _Step(BEGINNING_MS, 0, 0, 0, 0)
+_NOTHING: Final = _Step(BEGINNING_MS, 0, 0, 0, 0, 0)
 
 
 def build_curve(
@@ -84,7 +93,6 @@ def build_curve(
     lumps: Mapping[int, float],
     declared: Sequence[tuple[int, int]],
     planned: Sequence[tuple[int, int, int]],
-    quoted_nano_per_hour: float | None,
     ended_ms: int,
     since_ms: int,
     undecided_until_ms: int = 0,
@@ -101,13 +109,8 @@ def build_curve(
     lines = list(lines)
     alone = None if seconds else _one_span(lines, paid)
     steps = _sweep(_edges(lines, paid, seconds)) if alone is None else alone
-    quoted_ms = past.quoted_ms
-    quoted = quoted_nano_per_hour if quoted_ms is None else past.quoted_nano_per_hour
-    if quoted is None:
-        priced = (s for s in steps if s.paid and s.priced and not s.unpriced and s.from_ms >= past.until_ms)
-        first = next(priced, None)
-        if first is not None:
-            quoted_ms, quoted = first.from_ms, _per_hour(first.rate)
+    rate = _quoted(steps, past, grows=not seconds)
+    quoted = None if rate is None else rate.nano_per_hour
     expected = Expected(declared, planned, quoted or 0.0)
     rows = _since(_with_expected(steps, expected), since_ms, had_any=past.first_paid_ms >= 0)
     starts_ms = [past.first_paid_ms, next((step.from_ms for step in steps if step.paid), -1)]
@@ -123,8 +126,31 @@ def build_curve(
         holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
         lumps=kept,
         undecided_until_ms=undecided_until_ms,
-        quoted_ms=quoted_ms,
+        quoted=rate,
     )
+
+
+def _quoted(steps: Sequence[_Step], past: Settled, *, grows: bool) -> QuotedRate | None:
+    """The rate at the first paid and priced instant, or after the growth of the start; None: there is none yet.
+
+    The start goes on while the rate grows within `SETTLES_MS` of the last growth, and begins again with the first GPUs.
+    """
+    found = past.quoted
+    for step in steps:
+        if not step.paid or not step.priced or step.unpriced or step.from_ms < past.until_ms:
+            continue
+        if found is None:
+            found = QuotedRate(step.from_ms, _per_hour(step.rate), step.gpus > 0)
+            continue
+        if not grows:
+            break
+        begins = step.gpus > 0 and not found.on_gpus
+        is_start = step.from_ms <= found.grown_ms + SETTLES_MS
+        if begins or (is_start and _per_hour(step.rate) > found.nano_per_hour * (1 + 1e-9)):
+            found = QuotedRate(step.from_ms, _per_hour(step.rate), found.on_gpus or step.gpus > 0)
+        elif found.on_gpus and not is_start:
+            break
+    return found
 
 
 def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | None:
@@ -134,7 +160,7 @@ def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | Non
     start_ms, end_ms = span = paid[0]
     if start_ms >= end_ms:
         return None
-    rate = priced = unpriced = 0
+    rate = priced = unpriced = gpus = 0
     for of_attempt in lines:
         for line, intervals in of_attempt.items():
             if len(intervals) != 1:
@@ -145,7 +171,8 @@ def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | Non
             rate += _fractions(quantity * price.usd_nano, price.divisor)
             priced += price.sku != ""
             unpriced += price.sku == "" and price.component == "gpu"
-    return [_NOTHING, _Step(start_ms, rate, priced, unpriced, 1), _Step(end_ms, 0, 0, 0, 0)]
+            gpus += price.sku != "" and price.component == "gpu"
+    return [_NOTHING, _Step(start_ms, rate, priced, unpriced, 1, gpus), _Step(end_ms, 0, 0, 0, 0, 0)]
 
 
 def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[MeteredRun]) -> list[_Step]:
@@ -155,20 +182,21 @@ def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[Meter
         for line, intervals in of_attempt.items():
             price = line.price
             priced, unpriced = int(price.sku != ""), int(price.sku == "" and price.component == "gpu")
+            gpus = int(price.component == "gpu") - unpriced
             for start_ms, end_ms, quantity, _ in intervals:
                 if start_ms < end_ms and quantity > 0:
                     rate = _fractions(quantity * price.usd_nano, price.divisor)
-                    edges.append(_Step(start_ms, rate, priced, unpriced, 0))
-                    edges.append(_Step(end_ms, -rate, -priced, -unpriced, 0))
+                    edges.append(_Step(start_ms, rate, priced, unpriced, 0, gpus))
+                    edges.append(_Step(end_ms, -rate, -priced, -unpriced, 0, -gpus))
     for start_ms, end_ms in paid:
         if start_ms < end_ms:
-            edges.append(_Step(start_ms, 0, 0, 0, 1))
-            edges.append(_Step(end_ms, 0, 0, 0, -1))
+            edges.append(_Step(start_ms, 0, 0, 0, 1, 0))
+            edges.append(_Step(end_ms, 0, 0, 0, -1, 0))
     for run in seconds:
         if run.start_ms < run.end_ms:
             rate, priced, unpriced = round(run.cost_rate * _ONE), int(not run.unpriced), int(run.unpriced)
-            edges.append(_Step(run.start_ms, rate, priced, unpriced, 1))
-            edges.append(_Step(run.end_ms, -rate, -priced, -unpriced, -1))
+            edges.append(_Step(run.start_ms, rate, priced, unpriced, 1, priced))
+            edges.append(_Step(run.end_ms, -rate, -priced, -unpriced, -1, -priced))
     edges.sort()
     return edges
 
@@ -176,16 +204,17 @@ def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[Meter
 def _sweep(edges: Sequence[_Step]) -> list[_Step]:
     """Sum changes to steps; omit a step without a change."""
     steps = [_NOTHING]
-    at_ms, rate, priced, unpriced, paid = _NOTHING
+    at_ms, rate, priced, unpriced, paid, gpus = _NOTHING
     for edge in edges:
         if edge.from_ms != at_ms:
-            _add(steps, _Step(at_ms, rate, priced, unpriced, paid))
+            _add(steps, _Step(at_ms, rate, priced, unpriced, paid, gpus))
             at_ms = edge.from_ms
         rate += edge.rate
         priced += edge.priced
         unpriced += edge.unpriced
         paid += edge.paid
-    _add(steps, _Step(at_ms, rate, priced, unpriced, paid))
+        gpus += edge.gpus
+    _add(steps, _Step(at_ms, rate, priced, unpriced, paid, gpus))
     return steps
 
 

@@ -51,7 +51,6 @@ def curve(
         lumps={},
         declared=declared,
         planned=planned,
-        quoted_nano_per_hour=None,
         ended_ms=ended_ms,
         since_ms=0,
         undecided_until_ms=undecided_until_ms,

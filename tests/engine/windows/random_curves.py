@@ -22,6 +22,7 @@ from tests.engine.kernels.naive_burn import Figure, Piece
 HOUR_MS = 3_600_000
 NOON_MS = 1_700_006_400_000
 BEGIN_MS = NOON_MS - 9 * HOUR_MS
+SETTLES_MS = 600_000
 
 PER_GPU_HOUR = 3_600_000_000
 PRICES = (
@@ -46,7 +47,7 @@ class Made(NamedTuple):
     planned: list[tuple[int, int, int]]
     ended_ms: int = NEVER_MS
 
-    def curve(self, job_id: str = "j", since_ms: int = 0, quoted: float | None = None) -> Curve:
+    def curve(self, job_id: str = "j", since_ms: int = 0) -> Curve:
         return build_curve(
             job_id,
             lines=self.lines,
@@ -55,7 +56,6 @@ class Made(NamedTuple):
             lumps=self.lumps,
             declared=self.declared,
             planned=self.planned,
-            quoted_nano_per_hour=quoted,
             ended_ms=self.ended_ms,
             since_ms=since_ms,
         )
@@ -90,6 +90,16 @@ class Made(NamedTuple):
             run.start_ms <= at_ms < run.end_ms and run.unpriced is not priced for run in self.seconds
         )
 
+    def _holds_gpus(self, at_ms: int) -> bool:
+        """Whether GPU-time with a price accrues."""
+        return any(
+            start <= at_ms < end and rate > 0
+            for lines in self.lines
+            for line, intervals in lines.items()
+            for start, end, rate, _ in intervals
+            if line.price.component == "gpu" and line.price.sku != ""
+        ) or any(run.start_ms <= at_ms < run.end_ms and not run.unpriced for run in self.seconds)
+
     def _cuts(self) -> list[int]:
         ends = {edge for piece in self.costs() for edge in piece[:2]}
         ends |= {edge for span in self.paid_spans() for edge in span}
@@ -100,11 +110,20 @@ class Made(NamedTuple):
         return any(start <= at_ms < end for start, end in self.paid_spans())
 
     def quoted(self) -> Fraction | None:
-        """Nano-dollars per hour."""
+        """Nano-dollars per hour, after the growth of the start: see docs/cost_model.md."""
+        found: Fraction | None = None
+        grown_ms, on_gpus = 0, False
         for at_ms in self._cuts():
-            if self.is_paid(at_ms) and self._has(at_ms, priced=True) and not self._has(at_ms, priced=False):
-                return self.rate_at(at_ms) * HOUR_MS
-        return None
+            if not self.is_paid(at_ms) or not self._has(at_ms, priced=True) or self._has(at_ms, priced=False):
+                continue
+            rate, holds = self.rate_at(at_ms) * HOUR_MS, self._holds_gpus(at_ms)
+            begins = found is None or (holds and not on_gpus)
+            grown = at_ms <= grown_ms + SETTLES_MS and rate > (found or 0) * (1 + Fraction(1, 10**9))
+            if begins or grown:
+                found, grown_ms, on_gpus = rate, at_ms, on_gpus or holds
+            if self.seconds:
+                break
+        return found
 
     def unpriced_from_ms(self) -> int:
         return next((at_ms for at_ms in self._cuts() if self._has(at_ms, priced=False)), NEVER_MS)

@@ -94,7 +94,10 @@ def test_a_free_price_is_a_price() -> None:
     job = gpus((0, 9, 8))
     free = Line("", "running", PRICES[4])
     curve = job._replace(
-        lines=[{free: job.lines[0][GPU]}, {GPU: [(NOON_MS + 5, NOON_MS + 6, 1000, 0)]}]
+        lines=[
+            {free: job.lines[0][GPU]},
+            {Line("", "running", PRICES[3]): [(NOON_MS + HOUR_MS, NOON_MS + 2 * HOUR_MS, 1000, 0)]},
+        ]
     ).curve()
     assert curve.quoted_nano_per_hour == 0.0
 
@@ -104,12 +107,6 @@ def test_without_a_price_nothing_is_quoted() -> None:
     curve = job._replace(lines=[{Line("n", "running", UNPRICED): job.lines[0][GPU]}]).curve()
     assert curve.quoted_nano_per_hour is None
     assert not columns(curve).expected_rate.any()
-
-
-def test_a_quoted_rate_known_from_before_stands() -> None:
-    curve = gpus((0, 9, 8)).curve(quoted=5.0 * USD)
-    assert curve.quoted_nano_per_hour == 5.0 * USD
-    assert columns(curve).expected_rate.max() * HOUR_MS == pytest.approx(5.0 * USD)
 
 
 def test_a_declared_rate_holds_from_its_event_on_and_a_plan_while_it_lasts() -> None:

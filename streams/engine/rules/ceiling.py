@@ -5,13 +5,14 @@ A pure function of what its attempts pay: the only guard of the first job of its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final
+from math import ceil, lcm
+from typing import Final, NamedTuple
 
-from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS
+from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import gpus, rounded_usd, short_instant, span
@@ -26,37 +27,51 @@ from streams.engine.windows.expected import Expected
 _KNOWN_RATIO: Final = Fraction(6, 5)
 
 
-def rate_steps(
-    timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], since_ms: int
-) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (from_ms, until_ms, nano-dollars per ms) of what attempts with events pay from `since_ms` on, in order of time."""
-    changes: dict[int, Fraction] = {}
-    for number, timeline in timelines.items():
-        if timeline.metered or (timeline.ended_ms is not None and timeline.ended_ms <= since_ms):
-            continue
-        for line, intervals in lines.get(number, {}).items():
-            per_ms = Fraction(line.price.usd_nano, line.price.divisor)
+class RateSteps(NamedTuple):
+    """What attempts pay: (from_ms, until_ms, rate) in order of time, and the number of rate units of a nano-dollar per ms."""
+
+    scale: int
+    steps: list[tuple[int, int, int]]
+
+
+def rate_steps(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], since_ms: int) -> RateSteps:
+    """Return what attempts with events pay from `since_ms` on, in whole numbers: fractions are slow."""
+    found = [
+        lines[number]
+        for number, timeline in timelines.items()
+        if number in lines
+        and not timeline.metered
+        and (timeline.ended_ms is None or timeline.ended_ms > since_ms)
+    ]
+    scale = lcm(*{line.price.divisor for each in found for line in each})
+    changes: dict[int, int] = {}
+    for each in found:
+        for line, intervals in each.items():
+            per_ms = line.price.usd_nano * (scale // line.price.divisor)
             for start_ms, end_ms, rate, _ in intervals if per_ms else ():
-                changes[start_ms] = changes.get(start_ms, Fraction(0)) + rate * per_ms
-                changes[end_ms] = changes.get(end_ms, Fraction(0)) - rate * per_ms
-    rate_now = Fraction(0)
+                if end_ms > since_ms:
+                    changes[start_ms] = changes.get(start_ms, 0) + rate * per_ms
+                    changes[end_ms] = changes.get(end_ms, 0) - rate * per_ms
+    rate_now, steps = 0, []
     for from_ms, until_ms in pairwise(sorted(changes)):
         rate_now += changes[from_ms]
-        yield from_ms, until_ms, rate_now
+        steps.append((from_ms, until_ms, rate_now))
+    return RateSteps(scale, steps)
 
 
 def _spans(known: JobKnown) -> Iterable[FactSpan]:
     limit_nano = Fraction(str(known.thresholds["usd_per_hour"])) * NANO_PER_USD
     if not limit_nano:
         return
-    expected: Expected | None = None
+    scale, steps = rate_steps(known.timelines, known.lines, known.since_ms)
+    limit = ceil(limit_nano * scale / HOUR_MS)  # rates are whole numbers
+    high = [step for step in steps if step[2] >= limit]
+    if not high:
+        return
+    expected = Expected(known.job.declared(), known.planned, 0.0)
     above: list[Span] = []
-    for from_ms, until_ms, rate in rate_steps(known.timelines, known.lines, known.since_ms):
-        per_hour = rate * HOUR_MS
-        if per_hour < limit_nano:
-            continue
-        if expected is None:
-            expected = Expected(known.job.declared(), known.planned, 0.0)
+    for from_ms, until_ms, rate in high:
+        per_hour = Fraction(rate * HOUR_MS, scale)
         pieces = expected.between(from_ms, until_ms)
         ends_ms = [*(begin_ms for begin_ms, _ in pieces[1:]), until_ms]
         for (begin_ms, said), end_ms in zip(pieces, ends_ms, strict=True):
@@ -67,8 +82,9 @@ def _spans(known: JobKnown) -> Iterable[FactSpan]:
 
 
 def _rate_now(at: JobAt) -> Fraction:
-    steps = rate_steps(at.timelines, at.lines, BEGINNING_MS)
-    return next((rate for from_ms, until_ms, rate in steps if from_ms <= at.at_ms < until_ms), Fraction(0))
+    scale, steps = rate_steps(at.timelines, at.lines, at.at_ms - 1)
+    rate = next((rate for from_ms, until_ms, rate in steps if from_ms <= at.at_ms < until_ms), 0)
+    return Fraction(rate, scale)
 
 
 def _cause(at: JobAt) -> str:

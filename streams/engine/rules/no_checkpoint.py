@@ -6,10 +6,10 @@ A pure function of the attempts and of what they pay; a span may begin in the fu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
+from math import lcm
 from typing import Final
 
-from schemas.durations import HOUR_MS, MINUTE_MS
+from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS
 from schemas.events import PRICE_FIELDS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
@@ -24,13 +24,18 @@ _PURCHASE: Final = PRICE_FIELDS.index("purchase")
 _NO_LINES: Final[Lines] = {}
 
 
-def unsaved(timelines: Mapping[int, Timeline]) -> Iterator[tuple[Timeline, int, list[Span]]]:
+def unsaved(
+    timelines: Mapping[int, Timeline], after_ms: int = BEGINNING_MS
+) -> Iterator[tuple[Timeline, int, list[Span]]]:
     """Yield the attempts whose work is expected to be saved: since when it is not, and when each runs from then on.
 
-    Expected of a job that has made a checkpoint in any attempt, and of an attempt whose newest purchase is `spot`.
+    Expected of a job that has made a checkpoint in any attempt, and of an attempt whose newest purchase is `spot`. Attempts
+    that ended by `after_ms` are left out.
     """
     saves = any(line.checkpoint_ms is not None for line in timelines.values())
     for line in timelines.values():
+        if line.ended_ms is not None and line.ended_ms <= after_ms:
+            continue
         if not saves and line.values.fields[_PURCHASE] != "spot":
             continue
         since_ms = line.checkpoint_ms if line.checkpoint_ms is not None else line.started_ms
@@ -48,18 +53,20 @@ def cost_reached_ms(lines: Lines, since_ms: int, nano: int) -> int:
     """When the cost since an instant first is as large as this, in nano-dollars; OPEN_MS: never."""
     if nano <= 0:
         return since_ms
-    changes: dict[int, Fraction] = {}
+    # Whole numbers of one denominator: this is computed at each event of a job, and fractions are slow.
+    scale = lcm(*{line.price.divisor for line in lines})
+    changes: dict[int, int] = {}
     for line, intervals in lines.items():
-        per_ms = Fraction(line.price.usd_nano, line.price.divisor)
+        per_ms = line.price.usd_nano * (scale // line.price.divisor)
         for start_ms, end_ms, rate, _ in intervals if per_ms else ():
             if end_ms > since_ms:
                 begin_ms = max(start_ms, since_ms)
-                changes[begin_ms] = changes.get(begin_ms, Fraction(0)) + rate * per_ms
-                changes[end_ms] = changes.get(end_ms, Fraction(0)) - rate * per_ms
-    left, rate_now, at_ms = Fraction(nano), Fraction(0), since_ms
+                changes[begin_ms] = changes.get(begin_ms, 0) + rate * per_ms
+                changes[end_ms] = changes.get(end_ms, 0) - rate * per_ms
+    left, rate_now, at_ms = nano * scale, 0, since_ms
     for change_ms in sorted(changes):
         if rate_now and left <= rate_now * (change_ms - at_ms):
-            return at_ms - int(-left // rate_now)
+            return at_ms - -left // rate_now
         left -= rate_now * (change_ms - at_ms)
         rate_now, at_ms = rate_now + changes[change_ms], change_ms
     return OPEN_MS
@@ -68,7 +75,7 @@ def cost_reached_ms(lines: Lines, since_ms: int, nano: int) -> int:
 def _spans(known: JobKnown) -> Iterable[FactSpan]:
     longest_ms = round(known.thresholds["hours"] * HOUR_MS)
     least_nano = round(known.thresholds["least_usd"] * NANO_PER_USD)
-    for line, since_ms, running in unsaved(known.timelines):
+    for line, since_ms, running in unsaved(known.timelines, known.since_ms):
         # Most attempts end, or save, long before: what they cost is not looked at.
         if not running or running[-1][1] <= since_ms + longest_ms:
             continue

@@ -111,16 +111,24 @@ def _state(
     store: ClickHouseStore, job_id: str, state_max_bytes: int | None, stored: StoredJobs
 ) -> tuple[JobBlob | None, str]:
     """Return the state, or None and the reason."""
+    shard, reason = shard_of(store, job_id, state_max_bytes)
+    if shard is None:
+        return None, reason
+    state = stored.job(store, shard, job_id)
+    return state, "no_state" if state is None else ""
+
+
+def shard_of(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> tuple[int | None, str]:
+    """Return the shard that stores the job's state; None and one of `FALLBACKS` where it cannot be read."""
     found = _records(store, _SHARD, job=job_id)
     if not found:
         return None, "no_state"
     shard = int(str(found[0]["shard"]))
     if state_max_bytes is not None:
-        size_bytes = store.query(_STATE_BYTES, {"shard": shard})["size_bytes"].to_pylist()[0]
-        if int(size_bytes) > state_max_bytes:
+        (size,) = _records(store, _STATE_BYTES, shard=shard)
+        if int(str(size["size_bytes"])) > state_max_bytes:
             return None, "too_large"
-    state = stored.job(store, shard, job_id)
-    return state, "no_state" if state is None else ""
+    return shard, ""
 
 
 def _records(store: ClickHouseStore, sql: str, **parameters: object) -> list[dict[str, object]]:

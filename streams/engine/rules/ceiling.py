@@ -17,7 +17,7 @@ from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import gpus, rounded_usd, short_instant, span
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, per_hour_nano
-from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, flag, from_threshold_on
+from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, above_threshold, flag, from_threshold_on
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines
@@ -39,9 +39,7 @@ def rate_steps(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], si
     found = [
         lines[number]
         for number, timeline in timelines.items()
-        if number in lines
-        and not timeline.metered
-        and (timeline.ended_ms is None or timeline.ended_ms > since_ms)
+        if number in lines and not timeline.metered and not timeline.ended_by(since_ms)
     ]
     scale = lcm(*{line.price.divisor for each in found for line in each})
     changes: dict[int, int] = {}
@@ -123,9 +121,9 @@ def _margins(at: JobAt) -> list[Margin]:
         if said
     ]
     if ratios:
-        ratio, most = float(min(ratios)), float(_KNOWN_RATIO)
-        share = max(ratio / most, 1.0) if min(ratios) > _KNOWN_RATIO else min(ratio / most, 1 - 1e-12)
-        found.append(Margin("that / what was declared or planned (holds above)", ratio, most, share))
+        what, least = "that / what was declared or planned (holds above)", min(ratios)
+        is_above = least > _KNOWN_RATIO
+        found.append(above_threshold(what, float(least), float(_KNOWN_RATIO), is_above=is_above))
     return found
 
 

@@ -67,6 +67,8 @@ def _spans(known: JobKnown) -> Iterable[FactSpan]:
     longest_ms = round(known.thresholds["minutes"] * MINUTE_MS)
     least_nano = round(known.thresholds["least_usd_per_hour"] * NANO_PER_USD)
     for line in known.timelines.values():
+        if line.ended_by(known.since_ms):
+            continue  # this is asked at each event of a job of many attempts
         lines = known.lines.get(line.attempt, _NO_LINES)
         for since_ms, until_ms in suspensions(line):
             if since_ms + longest_ms < until_ms:

@@ -34,7 +34,7 @@ def unsaved(
     """
     saves = any(line.checkpoint_ms is not None for line in timelines.values())
     for line in timelines.values():
-        if line.ended_ms is not None and line.ended_ms <= after_ms:
+        if line.ended_by(after_ms):
             continue
         if not saves and line.values.fields[_PURCHASE] != "spot":
             continue

@@ -15,7 +15,7 @@ from schemas.events import PRICE_FIELDS
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short, times, unheeded, usd
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, per_hour_nano, rate_at
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, above_threshold
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.windows.expected import Expected
@@ -165,9 +165,7 @@ def _margins(at: JobAt) -> list[Margin]:
     if not ratios:
         return [Margin(what, None, rise, None)]
     largest = max(ratios)
-    share = float(largest) / rise
-    holds = largest > Fraction(str(rise))
-    return [Margin(what, float(largest), rise, max(share, 1.0) if holds else min(share, 1 - 1e-12))]
+    return [above_threshold(what, float(largest), rise, is_above=largest > Fraction(str(rise)))]
 
 
 RULE: Final = JobRule(

@@ -56,6 +56,12 @@ def below_threshold(what: str, value: float | None, threshold: float, way: int =
     return Margin(what, value, threshold, share, way)
 
 
+def above_threshold(what: str, value: float, threshold: float, *, is_above: bool, way: int = 0) -> Margin:
+    """Return the margin of a condition that holds above its threshold; `is_above`: by the exact value."""
+    share = value / threshold
+    return Margin(what, value, threshold, max(share, 1.0) if is_above else min(share, 1 - 1e-12), way)
+
+
 def flag(what: str, holds: bool, way: int = 0) -> Margin:
     """Return the margin of a condition without a measure: 1 if it holds, else 0."""
     return Margin(what, float(holds), 1, float(holds), way)

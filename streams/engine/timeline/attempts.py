@@ -56,6 +56,10 @@ class Timeline(NamedTuple):
     waits: tuple[Span, ...]
     checkpoint_ms: int | None = None  # the newest one before its end
 
+    def ended_by(self, at_ms: int) -> bool:
+        """Whether it has ended at or before an instant."""
+        return self.ended_ms is not None and self.ended_ms <= at_ms
+
     def paid(self, as_of_ms: int) -> list[Segment]:
         """The segments cut at the accrual instant (unless the attempt ended) and at 400 days."""
         limit_ms = self._paid_until_ms(as_of_ms)

@@ -11,9 +11,8 @@ from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.rules.rule import Margin
 from streams.engine.shard.margins import StoredJob, controls_of
+from streams.explain.job import shard_of
 
-_SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
-_STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt64}"
 #: Of each control the newest record that was in the log then; an older release stored none of their values.
 CONTROLS: Final = """
 SELECT kind, name, value, removed FROM controls FINAL
@@ -22,9 +21,6 @@ ORDER BY offset DESC LIMIT 1 BY kind, name"""
 _NEWEST: Final = """
 SELECT greatest(toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates WHERE job_id = {job:String})),
                 toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs FINAL WHERE job_id = {job:String}))) AS at_ms"""
-#: Why nothing could be judged.
-TOO_LARGE: Final = "too_large"
-NO_STATE: Final = "no_state"
 #: A share of nothing in something is infinite, which JSON does not have.
 _SHARE_MAX: Final = 1e6
 
@@ -100,17 +96,12 @@ def judging(rows: Sequence[Mapping[str, Any]]) -> tuple[list[ControlEvent], int]
 
 
 def _job(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> _Restored:
-    found = _records(store, _SHARD, job=job_id)
-    if not found:
-        return _Restored(None, NO_STATE)
-    shard = int(found[0]["shard"])
-    if state_max_bytes is not None:
-        size_bytes = int(_records(store, _STATE_BYTES, shard=shard)[0]["size_bytes"])
-        if size_bytes > state_max_bytes:
-            return _Restored(None, TOO_LARGE)
+    shard, missing = shard_of(store, job_id, state_max_bytes)
+    if shard is None:
+        return _Restored(None, missing)
     chain = store.snapshots.load(shard)
     if not chain.version:
-        return _Restored(None, NO_STATE)
+        return _Restored(None, "no_state")
     job = StoredJob.load(shard, chain.blobs, job_id)
     if job.archived is not None:
         for blob in store.archive.fetch(shard, {job_id: job.archived}).values():

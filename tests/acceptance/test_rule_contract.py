@@ -36,6 +36,7 @@ ORACLES = {
     "missing_price": "tests/worker/test_missing_price_oracle.py",
     "budget_used": "tests/oracle/budgets.py",
     "budget_forecast": "tests/oracle/budgets.py",
+    "double_held": "tests/oracle/nodes_held.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
 }
@@ -43,6 +44,7 @@ ORACLES = {
 KNOWS_MORE = {rule.name for rule in JOB_RULES if rule.name not in ("unpriced", "silent_job")}
 ORACLE_WORDS = {
     "missing_price": "missing_price",
+    "double_held": "def double_held",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -127,6 +129,15 @@ def across_nodes() -> Iterator[Said]:
         yield 640, "nodes", {"node": f"burst-{number}", "type": "terminated", **about}
 
 
+def held_twice() -> Iterator[Said]:
+    for node in ("pair-0", "pair-1"):
+        yield 0, "nodes", {"node": node, "type": "provisioned", "gpu_count": 8, "gpu_type": "H100"}
+    on = {"nodes": {"pair-0": 8, "pair-1": 8}, "cluster": "c8"}
+    yield started(0, "double_held", 16, **on)
+    yield started(100, "given-its-nodes", 16, **on)
+    yield jobs(200, "given-its-nodes", "completed")
+
+
 def prices() -> Iterator[Said]:
     for sku, usd, match in (
         ("h100", "10", {"gpu_type": "H100"}),
@@ -156,7 +167,7 @@ def budgets() -> Iterator[Said]:
 
 def lines() -> Iterator[str]:
     ids = count()
-    said = [*prices(), *about_jobs(), *across_jobs(), *across_nodes(), *budgets()]
+    said = [*prices(), *about_jobs(), *across_jobs(), *across_nodes(), *held_twice(), *budgets()]
     said.append(jobs(HOURS * 60, "last", "queued"))
     for minute, topic, event in sorted(said, key=lambda each: each[0]):
         time_ms = T0_MS + round(minute * MINUTE_MS)

@@ -26,6 +26,7 @@ from tests.oracle.cases import T0 as BEGIN_MS
 from tests.oracle.cases import gpu, job, network
 from tests.oracle.model import Line
 from tests.worker.ledger_lab import HOUR_MS, T0, at
+from tests.worker.test_double_held import holds, nodes
 from tests.worker.test_fleet_rules import World, broken, shared, world
 from tests.worker.test_missing_price import unpriced
 from tests.worker.test_not_understood import tells
@@ -49,7 +50,7 @@ OF_JOBS = {
     "burn_fast", "burn_sustained", "burn_drift", "retry_loop", "idle_gpus", "runaway_length", "traffic", "price_basis",
     "no_checkpoint", "ceiling", "held",
 }  # fmt: skip
-ACROSS_JOBS = {"team_burn", "unallocated", "forgotten_node", "oversized", "unsampled_gpus"}
+ACROSS_JOBS = {"team_burn", "unallocated", "forgotten_node", "oversized", "unsampled_gpus", "double_held"}
 
 
 def fits(summary: str) -> None:
@@ -153,6 +154,10 @@ def test_rules_across_jobs(world: World) -> None:
     for number in range(2):
         names = {"gpu_type": f"NVIDIA {CLUSTER} {number}", "region": REGIONS[0], "cluster": CLUSTER}
         unpriced(world, f"{JOB}-unpriced-{number}", 0, **names)
+    pool = [f"gke-{CLUSTER}-pool-8c1f-{number}" for number in range(40)]
+    nodes(world, range(60), 8, *pool)
+    for number in range(3):
+        holds(world, f"{JOB}-{number}", range(5 * number, 60), 8, *pool, usd=12.34)
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}

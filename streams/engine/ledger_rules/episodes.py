@@ -5,7 +5,7 @@ What holds at an instant is handed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
@@ -31,6 +31,36 @@ def hourly_changes(
             if subject not in now:
                 now[subject] = opened(each)
                 changes.append(now[subject])
+    return changes
+
+
+def lasting_changes(
+    firing: Sequence[Alert],
+    found: Iterable[LedgerFinding],
+    lasts: Collection[tuple[str, int]],
+    instants: Sequence[int],
+) -> list[Alert]:
+    """As `hourly_changes`, of rules whose episodes go on for longer than they hold.
+
+    `lasts`: subjects, and the instants at which an alert of theirs that fires goes on.
+    """
+    now = {alert.subject_name: alert for alert in firing}
+    at: dict[int, dict[str, LedgerFinding]] = {}
+    for each in found:
+        at.setdefault(each.at_ms, {})[each.subject_name] = each
+    changes: list[Alert] = []
+    for at_ms in instants:
+        holding = at.get(at_ms, {})
+        over = [
+            name
+            for name, row in sorted(now.items())
+            if name not in holding and (name, at_ms) not in lasts and row.changed_ms < at_ms
+        ]
+        changes += [resolved(now.pop(name), at_ms) for name in over]
+        for name, each in sorted(holding.items()):
+            if name not in now:
+                now[name] = opened(each)
+                changes.append(now[name])
     return changes
 
 

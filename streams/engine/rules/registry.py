@@ -12,6 +12,7 @@ from streams.engine.rules import (
     burn_fast,
     burn_sustained,
     ceiling,
+    double_held,
     forgotten_node,
     held,
     idle_gpus,
@@ -69,6 +70,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     unsampled_gpus.RULE,
     missing_price.RULE,
     not_understood.RULE,
+    double_held.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

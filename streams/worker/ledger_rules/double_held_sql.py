@@ -1,0 +1,72 @@
+"""The SQL of the rule `double_held`: the minutes in which jobs hold more of a node than it has, who they are, and which go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.reserved import USERS_JOBS
+
+FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
+TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
+IN: Final = f"minute >= {FROM} AND minute < {TO}"
+#: Jobs that were paid in the span: minutes are read by job.
+PAID_JOBS: Final = (
+    f"job_id IN (SELECT job_id FROM job_hours WHERE hour >= toStartOfHour({FROM}) AND hour < {TO})"
+)
+#: Rows of GPU-time on a node.
+GPU_ROWS: Final = (
+    f"component = 'gpu' AND unit = 'gpu_milli_ms' AND quantity > 0 AND node != '' AND {USERS_JOBS}"
+)
+AT_MS: Final = "toInt64(toUnixTimestamp(minute)) * 1000"
+
+#: Whether GPUs of any node are known at all: of rows that were written again since, former versions count, so it is cheap.
+IS_THERE: Final = f"""
+SELECT 1 AS found FROM node_minutes PREWHERE {IN} WHERE unit = 'gpu_milli_ms' AND quantity > 0 LIMIT 1"""
+
+#: The minutes in which more of a node was held than it had, and what it had.
+OVER: Final = f"""
+SELECT n.node AS node, n.minute_ms AS minute_ms, n.has AS has
+FROM
+(
+    SELECT node, {AT_MS} AS minute_ms, sum(quantity) AS has FROM node_minutes FINAL
+    PREWHERE {IN} WHERE unit = 'gpu_milli_ms' AND quantity > 0 GROUP BY node, minute_ms
+) AS n
+INNER JOIN
+(
+    SELECT node, {AT_MS} AS minute_ms, sum(quantity) AS held FROM job_minutes FINAL
+    PREWHERE {IN} AND {PAID_JOBS} WHERE {GPU_ROWS} GROUP BY node, minute_ms
+) AS u ON u.node = n.node AND u.minute_ms = n.minute_ms
+WHERE u.held > n.has
+ORDER BY node, minute_ms"""
+
+#: Who held GPUs of these nodes, and what they cost.
+HOLDERS: Final = f"""
+SELECT node, {AT_MS} AS minute_ms, job_id, max(attempt) AS last_attempt, sum(quantity) AS held,
+    toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano
+FROM job_minutes FINAL PREWHERE {IN} AND {PAID_JOBS} WHERE node IN {{nodes:Array(String)}} AND {GPU_ROWS}
+GROUP BY node, minute_ms, job_id"""
+
+#: The minutes in which GPUs of these nodes were sampled, by job.
+SAMPLED: Final = f"""
+SELECT DISTINCT node, {AT_MS} AS minute_ms, job_id FROM job_usage_minutes FINAL
+PREWHERE {IN} AND {PAID_JOBS} WHERE node IN {{nodes:Array(String)}} AND sampled_gpu_s > 0"""
+
+#: Since when each attempt of these jobs has held what it holds, and whose it is.
+ATTEMPTS: Final = """
+SELECT a.job_id AS job_id, a.attempt AS attempt, a.began_ms AS began_ms, j.owner AS owner, j.team AS team, j.project AS project
+FROM
+(
+    SELECT job_id, attempt, toUnixTimestamp64Milli(ifNull(started, fromUnixTimestamp64Milli(0, 'UTC'))) AS began_ms
+    FROM attempts FINAL WHERE job_id IN {jobs:Array(String)}
+) AS a
+INNER JOIN (SELECT job_id, owner, team, project FROM jobs FINAL WHERE job_id IN {jobs:Array(String)}) AS j ON j.job_id = a.job_id"""
+
+#: The five minutes in which these jobs were paid for GPUs.
+PAID: Final = f"""
+SELECT DISTINCT job_id, intDiv(toInt64(toUnixTimestamp(minute)), 300) * 300000 AS begin_ms FROM job_minutes FINAL
+PREWHERE {IN} AND job_id IN {{jobs:Array(String)}} WHERE component = 'gpu' AND quantity > 0"""
+
+#: The five minutes in which GPUs of these jobs were sampled.
+ALIVE: Final = f"""
+SELECT DISTINCT job_id, intDiv(toInt64(toUnixTimestamp(minute)), 300) * 300000 AS begin_ms FROM job_usage_minutes FINAL
+PREWHERE {IN} AND job_id IN {{jobs:Array(String)}} WHERE sampled_gpu_s > 0"""

@@ -1,0 +1,45 @@
+"""Logs of what cannot be, replayed whole: one cause is one message, in time, and nothing else is said beside it."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.tables import ALERTS
+from sinks.clickhouse import ClickHouseStore, Embedded
+from tests.cli.command import trainfare
+
+STORIES = Path(__file__).parents[4] / "shared/cases/alerts"
+
+
+def told(name: str, directory: Path) -> list[dict[str, Any]]:
+    """The alerts of a story, by their beginnings."""
+    packed = STORIES / f"{name}.jsonl.gz"
+    if not packed.exists():
+        pytest.skip(f"no {packed}: the stories are not part of this repository")
+    (directory / "log.jsonl").write_bytes(gzip.decompress(packed.read_bytes()))
+    done = trainfare("replay", directory / "log.jsonl", "--data", directory / "data")
+    assert done.code == 0, done.err[-3000:]
+    store = ClickHouseStore(Embedded(data_dir=directory / "data", database="trainfare"))
+    try:
+        return sorted(store.select(ALERTS).to_pylist(), key=lambda row: row["started"])
+    finally:
+        store.close()
+
+
+def at(hour: int, minute: int) -> datetime:
+    return datetime(2026, 6, 1, hour, minute, tzinfo=UTC)
+
+
+def test_a_lost_end_is_told_once_while_the_job_is_billed_on(tmp_path: Path) -> None:
+    (alert,) = told("lost_end_no_samples", tmp_path)
+    assert (alert["rule"], alert["subject_name"], alert["owner"]) == ("double_held", "jobA", "fay")
+    assert at(10, 3) < alert["started"] <= at(10, 18)  # the nodes were given to the other job at 10:03
+    assert alert["resolved"] is None
+    assert (
+        "jobA and jobB hold 32 GPUs of node n0 and 1 more, which have 16, $40/h too much" in alert["summary"]
+    )

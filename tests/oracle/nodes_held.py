@@ -1,0 +1,72 @@
+"""Which jobs hold what others hold, judged the plain way: minute by minute, at one instant.
+
+Must import nothing of the project. Quantities are thousandths of a GPU times ms; times are epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+MINUTE_MS = 60_000
+FIVE_MINUTES_MS = 300_000
+WHOLE_GPU = 1000 * MINUTE_MS
+
+
+class Place(NamedTuple):
+    """A minute of a node."""
+
+    node: str
+    minute_ms: int
+
+
+class Seen(NamedTuple):
+    """What a log says of nodes: what they have, what jobs hold of them, and where jobs are sampled."""
+
+    has: Mapping[Place, int]
+    held: Mapping[Place, Mapping[str, int]]
+    sampled: Collection[tuple[Place, str]]
+    began_ms: Mapping[str, int]
+
+
+def double_held(seen: Seen, at_ms: int, minutes: int = 8) -> set[str]:
+    """ "more whole GPUs of a node than its events say it has, in each of the last 8 minutes": the jobs without room."""
+    found: set[str] = set()
+    for node in {place.node for place in seen.has}:
+        places = [Place(node, at_ms - MINUTE_MS * back) for back in range(1, minutes + 1)]
+        if any(sum(seen.held.get(each, {}).values()) <= seen.has.get(each, 0) for each in places):
+            continue
+        if any(each not in seen.has for each in places):
+            continue
+        whole = {
+            job: min(seen.held[each].get(job, 0) for each in places) // WHOLE_GPU
+            for job in seen.held[places[0]]
+        }
+        jobs = [job for job, gpus in whole.items() if gpus]
+        room = max(-(-seen.has[each] // WHOLE_GPU) for each in places)
+        alive = [job for job in jobs if any((each, job) in seen.sampled for each in places)]
+        ranked = sorted(jobs)
+        ranked.sort(key=lambda job: seen.began_ms[job], reverse=True)
+        ranked.sort(key=lambda job: job in alive, reverse=True)
+        without = set()
+        for job in ranked:
+            fits = whole[job] <= room
+            room -= whole[job] if fits else 0
+            if not fits:
+                without.add(job)
+        if without != set(jobs):
+            found |= without
+    return found
+
+
+def goes_on(seen: Seen, job: str, at_ms: int) -> bool:
+    """ "until it is no longer paid, or is sampled again": paid in the last five minutes, and no samples ten minutes before."""
+    paid = any(
+        of_place.get(job) and at_ms - FIVE_MINUTES_MS <= place.minute_ms < at_ms
+        for place, of_place in seen.held.items()
+    )
+    until_ms = at_ms - 2 * FIVE_MINUTES_MS
+    alive = any(
+        who == job and until_ms - FIVE_MINUTES_MS <= place.minute_ms < until_ms for place, who in seen.sampled
+    )
+    return paid and not alive

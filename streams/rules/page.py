@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from streams.engine.rules.burn_rule import span_of
+from streams.engine.rules.job_view import JobRule
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES, LEDGER_RULES
+from streams.engine.rules.rule import PAGE, PAGE_FROM
 
 _END: Final = "\n<!-- end of the table -->"
 
@@ -24,7 +26,7 @@ def tables() -> Mapping[str, str]:
         )
         for rule in BURN_RULES
     )
-    conditions = ((f"`{rule.name}`", rule.severity, rule.holds) for rule in JOB_RULES[len(BURN_RULES) :])
+    conditions = ((f"`{rule.name}`", _severity(rule), rule.holds) for rule in JOB_RULES[len(BURN_RULES) :])
     across = ((f"`{rule.name}`", rule.severity, rule.about, rule.holds) for rule in LEDGER_RULES.values())
     return {
         "burn rules": _table(
@@ -48,6 +50,12 @@ def render(page: str) -> str:
             raise ValueError(f"no comments around the table of {name}")
         page = f"{before}{begin}{table}{end}{after}"
     return page
+
+
+def _severity(rule: JobRule) -> str:
+    if rule.waste is None:
+        return rule.severity
+    return f"{rule.severity}, {PAGE} from ${rule.thresholds[PAGE_FROM].default:g}/h"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

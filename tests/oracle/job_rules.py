@@ -32,7 +32,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     "price_basis": {"rise_ratio": Fraction(1)},
     "ceiling": {"usd_per_hour": Fraction(500)},
     "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
-    "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1)},
+    "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)},
 }
 
 

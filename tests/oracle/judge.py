@@ -55,6 +55,10 @@ CAUSES: dict[str, Callable[[Burn, int, int], int | Fraction]] = {
     "price_basis": Burn.dearer,
 }
 WITHOUT_FIGURES = ("unpriced", "silent_job")
+#: What is wasted while a rule holds, as costs per ms, of the rules that know it.
+WASTES: dict[str, Callable[[Burn, int], int]] = {
+    "held": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
+}
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = (
     15 * MINUTE_MS
@@ -80,6 +84,7 @@ class Alert:
     expected_nano_per_hour: Fraction = Fraction(0)
     changes: list[tuple[int, str]] = field(default_factory=list)  # (tick, status)
     severity: str = ""
+    opened_as: str | None = None  # of rules that know what is wasted: their severity for all of the episode
 
     @property
     def firing(self) -> bool:
@@ -262,7 +267,11 @@ class JobJudge:
     def _changed(self, alert: Alert, now: Burn, at_ms: int) -> None:
         """Note the change of status, and whether a silence keeps it from being delivered."""
         alert.changes.append((at_ms, alert.status))
-        alert.severity = now.settings[alert.rule].severity or SEVERITY[alert.rule]
+        alert.severity = alert.opened_as or now.settings[alert.rule].severity or SEVERITY[alert.rule]
+        if alert.rule in WASTES and alert.opened_as is None:
+            page_from = now.settings[alert.rule].thresholds["page_usd_per_hour"] * 10**9 * PER_HOUR
+            alert.opened_as = "page" if WASTES[alert.rule](now, at_ms) >= page_from else alert.severity
+            alert.severity = alert.opened_as
         fields = now.dimensions | {"rule": alert.rule, "severity": alert.severity}
         silences = [c for c in self._knowledge.controls(at_ms) if c["kind"] == "silence"]
         alert.silenced = any(matches(c, fields) and period(c)[0] <= at_ms < period(c)[1] for c in silences)

@@ -131,7 +131,7 @@ def idle(rng: random.Random) -> list[Line]:
 
 def suspended(rng: random.Random) -> list[Line]:
     """A job beside the others that is suspended, with its GPUs or without, for about as long as matters, and goes on or not."""
-    gpus, purchase = rng.choice((0.5, 1, 1, 8)), rng.choice(("spot", "on_demand"))
+    gpus, purchase = rng.choice((0.5, 1, 64, 8)), rng.choice(("spot", "on_demand"))
     at_ms = T0 + rng.randrange(5 * M)
     lines = [job("h", "started", at_ms, gpu_count=gpus, purchase=purchase, owner="h")]
     for _ in range(rng.choice((1, 1, 2))):

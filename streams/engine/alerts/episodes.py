@@ -34,6 +34,7 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
     expected_nano: float
     short_ratio: float
     silenced: int
+    severity: int = 0
 
 
 class JobMemory(Struct, frozen=True, array_like=True):

@@ -17,14 +17,16 @@ from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, EpisodeArrays, as_arrays
 from streams.engine.kernels.judge import find_jobs, judge_jobs
-from streams.engine.rules.profiles import Profiles
-from streams.engine.rules.registry import NAMES
+from streams.engine.rules.job_view import JobAt
+from streams.engine.rules.profiles import Profile, Profiles
+from streams.engine.rules.registry import JOB_RULES, NAMES
+from streams.engine.rules.rule import SEVERITIES, severity_of
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
 
 
-def _no_cause(_job_id: str, _rule: int, _at_ms: int) -> str:
-    return ""
+def _unknown(_job_id: str, _at_ms: int) -> None:
+    return None
 
 
 class Judge:
@@ -44,13 +46,13 @@ class Judge:
         dimensions_of: Callable[[str], AlertDimensions],
         controls: Controls = NO_CONTROLS,
         profiles: Profiles | None = None,
-        cause_of: Callable[[str, int, int], str] = _no_cause,
+        job_at: Callable[[str, int], JobAt | None] = _unknown,
     ) -> list[Alert]:
         """The rows of the alerts that changed, in order of time.
 
         One row for each change of status, with the figures of that tick; and for an alert that keeps firing at most one
-        more, with the figures of the last tick at which it held (burn rules only). `cause_of(job_id, rule, at_ms)` says in
-        a few words why a rule holds.
+        more, with the figures of the last tick at which it held (burn rules only). `job_at(job_id, at_ms)` is what the rules
+        see of a job whose alert opens: its cause, and what is wasted.
 
         Raises:
             ValueError: The ticks do not ascend.
@@ -76,14 +78,17 @@ class Judge:
         rows: list[Alert] = []
         for (job, rule, kind, at_ms), episode in zip(changes.tolist(), shown.tolist(), strict=True):
             line = self._episodes.lines[line_of[job], rule]
-            severity = profiles[int(arrays.profile[job])].severity(rule)
+            then, settings = EpisodeFigures(*episode), profiles[int(arrays.profile[job])]
+            asks = kind == OPENED or (kind == HELD and rule < BURN_RULES)
+            at = job_at(job_ids[job], at_ms) if asks else None
+            rates = _rates(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else Rates()
+            if kind == OPENED and then.firings == 1:
+                line["severity"] = _as_opened(settings, rule, at, rates.now_nano)
+            severity = _severity(settings, rule, int(line["severity"]))
             if kind != HELD:
                 line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], severity, at_ms)
             silenced = bool(line["silenced"])
-            then = EpisodeFigures(*episode)
-            asks = kind == OPENED or (kind == HELD and rule < BURN_RULES)
-            cause = cause_of(job_ids[job], rule, at_ms) if asks else ""
-            rates = _rates(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else Rates()
+            cause = "" if at is None else JOB_RULES[rule].cause(at)
             rows.append(alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, rates))
         return sorted(rows, key=_order)
 
@@ -133,6 +138,22 @@ def _rates(figures: EpisodeArrays, tick: int, job: int) -> Rates:
     """What a job pays at a tick."""
     now, expected = float(figures.now_rate[tick, job]), float(figures.expected_rate[tick, job])
     return Rates(round(now), round(now - expected))
+
+
+def _as_opened(settings: Profile, rule: int, at: JobAt | None, paid_nano_per_hour: int) -> int:
+    """The severity of an episode that opens, as an episode keeps it."""
+    waste = JOB_RULES[rule].waste
+    if waste is None or at is None:
+        return 0
+    severity = severity_of(settings.severity(rule), waste(at, paid_nano_per_hour), settings.thresholds(rule))
+    return 1 + SEVERITIES.index(severity)
+
+
+def _severity(settings: Profile, rule: int, as_opened: int) -> str:
+    """The severity of an episode: of rules that know what is wasted, that of its opening."""
+    if JOB_RULES[rule].waste is None or not as_opened:
+        return settings.severity(rule)
+    return SEVERITIES[as_opened - 1]
 
 
 def _order(row: Alert) -> tuple[int, str, int]:

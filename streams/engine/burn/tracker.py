@@ -278,8 +278,8 @@ class BurnTracker:
         figures = self._write(times_ms)
         mark_idle(figures.facts, times_ms, self._curves.turns, idle)
         ids = self._curves.job_ids
-        causes = partial(self._cause, tracked)
-        known = self._dimensions.__getitem__, self._controls, self._profiles, causes
+        views = partial(self._job_at, tracked)
+        known = self._dimensions.__getitem__, self._controls, self._profiles, views
         for alert in self._judge.judge(times_ms, ids, figures, *known):
             self.alerts.add(alert)
 
@@ -302,10 +302,6 @@ class BurnTracker:
     def _is_steady(self, first_ms: int, last_ms: int) -> bool:
         limits = self._profiles.limits
         return self._curves.is_steady(first_ms, last_ms, limits.longest_ms, limits.least_ratio)
-
-    def _cause(self, tracked: TrackedJobs, job_id: str, rule: int, at_ms: int) -> str:
-        """Return why a rule about a job holds at a tick, in a few words."""
-        return JOB_RULES[rule].cause(self._job_at(tracked, job_id, at_ms))
 
     def _job_at(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> JobAt:
         curve, job = self._jobs[job_id], tracked.jobs.get(job_id)

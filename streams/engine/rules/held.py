@@ -21,10 +21,11 @@ from streams.engine.rules.job_view import (
     JobKnown,
     JobRule,
     Words,
+    all_it_pays,
     per_hour_nano,
     rate_at,
 )
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, page_from
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines
@@ -126,7 +127,8 @@ RULE: Final = JobRule(
     thresholds={
         "minutes": Threshold(30, 1, 10_080, "minutes for which it has been suspended while it holds GPUs"),
         "least_usd_per_hour": Threshold(1, 0, 1e9, "dollars per hour that the attempt costs meanwhile"),
-    },
+    }
+    | page_from("dollars per hour that the job pays"),
     window_ms=5 * MINUTE_MS,
     spans=_spans,
     cause=_cause,
@@ -139,4 +141,5 @@ RULE: Final = JobRule(
         unknown="long, and holds its GPUs",
     ),
     goes_on="all",
+    waste=all_it_pays,
 )

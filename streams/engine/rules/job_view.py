@@ -138,6 +138,14 @@ class JobRule(AlertRule):
     words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
     #: Whether its spans depend on every heartbeat and sample.
     listens: bool = False
+    #: What is wasted at a tick, in nano-dollars per hour; the second argument is all that the job pays then. Its threshold
+    #: PAGE_FROM makes a page of a ticket, for all of the episode. None: its severity is that of the settings.
+    waste: Callable[[JobAt, int], int] | None = None
+
+
+def all_it_pays(_at: JobAt, paid_nano_per_hour: int) -> int:
+    """The waste of a job that does nothing useful."""
+    return paid_nano_per_hour
 
 
 def rate_at(lines: Lines, at_ms: int) -> Fraction:

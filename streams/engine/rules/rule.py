@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from schemas.durations import HOUR_MS
+from schemas.units import NANO_PER_USD
 
 PAGE: Final = "page"
 TICKET: Final = "ticket"
+SEVERITIES: Final = (TICKET, PAGE)
 #: The kind of the subject of rules about one job.
 JOB: Final = "job"
 
@@ -25,6 +27,22 @@ class Threshold(NamedTuple):
     most: float
     what: str
     is_count: bool = False
+
+
+#: The thresholds of a rule that knows what is wasted: from where on it is told at all, and from where on it is a page.
+LEAST_WASTE: Final = "least_usd_per_hour"
+PAGE_FROM: Final = "page_usd_per_hour"
+
+
+def page_from(what: str, default: float = 100) -> dict[str, Threshold]:
+    """The threshold that makes a page of a ticket; `what`: of which dollars per hour."""
+    said = f"{what}, from which on it is a page; of the instant at which it opens"
+    return {PAGE_FROM: Threshold(default, 0, 1e9, said)}
+
+
+def severity_of(severity: str, waste_nano_per_hour: int, thresholds: Mapping[str, float]) -> str:
+    """The severity of an alert that opens while so much is wasted; `severity` is that of the settings, the least."""
+    return PAGE if waste_nano_per_hour >= thresholds[PAGE_FROM] * NANO_PER_USD else severity
 
 
 class Margin(NamedTuple):

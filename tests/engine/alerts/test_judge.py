@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 
 from streams.engine.alerts.alert import Alert, is_change, last_ms
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.episodes import Memory, Remembered
+from streams.engine.alerts.episodes import JobMemory, Memory, Remembered
 from streams.engine.alerts.from_episode import EpisodeFigures
 from streams.engine.alerts.judge import Judge
 from streams.engine.kernels.episode import EPISODE, PRICE_BASIS
+from streams.engine.rules.job_view import JobAt, JobFacts
 from streams.engine.rules.profiles import DEFAULT, Profile, Profiles
 from streams.engine.rules.registry import NAMES
 from streams.engine.state.dimensions import AlertDimensions
 from tests.counted_work import instructions
 from tests.engine.alerts.scene import (
     ALL,
+    ALL_ON,
     DRIFT,
     FAST,
     HOUR_MS,
@@ -330,3 +332,54 @@ def test_what_is_reported_and_remembered_follows_the_kernels_layout() -> None:
     assert names is not None
     assert EpisodeFigures._fields == names
     assert (*Remembered.__struct_fields__[1:], "reported_ms") == names
+
+
+def test_a_rule_that_knows_what_is_wasted_pages_from_a_threshold_on_for_all_of_an_episode() -> None:
+    held = NAMES.index("held")
+    holds = At(facts=(held,))
+
+    def job_at(_job_id: str, at_ms: int) -> JobAt:
+        return known_at(at_ms)
+
+    def told(judge: Judge, tick: int, at: At, usd_per_hour: float) -> list[str]:
+        made = figures([[at]])
+        made.now_rate[:] = usd_per_hour * USD
+        ticks = [START_MS + tick * TICK_MS]
+        rows = judge.judge(ticks, ["j"], made, AlertDimensions, ALL_ON, Profiles(), job_at)
+        return [f"{row.severity} {row.status}" for row in rows if is_change(row)]
+
+    judge = Judge()
+    assert told(judge, 0, holds, 99.9) == ["ticket firing"]
+    assert told(judge, 1, holds, 500) == []
+    judge = Judge.load(msgspec.msgpack.decode(msgspec.msgpack.encode(judge.dump()), type=Memory))
+    assert told(judge, 2, USUAL, 500) == ["ticket resolved"]
+    assert told(judge, 3, holds, 500) == ["ticket firing"], "it is the same episode"
+    assert told(judge, 4, USUAL, 500) == ["ticket resolved"]
+    assert told(judge, 100, holds, 100) == ["page firing"]
+    judge = Judge.load(judge.dump())
+    assert told(judge, 101, USUAL, 0) == ["page resolved"]
+
+
+def test_an_episode_that_began_under_an_older_program_has_the_severity_of_the_settings() -> None:
+    old = Memory(
+        [JobMemory("j", [Remembered("held", 1, START_MS, START_MS, 0, START_MS, 1, 0, 0.0, 0.0, 0.0, 0)])]
+    )
+    judge = Judge.load(old)
+    made = figures([[USUAL]])
+    (row,) = judge.judge([START_MS + TICK_MS], ["j"], made, AlertDimensions, ALL_ON, Profiles())
+    assert (row.rule, row.severity, row.status) == ("held", "ticket", "resolved")
+
+
+def known_at(at_ms: int) -> JobAt:
+    """A job of which nothing is known but what it pays."""
+    facts = JobFacts()
+    return JobAt(
+        at_ms=at_ms,
+        job=None,
+        facts=facts,
+        timelines={},
+        lines={},
+        settings=DEFAULT.by_name(),
+        book=None,
+        first_paid_ms=0,
+    )

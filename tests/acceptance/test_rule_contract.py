@@ -37,6 +37,7 @@ ORACLES = {
     "budget_used": "tests/oracle/budgets.py",
     "budget_forecast": "tests/oracle/budgets.py",
     "double_held": "tests/oracle/nodes_held.py",
+    "after_node": "tests/oracle/nodes_held.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
 }
@@ -45,6 +46,7 @@ KNOWS_MORE = {rule.name for rule in JOB_RULES if rule.name not in ("unpriced", "
 ORACLE_WORDS = {
     "missing_price": "missing_price",
     "double_held": "def double_held",
+    "after_node": "def after_node",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -129,13 +131,15 @@ def across_nodes() -> Iterator[Said]:
         yield 640, "nodes", {"node": f"burst-{number}", "type": "terminated", **about}
 
 
-def held_twice() -> Iterator[Said]:
-    for node in ("pair-0", "pair-1"):
+def on_nodes() -> Iterator[Said]:
+    for node in ("pair-0", "pair-1", "gone"):
         yield 0, "nodes", {"node": node, "type": "provisioned", "gpu_count": 8, "gpu_type": "H100"}
     on = {"nodes": {"pair-0": 8, "pair-1": 8}, "cluster": "c8"}
     yield started(0, "double_held", 16, **on)
     yield started(100, "given-its-nodes", 16, **on)
     yield jobs(200, "given-its-nodes", "completed")
+    yield started(0, "after_node", 8, nodes={"gone": 8}, cluster="c8")
+    yield 100, "nodes", {"node": "gone", "type": "terminated"}
 
 
 def prices() -> Iterator[Said]:
@@ -167,7 +171,7 @@ def budgets() -> Iterator[Said]:
 
 def lines() -> Iterator[str]:
     ids = count()
-    said = [*prices(), *about_jobs(), *across_jobs(), *across_nodes(), *held_twice(), *budgets()]
+    said = [*prices(), *about_jobs(), *across_jobs(), *across_nodes(), *on_nodes(), *budgets()]
     said.append(jobs(HOURS * 60, "last", "queued"))
     for minute, topic, event in sorted(said, key=lambda each: each[0]):
         time_ms = T0_MS + round(minute * MINUTE_MS)

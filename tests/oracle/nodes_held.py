@@ -70,3 +70,40 @@ def goes_on(seen: Seen, job: str, at_ms: int) -> bool:
         who == job and until_ms - FIVE_MINUTES_MS <= place.minute_ms < until_ms for place, who in seen.sampled
     )
     return paid and not alive
+
+
+def after_node(seen: Seen, at_ms: int, minutes: int = 8) -> set[str]:
+    """ "billed for GPUs of a node in each of 8 minutes after the node was `terminated`, and held them before" """
+    found: set[str] = set()
+    before_ms = at_ms - MINUTE_MS * minutes
+    for job in {job for of_place in seen.held.values() for job in of_place}:
+        for node in {place.node for place in seen.has}:
+            places = [Place(node, at_ms - MINUTE_MS * back) for back in range(1, minutes + 1)]
+            billed = all(seen.held.get(each, {}).get(job) and each not in seen.has for each in places)
+            paid_since = [
+                place
+                for place in seen.has
+                if place.node == node
+                and place.minute_ms < before_ms
+                and place.minute_ms + MINUTE_MS > seen.began_ms[job]
+            ]
+            if billed and paid_since:
+                found.add(job)
+    return found
+
+
+def changes(seen: Seen, instants: range) -> list[tuple[str, str, str, int]]:
+    """(rule, job, status, instant): while one of both rules fires for a job, the other one opens none for it."""
+    found, firing = list[tuple[str, str, str, int]](), dict[str, str]()
+    for at_ms in instants:
+        holds = {"double_held": double_held(seen, at_ms), "after_node": after_node(seen, at_ms)}
+        for job, rule in [*firing.items()]:
+            own = job in holds[rule] and (rule == "double_held" or job not in holds["double_held"])
+            if not own and not goes_on(seen, job, at_ms):
+                found.append((rule, job, "resolved", at_ms))
+                del firing[job]
+        for rule, jobs in holds.items():
+            for job in jobs - firing.keys():
+                found.append((rule, job, "firing", at_ms))
+                firing[job] = rule
+    return found

@@ -20,6 +20,7 @@ def test_each_rule_fires_in_some_of_the_default_seeds() -> None:
     # The simulated store has no answer to what these ask: their oracles are in tests/worker.
     known = {*NAMES, *LEDGER_RULES, "budget_used", "budget_forecast", "job.ended"} - {
         "double_held",
+        "after_node",
         "missing_price",
         "not_understood",
     }

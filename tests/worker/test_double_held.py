@@ -1,19 +1,21 @@
-"""The rule `double_held`: jobs that hold more GPUs of a node than it has, and the plain judge of the same minutes."""
+"""The rule `double_held`: jobs that hold more GPUs of a node than it has."""
 
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
-from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import (
+    ATTEMPTS,
+    BOOKS,
+    JOB_HOURS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_HOURS,
+    NODE_MINUTES,
+)
 from streams.engine.alerts.alert import Alert
 from streams.engine.rules.double_held import DoubleHolding, NodeHeld, NodeHolding, doubly_held, margins
-from tests.oracle.nodes_held import FIVE_MINUTES_MS, Place, Seen, double_held, goes_on
-from tests.property.profile import EXAMPLES, PROFILE
-from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world
 
@@ -24,8 +26,13 @@ GPU_MINUTE = 60_000_000
 
 
 def nodes(world: World, minutes: range, gpus: int = 8, *names: str) -> None:
-    """Nodes that are there in these minutes."""
+    """Nodes that are there in these minutes, of a shard that has stored all."""
+    world.put(
+        BOOKS, topic="nodes", partition=0, shard=0, time=at(T0 + 48 * HOUR_MS), read_to=at(T0 + 48 * HOUR_MS)
+    )
     for name in names or ("n0",):
+        for hour in sorted({(T0 + minute * M) // HOUR_MS for minute in minutes}):
+            world.put(NODE_HOURS, node=name, hour=at(hour * HOUR_MS), paid_ms=1)
         for minute in minutes:
             measure = {"unit": "gpu_milli_ms", "quantity": gpus * GPU_MINUTE}
             world.put(NODE_MINUTES, node=name, minute=at(T0 + minute * M), **measure)
@@ -163,52 +170,3 @@ def test_the_margins_are_those_of_the_thresholds() -> None:
         (1.5, 1.5),
         (4.0, 0.5),
     ]
-
-
-LENGTH = 40
-spans = st.tuples(st.integers(0, 30), st.integers(1, LENGTH)).map(
-    lambda each: range(each[0], min(sum(each), LENGTH))
-)
-drawn_jobs = st.lists(
-    st.tuples(spans, st.sampled_from([1, 1, 2, 2.5, 0.5]), st.sampled_from(["n0", "n1"]), spans),
-    min_size=1,
-    max_size=5,
-)
-cuts = st.lists(st.integers(1, LENGTH - 1), max_size=3, unique=True)
-
-
-@example([(range(40), 2, "n0", range(0)), (range(10, 40), 1, "n0", range(0))], [(range(40), 2)], [20])
-@settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
-@given(drawn_jobs, st.lists(st.tuples(spans, st.integers(1, 3)), min_size=1, max_size=2), cuts)
-def test_the_alerts_are_those_of_the_plain_judge(
-    shared: Any, jobs: list[tuple[range, float, str, range]], there: list[tuple[range, int]], cut: list[int]
-) -> None:
-    empty(shared.target)
-    world = World(shared)
-    has: dict[Place, int] = {}
-    held: dict[Place, dict[str, int]] = {}
-    sampled: set[tuple[Place, str]] = set()
-    began: dict[str, int] = {}
-    for number, (minutes, size) in enumerate(there):
-        nodes(world, minutes, size, f"n{number}")
-        has |= {Place(f"n{number}", T0 + minute * M): size * GPU_MINUTE for minute in minutes}
-    for number, (minutes, gpus, node, seen) in enumerate(jobs):
-        name = f"job-{number}"
-        holds(world, name, minutes, gpus, node, sampled=seen)
-        began[name] = T0 + minutes.start * M
-        for minute in minutes:
-            place = Place(node, T0 + minute * M)
-            held.setdefault(place, {})[name] = round(gpus * GPU_MINUTE)
-            sampled |= {(place, name)} if minute in seen else set()
-    log = Seen(has, held, sampled, began)
-    want, firing = list[tuple[str, str, int]](), set[str]()
-    for at_ms in range(T0 + FIVE_MINUTES_MS, T0 + LENGTH * M + 1, FIVE_MINUTES_MS):
-        now = double_held(log, at_ms)
-        over = {job for job in firing - now if not goes_on(log, job, at_ms)}
-        want += [(job, "resolved", (at_ms - T0) // M) for job in over]
-        want += [(job, "firing", (at_ms - T0) // M) for job in now - firing]
-        firing = (firing - over) | now
-    got: list[tuple[str, str, int]] = []
-    for until in [*sorted(cut), LENGTH]:
-        got += told(world.look((T0 + until * M - world.since_ms) / HOUR_MS))
-    assert sorted(got) == sorted(want)

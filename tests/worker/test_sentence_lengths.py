@@ -50,7 +50,15 @@ OF_JOBS = {
     "burn_fast", "burn_sustained", "burn_drift", "retry_loop", "idle_gpus", "runaway_length", "traffic", "price_basis",
     "no_checkpoint", "ceiling", "held",
 }  # fmt: skip
-ACROSS_JOBS = {"team_burn", "unallocated", "forgotten_node", "oversized", "unsampled_gpus", "double_held"}
+ACROSS_JOBS = {
+    "team_burn",
+    "unallocated",
+    "forgotten_node",
+    "oversized",
+    "unsampled_gpus",
+    "double_held",
+    "after_node",
+}
 
 
 def fits(summary: str) -> None:
@@ -158,6 +166,8 @@ def test_rules_across_jobs(world: World) -> None:
     nodes(world, range(60), 8, *pool)
     for number in range(3):
         holds(world, f"{JOB}-{number}", range(5 * number, 60), 8, *pool, usd=12.34)
+    nodes(world, range(20), 8, *(f"{each}-gone" for each in pool))
+    holds(world, f"{JOB}-billed-on", range(60), 8, *(f"{each}-gone" for each in pool), usd=12.34)
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}

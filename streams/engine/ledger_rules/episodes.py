@@ -5,7 +5,7 @@ What holds at an instant is handed in.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
@@ -37,12 +37,12 @@ def hourly_changes(
 def lasting_changes(
     firing: Sequence[Alert],
     found: Iterable[LedgerFinding],
-    lasts: Collection[tuple[str, int]],
+    lasts: Callable[[Alert, int], bool],
     instants: Sequence[int],
 ) -> list[Alert]:
-    """As `hourly_changes`, of rules whose episodes go on for longer than they hold.
+    """As `hourly_changes`, of rules whose episodes go on for longer than they hold, and of which one at a time fires for a subject.
 
-    `lasts`: subjects, and the instants at which an alert of theirs that fires goes on.
+    `lasts`: whether an alert that fires goes on at an instant. Of several findings of a subject at an instant the last one counts.
     """
     now = {alert.subject_name: alert for alert in firing}
     at: dict[int, dict[str, LedgerFinding]] = {}
@@ -54,7 +54,9 @@ def lasting_changes(
         over = [
             name
             for name, row in sorted(now.items())
-            if name not in holding and (name, at_ms) not in lasts and row.changed_ms < at_ms
+            if (name not in holding or holding[name].rule != row.rule)
+            and not lasts(row, at_ms)
+            and row.changed_ms < at_ms
         ]
         changes += [resolved(now.pop(name), at_ms) for name in over]
         for name, each in sorted(holding.items()):

@@ -21,7 +21,6 @@ from streams.engine.rules.rule import (
     from_threshold_on,
 )
 
-EVERY_MS: Final = 5 * MINUTE_MS
 _NAME: Final = "double_held"
 #: Enough to see which nodes they are.
 _SHOWN: Final = 50

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from streams.engine.rules import (
+    after_node,
     budget_forecast,
     budget_used,
     burn_drift,
@@ -71,6 +72,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     missing_price.RULE,
     not_understood.RULE,
     double_held.RULE,
+    after_node.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

@@ -19,7 +19,6 @@ from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.ledger_rules.episodes import hourly_changes, opened
 from streams.engine.ledger_rules.known_prices import KnownBook
 from streams.engine.rules import (
-    double_held,
     forgotten_node,
     missing_price,
     not_understood,
@@ -35,7 +34,8 @@ from streams.engine.rules.price_jump import PriceJump
 from streams.engine.rules.registry import HOURLY_RULES, LEDGER_RULES
 from streams.engine.rules.rule import HourlyRule
 from streams.engine.state.dimensions import AlertDimensions
-from streams.worker.ledger_rules.double_held_judge import DoubleHeldJudge
+from streams.worker.ledger_rules.held_jobs_judge import RULES as HELD_JOBS_RULES
+from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
@@ -52,7 +52,7 @@ class FleetJudge:
         self._known_alerts = known_alerts
         self._oversized = OversizedJudge(store)
         self._missing_price = MissingPriceJudge(store)
-        self._double_held = DoubleHeldJudge(store)
+        self._held_jobs = HeldJobsJudge(store)
         self._sources = SourceJudge(store)
 
     def judge(
@@ -82,16 +82,10 @@ class FleetJudge:
         of = settings_of(missing_price.RULE.name, controls.fleet_rules)
         missing = [alert for alert in firing if alert.rule == missing_price.RULE.name]
         changes += self._missing_price.judge(of, missing, since_ms, until_ms, books)
-        of = settings_of(double_held.RULE.name, controls.fleet_rules)
-        double = [alert for alert in firing if alert.rule == double_held.RULE.name]
-        changes += self._double_held.judge(of, double, since_ms, until_ms)
+        held = [alert for alert in firing if alert.rule in HELD_JOBS_RULES]
+        changes += self._held_jobs.judge(controls.fleet_rules, held, since_ms, until_ms)
         changes += self._of_sources(controls, firing, since_ms, until_ms)
-        apart = (
-            oversized.RULE.name,
-            missing_price.RULE.name,
-            not_understood.RULE.name,
-            double_held.RULE.name,
-        )
+        apart = (oversized.RULE.name, missing_price.RULE.name, not_understood.RULE.name, *HELD_JOBS_RULES)
         others = [alert for alert in firing if alert.rule not in apart]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.

@@ -1,4 +1,4 @@
-"""The SQL of the rule `double_held`: the minutes in which jobs hold more of a node than it has, who they are, and which go on."""
+"""The SQL of the rules `double_held` and `after_node`: who holds what of nodes that have too little, or are gone, and which jobs go on."""
 
 from __future__ import annotations
 
@@ -45,6 +45,46 @@ SELECT node, {AT_MS} AS minute_ms, job_id, max(attempt) AS last_attempt, sum(qua
     toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano
 FROM job_minutes FINAL PREWHERE {IN} AND {PAID_JOBS} WHERE node IN {{nodes:Array(String)}} AND {GPU_ROWS}
 GROUP BY node, minute_ms, job_id"""
+
+#: What jobs paid for GPUs of nodes in minutes in which these were not paid, of nodes that were paid before.
+WITHOUT_NODE: Final = f"""
+SELECT u.node AS node, u.minute_ms AS minute_ms, u.job_id AS job_id, u.last_attempt AS last_attempt, u.nano AS nano
+FROM
+(
+    SELECT node, {AT_MS} AS minute_ms, job_id, max(attempt) AS last_attempt,
+        toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano
+    FROM job_minutes FINAL PREWHERE {IN} AND {PAID_JOBS}
+    WHERE {GPU_ROWS} AND node IN (SELECT node FROM node_hours WHERE paid_ms > 0 AND hour < {TO})
+    GROUP BY node, minute_ms, job_id
+) AS u
+LEFT ANTI JOIN
+(
+    SELECT node, {AT_MS} AS minute_ms FROM node_minutes FINAL PREWHERE {IN} WHERE quantity > 0
+) AS n ON n.node = u.node AND n.minute_ms = u.minute_ms"""
+
+#: Whether any node was ever paid.
+HAS_NODES: Final = "SELECT 1 AS found FROM node_hours WHERE paid_ms > 0 LIMIT 1"
+
+#: The last minutes in which these nodes were paid, before each break of it.
+LAST_PAID: Final = f"""
+SELECT node, minute_ms AS last_ms FROM
+(
+    SELECT node, minute_ms, leadInFrame(minute_ms) OVER (
+        PARTITION BY node ORDER BY minute_ms ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS next_ms
+    FROM
+    (
+        SELECT DISTINCT node, {AT_MS} AS minute_ms FROM node_minutes FINAL
+        PREWHERE {IN} AND node IN {{nodes:Array(String)}} WHERE quantity > 0
+    )
+)
+WHERE next_ms != minute_ms + 60000"""
+
+#: Up to when the rows of these nodes are stored: a shard whose jobs have all ended is not waited for.
+STORED: Final = """
+SELECT n.node AS node, toUnixTimestamp64Milli(least(max(b.time), max(b.read_to))) AS stored_ms
+FROM (SELECT DISTINCT node, shard FROM node_hours WHERE node IN {nodes:Array(String)}) AS n
+INNER JOIN (SELECT shard, time, read_to FROM books FINAL) AS b ON b.shard = n.shard
+GROUP BY n.node"""
 
 #: The minutes in which GPUs of these nodes were sampled, by job.
 SAMPLED: Final = f"""

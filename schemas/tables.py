@@ -249,6 +249,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         silenced=pa.bool_(),
         budget_usd=MONEY,
         exhausted_in_s=pa.int64(),
+        shared_cause=TEXT,
+        opened_usd_per_hour=MONEY,
         shard=pa.uint16(),
         version=pa.uint64(),
     ),

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from tests.chaos.fleet import PLANTED, Event
-from tests.oracle.ledger_rules import holding
+from tests.oracle.ledger_rules import Subject, holding, price_jumps
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json, Line, Tables
 from tests.simulator.hour_check import costs_of, covers, silent_jobs, with_ms
 from tests.simulator.sampled_jobs import sampled_jobs
@@ -55,7 +55,10 @@ def hour_differences(
 ) -> Iterator[str]:
     """One sentence per fault; `alerts`: all rows; `tables`: the oracle's."""
     rows = [with_ms(row) for row in alerts]
-    want = holding(costs_of(tables, _said(prices)), hour_end_ms, RECORDS)
+    costs = costs_of(tables, _said(prices))
+    want = holding(costs, hour_end_ms, RECORDS)
+    jumps = price_jumps(costs.revisions, hour_end_ms - HOUR_MS, hour_end_ms)
+    want |= {(each.rule, Subject(each.kind, each.name)) for each in jumps}
     silent = silent_jobs(rows, hour_end_ms)
     want = {
         (rule, subject)

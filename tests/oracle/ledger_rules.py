@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
 from typing import NamedTuple
 
-from tests.oracle.model import HOUR_MS, Json
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
 
 WEEK_HOURS = 168
 SUBJECT_FIELDS = ("experiment", "project", "team", "owner")  # the narrowest first
@@ -161,27 +160,6 @@ def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> lis
     return found
 
 
-def price_jump(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
-    """ "a revision is more than three times the one before, or less than a third; for an hour"
-
-    By what was known when the hour ended: of several of one effective time the last one said. `time_ms`: when it was said.
-    """
-    factor = exact(thresholds.get("factor", 3))
-    found = []
-    by_sku: dict[str, list[Revision]] = {}
-    said = sorted((each for each in costs.revisions if each.time_ms < end_ms), key=lambda each: each.time_ms)
-    for revision in {(each.sku, each.effective_ms): each for each in said}.values():
-        by_sku.setdefault(revision.sku, []).append(revision)
-    for sku, revisions in sorted(by_sku.items()):
-        revisions.sort(key=lambda revision: revision.effective_ms)
-        for before, after in pairwise(revisions):
-            at_ms = max(after.time_ms, after.effective_ms)
-            ratio = Fraction(after.price_nano, before.price_nano) if before.price_nano else Fraction(1)
-            if at_ms // HOUR_MS * HOUR_MS == end_ms - HOUR_MS and (ratio > factor or ratio < 1 / factor):
-                found.append(Held(Subject("sku", sku), after.price_nano, before.price_nano))
-    return found
-
-
 def unsampled_gpus(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
     """Half of what it held in the hour has no samples, though 80 % of what the cluster's other jobs held has.
 
@@ -222,7 +200,6 @@ BY_HOUR: Mapping[str, Callable[[Costs, int, Mapping[str, float]], list[Held]]] =
     "owner_coverage": owner_coverage,
     "forgotten_node": forgotten_node,
     "provisioning_burst": provisioning_burst,
-    "price_jump": price_jump,
     "unsampled_gpus": unsampled_gpus,
 }
 
@@ -267,6 +244,55 @@ def episodes(held: Mapping[int, set[tuple[str, Subject]]]) -> list[Episode]:
         [*found, *(Episode(rule, *subject, at_ms, None) for (rule, subject), at_ms in firing.items())],
         key=str,
     )
+
+
+def price_jumps(
+    revisions: Sequence[Revision], first_ms: int, until_ms: int, records: Sequence[tuple[int, Json]] = ()
+) -> list[Episode]:
+    """ "a revision is more than three times the one before, or less than a third; for an hour": no job pays any of them.
+
+    By what was known at the end of the minute in which it was known and in force: of several of one effective time the last one
+    said; of several of a SKU in one minute the last one. `time_ms`: when it was said. `records`: with the instants at which they
+    came; one that came at the end of the minute judges it as well as those before.
+    """
+    found: dict[tuple[str, int], tuple[int, int, Revision, Revision]] = {}
+    for after in revisions:
+        at_ms = max(after.time_ms, after.effective_ms)
+        end_ms = at_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
+        said = sorted((each for each in revisions if each.time_ms < end_ms), key=lambda each: each.time_ms)
+        known = {each.effective_ms: each for each in said if each.sku == after.sku}
+        earlier = [effective_ms for effective_ms in known if effective_ms < after.effective_ms]
+        if first_ms < end_ms <= until_ms and known.get(after.effective_ms) == after:
+            place = after.sku, end_ms
+            before = known[max(earlier)] if earlier else after
+            found[place] = max(
+                found.get(place, (-1, 0, after, after)), (at_ms, after.effective_ms, after, before)
+            )
+    return sorted(
+        (
+            Episode(
+                "price_jump", "sku", sku, end_ms, end_ms + HOUR_MS if end_ms + HOUR_MS <= until_ms else None
+            )
+            for (sku, end_ms), (_, _, after, before) in found.items()
+            if any(
+                _jumps(after, before, [each for came_ms, each in records if came_ms < last_ms])
+                for last_ms in (end_ms, end_ms + 1)
+            )
+        ),
+        key=str,
+    )
+
+
+def _jumps(after: Revision, before: Revision, records: Iterable[Json]) -> bool:
+    enabled, factor = True, Fraction(3)
+    for record in sorted(records, key=lambda record: str(record["name"]), reverse=True):
+        if record.get("rule", record["name"]) == "price_jump":
+            enabled = enabled if record.get("enabled") is None else bool(record["enabled"])
+            factor = exact((record.get("thresholds") or {}).get("factor", factor))
+    if not enabled or not before.price_nano:
+        return False
+    ratio = Fraction(after.price_nano, before.price_nano)
+    return ratio > factor or ratio < 1 / factor
 
 
 def _gpu_nodes(costs: Costs, end_ms: int) -> list[NodeHour]:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from sinks.clickhouse import ClickHouseStore
 from streams.replay.ledger_rules import LogJudge
 from tests.oracle.budgets import budget_told, forecast_told, run_over_ms
-from tests.oracle.ledger_rules import episodes, holding
+from tests.oracle.ledger_rules import episodes, holding, price_jumps
 from tests.property.chronicle import Chronicle, owner_of_shard_0, records_of
 from tests.property.ledger_stories import CENT_NANO, LENGTH, T0, Job, Story, stories
 from tests.property.profile import EXAMPLES, PROFILE
@@ -78,10 +78,12 @@ def expected(story: Story) -> list[Told]:
         end_ms: holding(costs, end_ms, [each for minute, each in rules if T0 + minute * MINUTE_MS <= end_ms])
         for end_ms in range(first_ms + HOUR_MS, END_MS + 1, HOUR_MS)
     }
+    said = [(T0 + minute * MINUTE_MS, record) for minute, record in rules]
+    jumps = price_jumps(costs.revisions, first_ms, END_MS, said)
     severities = {"provisioning_burst": "page"}
     used += [
         (rule, severities.get(rule, "ticket"), kind, name, None, started, over)
-        for rule, kind, name, started, over in episodes(held)
+        for rule, kind, name, started, over in [*episodes(held), *jumps]
     ]
     return sorted(used, key=str) + sorted(forecasts, key=str)
 

@@ -14,7 +14,7 @@ from tests.oracle.ledger_rules import (
     Revision,
     Subject,
     forgotten_node,
-    price_jump,
+    price_jumps,
     provisioning_burst,
     team_burn,
     unsampled_gpus,
@@ -33,6 +33,8 @@ _OF_NODES = ("forgotten_node", "provisioning_burst")
 _OF_JOBS = ("retry_overhead", "oversized", "unusual_length")
 _GPU = COMPONENTS.index("gpu")
 _CLUSTER, _TYPE = PRICE_FIELDS.index("cluster"), PRICE_FIELDS.index("instance_type")
+
+JUMP = "jump"
 
 Alert = dict[str, Any]
 
@@ -90,13 +92,14 @@ def in_time(costs: Costs, alerts: Collection[Alert], at_ms: int) -> dict[str, se
         "team_burn": team_burn(costs, at_ms, BURN),
         "forgotten_node": forgotten_node(costs, at_ms, FORGOTTEN["thresholds"]),
         "provisioning_burst": provisioning_burst(costs, at_ms, {}),
-        "price_jump": price_jump(costs, at_ms, {}),
         "unsampled_gpus": unsampled_gpus(costs, at_ms, {}),
     }
     names = {
         rule: {each.subject.name for each in found if _is_in_time(rule, each.subject.name)}
         for rule, found in held.items()
     }
+    # What jumped in the hour before is told of at its end.
+    names["price_jump"] = {each.name for each in price_jumps(costs.revisions, at_ms - HOUR_MS, at_ms)}
     names["unsampled_gpus"] -= silent_jobs(alerts, at_ms)
     return names
 
@@ -134,7 +137,7 @@ def _is_in_time(rule: str, name: str) -> bool:
         return name.startswith(f"{hour_stories.CLUSTER}/")
     if rule == "unsampled_gpus":
         return name.startswith(sampled_jobs.PREFIX)
-    return name == {"team_burn": TEAM, "forgotten_node": "f1", "price_jump": "jump"}[rule]
+    return name == {"team_burn": TEAM, "forgotten_node": "f1", "price_jump": JUMP}[rule]
 
 
 def costs_of(tables: Tables, said: Iterable[tuple[Line, int]]) -> Costs:
@@ -161,7 +164,7 @@ def costs_of(tables: Tables, said: Iterable[tuple[Line, int]]) -> Costs:
     prices = [
         Revision(value["sku"], value["per"], usd_nano(value["usd"]), value["effective_ms"], said_ms)
         for line, said_ms in said
-        if line.topic == "prices" and isinstance(value := line.value, dict) and value.get("sku") == "jump"
+        if line.topic == "prices" and isinstance(value := line.value, dict) and value.get("sku") == JUMP
     ]
     uses: dict[tuple[str, int], int] = {}
     for cell, used in tables.ledger.items():

@@ -22,7 +22,7 @@ from streams.engine.rules import (
     unallocated,
     unsampled_gpus,
 )
-from streams.worker.ledger_rules import oversized_sql, unusual_length_sql, usage_sql
+from streams.worker.ledger_rules import oversized_sql, price_use, unusual_length_sql, usage_sql
 from tests.oracle.ledger_rules import (
     BY_HOUR,
     Costs,
@@ -183,6 +183,21 @@ def _paid(shelf: Shelf, bound: Bound) -> Iterator[tuple[str, int, str, str, int,
             yield job_id, minute_s * 1000, *rest
 
 
+def _used(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    names = ("job_id", "minute", "sku", "price_usd", "quantity", "cost_usd")
+    sums: dict[tuple[str, str, int], int] = {}
+    for job_id, minute_s, sku, price, quantity, cost in read(shelf, JOB_MINUTES, *names):
+        if (
+            quantity
+            and price
+            and sku in bound["skus"]
+            and bound["from_ms"] <= minute_s * 1000 < bound["to_ms"]
+        ):
+            sums[sku, job_id, price] = sums.get((sku, job_id, price), 0) + cost
+    for (sku, job_id, price), cost_nano in sums.items():
+        yield {"sku": sku, "job_id": job_id, "price_nano": price, "cost_nano": cost_nano}
+
+
 def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
     jobs, sums = _jobs(shelf), dict[tuple[tuple[str, ...], int], Row]()
     for job_id, minute_ms, component, unit, quantity, cost, shard in _paid(shelf, bound):
@@ -335,6 +350,7 @@ def _statements() -> dict[str, Answerer]:
         usage_sql.RUNS: _runs,
     }
     found[hourly_sql.IS_THERE] = _is_there
+    found[price_use.USED] = _used
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
     found |= {
         retry_overhead.SQL: job_answers.retry_overhead,

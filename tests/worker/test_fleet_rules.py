@@ -20,6 +20,7 @@ from streams.engine.ledger_rules.known_prices import KnownPrices
 from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.rules.registry import LEDGER_RULES
+from streams.engine.rules.shared_cause import cause_text
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from tests.sinks.rows import rows
@@ -322,28 +323,68 @@ def test_a_price_that_jumps_is_told_for_an_hour(world: World) -> None:
         (("h100", 2), ("h100", 6.5), ("a100", 3), ("a100", 0.9), ("l4", 1), ("l4", 2.9))
     ):
         world.price(sku, usd, minute)
-    changes = world.look(3)
-    assert said(changes, "price_jump") == [
-        ("a100", "firing", 1), ("h100", "firing", 1), ("a100", "resolved", 2), ("h100", "resolved", 2)
+    changes = [each for each in world.look(3) if each.rule == "price_jump"]
+    hour = HOUR_MS // MINUTE_MS
+    assert [(each.subject_name, each.status, (each.changed_ms - T0) // MINUTE_MS) for each in changes] == [
+        ("h100", "firing", 2), ("a100", "firing", 4), ("h100", "resolved", hour + 2), ("a100", "resolved", hour + 4)
     ]  # fmt: skip
     works(world, changes[0])
 
 
-def test_a_price_that_is_corrected_an_hour_later_has_jumped(world: World) -> None:
-    """The correction has the same effective time, and nobody knew of it when the hour ended."""
+def test_a_price_that_is_corrected_a_minute_later_has_jumped(world: World) -> None:
+    """The correction has the same effective time, and nobody knew of it when the minute ended."""
+    world.price("a100", 2, 0)
+    world.price("a100", 15, 10)
+    world.price("a100", 2.5, 10)
     world.price("h100", 2, 0)
     world.price("h100", 20, 10)
-    world.price("h100", 2.5, 10, said_minute=75)
-    world.price("a100", 2, 0)
-    world.price("a100", 20, 10)
-    world.price("a100", 2.5, 10, said_minute=30)
-    assert said(world.look(3), "price_jump") == [("h100", "firing", 1), ("h100", "resolved", 2)]
+    world.price("h100", 2.5, 10, said_minute=11)
+    assert [(each.subject_name, each.status, each.changed_ms - T0) for each in world.look(3) if each.rule == "price_jump"] == [
+        ("h100", "firing", 11 * MINUTE_MS), ("h100", "resolved", 71 * MINUTE_MS)
+    ]  # fmt: skip
 
 
 def test_a_price_that_takes_effect_later_jumps_then(world: World) -> None:
     world.price("h100", 2, 0)
     world.price("h100", 20, 130, said_minute=5)
-    assert said(world.look(4), "price_jump") == [("h100", "firing", 3), ("h100", "resolved", 4)]
+    jumps = [each for each in world.look(4) if each.rule == "price_jump"]
+    assert [(each.subject_name, each.status, each.changed_ms - T0) for each in jumps] == [
+        ("h100", "firing", 131 * MINUTE_MS), ("h100", "resolved", 191 * MINUTE_MS)
+    ]  # fmt: skip
+
+
+def test_a_dearer_price_that_jobs_pay_is_told_with_what_it_adds(world: World) -> None:
+    """By 1.5 times and more; by less, a spot price, or paid by two jobs only: nothing."""
+    skus: tuple[tuple[str, int, float, float, dict[str, str]], ...] = (
+        ("p", 3, 2, 4.0, {}),
+        ("q", 3, 2, 2.9, {}),
+        ("r", 3, 2, 4.0, {"purchase": "spot"}),
+        ("s", 2, 2, 4.0, {}),
+    )
+    for sku, jobs, before, after, match in skus:
+        world.price(sku, before, 0, match=match)
+        world.price(sku, after, 70, match=match)
+        for number in range(jobs):
+            name, usd = f"{sku}-job-{number}", Decimal("0.5") + number
+            world.put(JOBS, job_id=name, state="running", owner=name)
+            for minute in range(60, 71):
+                row = {
+                    "quantity": 1,
+                    "sku": sku,
+                    "price_usd": Decimal(before),
+                    "cost_usd": usd,
+                    "component": "gpu",
+                }
+                world.put(JOB_MINUTES, job_id=name, minute=at(T0 + minute * MINUTE_MS), **row)
+    changes = [each for each in world.look(3) if each.rule == "price_jump"]
+    first, last = changes
+    assert (first.subject_name, first.severity, first.started_ms - T0) == ("p", "page", 71 * MINUTE_MS)
+    assert last.changed_ms - T0 == 131 * MINUTE_MS
+    # 0.5 + 1.5 + 2.5 dollars a minute, and as much again.
+    assert first.opened_nano_per_hour == 270 * 10**9
+    assert "2.0x: 3 jobs pay $270/h more (p-job-2, p-job-1, p-job-0)" in first.summary
+    assert first.shared_cause == cause_text("price", "p")
+    works(world, first)
 
 
 def test_a_record_turns_a_rule_off_or_changes_it_and_a_silence_covers_it(world: World) -> None:

@@ -45,6 +45,10 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     exhausted_in_ms: int | None = (
         None  # from the figures' instant until it is used up at that rate; None: never
     )
+    shared_cause: str = (
+        ""  # equal for alerts that one cause opened at one time; '': it is known to share none
+    )
+    opened_nano_per_hour: int = 0  # what its subject paid when the episode began
 
 
 #: Fields of an `owner` record that are addresses; each has a channel in `streams.notify.channels`.

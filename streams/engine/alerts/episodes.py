@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -35,6 +35,15 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
     short_ratio: float
     silenced: int
     severity: int = 0
+    shared_cause: str = ""
+    opened_nano_per_hour: int = 0
+
+
+class Opening(NamedTuple):
+    """What an alert says of the tick that opened its episode for as long as that lasts: Alert's fields of these names."""
+
+    shared_cause: str = ""
+    opened_nano_per_hour: int = 0
 
 
 class JobMemory(Struct, frozen=True, array_like=True):
@@ -50,7 +59,10 @@ class Memory(Struct, frozen=True, array_like=True):
     jobs: list[JobMemory]
 
 
-_FIELDS: Final = Remembered.__struct_fields__[1:]
+_FIELDS: Final = tuple(
+    name for name in Remembered.__struct_fields__[1:] if name not in Opening._fields
+)  # in the kernel's array
+_NOT_KNOWN: Final = Opening()
 
 
 class Episodes:
@@ -60,6 +72,7 @@ class Episodes:
         self._place: dict[str, int] = {}
         self._free: list[int] = []
         self._swept_ms: int | None = None
+        self._openings: dict[str, dict[int, Opening]] = {}
         self.lines: Records = no_episodes(_FIRST_ROOM, len(NAMES))
 
     def __len__(self) -> int:
@@ -112,6 +125,15 @@ class Episodes:
         gone = over.all(axis=1)
         for job_id in [job_id for job_id, place in self._place.items() if gone[place]]:
             self._free.append(self._place.pop(job_id))
+            self._openings.pop(job_id, None)
+
+    def begin(self, job_id: str, rule: int, opening: Opening) -> None:
+        """Remember what a new episode began with."""
+        self._openings.setdefault(job_id, {})[rule] = opening
+
+    def opening(self, job_id: str, rule: int) -> Opening:
+        """What the episode began with; nothing is known of one that an earlier version has opened."""
+        return self._openings.get(job_id, {}).get(rule, _NOT_KNOWN)
 
     def dump(self) -> Memory:
         """All lines in a canonical order."""
@@ -120,7 +142,8 @@ class Episodes:
         at, rules = np.nonzero(lines["firings"])
         jobs = [JobMemory(job_id, []) for job_id, _ in places]
         for k, rule, values in zip(at.tolist(), rules.tolist(), lines[at, rules].tolist(), strict=True):
-            jobs[k].rules.append(Remembered(NAMES[rule], *values[: len(_FIELDS)]))
+            opening = self.opening(jobs[k].job_id, rule)
+            jobs[k].rules.append(Remembered(NAMES[rule], *values[: len(_FIELDS)], **opening._asdict()))
         return Memory(jobs)
 
     @classmethod
@@ -130,8 +153,12 @@ class Episodes:
         for job in memory.jobs:
             line = episodes._placed(job.job_id)
             for remembered in job.rules:
+                rule = NAMES.index(remembered.rule)
                 for name in _FIELDS:
-                    episodes.lines[line, NAMES.index(remembered.rule)][name] = getattr(remembered, name)
+                    episodes.lines[line, rule][name] = getattr(remembered, name)
+                opening = Opening(remembered.shared_cause, remembered.opened_nano_per_hour)
+                if opening != _NOT_KNOWN:
+                    episodes.begin(job.job_id, rule, opening)
         return episodes
 
     def _placed(self, job_id: str) -> int:

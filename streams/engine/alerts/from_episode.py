@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
+from streams.engine.alerts.episodes import Opening
 from streams.engine.alerts.summary import AlertFigures, summary
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.episode import (
@@ -57,10 +58,11 @@ def alert_of(
     dimensions: AlertDimensions,
     cause: str = "",
     rates: Rates = Rates(),  # noqa: B008 - immutable
+    opening: Opening = Opening(),  # noqa: B008 - as above
 ) -> Alert:
     """Build the row after a change of this kind at `at_ms`.
 
-    `cause`: why the rule holds, in a few words; `rates`: what the job pays then.
+    `cause`: why the rule holds, in a few words; `rates`: what the job pays then; `opening`: what the episode began with.
     """
     name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
     shown = AlertFigures(
@@ -106,6 +108,8 @@ def alert_of(
         changed_ms=then.fired_ms if fires else at_ms,
         firings=then.firings,
         silenced=silenced,
+        shared_cause=opening.shared_cause,
+        opened_nano_per_hour=_nano(opening.opened_nano_per_hour),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from streams.engine.alerts.alert import Alert, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
-from streams.engine.alerts.episodes import Episodes, Memory
+from streams.engine.alerts.episodes import Episodes, Memory, Opening
 from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
 from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
@@ -21,6 +21,7 @@ from streams.engine.rules.job_view import JobAt
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
 from streams.engine.rules.rule import SEVERITIES, severity_of
+from streams.engine.rules.shared_cause import of_sweep
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
 
@@ -84,12 +85,17 @@ class Judge:
             rates = _rates(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else Rates()
             if kind == OPENED and then.firings == 1:
                 line["severity"] = _as_opened(settings, rule, at, rates.now_nano)
+                shared = "" if at is None else _shared_cause(rule, at, dimensions[job])
+                self._episodes.begin(job_ids[job], rule, Opening(shared, rates.now_nano))
             severity = _severity(settings, rule, int(line["severity"]))
             if kind != HELD:
                 line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], severity, at_ms)
             silenced = bool(line["silenced"])
             cause = "" if at is None else JOB_RULES[rule].cause(at)
-            rows.append(alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, rates))
+            opening = self._episodes.opening(job_ids[job], rule)
+            rows.append(
+                alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, rates, opening)
+            )
         return sorted(rows, key=_order)
 
     @property
@@ -128,6 +134,11 @@ class Judge:
         judge = cls()
         judge._episodes = Episodes.load(memory)
         return judge
+
+
+def _shared_cause(rule: int, at: JobAt, job: AlertDimensions) -> str:
+    """What an alert has in common with others of the same cause."""
+    return JOB_RULES[rule].shares(at, job) or of_sweep(NAMES[rule], job)
 
 
 def _arrays(figures: WindowFigures) -> EpisodeArrays:

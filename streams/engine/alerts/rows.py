@@ -29,6 +29,7 @@ _AS_THEY_ARE = (
     "evidence_sql",
     "firings",
     "silenced",
+    "shared_cause",
 )
 
 
@@ -44,6 +45,7 @@ def alerts_table(alerts: Iterable[Alert], shard: int, version: int) -> pa.Table:
         "usd_per_hour": _money([alert.usd_nano_per_hour for alert in last]),
         "expected_usd_per_hour": _money([alert.expected_nano_per_hour for alert in last]),
         "cost_usd": _money([alert.cost_nano for alert in last]),
+        "opened_usd_per_hour": _money([alert.opened_nano_per_hour for alert in last]),
         "budget_usd": _optional_money([alert.budget_nano for alert in last]),
         "exhausted_in_s": [_seconds(alert.exhausted_in_ms) for alert in last],
         "shard": pa.array(np.full(len(last), shard, np.uint16)),

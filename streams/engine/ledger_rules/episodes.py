@@ -91,4 +91,6 @@ def opened(found: LedgerFinding) -> Alert:
         changed_ms=found.at_ms,
         firings=1,
         silenced=False,
+        shared_cause=found.shared_cause,
+        opened_nano_per_hour=min(max(found.usd_nano_per_hour, 0), MAX_COST_NANO),
     )

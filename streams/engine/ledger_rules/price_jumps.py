@@ -1,4 +1,4 @@
-"""The rule `price_jump`: a revision is far above or below the one before it, by the prices that were known at the end of the hour.
+"""Revisions that are far from the ones before them, by the prices that were known at the end of their minute.
 
 It must not read a table: a later correction replaces a price there, and what was known before it is gone.
 """
@@ -6,16 +6,20 @@ It must not read a table: a later correction replaces a price there, and what wa
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
-from schemas.durations import HOUR_MS
+from schemas.durations import MINUTE_MS
 from schemas.events import PriceEvent
+from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
+from streams.engine.alerts.resolving import resolved
+from streams.engine.ledger_rules.episodes import opened
 from streams.engine.reference_log import ReferenceView
-from streams.engine.rules.price_jump import RULE, PriceJump
+from streams.engine.rules.finding import LedgerFinding
+from streams.engine.rules.price_jump import RULE, TOLD_MS, PriceJump, is_far, may_be_dear
 
 
 class _KnownRevision(NamedTuple):
@@ -31,7 +35,7 @@ class _KnownRevision(NamedTuple):
 
 
 class PriceJumps:
-    """The revisions by log time; ask for hours in order (an earlier one costs a new beginning)."""
+    """The revisions by log time; ask for minutes in order (an earlier one costs a new beginning)."""
 
     def __init__(self, view: ReferenceView) -> None:
         self._begin(view)
@@ -43,33 +47,44 @@ class PriceJumps:
         self._known = sorted(first, key=lambda each: each.place)
 
     def between(self, controls: Controls, since_ms: int, until_ms: int) -> list[PriceJump]:
-        """The jumps of the hours that end in (since_ms, until_ms], by these controls.
+        """Those of the minutes that end in (since_ms, until_ms] that may be told of, by these controls.
 
         It reads what the event loop writes, so it belongs there.
         """
         of = settings_of(RULE.name, controls.fleet_rules)
         if not of.enabled:
             return []
-        hours = range(since_ms // HOUR_MS * HOUR_MS + HOUR_MS, until_ms + 1, HOUR_MS)
-        return [jump for end_ms in hours for jump in self._of_hour(end_ms, of.thresholds["factor"])]
-
-    def _of_hour(self, end_ms: int, factor: float) -> Iterator[PriceJump]:
-        """Yield the jumps of the hour that ends then; a revision that was corrected before its end is none."""
-        if end_ms - 1 < self._view.at_ms:
+        first_ms = since_ms // MINUTE_MS * MINUTE_MS
+        if first_ms + MINUTE_MS - 1 < self._view.at_ms:
             self._begin(self._view.again())
-        for log_ms, event in self._view.price_news(end_ms - 1):
-            insort(
-                self._known,
-                _KnownRevision(max(log_ms, event.effective_ms), event),
-                key=lambda each: each.place,
-            )
-        book, most = self._view.at(end_ms - 1).book, Fraction(str(factor))
-        begin = bisect_left(self._known, end_ms - HOUR_MS, key=lambda each: each.since_ms)
-        end = bisect_left(self._known, end_ms, key=lambda each: each.since_ms)
-        for _, event in self._known[begin:end]:
+        for log_ms, event in self._view.price_news(until_ms - 1):
+            since = _KnownRevision(max(log_ms, event.effective_ms), event)
+            insort(self._known, since, key=lambda each: each.place)
+        begin = bisect_left(self._known, first_ms, key=lambda each: each.since_ms)
+        end = bisect_left(self._known, until_ms // MINUTE_MS * MINUTE_MS, key=lambda each: each.since_ms)
+        by_minute = groupby(self._known[begin:end], lambda each: each.since_ms // MINUTE_MS + 1)
+        return [
+            jump
+            for minute, revisions in by_minute
+            for jump in self._in_minute(minute * MINUTE_MS, revisions)
+            if is_far(jump, of.thresholds) or may_be_dear(jump, of.thresholds)
+        ]
+
+    def _in_minute(self, end_ms: int, revisions: Iterable[_KnownRevision]) -> Iterator[PriceJump]:
+        """Yield what the minute's revisions changed, of each SKU the last one; one that was corrected before its end is none."""
+        book = self._view.at(end_ms - 1).book
+        current = {event.sku: event for _, event in revisions if book.is_current(event)}
+        for event in current.values():
             before = book.revision(event.sku, event.effective_ms - 1)
-            if before is None or not before.usd_nano or not book.is_current(event):
-                continue
-            ratio = Fraction(event.usd_nano, before.usd_nano)
-            if ratio > most or ratio * most < 1:
-                yield PriceJump(end_ms, event.sku, str(event.per), event.usd_nano, before.usd_nano)
+            if before is not None and before.usd_nano:
+                is_spot = event.match.get("purchase") == "spot"
+                prices = event.usd_nano, before.usd_nano
+                yield PriceJump(end_ms, event.sku, str(event.per), *prices, is_spot)
+
+
+def jump_changes(firing: Sequence[Alert], found: Iterable[LedgerFinding], until_ms: int) -> list[Alert]:
+    """The changes up to `until_ms`, in order: each jump has an episode of its own, of an hour."""
+    begun = [opened(each) for each in found]
+    ends = ((alert, alert.started_ms + TOLD_MS) for alert in (*firing, *begun))
+    over = [resolved(alert, end_ms) for alert, end_ms in ends if end_ms <= until_ms]
+    return sorted([*begun, *over], key=lambda alert: (alert.changed_ms, alert.subject_name))

@@ -64,17 +64,13 @@ def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
     '' if nothing is known of what the job pays, or nothing of it is above what is expected.
     """
     extras, expected = _extras(paid, from_ms, at_ms)
-    # Whole nano-dollars: shares that are equal but for rounding are equal.
-    nano = {kind: round(fsum(each.nano for each in changes.values())) for kind, changes in extras.items()}
-    largest = min(nano, key=lambda kind: (-nano[kind], kind), default=REST)
-    largest_nano = nano.get(largest, 0)
+    largest, largest_nano = _largest(extras)
     if sum(paid.traffic.values()) > max(largest_nano, 0):
         flow, flow_nano = min(paid.traffic.items(), key=lambda item: (-item[1], item[0]))
         return f"{flow} cost {rounded_usd(flow_nano)} in {span(at_ms - from_ms)}; keep the data where the job runs"
     if expected is None or largest_nano <= 0:
         return ""
-    # Of several changes of the kind, the one that cost most; of equal ones the last.
-    since_ms, extra = max(extras[largest].items(), key=lambda item: (round(item[1].nano), item[0]))
+    since_ms, extra = _costliest(extras[largest])
     if largest == REST or extra.before is None:
         return _rest(paid, extra, since_ms, expected, at_ms)
     when = _when(since_ms, extra.until_ms, at_ms) + _retry(paid.timelines, extra.before, extra.after)
@@ -82,6 +78,29 @@ def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
         sizes = count(extra.after.units, extra.after.noun), count(extra.before.units)
         return f"{sizes[0]} {when}, {sizes[1]} before; scale it back or declare it"
     return f"{_price(largest, extra.before, extra.after, when)} or declare it"
+
+
+def dearer_sku(paid: JobRates, from_ms: int, at_ms: int) -> str:
+    """The SKU of which a revision is the cause of the burn in [from_ms, at_ms); '': something else is."""
+    extras, _ = _extras(paid, from_ms, at_ms)
+    largest, largest_nano = _largest(extras)
+    if largest != PRICE or sum(paid.traffic.values()) > max(largest_nano, 0) or largest_nano <= 0:
+        return ""
+    _, extra = _costliest(extras[PRICE])
+    return "" if extra.before is None else _risen_sku(extra.before, extra.after)
+
+
+def _largest(extras: Mapping[int, Mapping[int, _Extra]]) -> tuple[int, int]:
+    """Return the kind of cause with the largest share, and that share in nano-dollars."""
+    # Whole nano-dollars: shares that are equal but for rounding are equal.
+    nano = {kind: round(fsum(each.nano for each in changes.values())) for kind, changes in extras.items()}
+    largest = min(nano, key=lambda kind: (-nano[kind], kind), default=REST)
+    return largest, nano.get(largest, 0)
+
+
+def _costliest(changes: Mapping[int, _Extra]) -> tuple[int, _Extra]:
+    """Return of several changes of a kind the one that cost most, and its instant; of equal ones the last."""
+    return max(changes.items(), key=lambda item: (round(item[1].nano), item[0]))
 
 
 def _extras(paid: JobRates, from_ms: int, at_ms: int) -> tuple[dict[int, dict[int, _Extra]], Expected | None]:
@@ -179,18 +198,23 @@ def _price(kind: int, before: Stretch, after: Stretch, when: str) -> str:
 
 
 def _revision(before: Stretch, after: Stretch, when: str) -> str:
-    """Return which SKU costs what instead of what: the one whose share of the rate rose most."""
+    """Return which SKU costs what instead of what."""
+    sku = _risen_sku(before, after)
+    if not sku:
+        skus = ", ".join(map(short, sorted(after.prices.keys() - before.prices.keys()))) or "another SKU"
+        return f"priced by {skus} {when}; check the price"
+    prices = usd(after.prices[sku].usd_nano), usd(before.prices[sku].usd_nano)
+    return f"price of {short(sku)} {prices[0]} {when}, {prices[1]} before; check the price"
+
+
+def _risen_sku(before: Stretch, after: Stretch) -> str:
+    """Return the SKU that has another price, the one whose share of the rate rose most; '': none has."""
     rises = {
         sku: price.rate / after.units - before.prices[sku].rate / before.units
         for sku, price in after.prices.items()
         if sku in before.prices and before.prices[sku].usd_nano != price.usd_nano
     }
-    if not rises:
-        skus = ", ".join(map(short, sorted(after.prices.keys() - before.prices.keys()))) or "another SKU"
-        return f"priced by {skus} {when}; check the price"
-    sku = min(rises, key=lambda name: (-rises[name], name))
-    prices = usd(after.prices[sku].usd_nano), usd(before.prices[sku].usd_nano)
-    return f"price of {short(sku)} {prices[0]} {when}, {prices[1]} before; check the price"
+    return min(rises, key=lambda name: (-rises[name], name), default="")
 
 
 def _rest(paid: JobRates, extra: _Extra, since_ms: int, expected: Expected, at_ms: int) -> str:

@@ -9,10 +9,12 @@ from typing import Final
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.kernels.conditions import LEAST_EXPECTED_NANO, NOISE_NANO, NOISE_RATIO
-from streams.engine.rules.burn_cause import burn_cause
+from streams.engine.rules.burn_cause import burn_cause, dearer_sku
 from streams.engine.rules.evidence import burn_evidence
 from streams.engine.rules.job_view import JobAt, JobRule
 from streams.engine.rules.rule import JOB, Margin, Threshold, flag, from_threshold_on
+from streams.engine.rules.shared_cause import PRICE, cause_text
+from streams.engine.state.dimensions import AlertDimensions
 
 _CLEARS_BELOW: Final = 0.8
 _RATIO_DIGITS: Final = 12
@@ -55,6 +57,7 @@ def burn_rule(
         window_ms=long_ms,
         planned_quiets=True,
         cause=partial(_cause, long_ms),
+        shares=partial(_shares, long_ms),
         margins=partial(_margins, name, long_ms, short_ms),
         evidence=lambda of: burn_evidence(of.job_id, of.held_ms, of.window_ms, of.expected_nano_per_hour),
         goes_on="extra",
@@ -74,6 +77,13 @@ def _cause(long_ms: int, at: JobAt) -> str:
     from_ms = at.at_ms - long_ms
     paid = at.rates(from_ms)
     return "" if paid is None else burn_cause(paid, from_ms, at.at_ms)
+
+
+def _shares(long_ms: int, at: JobAt, _job: AlertDimensions) -> str:
+    from_ms = at.at_ms - long_ms
+    paid = at.rates(from_ms)
+    sku = "" if paid is None else dearer_sku(paid, from_ms, at.at_ms)
+    return cause_text(PRICE, sku) if sku else ""
 
 
 def _margins(name: str, long_ms: int, short_ms: int, at: JobAt) -> list[Margin]:

@@ -21,6 +21,7 @@ class LedgerFinding(NamedTuple):
     owner: str = ""
     team: str = ""
     project: str = ""
+    shared_cause: str = ""
 
     @property
     def subject(self) -> tuple[str, str, str]:

@@ -11,6 +11,7 @@ from schemas.durations import BEGINNING_MS, HOUR_MS, NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.rules.burn_cause import JobRates
 from streams.engine.rules.rule import AlertRule, Margin
+from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.intervals import Span
@@ -135,6 +136,8 @@ class JobRule(AlertRule):
     margins: Callable[[JobAt], list[Margin]]
     evidence: Callable[[EvidenceOf], str]
     spans: Callable[[JobKnown], Iterable[FactSpan]] | None = None
+    #: What the alert has in common with those of other jobs that have the same cause (`shared_cause`); '': nothing but a sweep.
+    shares: Callable[[JobAt, AlertDimensions], str] = lambda _at, _job: ""
     words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
     #: Whether its spans depend on every heartbeat and sample.
     listens: bool = False

@@ -1,41 +1,97 @@
-"""`price_jump`: a revision of a price is far above or below the one before it."""
+"""`price_jump`: a revision of a price is far above or below the one before it, or well above it while jobs pay it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS, MINUTE_MS
+from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import quoted
-from streams.engine.rules.finding import LedgerFinding
-from streams.engine.rules.formatting import NAMES_AT_MOST, short, usd
-from streams.engine.rules.rule import TICKET, LedgerRule, Margin, Threshold, from_threshold_on
+from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.engine.rules.formatting import rounded_usd, sentence, short, times, usd
+from streams.engine.rules.rule import PAGE, TICKET, LedgerRule, Margin, Threshold, from_threshold_on
+from streams.engine.rules.shared_cause import PRICE, cause_text
+
+_NAME: Final = "price_jump"
+#: An alert of it is over so long after the minute in which the revision was both known and in force.
+TOLD_MS: Final = HOUR_MS
+#: What jobs paid of the SKU so long before that minute says what the revision adds.
+USED_MS: Final = 5 * MINUTE_MS
 
 
 class PriceJump(NamedTuple):
-    """A revision of a SKU in the hour that ends at `at_ms`, and the price before it, in nano-dollars."""
+    """A revision of a SKU in the minute that ends at `at_ms`, and the price before it, in nano-dollars."""
 
     at_ms: int
     sku: str
     per: str
     usd_nano: int
     before_nano: int
+    is_spot: bool = False
+
+    @property
+    def ratio(self) -> Fraction:
+        """The price / the one before it."""
+        return Fraction(self.usd_nano, self.before_nano)
 
 
-def finding(severity: str, jump: PriceJump) -> LedgerFinding:
+class PriceUse(NamedTuple):
+    """What jobs pay of a SKU: how many they are, and what a revision adds to it in an hour; `dearest`: job ids."""
+
+    jobs: int = 0
+    more_nano_per_hour: int = 0
+    dearest: Sequence[str] = ()
+
+
+def is_far(jump: PriceJump, of: Mapping[str, float]) -> bool:
+    """Whether the revision alone says that it may be wrong."""
+    factor = Fraction(str(of["factor"]))
+    return jump.ratio > factor or jump.ratio * factor < 1
+
+
+def may_be_dear(jump: PriceJump, of: Mapping[str, float]) -> bool:
+    """Whether it may be wrong if jobs pay it. Spot prices double as a matter of course."""
+    return not jump.is_spot and jump.ratio >= Fraction(str(of["used_factor"]))
+
+
+def holds(jump: PriceJump, use: PriceUse, of: Mapping[str, float]) -> bool:
+    """Whether a revision is told of."""
+    is_dear = use.jobs >= of["jobs"] and use.more_nano_per_hour >= of["usd_per_hour"] * NANO_PER_USD
+    return is_far(jump, of) or (may_be_dear(jump, of) and is_dear)
+
+
+def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding:
     """Return the sentence and the evidence of a jump."""
-    sku, ratio = jump.sku, jump.usd_nano / jump.before_nano
+    ratio = float(jump.ratio)
+    went = f"went from {usd(jump.before_nano)} to {usd(jump.usd_nano)} a {jump.per}, {_said(ratio)}"
+    more_nano = max(use.more_nano_per_hour, 0)
+    is_page = more_nano >= of.thresholds["page_usd_per_hour"] * NANO_PER_USD
+    is_shared = use.jobs >= of.thresholds["jobs"]
+
+    def told(at_most: int) -> str:
+        if not more_nano:
+            return f"price {short(jump.sku, at_most)} {went}"
+        pay = f"{use.jobs} jobs pay" if use.jobs > 1 else "1 job pays"
+        dearest = ", ".join(short(job_id, at_most // 2) for job_id in use.dearest)
+        return f"price {short(jump.sku, at_most)} {went}: {pay} {rounded_usd(more_nano)}/h more ({dearest})"
+
     return LedgerFinding(
-        "price_jump", severity, "sku", sku, jump.at_ms,
-        f"price {short(sku, NAMES_AT_MOST)} went from {usd(jump.before_nano)} to {usd(jump.usd_nano)} a {jump.per}, {ratio:.2g} times;"
-        " is it the right currency and unit? A revision with the same `effective_ms` corrects it",
-        f"SELECT * FROM prices FINAL WHERE sku = {quoted(sku)} ORDER BY effective",
-        ratio,
+        _NAME, PAGE if is_page else of.severity, "sku", jump.sku, jump.at_ms,
+        sentence(told, "is it right? A revision with the same `effective_ms` corrects it"),
+        f"SELECT * FROM prices FINAL WHERE sku = {quoted(jump.sku)} ORDER BY effective",
+        ratio, more_nano, 0, shared_cause=cause_text(PRICE, jump.sku) if is_shared else "",
     )  # fmt: skip
+
+
+def _said(ratio: float) -> str:
+    return times(ratio) if ratio >= 1 else f"{ratio:.2g} times"
 
 
 def margins(of: Mapping[str, float], jump: PriceJump) -> list[Margin]:
     """Return how far a revision is from the one before it."""
-    ratio = jump.usd_nano / jump.before_nano
+    ratio = float(jump.ratio)
     return [
         from_threshold_on(
             "a revision / the one before, or back (above)",
@@ -46,14 +102,23 @@ def margins(of: Mapping[str, float], jump: PriceJump) -> list[Margin]:
 
 
 RULE: Final = LedgerRule(
-    name="price_jump",
+    name=_NAME,
     title="Price jump",
     severity=TICKET,
     about="`sku`",
-    holds="a revision is more than three times the one before, or less than a third, by the prices known at the end of the hour in"
-    " which it is known and in force; for an hour",
+    holds="a revision is more than three times the one before, or less than a third; or 1.5 times and more, not of a spot price,"
+    " and three jobs or more pay $50/h more by it; by the prices known at the end of the minute in which it is known and in force;"
+    " for an hour; a page where jobs pay $100/h more",
     runbook="alerts.md#rules-across-jobs",
-    thresholds={"factor": Threshold(3, 1.01, 1e6, "a revision / the one before, or back")},
+    thresholds={
+        "factor": Threshold(3, 1.01, 1e6, "a revision / the one before, or back"),
+        "used_factor": Threshold(1.5, 1.01, 1e6, "a revision / the one before, where jobs pay it"),
+        "jobs": Threshold(
+            3, 1, 1e6, "jobs that pay it; from so many on their own alerts of it are not sent", True
+        ),
+        "usd_per_hour": Threshold(50, 0, 1e9, "dollars per hour that they pay more"),
+        "page_usd_per_hour": Threshold(100, 0, 1e9, "dollars per hour more from which it is a page"),
+    },
     each="sku",
     finding=finding,
     margins=margins,

@@ -13,6 +13,7 @@ from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import span
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words
 from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold
+from streams.engine.rules.shared_cause import of_silence
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
 
@@ -95,6 +96,7 @@ RULE: Final = JobRule(
     spans=_spans,
     listens=True,
     cause=_cause,
+    shares=lambda _at, job: of_silence(job),
     margins=_margins,
     evidence=lambda of: attempts_evidence(of.job_id),
     words=Words(

@@ -19,11 +19,16 @@ class Similarity(NamedTuple):
     name: str
 
 
+def stem_of(job_id: str) -> str:
+    """The name without the endings that have a digit, which number the jobs of a kind: `test-12`, `test-x7f2k`."""
+    return _SUFFIX.sub("", job_id)
+
+
 def similarities_of(job_id: str, team: str, experiment: str) -> Iterator[Similarity]:
     """Yield what a job may have in common with others, the narrowest first."""
     if experiment:
         yield Similarity(team, "experiment", experiment)
-    if stem := _SUFFIX.sub("", job_id):
+    if stem := stem_of(job_id):
         yield Similarity(team, "name", stem)
     yield Similarity(team, "team", team)
 

@@ -18,6 +18,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.ledger_rules.episodes import hourly_changes, opened
 from streams.engine.ledger_rules.known_prices import KnownBook
+from streams.engine.ledger_rules.price_jumps import jump_changes
 from streams.engine.rules import (
     forgotten_node,
     missing_price,
@@ -39,6 +40,7 @@ from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
+from streams.worker.ledger_rules.price_use import price_uses
 from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.source_judge import SourceJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
@@ -71,7 +73,7 @@ class FleetJudge:
             controls: The controls in force.
             since_ms: The last minute that was judged.
             until_ms: The last minute to judge.
-            jumps: The prices that jump in these hours, as they were known then.
+            jumps: The prices that may have jumped in these minutes, as they were known then.
             books: The prices that were known at the whole five minutes of the span; not needed unless it `lacks_prices`.
         """
         self._known_alerts.read_firing()
@@ -85,7 +87,14 @@ class FleetJudge:
         held = [alert for alert in firing if alert.rule in HELD_JOBS_RULES]
         changes += self._held_jobs.judge(controls.fleet_rules, held, since_ms, until_ms)
         changes += self._of_sources(controls, firing, since_ms, until_ms)
-        apart = (oversized.RULE.name, missing_price.RULE.name, not_understood.RULE.name, *HELD_JOBS_RULES)
+        changes += self._price_jumps(controls, firing, jumps, until_ms)
+        apart = (
+            oversized.RULE.name,
+            missing_price.RULE.name,
+            not_understood.RULE.name,
+            *HELD_JOBS_RULES,
+            price_jump.RULE.name,
+        )
         others = [alert for alert in firing if alert.rule not in apart]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.
@@ -94,10 +103,20 @@ class FleetJudge:
             changes, others = changes + forgotten, others + forgotten
         if begin_ms < end_ms:
             found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms})
-            severity = settings_of(price_jump.RULE.name, controls.fleet_rules).severity
-            found += [price_jump.finding(severity, jump) for jump in jumps]
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
         return self._new(changes, controls)
+
+    def _price_jumps(
+        self, controls: Controls, firing: Iterable[Alert], jumps: Sequence[PriceJump], until_ms: int
+    ) -> list[Alert]:
+        of = settings_of(price_jump.RULE.name, controls.fleet_rules)
+        before = [alert for alert in firing if alert.rule == price_jump.RULE.name]
+        found = (
+            price_jump.finding(of, jump, use)
+            for jump, use in price_uses(self._store, jumps)
+            if price_jump.holds(jump, use, of.thresholds)
+        )
+        return jump_changes(before, found, until_ms)
 
     def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
         """The changes of what sources say alone, which need no ledger: of one that nothing is metered of there may be none."""

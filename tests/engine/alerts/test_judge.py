@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streams.engine.alerts.alert import Alert, is_change, last_ms
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.episodes import JobMemory, Memory, Remembered
+from streams.engine.alerts.episodes import JobMemory, Memory, Opening, Remembered
 from streams.engine.alerts.from_episode import EpisodeFigures
 from streams.engine.alerts.judge import Judge
 from streams.engine.kernels.episode import EPISODE, PRICE_BASIS
@@ -331,7 +331,7 @@ def test_what_is_reported_and_remembered_follows_the_kernels_layout() -> None:
     names = EPISODE.names
     assert names is not None
     assert EpisodeFigures._fields == names
-    assert (*Remembered.__struct_fields__[1:], "reported_ms") == names
+    assert (*Remembered.__struct_fields__[1:], "reported_ms") == (*names[:-1], *Opening._fields, names[-1])
 
 
 def test_a_rule_that_knows_what_is_wasted_pages_from_a_threshold_on_for_all_of_an_episode() -> None:

@@ -48,6 +48,8 @@ def test_a_row_holds_the_alert(store: ClickHouseStore) -> None:
         "silenced": False,
         "budget_usd": None,
         "exhausted_in_s": None,
+        "shared_cause": "",
+        "opened_usd_per_hour": Decimal(0),
         "shard": 7,
         "version": 2,
     }

@@ -47,6 +47,8 @@ def migrated(name: str, rows: pa.Table) -> pa.Table:
     for field in SCHEMAS[name]:
         if field.name not in rows.column_names:
             empty: Any = "" if field.type == pa.string() else []
+            if pa.types.is_decimal(field.type):
+                empty = Decimal(0)
             if pa.types.is_timestamp(field.type) or field.nullable:
                 empty = None if field.nullable else 0
             rows = rows.append_column(field, pa.array([empty] * len(rows), field.type))
@@ -119,6 +121,11 @@ def test_kept_snapshot_knows_the_open_alerts(version: Path) -> None:
     for one in (machine, twin):
         finish(one)
     after_upgrade, expected = alerts(machine), alerts(twin)
+    for row in (*after_upgrade, *expected):
+        del (
+            row["shared_cause"],
+            row["opened_usd_per_hour"],
+        )  # of the tick that opened it, which they do not say
     assert subjects(after_upgrade) == subjects(expected)
     assert list(filter(known_then, after_upgrade)) == list(filter(known_then, expected)) != []
 

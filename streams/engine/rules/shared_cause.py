@@ -1,0 +1,42 @@
+"""What alerts about several jobs have in common if they have one cause: a price, a source that fell silent, a sweep.
+
+A cause is a text that is equal for all of them, a JSON array of its kind and of what it is about.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from streams.engine.rules.similar_jobs import stem_of
+from streams.engine.state.dimensions import AlertDimensions
+
+PRICE: Final = "price"
+SILENCE: Final = "silence"
+SWEEP: Final = "sweep"
+
+
+def cause_text(kind: str, *about: str) -> str:
+    """The text of a cause. Names may have any characters, lone surrogates among them: they are escaped."""
+    return json.dumps([kind, *about], separators=(",", ":"))
+
+
+def parts_of(cause: str) -> tuple[str, ...]:
+    """The kind of a cause and what it is about, the reverse of `cause_text`."""
+    return tuple(json.loads(cause))
+
+
+def of_silence(job: AlertDimensions) -> str:
+    """The source that jobs share which fall silent at one time: the exporter of their pool of nodes."""
+    pool = job.instance_type or job.gpu_type
+    return cause_text(SILENCE, job.cluster, pool) if job.cluster or pool else ""
+
+
+def of_sweep(rule: str, job: AlertDimensions) -> str:
+    """The sweep whose jobs fire one rule at one time: an experiment of a team, or an owner's jobs of one numbered name."""
+    if job.experiment:
+        return cause_text(SWEEP, rule, job.team, job.experiment)
+    stem = stem_of(job.job_id)
+    if not stem or stem == job.job_id or not job.owner:
+        return ""
+    return cause_text(SWEEP, rule, job.team, job.owner, stem)

@@ -99,6 +99,9 @@ def about_jobs() -> Iterator[Said]:
     yield started(0, "ceiling", 64)
     yield started(0, "held", 8)
     yield jobs(60, "held", "suspended", holds_gpus=True)
+    yield started(0, "stalled", 4, purchase="on_demand")
+    for minute in range(10, 120, 10):
+        yield jobs(minute, "stalled", "heartbeat", progress={"step": min(minute, 70)})
 
 
 def across_jobs() -> Iterator[Said]:

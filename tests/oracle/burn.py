@@ -23,6 +23,7 @@ from tests.oracle.held import Held
 from tests.oracle.intake import JobLog, Sample, attempt_of
 from tests.oracle.job_rules import AttemptRules, Rated, Settings, attempt_rules, settings_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
+from tests.oracle.pace import reported
 from tests.oracle.prices import PriceBook
 from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic, usage
 from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, event_order, union
@@ -367,6 +368,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
             settings,
             lambda at_ms: said_rate(rates, plan, at_ms) or 0,
             anew_ms,
+            reported(log.events),
         ),
         settings=settings,
         held=[(s.start_ms, s.end_ms, s.values.gpu_milli) for a in attempts for s in a.segments(ENDLESS_MS)],

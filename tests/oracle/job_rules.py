@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.oracle.pace import Reported
 from tests.oracle.timeline import ENDLESS_MS, Attempt, union
 
 #: Thresholds of the rules that have some; a record changes those that it names.
@@ -33,6 +34,13 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     "ceiling": {"usd_per_hour": Fraction(500)},
     "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
     "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)},
+    "stalled": {
+        "minutes": Fraction(15),
+        "usual_times": Fraction(6),
+        "least_usd": Fraction(20),
+        "least_usd_per_hour": Fraction(1),
+        "page_usd_per_hour": Fraction(100),
+    },
 }
 
 
@@ -107,6 +115,17 @@ class Suspended(NamedTuple):
     scale: int
 
 
+class Still(NamedTuple):
+    """An attempt whose progress moved, and is as it was reported last: since when it runs with that, and its reports."""
+
+    start_ms: int
+    end_ms: int
+    last: Reported
+    before: Sequence[Reported]
+    pieces: Sequence[Rated]
+    scale: int
+
+
 class Rated(NamedTuple):
     """Paid time of one attempt at one cost per ms."""
 
@@ -132,6 +151,8 @@ class AttemptRules:
     said: Callable[[int], int]
     suspended: Sequence[Suspended]
     suspended_limits: Mapping[str, Fraction]
+    still: Still | None
+    still_limits: Mapping[str, Fraction]
 
     def above_ceiling(self, at_ms: int) -> bool:
         """What it pays is above the ceiling, and above 1.2 times what was declared or planned; for an instant at least."""
@@ -151,6 +172,28 @@ class AttemptRules:
             and sum(p.rate for p in each.pieces if p.start_ms <= at_ms < p.end_ms) * HOUR_MS
             >= least * each.scale
             for each in self.suspended
+        )
+
+    def stands_still(self, at_ms: int) -> bool:
+        """Reports have shown no progress for long, and it has cost enough by the last one, and costs enough now."""
+        each, limits = self.still, self.still_limits
+        if each is None or not each.start_ms <= at_ms < each.end_ms or each.last.reports < 3:
+            return False
+        stood = [one.to_ms - one.from_ms for one in each.before]
+        wait_ms = max(
+            round(limits["minutes"] * MINUTE_MS),
+            round(limits["usual_times"] * sum(stood) / len(stood)),
+            -(-3 * max(stood) // 2),
+        )
+        spent = sum(
+            p.rate * max(0, min(each.last.to_ms, p.end_ms) - max(each.start_ms, p.start_ms))
+            for p in each.pieces
+        )
+        now = sum(p.rate for p in each.pieces if p.start_ms <= at_ms < p.end_ms)
+        return (
+            each.last.to_ms - each.start_ms >= wait_ms
+            and spent >= limits["least_usd"] * 10**9 * each.scale
+            and now * HOUR_MS >= limits["least_usd_per_hour"] * 10**9 * each.scale
         )
 
     def saves_nothing(self, at_ms: int) -> bool:
@@ -199,6 +242,7 @@ def attempt_rules(
     settings: Settings,
     said: Callable[[int], int],
     said_anew_ms: Sequence[int],
+    progress: tuple[int, Sequence[Reported]],
 ) -> AttemptRules:
     """`pieces`: the paid time of each attempt. `said(at_ms)`: the rate that was declared or planned, 0 without one."""
     known = [a for a in attempts if a.events or a.has_samples]
@@ -222,7 +266,28 @@ def attempt_rules(
         said,
         _suspended(attempts, pieces, scale),
         settings["held"].thresholds,
+        _still(attempts, pieces, scale, *progress),
+        settings["stalled"].thresholds,
     )
+
+
+def _still(
+    attempts: Sequence[Attempt],
+    pieces: Mapping[int, Sequence[Rated]],
+    scale: int,
+    number: int,
+    times: Sequence[Reported],
+) -> Still | None:
+    for attempt in attempts:
+        if attempt.number != number or attempt.metered or len(times) < 2:
+            continue
+        running = union((s.start_ms, s.end_ms) for s in attempt.segments(ENDLESS_MS) if s.phase == "running")
+        last = times[-1]
+        if running and running[-1][1] > last.from_ms:
+            start_ms, end_ms = running[-1]
+            mine = pieces.get(number, ())
+            return Still(max(start_ms, last.from_ms), end_ms, last, times[:-1], mine, scale)
+    return None
 
 
 def _suspended(

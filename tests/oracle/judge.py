@@ -48,6 +48,7 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "ceiling": ("page", lambda now, at_ms: now.attempts.above_ceiling(at_ms)),
     "no_checkpoint": ("ticket", lambda now, at_ms: now.attempts.saves_nothing(at_ms)),
     "held": ("ticket", lambda now, at_ms: now.attempts.holds_gpus(at_ms)),
+    "stalled": ("ticket", lambda now, at_ms: now.attempts.stands_still(at_ms)),
 }
 #: What each rule about a cause tells of a window, times 60,000.
 CAUSES: dict[str, Callable[[Burn, int, int], int | Fraction]] = {
@@ -58,6 +59,7 @@ WITHOUT_FIGURES = ("unpriced", "silent_job")
 #: What is wasted while a rule holds, as costs per ms, of the rules that know it.
 WASTES: dict[str, Callable[[Burn, int], int]] = {
     "held": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
+    "stalled": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
 }
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = (

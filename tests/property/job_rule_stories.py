@@ -155,6 +155,51 @@ def suspended(rng: random.Random) -> list[Line]:
     return lines
 
 
+def reporting(rng: random.Random) -> list[Line]:
+    """A job beside the others that reports its progress, which stands still for about as long as matters, now and then."""
+    gpus, purchase = rng.choice((1, 8, 8, 64)), rng.choice(("spot", "on_demand"))
+    at_ms, step, attempt = T0 + rng.randrange(5 * M), 0, 1
+    lines = [job("p", "started", at_ms, gpu_count=gpus, purchase=purchase, owner="p")]
+    every_ms = rng.choice((M, 2 * M, 5 * M, 10 * M))
+    for _ in range(rng.choice((2, 3, 4))):
+        for _ in range(rng.randrange(1, 8)):  # it moves
+            at_ms += every_ms
+            step += rng.choice((0, 1, 1, 100))
+            said: dict[str, float] = {"step": step} if rng.random() < 0.9 else {"tokens": 7.5 * step}
+            lines.append(job("p", "heartbeat", at_ms, attempt=attempt, progress=said))
+        for _ in range(rng.choice((0, 1, 3, 16, 32, 55)) * M // every_ms + rng.randrange(2)):  # it does not
+            at_ms += every_ms
+            kind = "heartbeat" if rng.random() < 0.97 else "checkpointed"
+            late_ms = rng.choice((0, 0, 0, 0, 3 * M))
+            lines.append(job("p", kind, at_ms - late_ms, attempt=attempt, progress={"step": step}))
+        if rng.random() < 0.2:
+            at_ms += M
+            kind = rng.choice(("suspended", "preempted", "scaled"))
+            lines.append(
+                job("p", kind, at_ms, attempt=attempt, **({"gpu_count": 4} if kind == "scaled" else {}))
+            )
+            attempt += kind == "preempted"
+            if kind != "scaled":
+                lines.append(job("p", "started", at_ms + 2 * M, attempt=attempt, purchase=purchase))
+            for _ in range(rng.choice((0, 3, 9, 18))):  # nor afterwards
+                at_ms += every_ms
+                lines.append(job("p", "heartbeat", at_ms, attempt=attempt, progress={"step": step}))
+    if rng.random() < 0.7:
+        lines.append(job("p", "completed", at_ms + rng.choice((1, 6 * M)), attempt=attempt))
+    if rng.random() < 0.6:
+        limits = {
+            "minutes": rng.choice((1, 2, 4.5, 15)),
+            "usual_times": rng.choice((1, 2, 6)),
+            "least_usd": rng.choice((0, 0.5, 4)),
+            "least_usd_per_hour": rng.choice((0, 1, 14.4, 20)),
+        }
+        limits = {name: value for name, value in limits.items() if rng.random() < 0.7}
+        said_of = {"kind": "rule", "name": "stalled", "job_id": "p", "thresholds": limits}
+        time_ms = T0 + rng.choice((0, 20 * M))
+        lines.append(Line("controls", {"source": "r", "id": "stalled", "time_ms": time_ms} | said_of))
+    return lines
+
+
 KINDS = (retries, retries, moving, moving, sampled)
 
 
@@ -178,5 +223,8 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     of_held = random.Random(f"held {seed}")
     if of_held.random() < 0.4:
         lines += suspended(of_held)
+    of_stalled = random.Random(f"stalled {seed}")
+    if of_stalled.random() < 0.4:
+        lines += reporting(of_stalled)
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
     return sorted(lines, key=time_of)

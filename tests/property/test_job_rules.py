@@ -19,6 +19,7 @@ from tests.oracle import judge as plain_judge
 from tests.oracle.cases import T0, gpu, job
 from tests.oracle.knowledge import in_log_time
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
+from tests.oracle.pace import reported
 from tests.oracle.timeline import Attempt
 from tests.property.breaking import FedLogs, Patch
 from tests.property.job_rule_stories import KINDS, PRICES, story
@@ -76,11 +77,16 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("held", "minutes", Fraction(31)),
     ("held", "least_usd_per_hour", Fraction(2)),
     ("held", "page_usd_per_hour", Fraction(120)),
+    ("stalled", "minutes", Fraction(16)),
+    ("stalled", "usual_times", Fraction(8)),
+    ("stalled", "least_usd", Fraction(30)),
+    ("stalled", "least_usd_per_hour", Fraction(20)),
+    ("stalled", "page_usd_per_hour", Fraction(120)),
 )
 
 
 #: Stories that show all that is broken here, found by a search through all: they come first.
-SHOWING = (40, 114, 54, 31, 63, 37, 22, 80, 1, 18, 29, 178)
+SHOWING = (40, 114, 54, 31, 63, 37, 22, 80, 1, 18, 29, 178, 20, 79, 49)
 STORIES = 120
 
 
@@ -219,6 +225,24 @@ def _held_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain, "union", lambda spans: list(spans))
 
 
+def _checkpoints_are_no_progress(patch: pytest.MonkeyPatch) -> None:
+    def without(events: Any) -> Any:
+        return reported({**each, "type": "heartbeat"} for each in events)
+
+    patch.setattr(plain_burn, "reported", without)
+
+
+def _stalled_though_suspended(patch: pytest.MonkeyPatch) -> None:
+    """Reports of before it was resumed count as well."""
+    still = plain._still
+
+    def since_the_report(*a: Any) -> Any:
+        found = still(*a)
+        return found and found._replace(start_ms=found.last.from_ms)
+
+    patch.setattr(plain, "_still", since_the_report)
+
+
 def _samples_hold_not(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain_burn, "METERED_HOLDS_MS", 0)
 
@@ -249,6 +273,7 @@ def _looked_at_always(patch: pytest.MonkeyPatch) -> None:
 BREAKS: tuple[Patch, ...] = (
     _half_an_hour, _nothing_lost, _not_cleared_when_done, _preemptions_are_failures, _samples_hold_not, _ended_jobs_move,
     _saved_elsewhere, _unsaved_though_suspended, _held_though_released, _held_anew,
+    _checkpoints_are_no_progress, _stalled_though_suspended,
 )  # fmt: skip
 IDLE_BREAKS: tuple[Patch, ...] = (
     _idle_though_unsampled, _idle_though_unpaid, _looked_at_always,

@@ -177,6 +177,7 @@ class Fleet:
             {"rule": "ceiling", "thresholds": {"usd_per_hour": 5}},
             {"rule": "no_checkpoint", "thresholds": {"hours": 0.1, "least_usd": 0.5}},
             {"rule": "held", "thresholds": {"minutes": 1, "least_usd_per_hour": 0}},
+            {"rule": "stalled", "thresholds": {"minutes": 1, "usual_times": 1, "least_usd": 0}},
             {"rule": "silent_job", "thresholds": {"minutes": 2, "never_heard_minutes": 3}},
             {"rule": "burn_fast", "thresholds": {"long_ratio": 1.1, "short_ratio": 1.1, "extra_usd": 0.01}},
             {"rule": "idle_gpus", "thresholds": {"productive_ratio": 1.0}},

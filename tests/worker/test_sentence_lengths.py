@@ -48,7 +48,7 @@ TO_COME = re.compile(r"\bmore by\b|\bused up at\b|\bwill\b|, else\b|\bat this ra
 #: The rules that do.
 OF_JOBS = {
     "burn_fast", "burn_sustained", "burn_drift", "retry_loop", "idle_gpus", "runaway_length", "traffic", "price_basis",
-    "no_checkpoint", "ceiling", "held",
+    "no_checkpoint", "ceiling", "held", "stalled",
 }  # fmt: skip
 ACROSS_JOBS = {
     "team_burn",
@@ -123,6 +123,18 @@ def histories() -> Iterator[list[Line]]:
     }
     yield [Line("controls", {"kind": "rule", "name": "soon", **soon}), start, end]
     yield [start, job(JOB, "suspended", BEGIN_MS + 10 * M, holds_gpus=True), end]
+    shown = {"training_tokens_seen_by_all_data_parallel_ranks": 12_345_678_901_234}
+    beats = [
+        job(
+            JOB,
+            "heartbeat",
+            BEGIN_MS + minute * M,
+            id=f"p{minute}",
+            progress={next(iter(shown)): 1} if minute < 3 else shown,
+        )
+        for minute in range(1, 60)
+    ]
+    yield [start, *beats, end]
 
 
 def test_rules_about_one_job() -> None:

@@ -23,6 +23,7 @@ from streams.engine.pricing.context import usage_context
 from streams.engine.rules.burn_cause import Passed
 from streams.engine.rules.job_view import JobFacts
 from streams.engine.rules.retry_loop import BrokenAttempts
+from streams.engine.rules.stalled import REPEATS_LEAST
 from streams.engine.rules.stretches import Stretch, stretches
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
@@ -33,6 +34,7 @@ from streams.engine.state.job_facts import (
     undecided_until_ms,
     unpriced_minutes,
 )
+from streams.engine.state.pace import Pace
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines, are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union
@@ -83,10 +85,21 @@ class JobCurve:
     facts: JobFacts = field(default_factory=JobFacts)
     breaks: BrokenAttempts = field(default_factory=BrokenAttempts)
     profile: int = 0  # the number of the settings that its rules have
+    pace: Pace | None = None  # of its progress as of the last facts, and whether it stood still by them
+    stands: bool = False
     turn: int = 0  # at which ticks the use of its GPUs is looked at
     tail: CurveTail | None = None
     behind: bool = False  # metered minutes were built as tails and are missing in `runs`
     read: tuple[object, ...] = ()  # the objects read by the last update, compared by identity
+
+    def may_stand_otherwise(self, job: JobState) -> bool:
+        """Return whether reports of progress may have begun or ended a stall since the last facts."""
+        pace = job.pace
+        return pace is not self.pace and pace is not None and (self.stands or pace.repeats >= REPEATS_LEAST)
+
+    def mark_paced(self, job: JobState, *, stands: bool) -> None:
+        """Record the reports of progress that the facts are made of, and whether the job stands still by them."""
+        self.pace, self.stands = job.pace, stands
 
     def is_read(self, job: JobState, controls: object) -> bool:
         """Return whether only samples and amounts may have changed since the last update."""

@@ -38,7 +38,7 @@ from streams.engine.rules.facts import facts_of, heard_rows
 from streams.engine.rules.idle_check import IdleGpus, mark_idle
 from streams.engine.rules.job_view import JobAt, Unpriced
 from streams.engine.rules.profiles import Profiles
-from streams.engine.rules.registry import JOB_RULES
+from streams.engine.rules.registry import JOB_RULES, NAMES
 from streams.engine.rules.turns import turn_of
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.state.job import JobBook, JobState
@@ -55,6 +55,7 @@ class BurnTrackerBlob(msgspec.Struct):
     stored_ms: dict[str, int]  # ticks of stored alerts that are ahead of the snapshot
 
 
+_STALLED: Final = NAMES.index("stalled")
 #: Ticks x jobs of one kernel call: enough to make it worthwhile, few enough for heartbeats in between.
 _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
@@ -402,7 +403,7 @@ class BurnTracker:
         if curve is None:
             kept = self._dormant.pop(job.id, None)
             curve = self._jobs[job.id] = JobCurve(turn=turn_of(job.id)) if kept is None else kept
-        elif self._liveness.is_heard_first(job):
+        elif self._liveness.is_heard_first(job) or curve.may_stand_otherwise(job):
             self._set_facts(job)
         if curve.is_read(job, controls):
             if curve.tail is not None and tails.prolong(job, curve.tail, self._curves):
@@ -434,8 +435,9 @@ class BurnTracker:
     def _set_facts(self, job: JobState) -> None:
         """Set when the conditions of the job's rules hold, as far as is known."""
         curve = self._jobs[job.id]
-        heard = heard_rows(job, job.timelines(), self._profiles[curve.profile])
+        heard = heard_rows(job, job.timelines(), curve.lines, self._profiles[curve.profile])
         facts = curve.facts
+        curve.mark_paced(job, stands=any(each.rule == _STALLED for each in heard))
         self._curves.set_facts(job.id, (*facts.rows, *heard), facts.deadline_ms, curve.profile, curve.turn)
 
     def _drained_ms(self, job_id: str) -> int:

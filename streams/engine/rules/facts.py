@@ -56,7 +56,9 @@ def facts_of(
     return JobFacts(tuple(rows), job.deadline_ms(), tuple(details))
 
 
-def heard_rows(job: JobState, timelines: Mapping[int, Timeline], profile: Profile) -> tuple[Fact, ...]:
+def heard_rows(
+    job: JobState, timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], profile: Profile
+) -> tuple[Fact, ...]:
     """Return the facts that depend on every heartbeat and sample."""
     return tuple(
         fact
@@ -68,7 +70,7 @@ def heard_rows(job: JobState, timelines: Mapping[int, Timeline], profile: Profil
             JobKnown(
                 job=job,
                 timelines=timelines,
-                lines={},
+                lines=lines,
                 thresholds=profile.thresholds(number),
                 unpriced=Unpriced(),
                 planned=(),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS, MINUTE_MS
@@ -25,6 +24,7 @@ from streams.engine.rules.job_view import (
     per_hour_nano,
     rate_at,
 )
+from streams.engine.rules.line_costs import costly
 from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, page_from
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.intervals import Span, union
@@ -53,15 +53,6 @@ def holding(line: Timeline) -> Iterator[Segment]:
 def suspensions(line: Timeline) -> tuple[Span, ...]:
     """When an attempt is suspended and holds GPUs; a change of how many does not interrupt that."""
     return union((segment.start_ms, segment.end_ms) for segment in holding(line))
-
-
-def costly(lines: Lines, from_ms: int, until_ms: int, nano_per_hour: int) -> Iterator[Span]:
-    """The parts of [from_ms, until_ms) in which the lines cost at least so much."""
-    edges = {edge for intervals in lines.values() for interval in intervals for edge in interval[:2]}
-    cuts = [from_ms, *sorted(edge for edge in edges if from_ms < edge < until_ms), until_ms]
-    for start_ms, end_ms in pairwise(cuts):
-        if rate_at(lines, start_ms) * HOUR_MS >= nano_per_hour:
-            yield start_ms, end_ms
 
 
 def _spans(known: JobKnown) -> Iterable[FactSpan]:

@@ -6,7 +6,6 @@ A pure function of the attempts and of what they pay; a span may begin in the fu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import lcm
 from typing import Final
 
 from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS
@@ -15,6 +14,7 @@ from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span, usd
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
+from streams.engine.rules.line_costs import cost_reached_ms
 from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span
@@ -47,29 +47,6 @@ def unsaved(
             if segment.phase == "running" and segment.end_ms > since_ms
         ]
         yield line, since_ms, running
-
-
-def cost_reached_ms(lines: Lines, since_ms: int, nano: int) -> int:
-    """When the cost since an instant first is as large as this, in nano-dollars; OPEN_MS: never."""
-    if nano <= 0:
-        return since_ms
-    # Whole numbers of one denominator: this is computed at each event of a job, and fractions are slow.
-    scale = lcm(*{line.price.divisor for line in lines})
-    changes: dict[int, int] = {}
-    for line, intervals in lines.items():
-        per_ms = line.price.usd_nano * (scale // line.price.divisor)
-        for start_ms, end_ms, rate, _ in intervals if per_ms else ():
-            if end_ms > since_ms:
-                begin_ms = max(start_ms, since_ms)
-                changes[begin_ms] = changes.get(begin_ms, 0) + rate * per_ms
-                changes[end_ms] = changes.get(end_ms, 0) - rate * per_ms
-    left, rate_now, at_ms = nano * scale, 0, since_ms
-    for change_ms in sorted(changes):
-        if rate_now and left <= rate_now * (change_ms - at_ms):
-            return at_ms - -left // rate_now
-        left -= rate_now * (change_ms - at_ms)
-        rate_now, at_ms = rate_now + changes[change_ms], change_ms
-    return OPEN_MS
 
 
 def _spans(known: JobKnown) -> Iterable[FactSpan]:

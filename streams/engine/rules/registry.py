@@ -29,6 +29,7 @@ from streams.engine.rules import (
     retry_overhead,
     runaway_length,
     silent_job,
+    stalled,
     team_burn,
     traffic,
     unallocated,
@@ -54,6 +55,7 @@ JOB_RULES: Final[tuple[JobRule, ...]] = (
     no_checkpoint.RULE,
     ceiling.RULE,
     held.RULE,
+    stalled.RULE,
 )
 NAMES: Final = tuple(rule.name for rule in JOB_RULES)
 WINDOW_MS: Final = tuple(rule.window_ms for rule in JOB_RULES)

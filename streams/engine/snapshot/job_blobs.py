@@ -17,6 +17,7 @@ from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.measures import Measure
 from streams.engine.state.node import NodeState
+from streams.engine.state.pace import Pace
 from streams.engine.state.traffic import Basis, MinuteRows, Traffic
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Line, Lines
@@ -63,6 +64,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     heard_ms: int = BEGINNING_MS
     has_hours: bool = False  # whether the program that wrote it writes hours
     measures: list[Measure] = []
+    pace: Pace | None = None
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -115,6 +117,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
         heard_ms=job.heard_ms,
         has_hours=True,
         measures=job.measures.dump(),
+        pace=job.pace,
     )
 
 
@@ -127,6 +130,7 @@ def load_job(blob: JobBlob) -> JobState:
     job.booked_dimensions = blob.booked_dimensions
     job.booked_time = None if blob.has_hours else UNKNOWN_TIME
     job.measures.load(blob.measures)
+    job.pace = blob.pace
     for part in blob.attempts:
         attempt: AttemptState = job.attempt(part.number)
         attempt.sampled = part.sampled

@@ -18,6 +18,7 @@ from streams.engine.state.changes import OwedHour
 from streams.engine.state.hours import MinuteUsage
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.measures import Measure
+from streams.engine.state.pace import Pace
 from streams.engine.state.traffic import Basis, MinuteRows
 from streams.engine.state.unsaved import GONE, NO_HOURS
 from streams.engine.timeline.intervals import Interval, Span
@@ -59,6 +60,7 @@ class JobPart(msgspec.Struct, array_like=True):
     attempts: list[AttemptPart]
     heard_ms: int = BEGINNING_MS
     measures: list[Measure] = []
+    pace: Pace | None = None
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):
@@ -138,6 +140,7 @@ def dump_part(job: JobState, flags: int) -> JobPart:
         attempts=[_dump_attempt(attempt) for attempt in job.attempts.values() if attempt.is_unsaved],
         heard_ms=job.heard_ms,
         measures=job.measures.dump(),
+        pace=job.pace,
     )
     job.mark_saved()
     return part
@@ -183,6 +186,7 @@ def apply_part(job: JobState, part: JobPart) -> None:
     job.first_ms, job.last_ms, job.heard_ms = part.first_ms, part.last_ms, part.heard_ms
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
     job.measures.load(part.measures)
+    job.pace = part.pace
     for each in part.attempts:
         for event in each.events:
             job.measures.add(event)

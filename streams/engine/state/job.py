@@ -16,6 +16,7 @@ from streams.engine.state.attempt import AttemptState, names_nothing
 from streams.engine.state.hours import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
 from streams.engine.state.measures import Measures, Shown
+from streams.engine.state.pace import Pace, next_pace
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 from streams.engine.timeline.growing import GrowingTimelines
 
@@ -86,6 +87,7 @@ class JobState:
         "is_redone",
         "last_ms",
         "measures",
+        "pace",
         "said_rows",
         "saved",
         "seen",
@@ -96,6 +98,7 @@ class JobState:
         self.id = job_id
         self.seen = Identities()
         self.measures = Measures()
+        self.pace: Pace | None = None  # of its progress; None: it reported none
         self.saved = False
         self.attempts: dict[int, AttemptState] = {}
         # Those that have samples or amounts, beside or instead of events.
@@ -172,6 +175,8 @@ class JobState:
         An event that only shows that the attempt is alive changes nothing once anything else is known, and is not
         stored.
         """
+        if event.progress or self.pace is not None:
+            self.pace = next_pace(self.pace, event, self.measures.progress_of(event.attempt))
         if event.quality is not None or event.progress is not None:
             self.measures.add(event)
             event = replace(event, quality=None, progress=None)

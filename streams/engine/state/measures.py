@@ -58,6 +58,11 @@ class Measures:
             self._shown = quality, progress
         return self._shown
 
+    def progress_of(self, attempt: int) -> dict[str, float]:
+        """The newest values of progress that an attempt reported."""
+        newest = self._newest.get("progress", {})
+        return {name: value for name, (order, value) in newest.items() if order[0] == attempt}
+
     def dump(self) -> list[Measure]:
         """Return all values, for a snapshot."""
         return [

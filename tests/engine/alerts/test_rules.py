@@ -65,6 +65,7 @@ def test_the_rules_are_the_contracts() -> None:
         "no_checkpoint": ("ticket", 5 * MINUTE_MS),
         "ceiling": ("page", 5 * MINUTE_MS),
         "held": ("ticket", 5 * MINUTE_MS),
+        "stalled": ("ticket", 5 * MINUTE_MS),
     }
     for rule in BURN_RULES:
         assert rule.clear_ratio == pytest.approx(0.8 * rule.short_ratio)

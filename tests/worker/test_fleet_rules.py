@@ -356,7 +356,7 @@ def test_a_price_that_takes_effect_later_jumps_then(world: World) -> None:
 def test_a_dearer_price_that_jobs_pay_is_told_with_what_it_adds(world: World) -> None:
     """By 1.5 times and more; by less, a spot price, or paid by two jobs only: nothing."""
     skus: tuple[tuple[str, int, float, float, dict[str, str]], ...] = (
-        ("p", 3, 2, 4.0, {}),
+        ("p", 3, 20, 40.0, {}),
         ("q", 3, 2, 2.9, {}),
         ("r", 3, 2, 4.0, {"purchase": "spot"}),
         ("s", 2, 2, 4.0, {}),

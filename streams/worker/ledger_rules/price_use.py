@@ -16,7 +16,7 @@ from streams.worker.ledger_rules.reader import SqlStore
 _DEAREST: Final = 3
 #: In whole minutes before the instant. Rows of one job may have both prices.
 USED: Final = f"""
-SELECT sku, job_id, toInt64(price_usd * 1000000000) AS price_nano, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS cost_nano
+SELECT sku, job_id, toInt64(toDecimal128(price_usd, 9) * 1000000000) AS price_nano, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS cost_nano
 FROM job_minutes FINAL
 PREWHERE minute >= toDateTime(intDiv({{from_ms:Int64}}, 1000), 'UTC') AND minute < toDateTime(intDiv({{to_ms:Int64}}, 1000), 'UTC')
 WHERE sku IN {{skus:Array(String)}} AND price_usd > 0 AND quantity > 0 AND {USERS_JOBS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any, Final
 
 from streams.engine.alerts.budgets import budget_of
@@ -12,7 +11,18 @@ from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.rules.budget_used import BUDGET_USED
-from tests.oracle.budgets import HOUR_MS, MINUTE_MS, PERCENTS, Amounts, period_end, rate_per_hour, reached
+from tests.oracle.budgets import (
+    HOUR_MS,
+    MINUTE_MS,
+    PERCENTS,
+    Amounts,
+    LikeHours,
+    begins_ms,
+    forecast_told,
+    period_end,
+    reached,
+    would_use,
+)
 from tests.oracle.model import Json, Tables
 from tests.simulator.ledger_check import used_by_minute
 
@@ -24,8 +34,6 @@ RECORDS: Final[tuple[Json, ...]] = tuple(
     for per, amounts in (("total", ("20", "60", "180", "540", "100000")), ("month", ("4000", "100000")))
     for usd in amounts
 )
-#: By which a forecast must fall short of a limit, once it was told.
-_CLEARS: Final = Fraction(9, 10)
 
 Alerts = Mapping[str, Mapping[str, Any]]
 
@@ -67,14 +75,19 @@ def _fired(subject: BudgetSubject, alerts: Alerts, at_ms: int) -> set[int]:
 
 def _forecast(subject: BudgetSubject, spent: Mapping[int, Amounts], at_ms: int) -> set[bool]:
     """Whether it fires; both where it depends on what was told before."""
-    end_ms, limit = period_end(subject.budget.per, at_ms), subject.budget.limits.usd_nano
-    used, rate = _used(spent, at_ms)[0], rate_per_hour(spent, at_ms)[0]
-    if end_ms is None or limit is None or used >= limit:
+    per, limit = subject.budget.per, subject.budget.limits.usd_nano
+    end_ms, used = period_end(per, at_ms), _used(spent, at_ms)
+    if end_ms is None or limit is None or used[0] >= limit or 20 * used[0] < limit:
         return {False}
-    would = used + Fraction(rate * (end_ms - at_ms), HOUR_MS)
-    if would >= limit and rate > 0:
-        return {True}
-    return {False} if would < _CLEARS * limit else {False, True}
+    begin_ms = begins_ms(per, end_ms)
+    if 20 * (at_ms - begin_ms) < end_ms - begin_ms:
+        return {False}
+    would = would_use(spent, LikeHours(spent), used, per, at_ms, end_ms)[0]
+    if would > limit:
+        first_ms = min(spent) // HOUR_MS * HOUR_MS
+        told = forecast_told(spent, [limit, None, None], per, first_ms, at_ms)
+        return {True} if all(over is None for _, over in told) else {False, True}
+    return {False} if 6 * would <= 5 * limit else {False, True}
 
 
 def _used(spent: Mapping[int, Amounts], at_ms: int) -> list[int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.durations import HOUR_MS, MINUTE_MS
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.budgets import Budget, Limits
 from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
@@ -15,8 +17,8 @@ from streams.engine.ledger_rules.budget_used import Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
-from streams.engine.ledger_rules.usage import Amounts, Usage
-from tests.oracle.budgets import Told, budget_told, period_end
+from streams.engine.ledger_rules.usage import Amounts, EarlierHours, Usage
+from tests.oracle.budgets import Told, budget_told, forecast_told, period_end
 
 T0 = 20_454 * 86_400_000 + 22 * HOUR_MS  # Thursday, 1 January 2026, 22:00 UTC
 LENGTH = 300
@@ -32,7 +34,14 @@ def usage_of(spent: dict[int, int], from_ms: int, until_ms: int, per: str) -> Us
     minutes = sorted(at_ms for at_ms in spent if from_ms <= at_ms < until_ms)
     amounts = np.zeros((3, len(minutes)), np.int64)
     amounts[0] = [spent[at_ms] for at_ms in minutes]
-    return Usage(from_ms, Amounts(before), np.array(minutes, np.int64), amounts)
+    by_hour: dict[int, int] = {}
+    for at_ms, usd in spent.items():
+        if at_ms < from_ms:
+            by_hour[at_ms // HOUR_MS * HOUR_MS] = by_hour.get(at_ms // HOUR_MS * HOUR_MS, 0) + usd
+    hours = np.zeros((3, len(by_hour)), np.int64)
+    hours[0] = [by_hour[hour_ms] for hour_ms in sorted(by_hour)]
+    earlier = EarlierHours(np.array(sorted(by_hour), np.int64), hours)
+    return Usage(from_ms, Amounts(before), np.array(minutes, np.int64), amounts, earlier)
 
 
 class Table:
@@ -125,20 +134,75 @@ def test_periods_are_those_of_the_calendar(per: str, at_ms: int) -> None:
 
 
 @given(st.integers(1, 30), st.integers(1, 20_000), st.integers(61, LENGTH))
-def test_a_forecast_is_that_of_the_rate(per_minute: int, limit: int, minutes: int) -> None:
-    """At an even rate it fires if the day's rest is enough to use it up, and never once it is used up."""
+def test_a_forecast_of_a_first_day_is_that_of_the_rate(per_minute: int, limit: int, minutes: int) -> None:
+    """At an even rate it fires once a 20th is over and used if the rest uses up the rest, and never once it is used up."""
     start_ms = 20_454 * 86_400_000
     spent = {start_ms + at * MINUTE_MS: per_minute for at in range(minutes)}
     until_ms = start_ms + minutes * MINUTE_MS
     subject = BudgetSubject(Budget("b", {}, "day", Limits(limit)))
     usage = usage_of(spent, start_ms, until_ms, "day")
     found = list(judge_forecast(subject, usage, Minutes(None, until_ms), lambda _: None))
-    fires_ms = start_ms + HOUR_MS
-    is_due = limit <= per_minute * 1440 and limit > per_minute * 60
-    assert [each.at_ms for each in found if each.fires] == ([fires_ms] if is_due else [])
-    used_up = [at for at in range(61, minutes + 1) if per_minute * at >= limit]
-    over = [start_ms + used_up[0] * MINUTE_MS] if is_due and used_up else []
-    assert [each.at_ms for each in found if not each.fires] == over
+    begun = [at for at in range(72, minutes + 1) if 20 * per_minute * at >= limit > per_minute * at]
+    fires = begun[:1] if limit < per_minute * 1440 else []
+    assert [each.at_ms for each in found if each.fires] == [start_ms + at * MINUTE_MS for at in fires]
+    used_up = [at for at in range(73, minutes + 1) if per_minute * at >= limit][: len(fires)]
+    assert [each.at_ms for each in found if not each.fires] == [start_ms + at * MINUTE_MS for at in used_up]
+
+
+#: An hour of a day, on how many days from one on, every how many days, and what is used in it.
+_habits = st.lists(
+    st.tuples(
+        st.integers(0, 23),
+        st.integers(-30, 1),
+        st.integers(1, 32),
+        st.sampled_from([1, 1, 2, 7]),
+        st.integers(0, 60),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def spent_by_habit(habits: Iterable[tuple[int, int, int, int, int]], day_ms: int) -> dict[int, int]:
+    """Minutes of the days around one."""
+    found: dict[int, int] = {}
+    for hour, first, days, every, usd in habits:
+        for day in range(first, min(first + days, 2), every):
+            at_ms = day_ms + day * DAY_MS + hour * HOUR_MS
+            found |= {at_ms: usd, at_ms + 10 * MINUTE_MS: 2 * usd, at_ms + (hour + 5) * MINUTE_MS: usd // 2}
+    return found
+
+
+@given(
+    st.integers(20_454, 20_485),
+    _habits,
+    st.one_of(st.integers(1, 400), st.integers(1, 6_000)),
+    st.sampled_from(["day", "week", "month"]),
+    st.lists(st.integers(2, 2 * 1440 - 1), max_size=3),
+)
+def test_a_forecast_is_that_of_like_hours(
+    day: int, habits: list[tuple[int, int, int, int, int]], limit: int, per: str, given_cuts: list[int]
+) -> None:
+    """Two days are judged, after days of habits, in looks of any length."""
+    day_ms = day * DAY_MS
+    spent = spent_by_habit(habits, day_ms)
+    subject = BudgetSubject(Budget("b", {}, per, Limits(limit)))
+    rows: dict[str, Alert] = {}
+    told: list[tuple[bool, int]] = []
+    since_ms = day_ms
+    for minute in [*sorted(given_cuts), 2 * 1440]:
+        until_ms = day_ms + minute * MINUTE_MS
+        usage = usage_of(spent, (since_ms // HOUR_MS - 1) * HOUR_MS, until_ms, per)
+        for each in judge_forecast(subject, usage, Minutes(since_ms, until_ms), rows.get):
+            rows[each.id] = budget_alert(rows.get(each.id), each, TopJob(), silenced=False)
+            told.append((each.fires, each.at_ms))
+        since_ms = until_ms
+    amounts = {at_ms: (usd, 0, 0) for at_ms, usd in spent.items()}
+    start_ms = period_at(per, day_ms).start_ms
+    before = sum(usd for at_ms, usd in spent.items() if start_ms <= at_ms < day_ms)
+    want = forecast_told(amounts, (limit, None, None), per, day_ms, since_ms, before=(before, 0, 0))
+    changes = [(True, fired) for fired, _ in want] + [(False, over) for _, over in want if over is not None]
+    assert sorted(told, key=lambda each: each[1]) == sorted(changes, key=lambda each: each[1])
 
 
 @given(spent_by_minute, st.integers(1, 200), st.integers(61, LENGTH), st.integers(61, LENGTH))

@@ -63,12 +63,14 @@ def expected(story: Story) -> list[Told]:
     """What the oracle tells of it."""
     used, forecasts = list[Told](), list[Told]()
     for kind, name, limits, args in _budgets(story):
-        spent, per, deadline_ms, over_ms = args
+        spent, per, deadline_ms, over_ms, started_ms = args
         first_ms = min(job.minutes.start for job in story.jobs) // HOUR_MS * HOUR_MS
         for percent, fired, over in budget_told(spent, limits, per, first_ms, END_MS, over_ms=over_ms):
             severity = "page" if percent == 100 else "ticket"
             used.append(("budget_used", severity, kind, name, limits[0], fired, over))
-        for fired, over in forecast_told(spent, limits, per, first_ms, END_MS, deadline_ms, over_ms):
+        for fired, over in forecast_told(
+            spent, limits, per, first_ms, END_MS, deadline_ms, over_ms, started_ms
+        ):
             changes = [("firing", fired)] + ([] if over is None else [("resolved", over)])
             forecasts += [("budget_forecast", s, kind, name, limits[0], at, None) for s, at in changes]
     costs = story.costs()
@@ -102,7 +104,7 @@ def _budgets(story: Story) -> Iterator[tuple[str, str, list[int | None], Any]]:
                     yield "job", job.job_id, limits, _run(story, job)
         else:
             kind = next(iter(match), "fleet")
-            yield kind, match.get(kind, ""), limits, (story.used(match), record["per"], None, None)
+            yield kind, match.get(kind, ""), limits, (story.used(match), record["per"], None, None, None)
     for job in story.jobs:
         if job.budget:
             yield "job", job.job_id, _limits(job.budget), _run(story, job)
@@ -110,7 +112,7 @@ def _budgets(story: Story) -> Iterator[tuple[str, str, list[int | None], Any]]:
 
 def _run(story: Story, job: Job) -> Any:
     over_ms = run_over_ms(job.end, job.ended_ms)
-    return story.used({"job_id": job.job_id}), "run", job.deadline_ms, over_ms
+    return story.used({"job_id": job.job_id}), "run", job.deadline_ms, over_ms, job.minutes.start
 
 
 def _limits(record: Any) -> list[int | None]:

@@ -178,8 +178,9 @@ def test_a_new_day_begins_anew(tmp_path: Path) -> None:
     assert minutes == [noon + 400, noon + 500, 1440, 1440 + 400, 1440 + 500, 2880]
     assert {each["kind"] for each in found} == {"fleet"}
     forecast = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_forecast"]
-    # From the first minute on the rate is $60/h: 12 h of it are more than $500.
-    assert (forecast[0]["started_ms"] - T0) // MINUTE_MS == noon + 1
+    # A 20th of $500 is used in 25 min, 12 h of $60/h are more than $500. The second day is known to be idle at no hour: the
+    # morning has no like hour, what is paid then goes on for a day.
+    assert [(each["started_ms"] - T0) // MINUTE_MS for each in forecast] == [noon + 25, 1440 + 72]
 
 
 def test_a_control_that_comes_later_judges_what_comes_later(tmp_path: Path) -> None:

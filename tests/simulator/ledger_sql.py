@@ -176,6 +176,32 @@ def _before(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row
     yield from sums.values()
 
 
+def _hours(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    jobs, sums = _jobs(shelf), dict[tuple[tuple[str, ...], int], Row]()
+    for job_id, hour_s, shard, gpu, wall, *costs in read(
+        shelf, JOB_HOURS, "job_id", "hour", "shard", "gpu_milli_ms", "wall_clock_ms", *_COSTS
+    ):
+        hour_ms, group = hour_s * 1000, _group(fields, jobs, job_id)
+        if (
+            not bound["from_ms"] <= hour_ms < bound["to_ms"]
+            or not _is_wanted(fields, group, bound)
+            or not _is_certain(bound, shard, hour_ms)
+        ):
+            continue
+        empty = {
+            **dict(zip(fields, group, strict=True)),
+            "hour_ms": hour_ms,
+            "usd": Decimal(0),
+            "gpu": 0,
+            "wall": 0,
+        }
+        row = sums.setdefault((group, hour_ms), empty)
+        row["usd"] += usd(sum(costs))
+        row["gpu"] += gpu
+        row["wall"] += wall
+    yield from (sums[each] for each in sorted(sums, key=lambda each: each[1]))
+
+
 def _paid(shelf: Shelf, bound: Bound) -> Iterator[tuple[str, int, str, str, int, int, int]]:
     names = ("job_id", "minute", "component", "unit", "quantity", "cost_usd", "shard")
     for job_id, minute_s, *rest in read(shelf, JOB_MINUTES, *names):
@@ -365,6 +391,7 @@ def _statements() -> dict[str, Answerer]:
     for count in range(len(MATCHED) + 1):
         for fields in combinations(MATCHED, count):
             found |= {usage_sql.before_sql(fields, starts): _with(_before, fields) for starts in range(1, 6)}
+            found[usage_sql.hours_sql(fields)] = _with(_hours, fields)
             found[usage_sql.minutes_sql(fields)] = _with(_minutes, fields)
             found[usage_sql.wall_clock_sql(fields)] = _with(_wall_clock, fields)
             found[usage_sql.top_sql(fields)] = _with(_top, fields)

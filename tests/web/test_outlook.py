@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.budget_tables import BUDGET_USE
+from schemas.durations import HOUR_MS
 from schemas.tables import ALERTS, BURN_RATES, JOBS
 from sinks.clickhouse import ClickHouseStore
 from streams.cli.top.sources import StoreSource
@@ -47,8 +48,9 @@ def of_budget(rule: str, percent: int, limit_usd: int = 100) -> Alert:
     """An alert about a team's budget: 80 % were used at 09:30, at $20/h."""
     budget = Budget(name="b", match={"team": "vision"}, per="month", limits=Limits(usd_nano=limit_usd * USD))
     used, per_hour = Amounts(limit_usd * USD * max(percent, 80) // 100), Amounts(20 * USD)
+    left_ms = max(limit_usd - max(percent, 80) * limit_usd // 100, 0) * HOUR_MS // 20
     found = BudgetFinding(
-        rule, percent, BudgetSubject(budget), PERIOD, FIRED_MS, True, used, per_hour, PERIOD.end_ms
+        rule, percent, BudgetSubject(budget), PERIOD, FIRED_MS, True, used, per_hour, PERIOD.end_ms, left_ms
     )
     return budget_alert(None, found, TopJob("a", USD), silenced=False)
 

@@ -168,7 +168,7 @@ def test_a_shard_whose_books_are_on_their_way_is_waited_for(store: ClickHouseSto
 
 def test_a_replay_forecasts_the_first_hour_as_live_does(store: ClickHouseStore) -> None:
     async def scenario() -> None:
-        budget = ("budget", "b", {"team": "vision", "usd": 100, "per": "day"})
+        budget = ("budget", "b", {"team": "vision", "usd": 8, "per": "day"})
         ledger = Ledger(store)
         ledger.job("one", team="vision", owner="ada")
         ledger.minutes("one", T0 + 5 * MINUTE_MS, [40] * 10 + [1] * 100)

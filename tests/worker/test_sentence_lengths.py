@@ -211,9 +211,10 @@ def test_budgets(rule: str, percent: int, per: str) -> None:
         period,
         T0,
         True,
-        Amounts(12_345 * USD * percent, 10**14 * percent, 0),
+        Amounts(1_200 * USD * percent, 7 * 10**12 * percent, 0),
         Amounts(4_108 * USD, 10**12, 0),
         T0 + 600 * HOUR_MS,
+        500 * HOUR_MS,
     )
     alert = budget_alert(None, found, TopJob(JOB, 3_159 * USD), silenced=False)
     fits(alert.summary)

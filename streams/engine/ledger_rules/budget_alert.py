@@ -5,6 +5,7 @@ Names come from untrusted events: they are shown on one line and quoted in SQL.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,7 +15,6 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.outlook import WILL, sentence_of, used_up
 from streams.engine.alerts.resolving import resolved
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import named
 from streams.engine.ledger_rules.subject import BudgetSubject
@@ -74,7 +74,7 @@ def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silen
         firings=1 if last is None else last.firings + 1,
         silenced=silenced,
         budget_nano=subject.budget.limits.usd_nano,
-        exhausted_in_ms=exhausted_in_ms(found.used, found.per_hour, subject),
+        exhausted_in_ms=found.exhausted_in_ms,
     )
 
 
@@ -110,10 +110,10 @@ def _summary(found: BudgetFinding, top: TopJob) -> str:
     at, used, limit = _binding(found)
     spent = f"{rounded_usd(found.used.usd_nano)} spent" if at and found.used.usd_nano else ""
     rate = f"{rounded_usd(found.per_hour.usd_nano)}/h"
-    left_ms = exhausted_in_ms(found.used, found.per_hour, subject)
+    left_ms = found.exhausted_in_ms
     when = "" if left_ms is None else f"{short_instant(found.at_ms + left_ms, found.at_ms)} UTC"
 
-    def build(at_most: int) -> str:
+    def build(parts: int, at_most: int) -> str:
         which = f"budget {short(budget.name, at_most)}" if budget.name else "its own budget"
         which += f" for {named(budget.per, found.period)}"
         if found.percent == 0:
@@ -127,18 +127,23 @@ def _summary(found: BudgetFinding, top: TopJob) -> str:
             is_so = f"has used {share:.1f} % of {which}: {used} of {limit}, {rate}{soon}"
         goes_on = found.percent >= 100 and found.per_hour.usd_nano > 0
         cost = f", else {unheeded(found.per_hour.usd_nano, found.at_ms)}" if goes_on else ""
-        return f"{whose(subject, at_most)} {is_so}; {_advice(found, top, at_most)}{cost}"
+        advice = _advices(found, top, at_most)[-parts:]
+        return f"{whose(subject, at_most)} {is_so}; {advice[0]}{cost}"
 
-    return sentence(build, spent, _within(subject))
+    # What to do is said in fewer words where names cannot be shorter.
+    said = (sentence(partial(build, parts), spent, _within(subject)) for parts in (3, 2, 1))
+    return next((each for each in said if not each.endswith("\u2026")), sentence(partial(build, 1)))
 
 
-def _advice(found: BudgetFinding, top: TopJob, at_most: int) -> str:
+def _advices(found: BudgetFinding, top: TopJob, at_most: int) -> list[str]:
+    """What to do, the longest first."""
     is_job = found.subject.kind == "job"
     job = short(found.subject.name if is_job else top.job_id, at_most)
     if not job:
-        return _ADVICE[1]
-    costs = "" if is_job else f" ({rounded_usd(top.nano_per_hour)}/h)"
-    return f"{_ADVICE[0]}{job}{costs}, or raise it"
+        return [_ADVICE[1]]
+    least = f"{_ADVICE[0]}{job}"
+    most = least if is_job else f"{least} ({rounded_usd(top.nano_per_hour)}/h)"
+    return [f"{most}, or raise it", most, least]
 
 
 def _binding(found: BudgetFinding) -> tuple[int, str, str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from schemas.durations import MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.ledger_rules.exhaustion import exhausted_in_ms
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
@@ -125,4 +126,5 @@ def _finding(
         usage.used_at(period, at_minute_ms),
         usage.per_hour_at(at_minute_ms),
         over_ms(subject, period),
+        exhausted_in_ms(subject, usage, period, at_minute_ms) if fires else None,
     )

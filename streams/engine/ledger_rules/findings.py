@@ -23,6 +23,7 @@ class BudgetFinding(NamedTuple):
     used: Amounts = Amounts()
     per_hour: Amounts = Amounts()
     ends_ms: int | None = None  # what a forecast compares with: the period's end or the deadline
+    exhausted_in_ms: int | None = None  # None: not in this period
 
     @property
     def id(self) -> str:

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from schemas.durations import DAY_MS
 
+#: The kinds of periods that have an end.
+CALENDAR: Final = ("day", "week", "month")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,18 +37,29 @@ def used_ratio(used: Sequence[int], limits: Limits) -> float:
     return max((amount / limit for amount, limit in pairs if limit), default=0.0)
 
 
+class EarlierHours(NamedTuple):
+    """Use by hour: `hour_ms`: [n] int64, starts of hours, ascending. `amounts`: [3, n] int64."""
+
+    hour_ms: NDArray[np.int64] = np.empty(0, np.int64)
+    amounts: NDArray[np.int64] = np.empty((3, 0), np.int64)
+
+
+NO_HOURS: Final = EarlierHours()
+
+
 @dataclass(frozen=True)
 class Usage:
-    """Use by minute from `from_ms` on.
+    """Use by minute from `from_ms`, a whole hour, on.
 
     `before`: what was used until then in the period that contains `from_ms`. `minute_ms`: [n] int64, starts of minutes,
-    ascending. `amounts`: [3, n] int64.
+    ascending. `amounts`: [3, n] int64. `earlier`: hours before `from_ms`, as many as a forecast looks at.
     """
 
     from_ms: int
     before: Amounts
     minute_ms: NDArray[np.int64]
     amounts: NDArray[np.int64]
+    earlier: EarlierHours = NO_HOURS
 
     @classmethod
     def empty(cls, from_ms: int, before: Amounts = Amounts()) -> Usage:  # noqa: B008 - immutable
@@ -76,6 +87,17 @@ class Usage:
     def used_at(self, period: CalendarPeriod, at_ms: int) -> Amounts:
         """What is used in the period at a whole minute."""
         return Amounts(*(int(each) for each in self.used(period, np.array([at_ms], np.int64))[:, 0]))
+
+    def by_hour(self, from_ms: int, until_ms: int) -> NDArray[np.int64]:
+        """What was used in each of these whole hours, [3, n]."""
+        edges_ms = np.arange(max(self.from_ms, from_ms), until_ms + 1, HOUR_MS, dtype=np.int64)
+        found = np.zeros((3, (until_ms - from_ms) // HOUR_MS), np.int64)
+        if len(edges_ms) > 1:
+            found[:, found.shape[1] - len(edges_ms) + 1 :] = np.diff(self._sums[:, self._place(edges_ms)])
+        hour_ms, amounts = self.earlier
+        inside = slice(*np.searchsorted(hour_ms, [from_ms, min(self.from_ms, until_ms)]))
+        found[:, (hour_ms[inside] - from_ms) // HOUR_MS] = amounts[:, inside]
+        return found
 
     def per_hour(self, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rates per hour of the hour before whole minutes, [3, len(at_ms)]; of the time since the first use in it.

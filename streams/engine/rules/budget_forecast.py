@@ -1,4 +1,4 @@
-"""`budget_forecast`: at the rate of the last hour a budget is used up before its period ends."""
+"""`budget_forecast`: by what like hours used, a budget is used up before its period ends."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ RULE: Final = AlertRule(
     title="Budget will run out",
     severity=TICKET,
     about="`team`, `owner`, `project`, `experiment`, `job`, `fleet`",
-    holds="a [budget](budgets.md) is used up before its period ends, at the rate of the last hour",
+    holds="a [budget](budgets.md) is used up before its period ends, if [like hours](budgets.md#forecast) go on as before",
     runbook="budgets.md#alerts",
 )

@@ -17,9 +17,10 @@ from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.budgets import MATCHED, Budget
 from streams.engine.ledger_rules.budget_actions import LiveJob
 from streams.engine.ledger_rules.budget_alert import TopJob
-from streams.engine.ledger_rules.periods import period_at
+from streams.engine.ledger_rules.like_hours import history_from_ms
+from streams.engine.ledger_rules.periods import CALENDAR, period_at
 from streams.engine.ledger_rules.subject import Run
-from streams.engine.ledger_rules.usage import Amounts, Usage
+from streams.engine.ledger_rules.usage import NO_HOURS, Amounts, EarlierHours, Usage
 from streams.worker.ledger_rules import usage_sql
 from streams.worker.ledger_rules.known_log import KnownLog
 
@@ -141,11 +142,12 @@ class LedgerReader:
         for part in _pieces(sorted(groups)):
             before = self._before(fields, part, pers, from_ms)
             minutes = self._minutes(fields, part, from_ms, to_ms, has_clock=has_clock)
+            earlier = self._earlier(fields, part, from_ms) if any(per in CALENDAR for per in pers) else {}
             for group in part:
                 minute_ms, amounts = minutes.get(group, _NOTHING)
                 for per in pers:
                     used = before.get((group, per), Amounts())
-                    found[group, per] = Usage(from_ms, used, minute_ms, amounts)
+                    found[group, per] = Usage(from_ms, used, minute_ms, amounts, earlier.get(group, NO_HOURS))
         return found
 
     def top(self, match: Mapping[str, str], at_ms: int) -> TopJob:
@@ -194,6 +196,23 @@ class LedgerReader:
             for row in rows
             for at, per in enumerate(pers)
         }
+
+    def _earlier(
+        self, fields: Sequence[str], groups: Sequence[Group], from_ms: int
+    ) -> dict[Group, EarlierHours]:
+        """What each group used in each of the hours before that forecasts look at."""
+        bound = {
+            "from_ms": history_from_ms(from_ms),
+            "to_ms": from_ms,
+            **self._late,
+            **_values(fields, groups),
+        }
+        rows: dict[Group, list[tuple[int, int, int, int]]] = {}
+        for row in rows_of(self._store.query(usage_sql.hours_sql(fields), bound)):
+            amounts = (row["hour_ms"], _nano(row["usd"]), int(row["gpu"]), int(row["wall"]))
+            rows.setdefault(tuple(row[name] for name in fields), []).append(amounts)
+        by_group = {group: np.array(of_group, np.int64).T for group, of_group in rows.items()}
+        return {group: EarlierHours(of_group[0], of_group[1:]) for group, of_group in by_group.items()}
 
     def _minutes(
         self, fields: Sequence[str], groups: Sequence[Group], from_ms: int, to_ms: int, *, has_clock: bool

@@ -111,6 +111,22 @@ LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
 WHERE 1{_wanted(fields)}{_grouped(fields)}"""
 
 
+def hours_sql(fields: Sequence[str]) -> str:
+    """What each group used in each hour of [from_ms, to_ms)."""
+    sums = (
+        "toInt64(toUnixTimestamp(x.hour)) * 1000 AS hour_ms, sum(x.cost) AS usd,"
+        " toString(sum(toInt128(x.gpu_milli_ms))) AS gpu, sum(x.wall_clock_ms) AS wall"
+    )
+    return f"""{_select(fields, sums)}
+FROM
+(
+    SELECT job_id, hour, {_COST} AS cost, gpu_milli_ms, wall_clock_ms FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND hour >= {FROM_HOUR} AND hour < {_TO} AND {_certain("hour")}
+) AS x
+LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
+WHERE 1{_wanted(fields)}{_grouped(fields, "hour_ms")} ORDER BY hour_ms"""
+
+
 def minutes_sql(fields: Sequence[str]) -> str:
     """What each group used in each minute of [from_ms, to_ms)."""
     return f"""{_select(fields, "toInt64(toUnixTimestamp(x.minute)) * 1000 AS minute_ms, sum(x.cost_usd) AS usd, toString(sumIf(toInt128(x.quantity), x.component = 'gpu' AND x.unit = 'gpu_milli_ms')) AS gpu")}

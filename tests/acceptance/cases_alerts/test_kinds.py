@@ -1,0 +1,36 @@
+"""Logs of budgets, and of jobs of kinds that recur, replayed whole: what is usual for a kind is told to nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.cases_alerts.test_cannot_be import told
+
+
+def rules(alerts: list[dict[str, Any]]) -> list[str]:
+    return [alert["rule"] for alert in alerts]
+
+
+def starts(alerts: list[dict[str, Any]], rule: str) -> list[str]:
+    return [f"{alert['started']:%m-%d %H:%M}" for alert in alerts if alert["rule"] == rule]
+
+
+def test_a_team_that_works_by_day_is_not_forecast_to_work_by_night(tmp_path: Path) -> None:
+    alerts = told("forecast_month_normal", tmp_path)
+    assert rules(alerts) == ["budget_used"]
+
+
+def test_a_month_that_begins_has_no_forecast(tmp_path: Path) -> None:
+    alerts = told("month_reset_gpuh", tmp_path)
+    # May has one, for the job began on its last day but one.
+    assert starts(alerts, "budget_forecast") == ["05-30 15:16"]
+    used = ["05-30 23:38", "05-31 09:00", "05-31 15:15", "06-01 15:38", "06-02 01:00", "06-02 07:15"]
+    assert starts(alerts, "budget_used") == used
+    assert len(alerts) == 7
+
+
+def test_a_month_that_is_a_minute_old_has_no_forecast(tmp_path: Path) -> None:
+    alerts = told("sweep400_budget", tmp_path)
+    assert starts(alerts, "budget_used") == ["06-01 12:55", "06-01 15:11", "06-01 17:27"]
+    assert starts(alerts, "budget_forecast") == []

@@ -37,6 +37,7 @@ ORACLES = {
     "budget_used": "tests/oracle/budgets.py",
     "budget_forecast": "tests/oracle/budgets.py",
     "double_held": "tests/oracle/nodes_held.py",
+    "empty_group": "tests/oracle/node_groups.py",
     "after_node": "tests/oracle/nodes_held.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
@@ -46,6 +47,7 @@ KNOWS_MORE = {rule.name for rule in JOB_RULES if rule.name not in ("unpriced", "
 ORACLE_WORDS = {
     "missing_price": "missing_price",
     "double_held": "def double_held",
+    "empty_group": "def empty_group",
     "after_node": "def after_node",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
@@ -143,6 +145,10 @@ def on_nodes() -> Iterator[Said]:
     yield jobs(200, "given-its-nodes", "completed")
     yield started(0, "after_node", 8, nodes={"gone": 8}, cluster="c8")
     yield 100, "nodes", {"node": "gone", "type": "terminated"}
+    for number in range(4):
+        about = {"gpu_count": 8, "gpu_type": "H100", "cluster": "c9", "instance_type": "p5"}
+        yield 300, "nodes", {"node": f"empty-{number}", "type": "provisioned", **about}
+    yield started(290, "on-one-of-them", 8, nodes={"empty-0": 8}, cluster="c9")
 
 
 def prices() -> Iterator[Said]:

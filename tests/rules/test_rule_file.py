@@ -276,4 +276,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "not_understood": "every cause of a source",
         "double_held": "every job",
         "after_node": "every job",
+        "empty_group": "every node group",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from schemas.tables import (
     ATTEMPTS,
@@ -25,16 +26,20 @@ M = MINUTE_MS
 GPU_MINUTE = 60_000_000
 
 
-def nodes(world: World, minutes: range, gpus: int = 8, *names: str) -> None:
-    """Nodes that are there in these minutes, of a shard that has stored all."""
-    world.put(
-        BOOKS, topic="nodes", partition=0, shard=0, time=at(T0 + 48 * HOUR_MS), read_to=at(T0 + 48 * HOUR_MS)
-    )
+def nodes(world: World, minutes: range, gpus: int = 8, *names: str, usd: float = 0.332, **about: Any) -> None:
+    """Nodes that are there in these minutes, for so many dollars a minute each, of a shard that has stored all."""
+    stored = at(T0 + 48 * HOUR_MS)
+    world.put(BOOKS, topic="nodes", partition=0, shard=0, time=stored, read_to=stored)
     for name in names or ("n0",):
         for hour in sorted({(T0 + minute * M) // HOUR_MS for minute in minutes}):
-            world.put(NODE_HOURS, node=name, hour=at(hour * HOUR_MS), paid_ms=1)
+            paid = {
+                "paid_ms": HOUR_MS,
+                "gpu_milli_ms": gpus * 60 * GPU_MINUTE,
+                "cost_usd": Decimal(str(usd)) * 60,
+            }
+            world.put(NODE_HOURS, node=name, hour=at(hour * HOUR_MS), **paid, **about)
         for minute in minutes:
-            measure = {"unit": "gpu_milli_ms", "quantity": gpus * GPU_MINUTE}
+            measure = {"unit": "gpu_milli_ms", "quantity": gpus * GPU_MINUTE, "cost_usd": Decimal(str(usd))}
             world.put(NODE_MINUTES, node=name, minute=at(T0 + minute * M), **measure)
 
 

@@ -58,6 +58,7 @@ ACROSS_JOBS = {
     "unsampled_gpus",
     "double_held",
     "after_node",
+    "empty_group",
 }
 
 
@@ -178,6 +179,10 @@ def test_rules_across_jobs(world: World) -> None:
     nodes(world, range(60), 8, *pool)
     for number in range(3):
         holds(world, f"{JOB}-{number}", range(5 * number, 60), 8, *pool, usd=12.34)
+    nodes(world, range(400, 470), 8, "used", cluster=CLUSTER)
+    holds(world, "uses", range(400, 470), 8, "used")
+    kind = {"cluster": CLUSTER, "instance_type": "a3-megagpu-8g-nolssd-reserved"}
+    nodes(world, range(409, 470), 8, *(f"{each}-empty" for each in pool), usd=12.34, **kind)
     nodes(world, range(20), 8, *(f"{each}-gone" for each in pool))
     holds(world, f"{JOB}-billed-on", range(60), 8, *(f"{each}-gone" for each in pool), usd=12.34)
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}

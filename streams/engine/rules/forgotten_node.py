@@ -9,7 +9,7 @@ from schemas.durations import HOUR_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import unheeded, usd
-from streams.engine.rules.hourly_sql import END, IN, NODES, TO
+from streams.engine.rules.hourly_sql import END, IN, TO, nodes_sql
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.wording import named, nano_of
 
@@ -19,7 +19,7 @@ SELECT {END}, node, team, node_usd AS usd, hours
 FROM
 (
     SELECT hour, node, team, node_usd, max(is_used) OVER w AS was_used, count() OVER w AS hours
-    FROM ({NODES.format(since="fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')", to=TO)})
+    FROM ({nodes_sql("fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')", TO)})
     WINDOW w AS (PARTITION BY node ORDER BY hour RANGE BETWEEN {{before_s:UInt32}} PRECEDING AND CURRENT ROW)
 )
 WHERE {IN} AND NOT was_used AND hours >= {{hours:UInt32}}"""

@@ -5,6 +5,7 @@ Only names of fixed lists go into a statement; values are bound as parameters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from schemas.durations import NEVER_MS
@@ -34,13 +35,26 @@ GROUP BY subject_name"""
 
 STOOD: Final = "arrayExists(each -> each.1 < at_ms AND each.2 > at_ms - 3600000, r.episodes)"
 
-#: GPU nodes by hour: what they cost, and what jobs used of it; GPU-time without a price at that of the node.
-NODES: Final = """
+#: Parameters of statements about nodes where no alert names a node group.
+NO_GROUPS: Final[Mapping[str, Sequence[object]]] = {"groups": [], "groups_from": [], "groups_until": []}
+
+
+def in_named_group(cluster: str, type_: str) -> str:
+    """The condition that an alert about the node group stood in the hour: it names the same cause."""
+    begin = "toInt64(toUnixTimestamp(hour)) * 1000"
+    return (
+        f"arrayExists((each, began, over) -> each = concat({cluster}, '/', {type_}) AND began < {begin} + 3600000 AND over > {begin},"
+        " {groups:Array(String)}, {groups_from:Array(Int64)}, {groups_until:Array(Int64)})"
+    )
+
+
+#: GPU nodes by hour, without those of a group that an alert names and that no job used: what they cost, and what jobs used of it; GPU-time without a price at that of the node.
+_NODES: Final = """
 SELECT n.hour AS hour, n.node AS node, n.team AS team, n.cost AS node_usd, n.gpu_ms AS gpu_ms,
     u.cost AS job_usd, u.is_used AS is_used, u.unpriced_ms AS unpriced_ms
 FROM
 (
-    SELECT hour, node, team, cost_usd AS cost, gpu_milli_ms AS gpu_ms FROM node_hours FINAL
+    SELECT hour, node, team, cost_usd AS cost, gpu_milli_ms AS gpu_ms, {is_named} AS is_named FROM node_hours FINAL
     WHERE hour >= {since} AND hour < {to} AND gpu_milli_ms > 0
 ) AS n
 LEFT ANY JOIN
@@ -50,4 +64,11 @@ LEFT ANY JOIN
     FROM job_minutes FINAL
     PREWHERE minute >= {since} AND minute < {to} WHERE component = 'gpu' AND quantity != 0
     GROUP BY hour, node
-) AS u ON u.hour = n.hour AND u.node = n.node"""
+) AS u ON u.hour = n.hour AND u.node = n.node
+WHERE NOT (n.is_named AND NOT u.is_used)"""
+
+
+def nodes_sql(since: str, to: str) -> str:
+    """SQL for GPU nodes in these hours, as above."""
+    type_ = "if(instance_type != '', instance_type, gpu_type)"
+    return _NODES.format(since=since, to=to, is_named=in_named_group("cluster", type_))

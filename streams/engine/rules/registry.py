@@ -14,6 +14,7 @@ from streams.engine.rules import (
     burn_sustained,
     ceiling,
     double_held,
+    empty_group,
     forgotten_node,
     held,
     idle_gpus,
@@ -75,6 +76,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     not_understood.RULE,
     double_held.RULE,
     after_node.RULE,
+    empty_group.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

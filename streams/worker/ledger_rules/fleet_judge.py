@@ -20,6 +20,7 @@ from streams.engine.ledger_rules.episodes import hourly_changes, opened
 from streams.engine.ledger_rules.known_prices import KnownBook
 from streams.engine.ledger_rules.price_jumps import jump_changes
 from streams.engine.rules import (
+    empty_group,
     forgotten_node,
     missing_price,
     not_understood,
@@ -35,6 +36,7 @@ from streams.engine.rules.price_jump import PriceJump
 from streams.engine.rules.registry import HOURLY_RULES, LEDGER_RULES
 from streams.engine.rules.rule import HourlyRule
 from streams.engine.state.dimensions import AlertDimensions
+from streams.worker.ledger_rules.empty_group_judge import EmptyGroupJudge
 from streams.worker.ledger_rules.held_jobs_judge import RULES as HELD_JOBS_RULES
 from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
@@ -55,6 +57,7 @@ class FleetJudge:
         self._oversized = OversizedJudge(store)
         self._missing_price = MissingPriceJudge(store)
         self._held_jobs = HeldJobsJudge(store)
+        self._empty_group = EmptyGroupJudge(store)
         self._sources = SourceJudge(store)
 
     def judge(
@@ -88,21 +91,28 @@ class FleetJudge:
         changes += self._held_jobs.judge(controls.fleet_rules, held, since_ms, until_ms)
         changes += self._of_sources(controls, firing, since_ms, until_ms)
         changes += self._price_jumps(controls, firing, jumps, until_ms)
+        of = settings_of(empty_group.NAME, controls.fleet_rules)
+        empty = [alert for alert in firing if alert.rule == empty_group.NAME]
+        named = self._empty_group.judge(of, empty, since_ms, until_ms)
+        changes += named
         apart = (
             oversized.RULE.name,
             missing_price.RULE.name,
             not_understood.RULE.name,
             *HELD_JOBS_RULES,
             price_jump.RULE.name,
+            empty_group.NAME,
         )
         others = [alert for alert in firing if alert.rule not in apart]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.
         if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:
-            forgotten = self._forgotten_before(controls, others, begin_ms)
+            groups = self._empty_group.named(named, begin_ms - HOUR_MS, begin_ms)
+            forgotten = self._forgotten_before(controls, others, begin_ms, groups)
             changes, others = changes + forgotten, others + forgotten
         if begin_ms < end_ms:
-            found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms})
+            groups = self._empty_group.named(named, begin_ms, end_ms)
+            found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms, **groups})
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
         return self._new(changes, controls)
 
@@ -140,7 +150,9 @@ class FleetJudge:
         of = settings_of(missing_price.RULE.name, controls.fleet_rules)
         return self._missing_price.may_find(of, since_ms, until_ms)
 
-    def _forgotten_before(self, controls: Controls, firing: Iterable[Alert], at_ms: int) -> list[Alert]:
+    def _forgotten_before(
+        self, controls: Controls, firing: Iterable[Alert], at_ms: int, groups: Mapping[str, object]
+    ) -> list[Alert]:
         """The nodes that were forgotten at a whole hour that was judged before they were known.
 
         A collector's first poll tells of nodes that have been idle for long; the hour that ends next is not waited for.
@@ -149,7 +161,7 @@ class FleetJudge:
         if not settings.enabled:
             return []
         known = {alert.subject_name for alert in firing if alert.rule == forgotten_node.RULE.name}
-        bound = {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
+        bound = {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms, **groups}
         found = self._hourly(forgotten_node.RULE, settings, bound) if self._is_there(bound)["nodes"] else ()
         return [opened(each) for each in found if each.subject_name not in known]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -43,3 +44,15 @@ def test_a_lost_end_is_told_once_while_the_job_is_billed_on(tmp_path: Path) -> N
     assert (
         "jobA and jobB hold 32 GPUs of node n0 and 1 more, which have 16, $40/h too much" in alert["summary"]
     )
+
+
+def test_nodes_that_no_job_uses_are_told_once_by_their_group(tmp_path: Path) -> None:
+    (alert,) = told("autoscaler_empty", tmp_path)
+    assert (alert["rule"], alert["subject_kind"], alert["subject_name"]) == (
+        "empty_group",
+        "node_group",
+        "c1/p5",
+    )
+    assert at(10, 13) < alert["started"] <= at(10, 21)  # the third came up at 10:06, the last one at 10:21
+    assert at(17, 0) <= alert["resolved"] <= at(17, 5)
+    assert alert["usd_per_hour"] >= 5 * 8 * Decimal("2.49")

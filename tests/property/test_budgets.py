@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.budgets import Budget, Limits
-from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
+from streams.engine.ledger_rules.budget_alert import TopKind, budget_alert
 from streams.engine.ledger_rules.budget_forecast import judge_forecast
 from streams.engine.ledger_rules.budget_used import Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding
@@ -59,7 +59,7 @@ class Table:
         minutes = Minutes(since_ms, until_ms)
         found = list(judge_used(self.subject, usage, minutes, self.rows.get))
         for each in found:
-            self.rows[each.id] = budget_alert(self.rows.get(each.id), each, TopJob(), silenced=False)
+            self.rows[each.id] = budget_alert(self.rows.get(each.id), each, TopKind(), silenced=False)
             self.percents[each.id] = each.percent
             self.changes.append((each.id, self.rows[each.id].status, self.rows[each.id].changed_ms))
         return found
@@ -194,7 +194,7 @@ def test_a_forecast_is_that_of_like_hours(
         until_ms = day_ms + minute * MINUTE_MS
         usage = usage_of(spent, (since_ms // HOUR_MS - 1) * HOUR_MS, until_ms, per)
         for each in judge_forecast(subject, usage, Minutes(since_ms, until_ms), rows.get):
-            rows[each.id] = budget_alert(rows.get(each.id), each, TopJob(), silenced=False)
+            rows[each.id] = budget_alert(rows.get(each.id), each, TopKind(), silenced=False)
             told.append((each.fires, each.at_ms))
         since_ms = until_ms
     amounts = {at_ms: (usd, 0, 0) for at_ms, usd in spent.items()}
@@ -221,7 +221,7 @@ def test_a_new_owner_changes_no_forecast_before_its_last_change(
         until_ms = T0 + minute * MINUTE_MS
         usage = usage_of(spent, T0 - HOUR_MS, until_ms, "day")
         for each in list(judge_forecast(subject, usage, Minutes(None, until_ms), rows.get)):
-            rows[each.id] = budget_alert(rows.get(each.id), each, TopJob(), silenced=False)
+            rows[each.id] = budget_alert(rows.get(each.id), each, TopKind(), silenced=False)
             if each.period.start_ms == period_at("day", T0).start_ms:
                 changed.append(rows[each.id].changed_ms)
     assert changed == sorted(set(changed))

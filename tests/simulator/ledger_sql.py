@@ -22,6 +22,7 @@ from streams.engine.rules import (
     unallocated,
     unsampled_gpus,
 )
+from streams.engine.rules.similar_jobs import stem_of
 from streams.worker.ledger_rules import oversized_sql, price_use, unusual_length_sql, usage_sql
 from tests.oracle.ledger_rules import (
     BY_HOUR,
@@ -262,11 +263,22 @@ def _wall_clock(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator
 def _top(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
     jobs, sums, first = _jobs(shelf), dict[str, int](), dict[str, int]()
     for job_id, minute_ms, _, _, _, cost, _ in _paid(shelf, bound):
-        if _is_wanted(fields, _group(fields, jobs, job_id), bound):
+        ended_ms = jobs.get(job_id, {}).get("ended")
+        is_over = ended_ms is not None and ended_ms <= bound["to_ms"]
+        if not is_over and _is_wanted(fields, _group(fields, jobs, job_id), bound):
             sums[job_id] = sums.get(job_id, 0) + cost
             first[job_id] = min(minute_ms, first.get(job_id, minute_ms))
-    for job_id in sorted(sums, key=lambda each: (-sums[each], each))[:1]:
-        yield {"job_id": job_id, "usd": usd(sums[job_id]), "first_ms": first[job_id]}
+    kinds: dict[tuple[str, str, str], dict[str, int]] = {}
+    for job_id, cost in sums.items():
+        job, stem = jobs.get(job_id, {}), stem_of(job_id)
+        experiment = "" if "experiment" in fields else job.get("experiment", "")
+        kind = "experiment" if experiment else "name", experiment or stem or job_id, job.get("team", "")
+        rate = cost * HOUR_MS // max(bound["to_ms"] - first[job_id], MINUTE_MS)
+        if rate > 0:
+            kinds.setdefault(kind, {})[job_id] = rate
+    for kind, rates in sorted(kinds.items(), key=lambda each: (-sum(each[1].values()), each[0]))[:1]:
+        row = {"kind_by": kind[0], "kind": kind[1], "of_team": kind[2], "jobs": len(rates)}
+        yield {**row, "least_job_id": min(rates), "nano_per_hour": sum(rates.values())}
 
 
 def _live(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:

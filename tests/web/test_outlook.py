@@ -20,7 +20,7 @@ from streams.config.settings import ClickHouseSettings, Settings
 from streams.engine.alerts.alert import RESOLVED, Alert
 from streams.engine.alerts.budgets import Budget, Limits
 from streams.engine.alerts.rows import alerts_table
-from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert, budget_over
+from streams.engine.ledger_rules.budget_alert import TopKind, budget_alert, budget_over
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import CalendarPeriod
 from streams.engine.ledger_rules.subject import BudgetSubject
@@ -52,7 +52,7 @@ def of_budget(rule: str, percent: int, limit_usd: int = 100) -> Alert:
     found = BudgetFinding(
         rule, percent, BudgetSubject(budget), PERIOD, FIRED_MS, True, used, per_hour, PERIOD.end_ms, left_ms
     )
-    return budget_alert(None, found, TopJob("a", USD), silenced=False)
+    return budget_alert(None, found, TopKind("a", USD), silenced=False)
 
 
 def about(subject: str, rule: str, text: str, usd: int, *, kind: str = "job", **other: Any) -> Alert:

@@ -14,7 +14,7 @@ from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.budgets import Budget, Limits
 from streams.engine.alerts.outlook import AlertSentence, sentence_of
 from streams.engine.alerts.resolving import resolved
-from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
+from streams.engine.ledger_rules.budget_alert import TopKind, budget_alert
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import BudgetSubject
@@ -221,7 +221,7 @@ def test_budgets(rule: str, percent: int, per: str) -> None:
         T0 + 600 * HOUR_MS,
         500 * HOUR_MS,
     )
-    alert = budget_alert(None, found, TopJob(JOB, 3_159 * USD), silenced=False)
+    alert = budget_alert(None, found, TopKind(JOB, 3_159 * USD), silenced=False)
     fits(alert.summary)
     fits(resolved(alert, T0 + HOUR_MS).summary)
     assert speaks(sentence_of(alert))

@@ -37,14 +37,23 @@ _GPU_HOUR: Final = HOUR_MS * 1_000
 _ADVICE: Final = ("stop or shrink ", "raise it")
 
 
-class TopJob(NamedTuple):
-    """The matching job that cost most in the last hour; '': none did."""
+class TopKind(NamedTuple):
+    """The jobs that pay most now: of one experiment, of one name but for a running number, or one job; '': none does."""
 
-    job_id: str = ""
+    name: str = ""
     nano_per_hour: int = 0
+    by: str = "job"  # or `experiment`, `name`
+    jobs: int = 1
+
+    def words(self, at_most: int) -> str:
+        """What to stop or shrink."""
+        name = short(self.name, at_most)
+        if self.by == "name":
+            return f"{self.jobs} jobs named {name}"
+        return f"experiment {name}" if self.by == "experiment" else name
 
 
-def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silenced: bool) -> Alert:
+def budget_alert(last: Alert | None, found: BudgetFinding, top: TopKind, *, silenced: bool) -> Alert:
     """The next row of the finding's alert; `last`: the one before, None if there is none."""
     if not found.fires:
         assert last is not None  # only what fires is over
@@ -105,7 +114,7 @@ def _within(subject: BudgetSubject) -> str:
     return f"of {', '.join(others)}" if others else ""
 
 
-def _summary(found: BudgetFinding, top: TopJob) -> str:
+def _summary(found: BudgetFinding, top: TopKind) -> str:
     subject, budget = found.subject, found.subject.budget
     at, used, limit = _binding(found)
     spent = f"{rounded_usd(found.used.usd_nano)} spent" if at and found.used.usd_nano else ""
@@ -135,13 +144,13 @@ def _summary(found: BudgetFinding, top: TopJob) -> str:
     return next((each for each in said if not each.endswith("\u2026")), sentence(partial(build, 1)))
 
 
-def _advices(found: BudgetFinding, top: TopJob, at_most: int) -> list[str]:
+def _advices(found: BudgetFinding, top: TopKind, at_most: int) -> list[str]:
     """What to do, the longest first."""
     is_job = found.subject.kind == "job"
-    job = short(found.subject.name if is_job else top.job_id, at_most)
-    if not job:
+    what = short(found.subject.name, at_most) if is_job else top.words(at_most)
+    if not what:
         return [_ADVICE[1]]
-    least = f"{_ADVICE[0]}{job}"
+    least = f"{_ADVICE[0]}{what}"
     most = least if is_job else f"{least} ({rounded_usd(top.nano_per_hour)}/h)"
     return [f"{most}, or raise it", most, least]
 

@@ -121,5 +121,5 @@ def _like_hours(by_hour: NDArray[np.int64], first_day: int) -> tuple[NDArray[np.
         if is_known[other].all() and not is_known[sort].all():
             least = per_hour[:, other].min(axis=1)
             per_hour[:, sort] = np.where(counts[sort] > 0, per_hour[:, sort], least[:, None])
-    is_whole = is_known.all(axis=1)[::-1]
+    is_whole = np.asarray(is_known.all(axis=1))[::-1]
     return per_hour, np.asarray(is_known | is_whole[:, None])

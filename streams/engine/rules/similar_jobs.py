@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 
 from streams.engine.rules.formatting import short
 
-_SUFFIX: Final = re.compile(r"(?:[-_.:/][^-_.:/]*[0-9][^-_.:/]*)+$")
+#: The running number at the end of a name, as a regular expression of Python and of ClickHouse.
+NUMBER: Final = r"(?:[-_.:/][^-_.:/]*[0-9][^-_.:/]*)+$"
+_SUFFIX: Final = re.compile(NUMBER)
 
 
 class Similarity(NamedTuple):

@@ -16,7 +16,7 @@ from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.budgets import MATCHED, Budget
 from streams.engine.ledger_rules.budget_actions import LiveJob
-from streams.engine.ledger_rules.budget_alert import TopJob
+from streams.engine.ledger_rules.budget_alert import TopKind
 from streams.engine.ledger_rules.like_hours import history_from_ms
 from streams.engine.ledger_rules.periods import CALENDAR, period_at
 from streams.engine.ledger_rules.subject import Run
@@ -150,21 +150,19 @@ class LedgerReader:
                     found[group, per] = Usage(from_ms, used, minute_ms, amounts, earlier.get(group, NO_HOURS))
         return found
 
-    def top(self, match: Mapping[str, str], at_ms: int) -> TopJob:
-        """Return the matching job that cost most in the hour before, and its rate."""
+    def top(self, match: Mapping[str, str], at_ms: int) -> TopKind:
+        """Return the kind of matching jobs that pays most, of those that go on, and its rate."""
         fields = [name for name in MATCHED if name in match]
-        bound = {name: [match[name]] for name in fields}
-        rows = [
-            *rows_of(
-                self._store.query(
-                    usage_sql.top_sql(fields), {**bound, "from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
-                )
+        bound: dict[str, object] = {name: [match[name]] for name in fields}
+        bound |= {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
+        for row in rows_of(self._store.query(usage_sql.top_sql(fields), bound)):
+            rate, jobs = int(row["nano_per_hour"]), int(row["jobs"])
+            return (
+                TopKind(row["least_job_id"], rate)
+                if jobs == 1
+                else TopKind(row["kind"], rate, row["kind_by"], jobs)
             )
-        ]
-        if not rows or not rows[0]["usd"]:
-            return TopJob()
-        since_ms = min(max(at_ms - rows[0]["first_ms"], MINUTE_MS), HOUR_MS)
-        return TopJob(rows[0]["job_id"], _nano(rows[0]["usd"]) * HOUR_MS // since_ms)
+        return TopKind()
 
     def live_jobs(self, match: Mapping[str, str]) -> list[LiveJob]:
         """The matching jobs that run."""

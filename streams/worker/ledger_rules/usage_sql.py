@@ -11,6 +11,7 @@ from typing import Final
 from schemas.reserved import FIRST_BACKFILL_SHARD, USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
+from streams.engine.rules.similar_jobs import NUMBER
 
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 #: Jobs with what budgets match, ids apart.
@@ -179,15 +180,29 @@ ORDER BY job_id"""
 
 
 def top_sql(fields: Sequence[str]) -> str:
-    """The job of one group that cost most in [from_ms, to_ms), of those that go on after it."""
-    return f"""SELECT x.job_id AS job_id, sum(x.cost_usd) AS usd, toInt64(min(toUnixTimestamp(x.minute))) * 1000 AS first_ms
+    """The kind of job of one group that pays most, of jobs that go on after [from_ms, to_ms), the hour before.
+
+    Jobs of one team are of one kind by their experiment, else by their name without its running number; in a group of one
+    experiment by the name. A job pays what it cost since its first minute in the hour.
+    """
+    experiment = "''" if "experiment" in fields else "any(j.experiment)"
+    return f"""SELECT of_team, kind_by, kind, count() AS jobs, min(job_id) AS least_job_id, sum(rate) AS nano_per_hour
 FROM
 (
-    SELECT job_id, minute, cost_usd FROM job_minutes FINAL
-    PREWHERE minute >= {FROM_HOUR} AND minute < {_TO}
-        AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= toStartOfHour({FROM_HOUR}) AND hour < {_TO})
-    WHERE quantity != 0 AND {USERS_JOBS}
-) AS x
-LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
-WHERE x.job_id NOT IN (SELECT job_id FROM jobs FINAL WHERE ended <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC'))
-    {_wanted(fields)} GROUP BY job_id ORDER BY usd DESC, job_id LIMIT 1"""
+    SELECT x.job_id AS job_id, any(j.team) AS of_team, {experiment} AS of_experiment,
+        replaceRegexpOne(x.job_id, '{NUMBER}', '') AS stem, if(of_experiment = '', 'name', 'experiment') AS kind_by,
+        multiIf(of_experiment != '', of_experiment, stem != '', stem, x.job_id) AS kind,
+        toInt64(min(toUnixTimestamp(x.minute))) * 1000 AS first_ms, toInt128(sum(toDecimal128(x.cost_usd, 9)) * 1000000000) AS nano,
+        toInt64(intDiv(nano * 3600000, greatest(toInt128({{to_ms:Int64}}) - first_ms, toInt128(60000)))) AS rate
+    FROM
+    (
+        SELECT job_id, minute, cost_usd FROM job_minutes FINAL
+        PREWHERE minute >= {FROM_HOUR} AND minute < {_TO}
+            AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= toStartOfHour({FROM_HOUR}) AND hour < {_TO})
+        WHERE quantity != 0 AND {USERS_JOBS}
+    ) AS x
+    LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
+    WHERE x.job_id NOT IN (SELECT job_id FROM jobs FINAL WHERE ended <= fromUnixTimestamp64Milli({{to_ms:Int64}}, 'UTC'))
+        {_wanted(fields)} GROUP BY x.job_id
+)
+WHERE rate > 0 GROUP BY of_team, kind_by, kind ORDER BY nano_per_hour DESC, kind_by, kind, of_team LIMIT 1"""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.cases_alerts.test_cannot_be import told
+from tests.cli.command import trainfare
 
 
 def rules(alerts: list[dict[str, Any]]) -> list[str]:
@@ -34,3 +35,14 @@ def test_a_month_that_is_a_minute_old_has_no_forecast(tmp_path: Path) -> None:
     alerts = told("sweep400_budget", tmp_path)
     assert starts(alerts, "budget_used") == ["06-01 12:55", "06-01 15:11", "06-01 17:27"]
     assert starts(alerts, "budget_forecast") == []
+
+
+def test_what_to_shrink_is_the_sweep_while_it_runs(tmp_path: Path) -> None:
+    told("sweep400_budget", tmp_path)
+    done = trainfare("backtest", tmp_path / "log.jsonl", "--format", "table")
+    said = [line for line in done.out.splitlines() if "budget_used     t" in line or " page " in line]
+    first, second, last = (line for line in said if "stop or shrink" in line)
+    assert "; stop or shrink experiment hpo-lr ($196/h), or raise it" in first
+    assert "; stop or shrink experiment hpo-lr ($195/h), or raise it" in second
+    # The last trial ended at 16:06, 81 min before the budget was used up.
+    assert "; stop or shrink vit-main ($159/h), or raise it" in last

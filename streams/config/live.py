@@ -128,6 +128,12 @@ class AlertSettings(Group):
         default="",
         description="Domains that e-mail may go to, separated by commas; without it any. Whoever may write to `controls` names the addresses.",
     )
+    incident_wait_ms: int = Field(
+        default=10_000,
+        ge=0,
+        le=30_000,
+        description="How long an alert that may share its cause waits for others with it: from three jobs on one message tells of all.",
+    )
     group_wait_ms: int = Field(
         default=10_000,
         ge=0,

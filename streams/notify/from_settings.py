@@ -44,6 +44,7 @@ def notifier_options(settings: Settings) -> NotifierOptions:
         else alerts.alertmanager_token.get_secret_value(),
         alertmanager_resend_ms=alerts.alertmanager_resend_ms,
         smtp=_smtp_options(alerts),
+        incident_wait_ms=alerts.incident_wait_ms,
         group_wait_ms=alerts.group_wait_ms,
         group_interval_ms=alerts.group_interval_ms,
         repeat_interval_ms=alerts.repeat_interval_ms,

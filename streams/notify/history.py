@@ -19,15 +19,19 @@ from schemas.receipt_table import RECEIPTS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+from streams.engine.ledger_rules.incidents import TOLD_MS
+from streams.engine.rules.incident import RULE as INCIDENT
+from streams.engine.rules.incident import TOGETHER_MS
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.notify.notice import ISSUED, notice_of
 
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
 FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
-FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver"))
+FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver", "in_incident"))
 AT_ONCE: Final = (
     500  # rows of a page, and ids in one condition: ClickHouse refuses a parameter of more than 128 KiB
 )
+_SHARED: Final = ("shared_cause", "alert_id", "rule", "subject_kind", "subject_name", "started", "resolved")
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
 _INSTANTS: Final = dict.fromkeys(("time", "started", "resolved", "held", "changed"), MILLI)
@@ -73,6 +77,25 @@ class StoredAlerts(NamedTuple):
 
     alert: Alert
     shard: int
+
+
+class SharedCauseRow(NamedTuple):
+    """A stored alert with a cause that others may share."""
+
+    shared_cause: str
+    alert_id: str
+    rule: str
+    subject_kind: str
+    subject_name: str
+    started_ms: int
+    resolved_ms: int | None
+
+    def tells_of(self, began_ms: int) -> bool:
+        """Whether it, which is about no job, tells of an alert that began then: a price for a day, an incident while it lasts."""
+        if self.rule == INCIDENT.name:
+            is_open = self.resolved_ms is None or began_ms < self.resolved_ms
+            return self.started_ms - TOGETHER_MS <= began_ms and is_open
+        return began_ms - TOLD_MS <= self.started_ms <= began_ms + TOGETHER_MS
 
 
 class AlertCursor(NamedTuple):
@@ -174,6 +197,26 @@ class StoredDeliveries:
             page = self._page(where, after)
             found += [alert for alert, _ in page]
             after = page[-1].alert.alert_id if len(page) == AT_ONCE else None
+        return found
+
+    def of_causes(self, causes: Collection[str], since_ms: int) -> list[SharedCauseRow]:
+        """The alerts with these causes whose episodes began at `since_ms` or later."""
+        found: list[SharedCauseRow] = []
+        for some in pieces(sorted(causes)):
+            where = [Condition("shared_cause", "in", some), Condition("started", ">=", since_ms)]
+            page = self._store.select(ALERTS, where, _SHARED)
+            found += (
+                SharedCauseRow(
+                    row["shared_cause"],
+                    row["alert_id"],
+                    row["rule"],
+                    row["subject_kind"],
+                    row["subject_name"],
+                    row["started"],
+                    row["resolved"],
+                )
+                for row in _rows(page)
+            )
         return found
 
     def alerts_of(self, alert_ids: Collection[str]) -> dict[str, Alert]:

@@ -41,6 +41,7 @@ class Passage:
     shard: int
     history: DeliveryHistory = field(default_factory=DeliveryHistory)  # of its message
     receivers: Mapping[str, Receiver] = field(default_factory=dict)  # by name
+    was_told: bool = False  # it is the end of what somebody was told of
 
 
 class AlertIntake:

@@ -26,6 +26,7 @@ from streams.notify.firing import FiringAlerts
 from streams.notify.group_dispatch import GroupDispatch
 from streams.notify.groups import GroupDelivery, GroupKey, GroupTimes
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
+from streams.notify.incident_hold import IncidentHold, IncidentSettings
 from streams.notify.inhibition import Inhibition
 from streams.notify.intake import AlertIntake, Passage
 from streams.notify.notice import Notice
@@ -86,6 +87,9 @@ class Notifier:
         records = StoredDeliveries(store)
         times = GroupTimes(options.group_wait_ms, options.group_interval_ms, options.repeat_interval_ms)
         inhibition = Inhibition(records, clock, self.faults, options.look_up_timeout_ms)
+        self._incidents = IncidentHold(
+            records, clock, self.faults, options.incident_wait_ms, options.look_up_timeout_ms
+        )
         self._people = GroupDispatch(times, self._outbox, inhibition, self._log, clock, jitter_ratio)
         self._intake = AlertIntake(records, options, clock, self._outbox.__len__, self.faults)
         self._in_flight: set[asyncio.Task[None]] = set()
@@ -96,7 +100,7 @@ class Notifier:
     @property
     def waiting(self) -> int:
         """The unfinished messages, one per receiver, including those in flight."""
-        return self._intake.waiting + len(self._outbox) + self._people.groups.waiting
+        return self._intake.waiting + len(self._incidents) + len(self._outbox) + self._people.groups.waiting
 
     @property
     def behind(self) -> bool:
@@ -126,6 +130,17 @@ class Notifier:
         """Ask this whether a silence still covers an alert that fires and was withheld."""
         self._is_silenced = is_silenced
 
+    def look_up_incidents(self, incident_of: Callable[[Alert], IncidentSettings | None]) -> None:
+        """Ask this whether an alert may be part of an incident, and who would be told of it."""
+
+        def jobs_of(alert: Alert) -> int | None:
+            of = incident_of(alert)
+            if of is None or self._receivers.nobody(of.owner, self._receivers.of(of.owner)):
+                return None
+            return of.jobs
+
+        self._incidents.jobs_of = jobs_of
+
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
         """Deliver these status changes, whose rows are stored, in their order."""
         self._intake.offer(alerts, shard)
@@ -145,6 +160,7 @@ class Notifier:
         """Drop what waits for shards that are no longer ours: their new owner resumes it."""
         gone = set(shards)
         self._intake.release(gone)
+        self._incidents.release(gone)
         self._firing.release(gone)
         self._withheld.release(gone)
         self._people.groups.release(gone)
@@ -191,6 +207,7 @@ class Notifier:
 
     async def drain(self, timeout_ms: int) -> int:
         """While `run` runs, wait until everything is delivered or given up; return how many messages are left."""
+        self._incidents.hurry()
         self._people.groups.hurry()
         self._wake.set()
         try:
@@ -213,10 +230,11 @@ class Notifier:
             if not self._order(passage):
                 continue
             self._address(passage)
-            if self._dedupe(passage) and self._silence(passage):
+            if self._dedupe(passage) and self._silence(passage) and not self._hold(passage):
                 self._route(passage)
         if self._stopping:
             return
+        await self._correlate()
         self._resend()
         due = self._group()
         if due:
@@ -241,6 +259,7 @@ class Notifier:
     def _address(self, passage: Passage) -> None:
         """Find the receivers, and leave nobody without an end who has a beginning."""
         passage.history.merge(self._recent.history(_message(passage.alert)))
+        passage.was_told = self._was_told(passage.alert)
         passage.alert = alert = self._for_those_notified(passage.alert, passage.history)
         self._firing.note(alert, passage.shard)
         self._withheld.note(alert, passage.shard)
@@ -261,6 +280,20 @@ class Notifier:
         if passage.alert.silenced:
             self._log.record(passage.alert, passage.alert.owner, "silenced", "a silence covers it")
         return not passage.alert.silenced
+
+    def _hold(self, passage: Passage) -> bool:
+        """Whether it waits until it is known whether others have its cause."""
+        return self._incidents.hold(passage)
+
+    async def _correlate(self) -> None:
+        """Route what waited long enough, but what an alert about its cause tells of: one cause, one message."""
+        for passage, told_by in await self._incidents.decided():
+            if told_by:
+                alert = passage.alert
+                self._log.record(alert, alert.owner, "in_incident", told_by)
+                self._firing.note(msgspec.structs.replace(alert, silenced=True), passage.shard)
+            else:
+                self._route(passage)
 
     def _route(self, passage: Passage) -> None:
         """Queue it for programs, and put it into the groups of people; what has no room is read from the tables again."""
@@ -306,6 +339,13 @@ class Notifier:
 
     # -- what the stages are made of -----------------------------------------------------------------------
 
+    def _was_told(self, alert: Alert) -> bool:
+        """Whether it is the end of an alert that somebody was told of, by whichever process."""
+        notified = None if alert.status == FIRING else self._firing.get(alert.alert_id)
+        return notified is not None and (
+            notified.alert_id in self._notified or bool(self._recent.history(_message(notified)).finals)
+        )
+
     def _for_those_notified(self, alert: Alert, history: DeliveryHistory) -> Alert:
         """The alert as it concerns people: who was notified that it fires is notified that it is over, and nobody else."""
         if alert.status == FIRING:
@@ -317,9 +357,7 @@ class Notifier:
                 return msgspec.structs.replace(alert, silenced=False, summary=sentence_of(alert).past())
             return alert
         notified = self._firing.get(alert.alert_id)
-        if notified is not None and (
-            notified.alert_id in self._notified or self._recent.history(_message(notified)).finals
-        ):
+        if notified is not None and self._was_told(alert):
             self._notified.discard(notified.alert_id)
             return msgspec.structs.replace(
                 alert, silenced=False, owner=notified.owner, project=notified.project
@@ -399,7 +437,7 @@ class Notifier:
         if self._intake.has_offered and has_room:
             return
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
-        due_ms += [self._people.groups.next_due_ms(), self._withheld.due_ms()]
+        due_ms += [self._people.groups.next_due_ms(), self._withheld.due_ms(), self._incidents.due_ms()]
         if self._receivers.peers and len(self._firing):
             due_ms.append(self._refresh_due_ms)
         now_ms = self._clock.monotonic_ms()

@@ -26,6 +26,8 @@ class NotifierOptions:
     alertmanager_resend_ms: int = 60_000
     # Without it addresses of e-mail are `unsupported`.
     smtp: SmtpOptions | None = None
+    # How long an alert waits for others with its cause: from three on one message tells of all.
+    incident_wait_ms: int = 10_000
     # Of messages to people (Slack, e-mail), which are grouped by owner and project.
     group_wait_ms: int = 10_000
     group_interval_ms: int = 300_000

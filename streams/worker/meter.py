@@ -16,9 +16,13 @@ from sinks.port import Store
 from streams.config.settings import KafkaSettings
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog, Standing
+from streams.engine.rules.incident import RULE as INCIDENT
+from streams.engine.rules.incident import operator_of
 from streams.engine.settings import ShardSettings
+from streams.notify.incident_hold import IncidentSettings
 from streams.notify.notifier import Notifier
 from streams.transport.faults import explained, is_explained
 from streams.transport.faust_types import TP
@@ -86,6 +90,16 @@ class NewestControls:
         """Whether a silence may cover the alert now: what its row does not say is taken to match."""
         self.refresh()
         return self._controls.may_silence(alert, self._now_ms())
+
+    def incident_of(self, alert: Alert) -> IncidentSettings | None:
+        """By which settings the alert may be part of an incident, and who would be told of that; None: it cannot."""
+        self.refresh()
+        of = settings_of(INCIDENT.name, self._controls.fleet_rules)
+        if not of.enabled:
+            return None
+        operator = operator_of(alert.shared_cause)
+        owner = self._controls.operators.get(operator, "") if operator else alert.owner
+        return IncidentSettings(int(of.thresholds["jobs"]), owner)
 
     def refresh(self) -> None:
         """Read the newest controls and log those that are invalid."""
@@ -164,6 +178,7 @@ class Meter:
         if self.notifier is not None:
             self.notifier.look_up_acknowledged(self.addresses.is_acknowledged)
             self.notifier.look_up_silenced(self.addresses.is_silenced)
+            self.notifier.look_up_incidents(self.addresses.incident_of)
             self.shard_manager.checkpointer.alert_sink = self.notifier
         self.reader = ReferenceReader(
             librdkafka_config(kafka),

@@ -41,11 +41,13 @@ ORACLES = {
     "after_node": "tests/oracle/nodes_held.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
+    "incident": "tests/oracle/incidents.py",
 }
 #: Rules about a job whose cause says more than what stands for it where nothing is known.
 KNOWS_MORE = {rule.name for rule in JOB_RULES if rule.name not in ("unpriced", "silent_job")}
 ORACLE_WORDS = {
     "missing_price": "missing_price",
+    "incident": "def incidents",
     "double_held": "def double_held",
     "empty_group": "def empty_group",
     "after_node": "def after_node",
@@ -99,6 +101,9 @@ def about_jobs() -> Iterator[Said]:
     yield started(0, "no_checkpoint", 8, purchase="on_demand")
     yield jobs(30, "no_checkpoint", "checkpointed")
     yield started(0, "ceiling", 64)
+    for number in range(3):
+        yield started(0, f"incident-{number}", 1, cluster="c11")
+        yield jobs(5, f"incident-{number}", "heartbeat")
     yield started(0, "held", 8)
     yield jobs(60, "held", "suspended", holds_gpus=True)
     yield started(0, "stalled", 4, purchase="on_demand")

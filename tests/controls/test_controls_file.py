@@ -46,7 +46,17 @@ def test_the_id_is_a_function_of_what_a_table_says() -> None:
 
 
 def test_every_kind_that_people_set_has_tables() -> None:
-    assert set(KINDS) == {"owner", "budget", "silence", "planned", "override", "ack", "rule", "receipt"}
+    assert set(KINDS) == {
+        "owner",
+        "budget",
+        "silence",
+        "planned",
+        "override",
+        "ack",
+        "rule",
+        "receipt",
+        "operator",
+    }
     folder = read_folder(ROOT / "examples" / "controls", "t", NOW_MS)
     assert (folder.files, folder.faults) == (6, [])
     assert {record.event.kind for record in folder.records} == {*KINDS} - {"ack"}

@@ -196,7 +196,18 @@ def test_the_kinds_of_controls_are_told() -> None:
 
 def _names_of_kinds() -> list[str]:
     found = []
-    for kind in ("owner", "budget", "silence", "planned", "override", "rule", "ack", "receipt", "source"):
+    for kind in (
+        "owner",
+        "budget",
+        "silence",
+        "planned",
+        "override",
+        "rule",
+        "ack",
+        "receipt",
+        "operator",
+        "source",
+    ):
         record = {**example("controls"), "alert_id": "al_" + 24 * "0", "kind": kind}
         if kind == "source":
             own = {name: record[name] for name in ("id", "source", "time_ms", "name", "kind")}

@@ -274,6 +274,7 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "unsampled_gpus": "every job",
         "missing_price": "every missing price",
         "not_understood": "every cause of a source",
+        "incident": "every cause",
         "double_held": "every job",
         "after_node": "every job",
         "empty_group": "every node group",

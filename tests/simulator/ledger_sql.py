@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from schemas.budget_tables import BUDGET_USE
-from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
+from schemas.tables import ALERTS, BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
 from streams.engine.rules import (
@@ -23,7 +23,13 @@ from streams.engine.rules import (
     unsampled_gpus,
 )
 from streams.engine.rules.similar_jobs import stem_of
-from streams.worker.ledger_rules import oversized_sql, price_use, unusual_length_sql, usage_sql
+from streams.worker.ledger_rules import (
+    incident_judge,
+    oversized_sql,
+    price_use,
+    unusual_length_sql,
+    usage_sql,
+)
 from tests.oracle.ledger_rules import (
     BY_HOUR,
     Costs,
@@ -225,6 +231,17 @@ def _used(shelf: Shelf, bound: Bound) -> Iterator[Row]:
         yield {"sku": sku, "job_id": job_id, "price_nano": price, "cost_nano": cost_nano}
 
 
+def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    same = ("shared_cause", "rule", "severity", "subject_kind", "subject_name", "owner", "team", "project")
+    for *values, started_ms, resolved_ms, nano in read(
+        shelf, ALERTS, *same, "started", "resolved", "opened_usd_per_hour"
+    ):
+        row = dict(zip(same, values, strict=True))
+        from_ms = bound["from_ms" if row["subject_kind"] == "job" else "told_from_ms"]
+        if row["shared_cause"] and row["rule"] != "incident" and from_ms <= started_ms < bound["to_ms"]:
+            yield {**row, "started_ms": started_ms, "resolved_ms": resolved_ms, "nano_per_hour": nano}
+
+
 def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
     jobs, sums = _jobs(shelf), dict[tuple[tuple[str, ...], int], Row]()
     for job_id, minute_ms, component, unit, quantity, cost, shard in _paid(shelf, bound):
@@ -389,6 +406,7 @@ def _statements() -> dict[str, Answerer]:
     }
     found[hourly_sql.IS_THERE] = _is_there
     found[price_use.USED] = _used
+    found[incident_judge.SHARED_ALERTS] = _shared_alerts
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
     found |= {
         retry_overhead.SQL: job_answers.retry_overhead,

@@ -61,6 +61,8 @@ def alert(alert_id: str, **changes: Any) -> dict[str, Any]:
         "changed": at(T0_MS + 400_000),
         "firings": 1,
         "silenced": False,
+        "shared_cause": "",
+        "opened_usd_per_hour": Decimal(0),
         "shard": 0,
         "version": 1,
     }

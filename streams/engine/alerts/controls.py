@@ -23,6 +23,7 @@ from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, is_ledger_rule, ledger_rule_record_of
 from streams.engine.alerts.malformed import MalformedControlError, check_fields, nearest, unknown_field
 from streams.engine.alerts.matching import Matching
+from streams.engine.alerts.operator_records import operator_owner
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 from streams.engine.alerts.possible import check_matched, check_silenced
 from streams.engine.alerts.receipt_records import ReceiptRecord, receipt_record_of
@@ -69,6 +70,7 @@ class Controls:
         rules: Iterable[RuleRecord] = (),
         fleet_rules: Iterable[LedgerRuleRecord] = (),
         receipts: Iterable[ReceiptRecord] = (),
+        operators: Mapping[str, str] | None = None,
     ) -> None:
         self._addresses = dict(addresses)
         self.silences = tuple(silences)
@@ -81,6 +83,7 @@ class Controls:
         self.rules = tuple(rules)
         self.fleet_rules = tuple(fleet_rules)
         self.receipts = tuple(receipts)
+        self.operators = dict(operators or {})
         self._rules = Matching(((each.match, each) for each in self.rules), tuple)
 
     @classmethod
@@ -95,7 +98,9 @@ class Controls:
         fleet_rules: list[LedgerRuleRecord] = []
         receipts: list[ReceiptRecord] = []
         faults: list[ControlFault] = []
-        for event in {(each.kind, each.name): each for each in events}.values():
+        standing = {(each.kind, each.name): each for each in events}.values()
+        operators = _operators(standing, faults)
+        for event in standing:
             try:
                 if event.kind == "owner":
                     addresses[event.name] = _addresses(event, faults)
@@ -129,7 +134,18 @@ class Controls:
                     receipts.append(receipt_record_of(event.name, event.value, event.time_ms))
             except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
-        return cls(addresses, silences, planned, faults, budgets, overrides, rules, fleet_rules, receipts)
+        return cls(
+            addresses,
+            silences,
+            planned,
+            faults,
+            budgets,
+            overrides,
+            rules,
+            fleet_rules,
+            receipts,
+            operators,
+        )
 
     def is_alike_for_curves(self, other: Controls) -> bool:
         """Whether planned rates and settings of rules are the same: all that a job's curve and profile depend on."""
@@ -271,6 +287,18 @@ def _rate(value: Mapping[str, object]) -> int:
 def _check_ack(value: Mapping[str, object]) -> None:
     check_fields(value, _ACK_FIELDS)
     _instant(value, "until_ms", FOR_EVER_MS)
+
+
+def _operators(standing: Iterable[ControlEvent], faults: list[ControlFault]) -> dict[str, str]:
+    """Who operates what: owners by the names of the records."""
+    found: dict[str, str] = {}
+    for event in standing:
+        if event.kind == "operator":
+            try:
+                found[event.name] = operator_owner(event.name, event.value)
+            except MalformedControlError as fault:
+                faults.append(ControlFault(event.kind, event.name, str(fault)))
+    return found
 
 
 def _addresses(event: ControlEvent, faults: list[ControlFault]) -> tuple[Address, ...]:

@@ -57,7 +57,7 @@ def burn_rule(
         window_ms=long_ms,
         planned_quiets=True,
         cause=partial(_cause, long_ms),
-        shares=partial(_shares, long_ms),
+        shares=partial(dearer_price, long_ms),
         margins=partial(_margins, name, long_ms, short_ms),
         evidence=lambda of: burn_evidence(of.job_id, of.held_ms, of.window_ms, of.expected_nano_per_hour),
         goes_on="extra",
@@ -79,8 +79,9 @@ def _cause(long_ms: int, at: JobAt) -> str:
     return "" if paid is None else burn_cause(paid, from_ms, at.at_ms)
 
 
-def _shares(long_ms: int, at: JobAt, _job: AlertDimensions) -> str:
-    from_ms = at.at_ms - long_ms
+def dearer_price(window_ms: int, at: JobAt, _job: AlertDimensions) -> str:
+    """The shared cause of a job that pays more by a revision of a price in the window; '': by something else."""
+    from_ms = at.at_ms - window_ms
     paid = at.rates(from_ms)
     sku = "" if paid is None else dearer_sku(paid, from_ms, at.at_ms)
     return cause_text(PRICE, sku) if sku else ""

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from math import ceil, lcm
 from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
+from streams.engine.rules.burn_rule import dearer_price
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import gpus, rounded_usd, short_instant, span
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, per_hour_nano
@@ -141,6 +143,7 @@ RULE: Final = JobRule(
     planned_quiets=True,
     spans=_spans,
     cause=_cause,
+    shares=partial(dearer_price, HOUR_MS),
     margins=_margins,
     evidence=lambda of: attempts_evidence(of.job_id),
     words=Words(

@@ -109,6 +109,7 @@ RULE: Final = LedgerRule(
         "least_usd_per_hour": Threshold(10, 0.01, 1e9, "dollars per hour of them"),
     },
     each="node group",
+    operator="nodes",
     finding=finding,
     margins=margins,
 )

@@ -61,6 +61,7 @@ RULE: Final = HourlyRule(
     key="node",
     bound=_bound,
     each="node",
+    operator="nodes",
     finding=finding,
     margins=margins,
 )

@@ -277,6 +277,7 @@ RULE: Final = LedgerRule(
         "traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)
     },
     each="missing price",
+    operator="prices",
     finding=finding,
     margins=margins,
 )

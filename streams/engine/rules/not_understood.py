@@ -73,6 +73,7 @@ RULE: Final = LedgerRule(
     " alert for each source and cause",
     runbook="sources.md#what-becomes-of-each-entry",
     each="cause of a source",
+    operator="sources",
     finding=finding,
     margins=margins,
 )

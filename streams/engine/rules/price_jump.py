@@ -120,6 +120,7 @@ RULE: Final = LedgerRule(
         "page_usd_per_hour": Threshold(100, 0, 1e9, "dollars per hour more from which it is a page"),
     },
     each="sku",
+    operator="prices",
     finding=finding,
     margins=margins,
 )

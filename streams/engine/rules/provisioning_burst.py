@@ -47,6 +47,7 @@ RULE: Final = HourlyRule(
     needs="nodes",
     kind="fleet",
     key="",
+    operator="nodes",
     finding=finding,
     margins=margins,
 )

@@ -118,6 +118,8 @@ class LedgerRule(AlertRule):
     window_ms: int = HOUR_MS
     #: What it judges by itself, in words; '': the fleet as a whole.
     each: str = ""
+    #: The record `operator` that names who gets an alert without an owner.
+    operator: str = ""
     #: Fields of jobs that a record of it may match.
     match_fields: tuple[str, ...] = ()
 

@@ -57,6 +57,7 @@ RULE: Final = HourlyRule(
     needs="nodes",
     kind="fleet",
     key="",
+    operator="nodes",
     finding=finding,
     margins=margins,
 )

@@ -22,6 +22,7 @@ from streams.engine.ledger_rules.price_jumps import jump_changes
 from streams.engine.rules import (
     empty_group,
     forgotten_node,
+    incident,
     missing_price,
     not_understood,
     oversized,
@@ -39,6 +40,7 @@ from streams.engine.state.dimensions import AlertDimensions
 from streams.worker.ledger_rules.empty_group_judge import EmptyGroupJudge
 from streams.worker.ledger_rules.held_jobs_judge import RULES as HELD_JOBS_RULES
 from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
+from streams.worker.ledger_rules.incident_judge import IncidentJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
@@ -59,6 +61,7 @@ class FleetJudge:
         self._held_jobs = HeldJobsJudge(store)
         self._empty_group = EmptyGroupJudge(store)
         self._sources = SourceJudge(store)
+        self._incidents = IncidentJudge(store)
 
     def judge(
         self,
@@ -90,7 +93,11 @@ class FleetJudge:
         held = [alert for alert in firing if alert.rule in HELD_JOBS_RULES]
         changes += self._held_jobs.judge(controls.fleet_rules, held, since_ms, until_ms)
         changes += self._of_sources(controls, firing, since_ms, until_ms)
-        changes += self._price_jumps(controls, firing, jumps, until_ms)
+        jumped = self._price_jumps(controls, firing, jumps, until_ms)
+        changes += jumped
+        incidents = [alert for alert in firing if alert.rule == incident.RULE.name]
+        of = settings_of(incident.RULE.name, controls.fleet_rules)
+        changes += self._incidents.judge(of, incidents, jumped, (since_ms, until_ms), controls.operators)
         of = settings_of(empty_group.NAME, controls.fleet_rules)
         empty = [alert for alert in firing if alert.rule == empty_group.NAME]
         named = self._empty_group.judge(of, empty, since_ms, until_ms)
@@ -102,6 +109,7 @@ class FleetJudge:
             *HELD_JOBS_RULES,
             price_jump.RULE.name,
             empty_group.NAME,
+            incident.RULE.name,
         )
         others = [alert for alert in firing if alert.rule not in apart]
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
@@ -143,7 +151,8 @@ class FleetJudge:
 
     def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
-        return [_silenced(alert, controls) for alert in changes if not self._is_stored(alert)]
+        fresh = (alert for alert in changes if not self._is_stored(alert))
+        return [_silenced(_operated(alert, controls), controls) for alert in fresh]
 
     def lacks_prices(self, controls: Controls, since_ms: int, until_ms: int) -> bool:
         """Whether there may be usage without a price in the span, so that prices known then have to be handed in."""
@@ -232,6 +241,12 @@ class FleetJudge:
     def _unusual_length(self, of: LedgerSettings, bound: Mapping[str, object]) -> Iterator[LedgerFinding]:
         begin_ms, end_ms = (int(str(bound[name])) for name in ("from_ms", "to_ms"))
         return unusual_lengths(self._store, of, begin_ms, end_ms)
+
+
+def _operated(alert: Alert, controls: Controls) -> Alert:
+    """The alert for whoever operates what it is about, if it has nobody of its own."""
+    operator = controls.operators.get(LEDGER_RULES[alert.rule].operator, "")
+    return msgspec.structs.replace(alert, owner=operator) if operator and not alert.owner else alert
 
 
 def _silenced(alert: Alert, controls: Controls) -> Alert:

@@ -1,0 +1,96 @@
+"""The rule `incident`: when alerts of one cause become one, and when that is over.
+
+A function of the alerts' episodes alone, so that any cut of a log gives the same: an episode whose end is ten minutes old does
+not begin again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from schemas.durations import DAY_MS, MINUTE_MS
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
+from streams.engine.alerts.resolving import resolved
+from streams.engine.ledger_rules.episodes import opened
+from streams.engine.rules.finding import LedgerSettings
+from streams.engine.rules.incident import (
+    TOGETHER_MS,
+    SharedAlert,
+    are_incident,
+    finding,
+    minute_after,
+    operator_of,
+    together,
+)
+
+#: A price that was told of explains what its jobs burn for so long.
+TOLD_MS = DAY_MS
+
+
+def incident_changes(
+    alerts: Iterable[SharedAlert],
+    firing: Sequence[Alert],
+    told_ms: Mapping[str, Sequence[int]],
+    since_ms: int,
+    until_ms: int,
+    of: LedgerSettings,
+    operators: Mapping[str, str],
+) -> list[Alert]:
+    """The changes at the whole minutes of (since_ms, until_ms], in order.
+
+    Args:
+        alerts: Those about jobs with a cause that began from `TOGETHER_MS` before `since_ms` on, and before that the ones that
+            alerts of `firing` are about.
+        firing: The alerts of this rule.
+        told_ms: When another rule's alert named a cause, by cause.
+        since_ms: The last minute that was judged.
+        until_ms: The last minute to judge.
+        of: The settings; a rule that is off opens nothing.
+        operators: Who gets what nobody's own people can mend: owners by the name of their record.
+    """
+    now = {alert.shared_cause: alert for alert in firing}
+    changes: list[Alert] = []
+    by_cause = sorted(alerts, key=lambda each: (each.cause, each.started_ms, each.job_id, each.rule))
+    seen = set[str]()
+    for cause, group in groupby(by_cause, lambda each: each.cause):
+        seen.add(cause)
+        operator = operators.get(operator_of(cause), "")
+        span, told = (since_ms, until_ms), told_ms.get(cause, ())
+        changes += _changes(list(group), now.get(cause), told, span, of, operator)
+    gone = (alert for cause, alert in now.items() if cause not in seen)
+    changes += [resolved(alert, since_ms + MINUTE_MS) for alert in gone]
+    return sorted(changes, key=lambda each: (each.changed_ms, each.subject_kind, each.subject_name))
+
+
+def _changes(
+    alerts: Sequence[SharedAlert],
+    fires: Alert | None,
+    told_ms: Sequence[int],
+    span: tuple[int, int],
+    of: LedgerSettings,
+    operator: str,
+) -> Iterator[Alert]:
+    """Yield the changes of one cause."""
+    since_ms, until_ms = span
+    begun = {minute_after(each.started_ms) for each in alerts}
+    over = {_over_ms(each) for each in alerts if each.resolved_ms is not None}
+    for at_ms in sorted(each for each in begun | over if since_ms < each <= until_ms):
+        if fires is not None:
+            first_ms = fires.started_ms - TOGETHER_MS
+            members = [each for each in alerts if first_ms <= each.started_ms < at_ms]
+            if all(each.resolved_ms is not None and _over_ms(each) <= at_ms for each in members):
+                yield resolved(fires, at_ms)
+                fires = None
+        recent = together(alerts, at_ms)
+        is_told = any(at_ms - TOLD_MS <= each <= at_ms for each in told_ms)
+        if fires is None and of.enabled and not is_told and are_incident(recent, of.thresholds):
+            fires = opened(finding(recent, at_ms, operator))
+            yield fires
+
+
+def _over_ms(alert: SharedAlert) -> int:
+    """The first whole minute at which the alert's episode cannot begin again."""
+    assert alert.resolved_ms is not None
+    return -(-(alert.resolved_ms + SAME_EPISODE_MS) // MINUTE_MS) * MINUTE_MS + MINUTE_MS

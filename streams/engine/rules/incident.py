@@ -1,0 +1,141 @@
+"""`incident`: alerts about several jobs that opened at one time have one cause, which one message names.
+
+A function of when their episodes began, and of what was known then: it does not matter what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from schemas.durations import MINUTE_MS
+from streams.engine.rules.evidence import quoted
+from streams.engine.rules.finding import LedgerFinding
+from streams.engine.rules.formatting import rounded_usd, sentence, short
+from streams.engine.rules.rule import PAGE, TICKET, LedgerRule, Margin, Threshold, from_threshold_on
+from streams.engine.rules.shared_cause import PRICE, SILENCE, parts_of
+
+_NAME: Final = "incident"
+#: Alerts that open within so long before a whole minute are of one time.
+TOGETHER_MS: Final = 2 * MINUTE_MS
+_DEAREST: Final = 3
+#: What an incident is about, by the kind of its cause, and who can mend it: a record `operator`.
+_KINDS: Final = {PRICE: "sku", SILENCE: "source"}
+_OPERATORS: Final = {PRICE: "prices", SILENCE: "sources"}
+_SWEEP: Final = "sweep"
+
+
+class SharedAlert(NamedTuple):
+    """An alert about a job with a cause that others may share; `resolved_ms`: None while it fires."""
+
+    cause: str
+    rule: str
+    severity: str
+    job_id: str
+    owner: str
+    team: str
+    project: str
+    started_ms: int
+    resolved_ms: int | None
+    nano_per_hour: int  # what the job paid when it opened
+
+
+def minute_after(at_ms: int) -> int:
+    """The first whole minute that looks at an alert which opened at this instant."""
+    return at_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
+
+
+def together(alerts: Sequence[SharedAlert], at_ms: int) -> list[SharedAlert]:
+    """Those that opened at one time, as of a whole minute."""
+    return [each for each in alerts if at_ms - TOGETHER_MS <= each.started_ms < at_ms]
+
+
+def are_incident(alerts: Sequence[SharedAlert], of: Mapping[str, float]) -> bool:
+    """Whether alerts of one cause and one time are an incident."""
+    return len({each.job_id for each in alerts}) >= of["jobs"]
+
+
+def subject_of(cause: str) -> tuple[str, str]:
+    """The kind and the name of what the alert of a cause is about."""
+    kind, *about = parts_of(cause)
+    return _KINDS.get(kind, _SWEEP), "/".join(filter(None, about))
+
+
+def operator_of(cause: str) -> str:
+    """Who can mend a cause: the name of a record `operator`; '': the jobs' own people."""
+    return _OPERATORS.get(parts_of(cause)[0], "")
+
+
+def finding(alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerFinding:
+    """The sentence and the evidence of the alerts of one cause; `operator`: who gets it, unless they have one owner."""
+    cause = alerts[0].cause
+    kind, name = subject_of(cause)
+    rates = {each.job_id: each.nano_per_hour for each in alerts}
+    dearest = sorted(rates, key=lambda job_id: (-rates[job_id], job_id))[:_DEAREST]
+    nano = sum(rates.values())
+    said, advice = _words(cause)
+
+    def told(at_most: int) -> str:
+        jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
+        return f"{len(rates)} jobs at {rounded_usd(nano)}/h {said(at_most)} (most: {jobs})"
+
+    if operator_of(cause):
+        owner = operator
+    else:
+        # Of a sweep of several people, whoever pays most.
+        owner = next((each.owner for each in alerts if each.job_id == dearest[0]), "")
+    return LedgerFinding(
+        _NAME, PAGE if any(each.severity == PAGE for each in alerts) else TICKET, kind, name, at_ms,
+        sentence(told, advice),
+        "SELECT started, rule, subject_name, owner, team, opened_usd_per_hour, status, summary FROM alerts FINAL"
+        f" WHERE shared_cause = {quoted(cause)} AND started >= fromUnixTimestamp64Milli({at_ms - TOGETHER_MS:d}, 'UTC')"
+        " ORDER BY opened_usd_per_hour DESC, subject_name LIMIT 100",
+        float(len(rates)), nano, 0, owner, _common([each.team for each in alerts]),
+        _common([each.project for each in alerts]), cause,
+    )  # fmt: skip
+
+
+def _words(cause: str) -> tuple[Callable[[int], str], str]:
+    """What the jobs have in common, given how long names may be, and what to do."""
+    kind, *about = parts_of(cause)
+    if kind == PRICE:
+        return lambda at_most: f"burn by the price of {short(about[0], at_most)}", "check that price"
+    if kind == SILENCE:
+        cluster, pool = about
+        where = [f"{pool} nodes" if pool else "", f"of cluster {cluster}" if cluster else ""]
+        place = " ".join(filter(None, where)).removeprefix("of ")
+        return (
+            lambda at_most: f"on {short(place, 2 * at_most)} fell silent at one time",
+            "look at their exporter or collector",
+        )
+    rule, _, *names = about
+    return (
+        lambda at_most: f"of {short(names[-1], at_most)} fire {rule} at one time",
+        "stop or mend them together",
+    )
+
+
+def _common(values: Sequence[str]) -> str:
+    """The value of all; '': there is none."""
+    return values[0] if len(set(values)) == 1 else ""
+
+
+def margins(of: Mapping[str, float], alerts: Sequence[SharedAlert]) -> list[Margin]:
+    """Return how many alerts of one cause have opened at one time."""
+    jobs = len({each.job_id for each in alerts})
+    return [from_threshold_on("jobs with alerts of one cause at one time", float(jobs), of["jobs"])]
+
+
+RULE: Final = LedgerRule(
+    name=_NAME,
+    title="Incident",
+    severity=TICKET,
+    about="`sku`, `source`, `sweep`",
+    holds="alerts about 3 jobs or more have one cause and opened within 2 min; until 10 min after the last of them is over; a page"
+    " if any of them is",
+    runbook="alerts.md#incidents",
+    thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)},
+    each="cause",
+    finding=finding,
+    margins=margins,
+)

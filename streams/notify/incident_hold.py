@@ -1,0 +1,145 @@
+"""Holds alerts that may share their cause with others until it is known whether one message tells of all of them.
+
+Whether it does is a function of what is stored, the same that the rule `incident` goes by, so a restart decides the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from streams.clock import Clock
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.ledger_rules.incidents import TOLD_MS
+from streams.engine.rules.incident import TOGETHER_MS, minute_after
+from streams.engine.rules.rule import JOB
+from streams.notify.history import SharedCauseRow, StoredDeliveries
+from streams.notify.intake import Passage
+from streams.notify.notice import Notice
+from streams.notify.store_faults import DeliveryFaults
+from streams.threads import Threads
+
+#: Others of the cause may be stored by other workers: it is asked again so often meanwhile.
+LOOK_MS: Final = 2_000
+
+
+class IncidentSettings(NamedTuple):
+    """From how many jobs on alerts of a cause are an incident, and the owner who is told of it."""
+
+    jobs: int
+    owner: str
+
+
+@dataclass(frozen=True)
+class _Held:
+    passage: Passage
+    due_ms: int  # monotonic
+
+
+class IncidentHold:
+    """Call `hold` with what is to be sent, and `decided` for what may go on."""
+
+    def __init__(
+        self, records: StoredDeliveries, clock: Clock, faults: DeliveryFaults, wait_ms: int, timeout_ms: int
+    ) -> None:
+        self._records = records
+        self._clock = clock
+        self._faults = faults
+        self._wait_ms = wait_ms
+        self._timeout_ms = timeout_ms
+        self._threads = Threads("incidents")
+        self._held: list[_Held] = []
+        self._look_ms = 0
+        #: From how many jobs on alerts of a cause are an incident that somebody is told of; None: they are none.
+        self.jobs_of: Callable[[Alert], int | None] = lambda _: None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def due_ms(self) -> int | None:
+        """When to look (monotonic ms); None: nothing is held."""
+        return self._look_ms if self._held else None
+
+    def hold(self, passage: Passage) -> bool:
+        """Hold what may be part of an incident; what was sent already is over for whoever has it."""
+        alert = passage.alert
+        if (
+            isinstance(alert, Notice)
+            or not alert.shared_cause
+            or alert.subject_kind != JOB
+            or passage.was_told
+        ):
+            return False
+        if self.jobs_of(alert) is None:
+            return False
+        now_ms = self._clock.monotonic_ms()
+        before = [each.due_ms for each in self._held if each.passage.alert.alert_id == alert.alert_id]
+        wait_ms = self._wait_ms if alert.status == FIRING else 0
+        self._look_ms = now_ms if not self._held else min(self._look_ms, now_ms + LOOK_MS)
+        self._held.append(_Held(passage, max([now_ms + wait_ms, *before])))
+        return True
+
+    def hurry(self) -> None:
+        """Wait for nothing more: nobody adds alerts."""
+        self._held = [_Held(each.passage, 0) for each in self._held]
+        self._look_ms = 0
+
+    def release(self, shards: Collection[int]) -> None:
+        """Drop what is of shards that are no longer ours."""
+        self._held = [each for each in self._held if each.passage.shard not in shards]
+
+    async def decided(self) -> list[tuple[Passage, str]]:
+        """What may go on, in order, each with why nobody needs it; '': it is to be sent."""
+        now_ms = self._clock.monotonic_ms()
+        if not self._held or now_ms < self._look_ms:
+            return []
+        held, self._held = self._held, []
+        self._look_ms = now_ms + LOOK_MS
+        try:
+            rows = await self._rows([each.passage.alert for each in held])
+        except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
+            self._faults.failed("read_alerts", fault)
+            rows = {}
+        found: list[tuple[Passage, str]] = []
+        for each in held:
+            alert = each.passage.alert
+            told_by = self._told_by(alert, rows.get(alert.shared_cause, ()))
+            if told_by or each.due_ms <= now_ms:
+                found.append((each.passage, told_by))
+            else:
+                self._held.append(each)
+        if self._held:
+            self._look_ms = min([self._look_ms, *(each.due_ms for each in self._held)])
+        return found
+
+    async def _rows(self, alerts: Sequence[Alert]) -> Mapping[str, Sequence[SharedCauseRow]]:
+        causes = {alert.shared_cause for alert in alerts}
+        since_ms = min(alert.started_ms for alert in alerts) - TOLD_MS
+        reading = self._threads.run(self._records.of_causes, causes, since_ms)
+        rows: dict[str, list[SharedCauseRow]] = {}
+        for row in await asyncio.wait_for(reading, self._timeout_ms / 1000):
+            rows.setdefault(row.shared_cause, []).append(row)
+        self._faults.worked("read_alerts")
+        return rows
+
+    def _told_by(self, alert: Alert, rows: Sequence[SharedCauseRow]) -> str:
+        """Which alert tells of the cause, in words; '': none does, or will."""
+        jobs = self.jobs_of(alert)
+        if jobs is None:
+            return ""
+        began_ms = alert.started_ms
+        for row in rows:
+            if row.subject_kind != JOB and row.tells_of(began_ms):
+                return f"{row.alert_id} tells of its cause"
+        # One of the two whole minutes that look at it opens the incident.
+        for at_ms in (minute_after(began_ms), minute_after(began_ms) + TOGETHER_MS // 2):
+            near = {
+                row.subject_name
+                for row in rows
+                if row.subject_kind == JOB and at_ms - TOGETHER_MS <= row.started_ms < at_ms
+            }
+            if len(near | {alert.subject_name}) >= jobs:
+                return f"one of {len(near)} alerts of one cause at one time"
+        return ""

@@ -1,0 +1,141 @@
+"""Alerts of one cause become one incident when the plain oracle says so, however the minutes are cut and whenever they are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+from streams.engine.ledger_rules.incidents import incident_changes
+from streams.engine.rules.finding import LedgerSettings
+from streams.engine.rules.incident import RULE, TOGETHER_MS, SharedAlert
+from streams.engine.rules.shared_cause import cause_text
+from tests.oracle.incidents import Fired, Told, incidents
+from tests.property.profile import PROFILE
+
+MINUTE_MS = 60_000
+END_MS = 60 * MINUTE_MS
+ON = LedgerSettings(True, RULE.severity, {"jobs": 3})
+PRICE, POOL = cause_text("price", "h100"), cause_text("silence", "c1", "p5")
+SWEEP = cause_text("sweep", "idle_gpus", "vision", "lr")
+
+
+def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAlert:
+    """The stored row as of an instant; an episode may have been over and have begun again since."""
+    over_ms = each.resolved_ms if each.resolved_ms is not None and each.resolved_ms < known_ms else None
+    if (
+        over_ms is None
+        and again_ms
+        and each.started_ms + again_ms < known_ms <= each.started_ms + 2 * again_ms
+    ):
+        over_ms = each.started_ms + again_ms
+    return SharedAlert(
+        each.cause, "silent_job", "ticket", each.job_id, "ada", "vision", "", each.started_ms, over_ms, 10**9
+    )
+
+
+def told(changes: Iterable[Alert]) -> list[Told]:
+    last = {each.alert_id: each for each in changes}
+    return sorted(
+        (
+            Told(each.shared_cause, each.started_ms, each.resolved_ms, round(each.ratio))
+            for each in last.values()
+        ),
+        key=str,
+    )
+
+
+def judged(
+    alerts: Sequence[Fired],
+    cuts: Iterable[int],
+    prices: dict[str, list[int]],
+    *,
+    live: bool,
+    again_ms: int = 0,
+) -> list[Alert]:
+    """What is told of these episodes; `live`: each span knows no more than had happened by its end."""
+    changes: list[Alert] = []
+    since_ms = 0
+    for until_ms in [*sorted(cuts), END_MS]:
+        firing = [each for each in {a.alert_id: a for a in changes}.values() if each.status == FIRING]
+        first_ms = min([since_ms, *(each.started_ms for each in firing)]) - TOGETHER_MS
+        rows = [
+            shared(each, until_ms if live else END_MS, again_ms)
+            for each in alerts
+            if first_ms <= each.started_ms < until_ms
+        ]
+        changes += incident_changes(rows, firing, prices, since_ms, until_ms, ON, {"prices": "pia"})
+        since_ms = until_ms
+    return changes
+
+
+EPISODES = st.builds(
+    lambda cause, job, tick, length: Fired(
+        cause, f"j{job}", tick * 10_000, None if length is None else (tick + length) * 10_000
+    ),
+    st.sampled_from([PRICE, POOL, SWEEP]),
+    st.integers(0, 4),
+    st.integers(0, 200),
+    st.one_of(st.none(), st.integers(1, 120)),
+)
+CUTS = st.sets(st.integers(1, 59).map(lambda minute: minute * MINUTE_MS), max_size=8)
+PRICES = st.lists(st.integers(0, 59).map(lambda minute: minute * MINUTE_MS), max_size=1)
+
+
+@settings(PROFILE)
+@given(st.lists(EPISODES, max_size=12, unique_by=lambda each: each[:3]), CUTS, PRICES, st.booleans())
+def test_it_tells_what_the_oracle_tells_in_any_cut(
+    alerts: list[Fired], cuts: set[int], prices_ms: list[int], live: bool
+) -> None:
+    prices = {PRICE: prices_ms}
+    changes = judged(alerts, cuts, prices, live=live)
+    assert told(changes) == incidents(alerts, END_MS, prices_ms=prices)
+    assert len({(each.alert_id, each.status) for each in changes}) == len(changes), "one change is told twice"
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_an_episode_that_was_over_and_began_again_keeps_it_open(live: bool) -> None:
+    alerts = [Fired(POOL, f"j{number}", MINUTE_MS, 30 * MINUTE_MS) for number in range(3)]
+    every_minute = {minute * MINUTE_MS for minute in range(1, 60)}
+    changes = judged(alerts, every_minute, {}, live=live, again_ms=5 * MINUTE_MS)
+    assert told(changes) == [Told(POOL, 2 * MINUTE_MS, 41 * MINUTE_MS, 3)]
+
+
+def test_it_names_the_source_the_dollars_and_the_dearest_and_goes_to_the_operator() -> None:
+    rows = [
+        shared(Fired(POOL, f"run-{number}", 0, None))._replace(
+            nano_per_hour=number * 10**10, owner=f"o{number}"
+        )
+        for number in range(1, 6)
+    ]
+    (alert,) = incident_changes(rows, [], {}, 0, MINUTE_MS, ON, {"sources": "ops"})
+    assert alert.summary.startswith(
+        "5 jobs at $150/h on p5 nodes of cluster c1 fell silent at one time (most: run-5, run-4, run-3)"
+    )
+    assert (alert.owner, alert.subject_kind, alert.subject_name) == ("ops", "source", "c1/p5")
+    assert alert.opened_nano_per_hour == 150 * 10**9
+    assert 'WHERE shared_cause = \'["silence","c1","p5"]\'' in alert.evidence_sql
+
+
+def test_a_sweep_goes_to_who_pays_most_and_is_a_page_if_one_of_its_alerts_is() -> None:
+    rows = [
+        shared(Fired(SWEEP, f"trial-{number}", 0, None))._replace(nano_per_hour=number, owner=f"o{number}")
+        for number in range(3)
+    ]
+    rows[1] = rows[1]._replace(severity="page")
+    (alert,) = incident_changes(rows, [], {}, 0, MINUTE_MS, ON, {"sources": "ops"})
+    assert (alert.owner, alert.severity, alert.team) == ("o2", "page", "vision")
+    assert "of lr fire idle_gpus at one time" in alert.summary
+
+
+def test_two_jobs_three_alerts_of_one_job_and_a_rule_that_is_off_are_none() -> None:
+    of_two = [shared(Fired(POOL, f"j{number % 2}", number, None)) for number in range(4)]
+    assert incident_changes(of_two, [], {}, 0, END_MS, ON, {}) == []
+    of_three = [shared(Fired(POOL, f"j{number}", 0, None)) for number in range(3)]
+    assert incident_changes(of_three, [], {}, 0, END_MS, ON._replace(enabled=False), {}) == []
+    (alert,) = incident_changes(of_three, [], {}, 0, END_MS, ON, {})
+    (over,) = incident_changes([], [alert], {}, END_MS, END_MS + MINUTE_MS, ON, {})
+    assert over.status == RESOLVED, "its alerts are gone from the tables"

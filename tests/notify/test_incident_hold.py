@@ -1,0 +1,218 @@
+"""One cause, one message: what an incident tells of is sent to nobody else, and everything else is sent after a short wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams.engine.alerts.alert import Address, Alert
+from streams.engine.rules.shared_cause import cause_text
+from streams.notify.incident_hold import IncidentSettings
+from tests.notify.scripted_sender import HOOK, NOW_MS, Office, an_alert, resolved, run
+
+CAUSE = cause_text("silence", "c1", "p5")
+WAIT_MS = 10_000
+NEVER_SENT = "in_incident"
+
+
+def office(jobs: int | None = 3, owner: str = "ada", **other: Any) -> Office:
+    there = Office(**other)
+    of = None if jobs is None else IncidentSettings(jobs, owner)
+    there.notifier.look_up_incidents(lambda _: of)
+    return there
+
+
+def shared(name: str, **other: Any) -> Alert:
+    return an_alert(name, shared_cause=CAUSE, **other)
+
+
+def over(name: str, **other: Any) -> Alert:
+    return resolved(name, shared_cause=CAUSE, **other)
+
+
+def outcomes(there: Office) -> dict[tuple[str, str], str]:
+    """The last outcome by subject and status."""
+    names = {each.alert_id: each.subject_name for each in KNOWN}
+    return {
+        (names[alert_id], status): outcome
+        for alert_id, status, outcome in there.rows("alert_id", "status", "outcome")
+    }
+
+
+KNOWN = [an_alert(name) for name in "abcd"]
+
+
+def test_three_of_one_cause_are_sent_to_nobody_and_neither_are_their_ends() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(shared("a"), shared("b"), shared("c"))
+        await there.work(WAIT_MS)
+        await there.offer(over("a"))
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        assert set(outcomes(there).values()) == {NEVER_SENT}
+        assert set(outcomes(there)) == {("a", "firing"), ("b", "firing"), ("c", "firing"), ("a", "resolved")}
+
+    run(scenario())
+
+
+def test_two_are_sent_when_they_have_waited() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(shared("a"), shared("b"))
+        await there.work(WAIT_MS - 1)
+        assert there.sender.told == []
+        await there.work(1)
+        assert there.sender.told == [("a", "firing"), ("b", "firing")]
+        await there.offer(over("a"))
+        assert there.sender.told[2:] == [("a", "resolved")], "an end waits for nobody"
+
+    run(scenario())
+
+
+def test_an_end_waits_behind_its_beginning() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(shared("a"))
+        await there.offer(over("a", after_ms=5_000))
+        assert there.sender.told == []
+        await there.work(WAIT_MS)
+        assert there.sender.told == [("a", "firing"), ("a", "resolved")]
+
+    run(scenario())
+
+
+def test_the_third_may_come_while_the_first_wait_and_from_another_worker() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(shared("a"))
+        await there.offer(shared("b"))
+        there.keep(shared("c"))
+        await there.work(4_000)
+        assert set(outcomes(there).values()) == {NEVER_SENT}
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+
+    run(scenario())
+
+
+def test_who_was_told_before_the_third_came_is_told_of_the_end() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(shared("a"), shared("b"))
+        await there.work(WAIT_MS)
+        await there.offer(shared("c"))
+        await there.work(WAIT_MS)
+        assert there.sender.told == [("a", "firing"), ("b", "firing")]
+        await there.offer(over("a"), over("b"), over("c"))
+        await there.work(WAIT_MS)
+        assert there.sender.told[2:] == [("a", "resolved"), ("b", "resolved")]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("apart_ms", [0, 119_000, 121_000])
+def test_what_opens_at_another_time_is_no_part_of_it(apart_ms: int) -> None:
+    """Those of a whole minute and the one before it are of one time: what the rule does not open, must be sent."""
+
+    async def scenario() -> None:
+        there = office()
+        first_ms = NOW_MS // 60_000 * 60_000 - 300_000
+        at = [first_ms, first_ms + 1_000, first_ms + apart_ms]
+        await there.offer(*(shared(name, started_ms=ms) for name, ms in zip("abc", at, strict=True)))
+        await there.work(WAIT_MS)
+        assert len(there.sender.told) == (3 if apart_ms > 119_000 else 0)
+
+    run(scenario())
+
+
+def test_a_price_that_was_told_of_explains_a_single_burn_for_a_day_and_an_incident_while_it_lasts() -> None:
+    async def scenario(rule: str, ago_ms: int, over_ms: int | None) -> list[tuple[str, str]]:
+        there = office()
+        began_ms = NOW_MS - ago_ms
+        there.keep(
+            shared(
+                "sku",
+                rule=rule,
+                subject_kind="sku",
+                started_ms=began_ms,
+                resolved_ms=over_ms,
+                held_ms=began_ms,
+            )
+        )
+        await there.offer(shared("a", started_ms=NOW_MS))
+        await there.work(WAIT_MS)
+        return there.sender.told
+
+    hour_ms = 3_600_000
+    assert run(scenario("price_jump", 23 * hour_ms, NOW_MS - 22 * hour_ms)) == []
+    assert run(scenario("price_jump", 25 * hour_ms, NOW_MS - 24 * hour_ms)) == [("a", "firing")]
+    assert run(scenario("incident", hour_ms, None)) == []
+    assert run(scenario("incident", hour_ms, NOW_MS - 1_000)) == [("a", "firing")]
+
+
+@pytest.mark.parametrize(("jobs", "owner"), [(None, "ada"), (3, "nobody"), (4, "ada")])
+def test_where_nobody_is_told_of_the_incident_everybody_is(jobs: int | None, owner: str) -> None:
+    """The rule is off, its receiver has no address, or it wants more jobs."""
+
+    async def scenario() -> None:
+        there = office(jobs, owner)
+        await there.offer(shared("a"), shared("b"), shared("c"))
+        await there.work(WAIT_MS)
+        assert len(there.sender.told) == 3
+
+    run(scenario())
+
+
+def test_the_next_process_neither_sends_it_nor_holds_it_again() -> None:
+    async def scenario() -> None:
+        first = office()
+        await first.offer(shared("a"), shared("b"), shared("c"))
+        await first.work(WAIT_MS)
+        await first.notifier.stop()
+        there = office(store=first.store, clock=first.clock)
+        there.notifier.resume([3])
+        await there.work(60_000)
+        assert (there.sender.told, there.notifier.waiting) == ([], 0)
+        await there.offer(over("a"))
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+
+    run(scenario())
+
+
+def test_a_process_that_stops_leaves_what_it_holds_to_the_next() -> None:
+    async def scenario() -> None:
+        first = office()
+        await first.offer(shared("a"))
+        await first.notifier.stop()
+        there = office(store=first.store, clock=first.clock)
+        there.notifier.resume([3])
+        await there.work()
+        await there.work(WAIT_MS)
+        assert there.sender.told == [("a", "firing")]
+
+    run(scenario())
+
+
+def test_a_shard_that_is_released_takes_what_is_held_with_it() -> None:
+    async def scenario() -> None:
+        there = office()
+        await there.offer(shared("a"))
+        there.notifier.release([3])
+        await there.work(WAIT_MS)
+        assert (there.sender.told, there.notifier.waiting) == ([], 0)
+
+    run(scenario())
+
+
+def test_people_read_of_it_alone_as_well() -> None:
+    async def scenario() -> None:
+        there = office(addresses=[Address("slack", HOOK)])
+        await there.offer(shared("a"), shared("b"), shared("c"))
+        await there.work(WAIT_MS)
+        await there.work(WAIT_MS)
+        assert there.sender.sent == []
+
+    run(scenario())

@@ -45,6 +45,24 @@ class Log:
             self.say("prices", BEGIN_MS, sku=sku, component=component, usd=usd, per=per, effective_ms=0)
         for number in range(JOBS):
             self.job(number)
+        self.kinds(random.Random(f"kinds {seed}"))
+
+    def kinds(self, rng: random.Random) -> None:
+        """A team of jobs that have no name in common, two that run for long, and a job that comes each day."""
+        for number in range(24):
+            begin_ms = BEGIN_MS + rng.randrange(6 * HOUR_MS)
+            self.run(
+                "ops", "abcdefghijklmnopqrstuvwx"[number], begin_ms, rng.randrange(1, 40), rng.choice((1, 2))
+            )
+        self.run("ops", "long", BEGIN_MS + 7 * HOUR_MS, 300, 2)
+        self.run("ops", "long-and-large", BEGIN_MS + 7 * HOUR_MS, 300, rng.choice((4, 5, 8, 9, 64)))
+        for day in range(4):
+            at_ms = BEGIN_MS + (24 * (day - 3) + 3) * HOUR_MS + rng.randrange(2 * HOUR_MS)
+            self.run("ops", f"nightly-{day}", at_ms, 30, 4 if day < 3 else rng.choice((4, 19, 20, 64)))
+
+    def run(self, team: str, job_id: str, at_ms: int, minutes: int, gpus: int) -> None:
+        self.say("jobs", at_ms, type="started", job_id=job_id, gpu_count=gpus, team=team, owner="ada")
+        self.say("jobs", at_ms + minutes * MINUTE_MS, type="completed", job_id=job_id)
 
     def say(self, topic: str, time_ms: int, **value: Any) -> None:
         said = {"source": "t", "id": str(len(self.events)), "time_ms": time_ms, **value}

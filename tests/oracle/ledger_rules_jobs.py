@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from tests.oracle.compute import compute
@@ -76,6 +77,11 @@ class PlainJob:
         """Its first `allocated` or `started`."""
         starts = (attempt.first_start_ms() for attempt in self.attempts)
         return min((at_ms for at_ms in starts if at_ms is not None), default=None)
+
+    @property
+    def gpu_milli(self) -> int:
+        """Its GPUs at last."""
+        return self.attempts[-1].final.gpu_milli
 
     @property
     def ended_ms(self) -> int | None:
@@ -231,8 +237,14 @@ def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob], of: Thresholds
             if hour - 30 * 24 <= other_hour < hour and other.first_rate() > 0:
                 before.append((other_hour, other.job_id, other))
     before.sort(key=lambda each: each[:2])
-    for alike in _kinds(job, [other for *_, other in before]):
-        if len(alike) >= of.size_jobs:
+    kinds = _kinds(job, [other for *_, other in before])
+    for place, alike in enumerate(kinds):
+        is_team = place == len(kinds) - 1
+        if is_team and any(len(each) >= 2 for each in kinds[:-1]):
+            return False
+        began = [(other.start_ms or 0) // HOUR_MS for other in alike[-200:]]
+        recurs = len(began) >= 3 and all(b - a >= 20 for a, b in pairwise(began))
+        if len(alike) >= of.size_jobs or (recurs and not is_team):
             rates = sorted(other.first_rate() for other in alike[-200:])
             median = rates[len(rates) // 2]
             apart = sorted(max(Fraction(each, median), Fraction(median, each)) for each in rates)
@@ -241,13 +253,14 @@ def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob], of: Thresholds
     return False
 
 
-def _kinds(job: PlainJob, others: Sequence[PlainJob]) -> Iterator[list[PlainJob]]:
+def _kinds(job: PlainJob, others: Sequence[PlainJob]) -> list[list[PlainJob]]:
     """Those of the job's kind: by experiment, by name, by team."""
+    found = []
     if job.experiment:
-        yield [other for other in others if other.experiment == job.experiment]
+        found.append([other for other in others if other.experiment == job.experiment])
     if stem(job.job_id):
-        yield [other for other in others if stem(other.job_id) == stem(job.job_id)]
-    yield list(others)
+        found.append([other for other in others if stem(other.job_id) == stem(job.job_id)])
+    return [*found, list(others)]
 
 
 def unusual_length(
@@ -282,8 +295,19 @@ def _p99_before(job: PlainJob, jobs: Sequence[PlainJob], at_ms: int, of: Thresho
             if at_ms - 30 * DAY_MS <= ended_ms < at_ms and other.wall_ms(2**60) > 0:
                 before.append((ended_ms, other.job_id, other))
     before.sort(key=lambda each: each[:2])
-    for alike in _kinds(job, [other for *_, other in before]):
+    kinds = _kinds(job, [other for *_, other in before])
+    for place, alike in enumerate(kinds):
+        is_team = place == len(kinds) - 1
+        if is_team and (any(len(each) >= 2 for each in kinds[:-1]) or not _is_as_large(job, alike[-1000:])):
+            return 0
         if len(alike) >= of.length_jobs:
             lengths = sorted(other.wall_ms(2**60) for other in alike[-1000:])
             return next(ms for at, ms in enumerate(lengths, 1) if 100 * at >= 99 * len(lengths))
     return 0
+
+
+def _is_as_large(job: PlainJob, others: Sequence[PlainJob]) -> bool:
+    """Whether its GPUs are within four times of those of the median of them."""
+    sizes = sorted(other.gpu_milli for other in others)
+    median = sizes[len(sizes) // 2] if sizes else 0
+    return max(job.gpu_milli, median) <= 4 * min(job.gpu_milli, median)

@@ -20,7 +20,7 @@ _OVERSIZED_BACK_MS = 30 * 24 * HOUR_MS
 
 
 def _jobs(shelf: Shelf) -> dict[str, Row]:
-    names = ("job_id", *_NAMES, "state", "started", "ended", "wall_clock_ms")
+    names = ("job_id", *_NAMES, "state", "started", "ended", "wall_clock_ms", "gpu_count")
     return {row[0]: dict(zip(names, row, strict=True)) for row in read(shelf, JOBS, *names)}
 
 
@@ -133,7 +133,13 @@ def completed(shelf: Shelf, bound: Bound) -> Iterator[Row]:
         is_done = job["state"] == "completed" and job["wall_clock_ms"] > 0 and ended_ms is not None
         if is_done and bound["from_ms"] - _OVERSIZED_BACK_MS <= ended_ms < bound["to_ms"]:
             named = {name: job[name] for name in ("team", "experiment")}
-            yield {"job_id": job_id, **named, "wall_ms": job["wall_clock_ms"], "ended_ms": ended_ms}
+            yield {
+                "job_id": job_id,
+                **named,
+                "wall_ms": job["wall_clock_ms"],
+                "ended_ms": ended_ms,
+                "gpu_milli": job["gpu_count"] or 0,
+            }
 
 
 def _walls(shelf: Shelf, bound: Bound) -> dict[str, dict[int, list[int]]]:
@@ -156,7 +162,8 @@ def ran(shelf: Shelf, bound: Bound) -> Iterator[Row]:
             is_over = job["state"] in ("completed", "cancelled") and job["ended"] is not None
             wall_ms = sum(wall for wall, _ in hours.values())
             yield {
-                "job_id": job_id, **_named(job), "wall_ms": wall_ms, "ended_ms": job["ended"] if is_over else 0
+                "job_id": job_id, **_named(job), "wall_ms": wall_ms, "ended_ms": job["ended"] if is_over else 0,
+                "gpu_milli": job["gpu_count"] or 0,
             }  # fmt: skip
 
 

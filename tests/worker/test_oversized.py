@@ -127,6 +127,22 @@ def test_a_job_is_compared_with_its_narrowest_similarity_with_a_history() -> Non
     assert exceeds(51, rates(*[10] * 9)) is None
 
 
+def test_a_job_whose_own_kind_has_a_history_is_not_compared_with_its_team() -> None:
+    team = rates(*[10] * 10)
+    assert exceeds(500, [*team, *rates(400, name="weekly")], "weekly-9") == "team"
+    assert exceeds(500, [*team, *rates(400, 410, name="weekly")], "weekly-9") is None
+    assert exceeds(500, [*team, *rates(400, 410, experiment="w", name="x")], "y", "w") is None
+
+
+def test_three_jobs_of_a_kind_that_comes_each_day_are_a_history() -> None:
+    days = [each for day in (1, 2, 3) for each in rates(40, name=f"nightly-{day}", hour=-24 * day)]
+    assert exceeds(200, days, "nightly-9") == "name"
+    assert exceeds(199, days, "nightly-9") is None
+    assert exceeds(200, days[:2], "nightly-9") is None
+    often = [each for hour in (19, 38, 57) for each in rates(40, name=f"nightly-{hour}", hour=-hour)]
+    assert exceeds(200, often, "nightly-9") is None
+
+
 def test_similar_jobs_that_vary_widely_have_no_usual_size() -> None:
     mixed = [1, 2, 4, 8, 8, 8, 16, 32] * 3
     assert exceeds(110, rates(*mixed)) is None

@@ -83,3 +83,17 @@ def test_jobs_that_cannot_have_run_too_long_are_not_read() -> None:
     assert lengths.may_exceed(RunTime("test-x1", "vision", "", 299, 0), 2)  # 149 is the p99
     assert not lengths.may_exceed(RunTime("test-x1", "vision", "", 298, 0), 2)
     assert not lengths.may_exceed(RunTime("test-x1", "nlp", "", 10**9, 0), 2)
+
+
+def test_a_team_is_no_measure_for_a_job_of_another_size_or_kind() -> None:
+    trials = [RunTime(chr(97 + n), "vision", "", 100, T0 + n, 1000) for n in range(20)]
+
+    def found(*, gpus: int, own: int = 0) -> bool:
+        mine = [RunTime(f"big-{n}", "vision", "", 100, T0 + n, 1000) for n in range(own)]
+        job = RunTime("big-9", "vision", "", 10**6, 0, 1000 * gpus)
+        return Lengths([*trials, *mine], [T0 + HOUR_MS], 20).usual(job, T0 + HOUR_MS) is not None
+
+    assert found(gpus=4)
+    assert not found(gpus=5)
+    assert found(gpus=1, own=1)
+    assert not found(gpus=1, own=2)

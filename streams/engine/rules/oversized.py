@@ -6,8 +6,9 @@ Money is integer nano-dollars, so that nothing depends on rounding.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS, MINUTE_MS
@@ -15,7 +16,7 @@ from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short, times, unheeded
 from streams.engine.rules.rule import TICKET, LedgerRule, Margin, Threshold, from_threshold_on
-from streams.engine.rules.similar_jobs import Similarity, jobs_of, similarities_of
+from streams.engine.rules.similar_jobs import OWN_JOBS, TEAM, Similarity, jobs_of, similarities_of
 
 #: It is judged at whole five minutes: `RATE_MS` of whole minutes after its first one say its rate.
 EVERY_MS: Final = 5 * MINUTE_MS
@@ -23,6 +24,9 @@ RATE_MS: Final = 5 * MINUTE_MS
 #: Similar jobs that count: the last ones, as long as they began so recently.
 HISTORY_JOBS: Final = 200
 HISTORY_MS: Final = 30 * 24 * HOUR_MS
+#: So many jobs of a kind are enough if it comes each day or week: none begins so soon after the one before.
+RECURRING_JOBS: Final = 3
+RECURRING_MS: Final = 20 * HOUR_MS
 #: A factor within which half of the first rates are of their median; beyond this power of it nothing is usual.
 SPREADS: Final = 4
 
@@ -74,17 +78,32 @@ class History:
             similar.sort()
 
     def usual(self, job: FirstRate, jobs_least: int) -> Usual | None:
-        """Return what is usual for the narrowest similarity with enough jobs that began in hours before the job's; None: of none."""
+        """Return what is usual for the narrowest similarity with enough jobs that began in hours before the job's.
+
+        None: of none, or only of a team, though the job's own kind has a history.
+        """
+        has_kind = False
         for similarity in similarities_of(job.job_id, job.team, job.experiment):
             similar = self._of.get(similarity, [])
             begin = bisect_left(similar, (job.hour_ms - HISTORY_MS, "", 0))
             end = bisect_left(similar, (job.hour_ms, "", 0))
-            rates = sorted(rate for *_, rate in similar[max(begin, end - HISTORY_JOBS) : end])
-            if len(rates) >= jobs_least:
+            before = similar[max(begin, end - HISTORY_JOBS) : end]
+            if similarity.by == TEAM and has_kind:
+                return None
+            if len(before) >= jobs_least or (similarity.by != TEAM and _recur([hour for hour, *_ in before])):
+                rates = sorted(rate for *_, rate in before)
                 median = rates[len(rates) // 2]
                 apart = sorted(Fraction(max(rate, median), min(rate, median)) for rate in rates)
                 return Usual(similarity, median, rates[-1], apart[len(apart) // 2])
+            has_kind |= len(before) >= OWN_JOBS
         return None
+
+
+def _recur(hours_ms: Sequence[int]) -> bool:
+    """Whether jobs that began in these hours, ascending, come each day, or less often."""
+    return len(hours_ms) >= RECURRING_JOBS and all(
+        after - before >= RECURRING_MS for before, after in pairwise(hours_ms)
+    )
 
 
 def finding(of: LedgerSettings, job: FirstRate, usual: Usual, owner: str, project: str) -> LedgerFinding:

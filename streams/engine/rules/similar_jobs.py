@@ -13,6 +13,12 @@ NUMBER: Final = r"(?:[-_.:/][^-_.:/]*[0-9][^-_.:/]*)+$"
 _SUFFIX: Final = re.compile(NUMBER)
 
 
+#: From so many earlier jobs on, a kind of jobs (an experiment, a name) has a history of its own: a job of it is not compared
+#: with its whole team, which does other things.
+OWN_JOBS: Final = 2
+TEAM: Final = "team"
+
+
 class Similarity(NamedTuple):
     """What jobs of a team have in common: an experiment, the beginning of their names, or the team only."""
 
@@ -32,7 +38,7 @@ def similarities_of(job_id: str, team: str, experiment: str) -> Iterator[Similar
         yield Similarity(team, "experiment", experiment)
     if stem := stem_of(job_id):
         yield Similarity(team, "name", stem)
-    yield Similarity(team, "team", team)
+    yield Similarity(team, TEAM, team)
 
 
 def jobs_of(similarity: Similarity, at_most: int) -> str:

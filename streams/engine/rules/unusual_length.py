@@ -11,11 +11,13 @@ from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short, span
 from streams.engine.rules.rule import TICKET, LedgerRule, Margin, Threshold, from_threshold_on
-from streams.engine.rules.similar_jobs import Similarity, jobs_of, similarities_of
+from streams.engine.rules.similar_jobs import OWN_JOBS, TEAM, Similarity, jobs_of, similarities_of
 
 #: Similar jobs that count: the last ones that were completed so recently.
 HISTORY_JOBS: Final = 1_000
 HISTORY_MS: Final = 30 * 24 * HOUR_MS
+#: A job is compared with its team only if it holds no more than so many times the GPUs of the team's median job, nor less.
+ALIKE: Final = 4
 
 
 class RunTime(NamedTuple):
@@ -26,6 +28,7 @@ class RunTime(NamedTuple):
     experiment: str
     wall_ms: int
     ended_ms: int
+    gpu_milli: int = 0
 
 
 class UsualLength(NamedTuple):
@@ -42,21 +45,31 @@ class Lengths:
         """Take what was completed; `hours` are the instants that will be asked for, ascending."""
         self._hours = hours
         self._jobs_least = jobs_least
-        self._of: dict[Similarity, list[tuple[int, str, int]]] = {}
-        self._known: dict[tuple[Similarity, int, int], tuple[int, int]] = {}
+        self._of: dict[Similarity, list[tuple[int, str, int, int]]] = {}
+        self._known: dict[tuple[Similarity, int, int], _Counted] = {}
         self._least: dict[Similarity, int] = {}
         for job in completed:
             for similarity in similarities_of(job.job_id, job.team, job.experiment):
-                self._of.setdefault(similarity, []).append((job.ended_ms, job.job_id, job.wall_ms))
+                self._of.setdefault(similarity, []).append(
+                    (job.ended_ms, job.job_id, job.wall_ms, job.gpu_milli)
+                )
         for similar in self._of.values():
             similar.sort()
 
     def usual(self, job: RunTime, at_ms: int) -> UsualLength | None:
-        """Return what is usual for the narrowest similarity with enough jobs that were completed before; None: of none."""
+        """Return what is usual for the narrowest similarity with enough jobs that were completed before.
+
+        None: of none, or only of a team whose jobs are of other kinds: the job's own has a history, or most are far larger
+        or smaller.
+        """
+        has_kind = False
         for similarity in similarities_of(job.job_id, job.team, job.experiment):
-            jobs, p99_ms = self._p99(similarity, at_ms)
-            if jobs >= self._jobs_least:
-                return UsualLength(similarity, p99_ms)
+            known = self._p99(similarity, at_ms)
+            if similarity.by == TEAM and (has_kind or not _alike(job.gpu_milli, known.gpu_milli)):
+                return None
+            if known.jobs >= self._jobs_least:
+                return UsualLength(similarity, known.p99_ms)
+            has_kind |= known.jobs >= OWN_JOBS
         return None
 
     def may_exceed(self, job: RunTime, factor: float) -> bool:
@@ -71,22 +84,38 @@ class Lengths:
     def _least_p99(self, similarity: Similarity) -> int:
         if similarity not in self._least:
             found = [self._p99(similarity, at_ms) for at_ms in self._hours]
-            enough = [p99_ms for jobs, p99_ms in found if jobs >= self._jobs_least]
+            enough = [known.p99_ms for known in found if known.jobs >= self._jobs_least]
             self._least[similarity] = min(enough, default=NEVER_MS)
         return self._least[similarity]
 
-    def _p99(self, similarity: Similarity, at_ms: int) -> tuple[int, int]:
-        """Return how many jobs count, and the p99 of their run times."""
+    def _p99(self, similarity: Similarity, at_ms: int) -> _Counted:
         similar = self._of.get(similarity, [])
-        end = bisect_left(similar, (at_ms, "", 0))
-        begin = max(bisect_left(similar, (at_ms - HISTORY_MS, "", 0)), end - HISTORY_JOBS)
+        end = bisect_left(similar, (at_ms, "", 0, 0))
+        begin = max(bisect_left(similar, (at_ms - HISTORY_MS, "", 0, 0)), end - HISTORY_JOBS)
         # Not by the instant: the same jobs count for many hours.
         known = self._known.get((similarity, begin, end))
         if known is None:
-            lengths = sorted(wall_ms for *_, wall_ms in similar[begin:end])
-            known = len(lengths), lengths[-(-99 * len(lengths) // 100) - 1] if lengths else 0
+            lengths = sorted(wall_ms for _, _, wall_ms, _ in similar[begin:end])
+            gpus = sorted(gpu_milli for *_, gpu_milli in similar[begin:end])
+            known = _Counted(0, 0, 0)
+            if lengths:
+                known = _Counted(len(lengths), lengths[-(-99 * len(lengths) // 100) - 1], gpus[len(gpus) // 2])
             self._known[similarity, begin, end] = known
         return known
+
+
+class _Counted(NamedTuple):
+    """How many jobs count, the p99 of their run times, and the median of their GPUs."""
+
+    jobs: int
+    p99_ms: int
+    gpu_milli: int
+
+
+def _alike(gpu_milli: int, of_team_milli: int) -> bool:
+    """Whether a job is about as large as half of its team's."""
+    least, most = sorted((gpu_milli, of_team_milli))
+    return most <= ALIKE * least
 
 
 def finding(

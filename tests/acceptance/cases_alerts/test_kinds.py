@@ -35,14 +35,28 @@ def test_a_month_that_is_a_minute_old_has_no_forecast(tmp_path: Path) -> None:
     alerts = told("sweep400_budget", tmp_path)
     assert starts(alerts, "budget_used") == ["06-01 12:55", "06-01 15:11", "06-01 17:27"]
     assert starts(alerts, "budget_forecast") == []
+    # The large job is of another size than the team's 400 trials.
+    assert starts(alerts, "unusual_length") == []
 
 
 def test_what_to_shrink_is_the_sweep_while_it_runs(tmp_path: Path) -> None:
     told("sweep400_budget", tmp_path)
     done = trainfare("backtest", tmp_path / "log.jsonl", "--format", "table")
-    said = [line for line in done.out.splitlines() if "budget_used     t" in line or " page " in line]
+    said = [line for line in done.out.splitlines() if " budget_used " in line]
     first, second, last = (line for line in said if "stop or shrink" in line)
     assert "; stop or shrink experiment hpo-lr ($196/h), or raise it" in first
     assert "; stop or shrink experiment hpo-lr ($195/h), or raise it" in second
     # The last trial ended at 16:06, 81 min before the budget was used up.
     assert "; stop or shrink vit-main ($159/h), or raise it" in last
+
+
+def test_a_batch_that_grows_each_week_is_told_until_it_has_a_history(tmp_path: Path) -> None:
+    (alert,) = told("monday_batch", tmp_path)
+    assert (alert["rule"], alert["severity"], alert["subject_name"]) == (
+        "oversized", "ticket", "weekly-retrain-1",
+    )  # fmt: skip
+
+
+def test_the_first_large_job_of_a_night_is_told(tmp_path: Path) -> None:
+    (alert,) = told("night_experiments", tmp_path)
+    assert (alert["rule"], alert["subject_name"]) == ("oversized", "trynight0")

@@ -144,7 +144,7 @@ def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
 def retry_overhead(job: PlainJob, until_ms: int, of: Thresholds = DEFAULTS) -> Iterator[Fired]:
     """More than 10 % lost, $10 or more, by three attempts that broke off or more, in an hour that was paid.
 
-    Not in an hour in which a retry loop stood.
+    Not in an hour in which a retry loop stood, and without the attempts that one named.
     """
     loops = [(_tick(begin_ms), _tick(over_ms)) for begin_ms, over_ms in _retry_loops(job)]
     first = min((each.hour for each in job.hours), default=0)
@@ -152,7 +152,7 @@ def retry_overhead(job: PlainJob, until_ms: int, of: Thresholds = DEFAULTS) -> I
     for hour in range(first, until_ms // HOUR_MS):
         end_ms = (hour + 1) * HOUR_MS
         cost = sum(each.cost for each in job.hours if each.hour <= hour)
-        lost, broken = _lost_before(job, end_ms)
+        lost, broken = _lost_before(job, end_ms, loops)
         paid = any(each.cost > 0 for each in job.hours if each.hour == hour)
         loop = any(begin_ms < end_ms and end_ms - HOUR_MS < over_ms for begin_ms, over_ms in loops)
         is_much = lost >= of.lost_nano and lost > of.lost_ratio * cost
@@ -187,7 +187,7 @@ def _retry_loops(job: PlainJob) -> Iterator[tuple[int, int]]:
                 yield ended_ms, over_ms
 
 
-def _lost_before(job: PlainJob, end_ms: int) -> tuple[int, int]:
+def _lost_before(job: PlainJob, end_ms: int, loops: Sequence[tuple[int, int]] = ()) -> tuple[int, int]:
     """What was lost by then, and by how many attempts; an attempt's loss is known when it breaks off, a retry's start-up at once."""
     total = broken = 0
     for place, attempt in enumerate(job.attempts):
@@ -196,6 +196,9 @@ def _lost_before(job: PlainJob, end_ms: int) -> tuple[int, int]:
         all_lost = sum(each.lost for each in hours)
         ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
         if ended_ms is not None and ended_ms < end_ms and attempt.state() in BROKEN and all_lost > 0:
+            named = (begin - HOUR_MS < ended_ms <= over for begin, over in loops if begin < end_ms)
+            if any(named):
+                continue
             total, broken = total + all_lost, broken + 1
         elif place > 0:
             total += start_up

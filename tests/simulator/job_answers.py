@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS
@@ -31,6 +31,7 @@ def retry_overhead(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     for job_id, attempt, state, ended in read(shelf, ATTEMPTS, "job_id", "attempt", "state", "ended"):
         ends[job_id, attempt] = state, ended
         firsts[job_id] = min(attempt, firsts.get(job_id, attempt))
+    loops = _retry_loops(shelf)
     tried: dict[str, list[tuple[int, int, int, int, int]]] = {}
     names = ("job_id", "attempt", "hour", "lost_cost_usd", "starting_lost_cost_usd", *_COSTS)
     for job_id, attempt, hour_s, lost, start, *costs in read(shelf, JOB_HOURS, *names):
@@ -47,8 +48,11 @@ def retry_overhead(shelf: Shelf, bound: Bound) -> Iterator[Row]:
                 mine = [each for each in hours if each[0] == attempt]
                 state, ended = ends.get((job_id, attempt), ("", None))
                 whole = sum(each[3] for each in mine)
+                is_over = state in _BROKEN and ended is not None and ended < at_ms and whole > 0
+                if is_over and _is_named(loops.get(job_id, ()), ended or 0, at_ms):
+                    continue
                 lost += sum(each[4] for each in mine if each[1] < at_ms)
-                if state in _BROKEN and ended is not None and ended < at_ms and whole > 0:
+                if is_over:
                     lost, broken = lost + whole - sum(each[4] for each in mine), broken + 1
             is_much = usd(lost) >= bound["least_usd"] and float(usd(lost)) > bound["lost_ratio"] * float(
                 usd(spent)
@@ -58,6 +62,22 @@ def retry_overhead(shelf: Shelf, bound: Bound) -> Iterator[Row]:
                 named = {name: job.get(name, "") for name in ("owner", "team", "project")}
                 sums = {"usd": usd(spent), "lost_usd": usd(lost), "broken": broken}
                 yield {"at_ms": at_ms, "job_id": job_id, **named, **sums}
+
+
+def _retry_loops(shelf: Shelf) -> dict[str, list[tuple[int, int | None]]]:
+    found: dict[str, list[tuple[int, int | None]]] = {}
+    for rule, job_id, started, resolved in read(shelf, ALERTS, "rule", "subject_name", "started", "resolved"):
+        if rule == "retry_loop":
+            found.setdefault(job_id, []).append((started, resolved))
+    return found
+
+
+def _is_named(loops: Iterable[tuple[int, int | None]], ended: int, at_ms: int) -> bool:
+    """Whether an alert about a retry loop names an attempt that broke off then."""
+    return any(
+        started < at_ms and ended > started - HOUR_MS and (resolved is None or ended <= resolved)
+        for started, resolved in loops
+    )
 
 
 def stood(shelf: Shelf, rule: str, job_id: str, at_ms: int) -> bool:

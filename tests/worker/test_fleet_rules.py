@@ -285,11 +285,16 @@ def test_retry_overhead_says_nothing_of_what_a_retry_loop_has_told(world: World)
         broken(world, "loop", attempt, 0, 20, 20)
     for hour in range(1, 5):
         world.put(JOB_HOURS, job_id="loop", attempt=4, hour=at(T0 + hour * HOUR_MS), gpu_cost_usd=Decimal(9))
+    for attempt in (5, 6, 7):
+        broken(world, "loop", attempt, 3, 20, 20)
     page = {"alert_id": "al_1", "rule": "retry_loop", "subject_kind": "job", "subject_name": "loop"}
     world.put(ALERTS, **page, started=at(T0 + HOUR_MS - 10_000), resolved=at(T0 + 2 * HOUR_MS + 10_000))
     world.put(ALERTS, **page | {"alert_id": "al_2", "subject_name": "another"}, started=at(T0))
-    # It stood in the hours that end at 1, 2 and 3.
-    assert said(world.look(5), "retry_overhead") == [("loop", "firing", 4)]
+    changes = world.look(5)
+    # It stood in the hours that end at 1, 2 and 3, and had named three attempts: three others broke off after it.
+    assert said(changes, "retry_overhead") == [("loop", "firing", 4)]
+    (first,) = (change for change in changes if change.rule == "retry_overhead")
+    assert "has lost $60.00 of $147.00 (41 %) to 3 attempts" in first.summary
 
 
 def test_cost_without_an_owner(world: World) -> None:

@@ -26,10 +26,19 @@ SELECT (SELECT count() FROM job_hours WHERE {IN}) > 0 AS jobs, (SELECT max(sampl
 
 def episodes_of(rule: str) -> str:
     """Return SQL for the episodes of a rule that stood in the span or the hour before it, by job: they name the same cause."""
+    return _episodes(rule, f" AND (resolved IS NULL OR resolved >= {FROM})")
+
+
+def all_episodes_of(rule: str) -> str:
+    """Return SQL for all episodes of a rule that began before the end of the span, by job."""
+    return _episodes(rule, "")
+
+
+def _episodes(rule: str, which: str) -> str:
     return f"""
 SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
     if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS episodes
-FROM alerts FINAL WHERE rule = '{rule}' AND started < {TO} AND (resolved IS NULL OR resolved >= {FROM})
+FROM alerts FINAL WHERE rule = '{rule}' AND started < {TO}{which}
 GROUP BY subject_name"""
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import usd
-from streams.engine.rules.hourly_sql import COST, END, IN, JOBS, STOOD, TO, episodes_of
+from streams.engine.rules.hourly_sql import COST, END, IN, JOBS, STOOD, TO, all_episodes_of, episodes_of
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.wording import named, nano_of
 
@@ -35,7 +36,17 @@ LEFT ANY JOIN
     SELECT job_id, attempt, state, ended, attempt > min(attempt) OVER (PARTITION BY job_id) AS is_retry FROM attempts FINAL
 ) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt"""
 
-#: What an attempt lost counts from the hour on in which it broke off, the start-up of a retry in its own hour.
+#: Attempts that an alert about a retry loop names, with the instant of that alert: it says what they lost.
+_NAMED: Final = f"""
+SELECT t.job_id AS job_id, t.attempt AS attempt, t.all_lost AS all_lost, toUnixTimestamp64Milli(assumeNotNull(t.ended)) AS ended_ms,
+    arrayMin(arrayMap(each -> each.1, arrayFilter(each -> ended_ms > each.1 - {HOUR_MS} AND ended_ms <= each.2, r.episodes))) AS told_ms
+FROM (SELECT job_id, attempt, all_lost, state, ended FROM ({_TRIED})) AS t
+INNER JOIN ({all_episodes_of("retry_loop")}) AS r ON r.subject_name = t.job_id
+WHERE t.state IN {_BROKEN} AND t.ended IS NOT NULL
+    AND arrayExists(each -> ended_ms > each.1 - {HOUR_MS} AND ended_ms <= each.2, r.episodes)"""
+
+#: What an attempt lost counts from the hour on in which it broke off, the start-up of a retry in its own hour; not any more
+#: from the hour on in which a retry loop was told of it.
 SQL: Final = f"""
 SELECT {END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project,
     c.usd AS usd, c.lost_usd AS lost_usd, c.broken AS broken
@@ -54,6 +65,10 @@ FROM
             FROM (SELECT job_id, attempt, all_lost, start_lost, state, ended FROM ({_TRIED}))
             WHERE state IN {_BROKEN} AND ended IS NOT NULL
             GROUP BY job_id, attempt, ended HAVING sum(all_lost) > 0
+            UNION ALL
+            SELECT job_id, toStartOfHour(toDateTime(intDiv(greatest(ended_ms, told_ms), 1000), 'UTC')) AS hour,
+                toDecimal128(0, 9) AS cost, -sum(all_lost) AS lost, -1 AS broke
+            FROM ({_NAMED}) GROUP BY job_id, attempt, ended_ms, told_ms HAVING sum(all_lost) > 0
         ) AS t
         GROUP BY job_id, hour
     )
@@ -95,7 +110,7 @@ RULE: Final = HourlyRule(
     severity=TICKET,
     about="`job`",
     holds="more than 10 % of the job's cost is lost, at least $10, by at least 3 attempts, whether retries followed them or not; in an"
-    " hour in which it cost anything",
+    " hour in which it cost anything; without what `retry_loop` named",
     runbook="alerts.md#rules-across-jobs",
     thresholds={
         "lost_ratio": Threshold(0.1, 0.001, 1, "lost share of the job's cost"),

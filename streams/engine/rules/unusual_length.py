@@ -99,7 +99,9 @@ class Lengths:
             gpus = sorted(gpu_milli for *_, gpu_milli in similar[begin:end])
             known = _Counted(0, 0, 0)
             if lengths:
-                known = _Counted(len(lengths), lengths[-(-99 * len(lengths) // 100) - 1], gpus[len(gpus) // 2])
+                known = _Counted(
+                    len(lengths), lengths[-(-99 * len(lengths) // 100) - 1], gpus[len(gpus) // 2]
+                )
             self._known[similarity, begin, end] = known
         return known
 

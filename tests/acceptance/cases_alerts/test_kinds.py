@@ -60,3 +60,9 @@ def test_a_batch_that_grows_each_week_is_told_until_it_has_a_history(tmp_path: P
 def test_the_first_large_job_of_a_night_is_told(tmp_path: Path) -> None:
     (alert,) = told("night_experiments", tmp_path)
     assert (alert["rule"], alert["subject_name"]) == ("oversized", "trynight0")
+
+
+def test_a_retry_loop_is_not_told_again_as_overhead(tmp_path: Path) -> None:
+    (alert,) = told("spot_churn", tmp_path)
+    assert (alert["rule"], alert["severity"]) == ("retry_loop", "page")
+    assert f"{alert['started']:%H:%M}" == "09:10"  # the first preemption was at 09:00

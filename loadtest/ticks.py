@@ -21,7 +21,7 @@ from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.cli.cycles import collect_rarely
 from streams.engine.kernels.warm import compile_all
-from streams.engine.rules.idle_gpus import LAG_MINUTES, WINDOW_MINUTES
+from streams.engine.rules.idle_gpus import BLOCK_MINUTES, LAG_MINUTES
 from streams.engine.rules.turns import TURNS
 from streams.engine.shard.sequencer import TICK_MS
 
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     fleet.begin()
     if options.sampled:
         list(fleet.checkpoint(open_attempts=True))  # from then on a shard knows that samples change no cost
-        for _ in range(WINDOW_MINUTES + LAG_MINUTES):  # so long that the use of the GPUs is judged, too
+        for _ in range(3 * BLOCK_MINUTES + LAG_MINUTES):  # so long that the use of the GPUs is judged, too
             fleet.sample(MINUTE_MS)
             for _ in range(MINUTE_MS // TICK_MS):
                 fleet.now_ms += TICK_MS

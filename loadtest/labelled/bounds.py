@@ -93,7 +93,7 @@ PROMISES: Final = (
     Promise("3x", "within 60 min", _within(60), 0.97),
     Promise("10x", "within 5 min", _within(5), 0.97),
     Promise("1.5x_12h", "within the 12 h", _within(12 * 60), 0.85),
-    Promise("idle", "within 45 min", _within(45), 0.97),
+    Promise("idle", "within 60 min", _within(60), 0.97),
     Promise("retry_loop", "before $50 or 30 min", _before(50, 30), 0.95),
     Promise("cross_region", "within 60 min", _within(60), None),
     Promise("spot_fallback", "within 60 min", _within(60), None),

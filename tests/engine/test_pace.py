@@ -8,7 +8,7 @@ from schemas.events import JobEvent, JobType
 from streams.engine.snapshot.job_blobs import JobBlob, dump_job, load_job
 from streams.engine.snapshot.job_parts import JobPart, apply_part, dump_part
 from streams.engine.state.job import JobState
-from streams.engine.state.pace import Pace
+from streams.engine.state.pace import ProgressPace
 
 MINUTE_MS = 60_000
 
@@ -25,7 +25,7 @@ def told(
     return job
 
 
-def pace_of(job: JobState) -> Pace:
+def pace_of(job: JobState) -> ProgressPace:
     assert job.pace is not None
     return job.pace
 
@@ -63,7 +63,7 @@ def test_a_new_attempt_begins_anew_and_an_older_one_is_not_heard_any_more() -> N
     job = told((1, {"step": 1}), (5, {"step": 2}))
     told((7, {"step": 2}), job=job, attempt=2)
     told((8, {"step": 3}), job=job)
-    assert job.pace == Pace(
+    assert job.pace == ProgressPace(
         2, (7 * MINUTE_MS, int(JobType.heartbeat), "t", f"{7 * MINUTE_MS}"), 7 * MINUTE_MS
     )
 

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from schemas.events import ControlEvent
 from schemas.tables import ALERTS
 from streams.engine.coverage.coverage import Coverage, RecentUsage
 from streams.engine.kernels.arrays import F64, I64
+from streams.engine.reference_log import ReferenceLog
 from streams.engine.rules.turns import turn_at, turn_of
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.windows.curves import CurveBook
-from tests.engine.test_burn_tracker import MINUTE_MS, T0, Log
+from tests.engine.alerts.scene import UNPRICED_ON
+from tests.engine.test_burn_tracker import BOOK, MINUTE_MS, T0, Log
 
 JOIN_MINUTE = 50
 #: Idle GPUs join it between the preparation of its turn and the tick.
@@ -25,6 +28,10 @@ JOINED = next(
 IDLE, SILENT = "idle", "silent"
 JOBS = [IDLE, SILENT, JOINED, *(f"k{number}" for number in range(13))]
 MINUTES = 80
+#: Idle GPUs are told after half an hour, whatever they cost.
+SOON = ControlEvent(
+    "t", "soon", 0, "rule", "soon", {"rule": "idle_gpus", "thresholds": {"minutes": 30, "least_usd": 0}}
+)
 BEFORE, AT_TICK = "before a tick", "at a tick"
 
 
@@ -52,6 +59,7 @@ class Counts:
 def _alerts(counts: Counts, *, prepared: bool) -> list[dict[str, Any]]:
     """Return the alerts of jobs that are sampled each minute: one is idle, one falls silent, idle GPUs join one."""
     log = Log()
+    log.view = ReferenceLog(BOOK, {b"rule/z": UNPRICED_ON, b"rule/soon": SOON}).view()
     for job in JOBS:
         log.add("jobs", T0, type="started", gpu_count=1, job_id=job)
     for tick in range(MINUTES * 6):

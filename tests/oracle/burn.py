@@ -20,12 +20,13 @@ from tests.oracle.compute import last_said
 from tests.oracle.controls import asked, dimensions_of, matches, nano, period
 from tests.oracle.ends import has_ended, heard_ms, is_silent, running, undecided_until_ms
 from tests.oracle.held import Held
+from tests.oracle.idle import IdleView, UsedByNode, idle_part, idles, used_by_node
 from tests.oracle.intake import JobLog, Sample, attempt_of
 from tests.oracle.job_rules import AttemptRules, Rated, Settings, attempt_rules, settings_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.pace import reported
 from tests.oracle.prices import PriceBook
-from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic, usage
+from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
 from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, event_order, union
 
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
@@ -108,7 +109,8 @@ class Burn:
     attempts: AttemptRules
     settings: Settings
     held: list[tuple[int, int, int]]  # (from, until, thousandths of a GPU) by its events
-    used: dict[int, tuple[int, int]]  # minute -> sampled GPU-seconds, and productive ms
+    used: UsedByNode
+    interactive: bool  # by its label
     expected: Steps = field(init=False)
     _minute_ends: dict[int, tuple[int, int]] = field(
         default_factory=dict
@@ -217,18 +219,19 @@ class Burn:
         return at_ms // 10_000 % 30 == zlib.crc32(self.job_id.encode("utf-8", "surrogatepass")) % 30
 
     def idles(self, at_ms: int) -> bool:
-        """Whether 30 min, up to 2 min before, were paid and sampled, and hardly productive."""
-        end = at_ms // MINUTE_MS - 2
-        a_ms, b_ms = (end - 30) * MINUTE_MS, end * MINUTE_MS
-        used = [self.used[m] for m in range(end - 30, end) if m in self.used]
-        sampled_ms, productive_ms = 1000 * sum(s for s, _ in used), sum(p for _, p in used)
-        ratio = self.settings["idle_gpus"].thresholds["productive_ratio"]
-        held = sum(milli * max(0, min(b, b_ms) - max(a, a_ms)) for a, b, milli in self.held)
-        return (
-            not self.ended
-            and any(a <= a_ms and b_ms <= b for a, b in self.paid)
-            and productive_ms < ratio * sampled_ms
-            and 2 * 1000 * sampled_ms >= held
+        """Whether its GPUs idle, up to 2 min before, for long and much money, or fell to nothing at one time."""
+        return not self.ended and idles(self._idle_view(at_ms))
+
+    def idle_waste(self, at_ms: int) -> Fraction:
+        """What is paid for the idle part of its GPUs' time, as a cost per ms."""
+        return Fraction(self.cost.rate(self.burning_ms(at_ms))) * idle_part(self._idle_view(at_ms))
+
+    def _idle_view(self, at_ms: int) -> IdleView:
+        end_ms = (at_ms // MINUTE_MS - 2) * MINUTE_MS
+        since_ms = next((a for a, b in self.paid if a < end_ms <= b), end_ms)
+        limits = self.settings["idle_gpus"].thresholds
+        return IdleView(
+            end_ms, self.used, since_ms, self.cost.until, SCALE, self.held, limits, self.interactive
         )
 
     def traffic(self, at_ms: int, window_ms: int = HOUR_MS) -> int:
@@ -372,21 +375,10 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         ),
         settings=settings,
         held=[(s.start_ms, s.end_ms, s.values.gpu_milli) for a in attempts for s in a.segments(ENDLESS_MS)],
-        used=_used(log.samples),
+        used=used_by_node(log.samples),
+        interactive=(last_said(log.events).get("labels") or {}).get("interactive", "").lower()
+        not in ("", "false", "no", "0"),
     )
-
-
-def _used(samples: Iterable[Sample]) -> dict[int, tuple[int, int]]:
-    """Sampled GPU-seconds and productive ms of each minute, all attempts together."""
-    of_attempt: dict[int, list[Sample]] = defaultdict(list)
-    for sample in samples:
-        of_attempt[sample.attempt].append(sample)
-    found: dict[int, tuple[int, int]] = {}
-    for mine in of_attempt.values():
-        for minute, row in usage(mine).items():
-            sampled, productive = found.get(minute, (0, 0))
-            found[minute] = sampled + row.sampled_gpu_s, productive + row.productive_gpu_ms
-    return found
 
 
 def declared(events: Iterable[Json]) -> list[tuple[int, int]]:

@@ -56,8 +56,11 @@ CAUSES: dict[str, Callable[[Burn, int, int], int | Fraction]] = {
     "price_basis": Burn.dearer,
 }
 WITHOUT_FIGURES = ("unpriced", "silent_job")
+#: Of rules that tell of the same the one that fires keeps the other one from opening.
+TOLD_BY = {"idle_gpus": "stalled", "stalled": "idle_gpus"}
 #: What is wasted while a rule holds, as costs per ms, of the rules that know it.
-WASTES: dict[str, Callable[[Burn, int], int]] = {
+WASTES: dict[str, Callable[[Burn, int], int | Fraction]] = {
+    "idle_gpus": Burn.idle_waste,
     "held": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
     "stalled": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
 }
@@ -137,6 +140,7 @@ class JobJudge:
                 # Between two looks it stays as it was.
                 looks = name != "idle_gpus" or now.looked_at(at_ms)
                 held = self._holds(name, now, at_ms) if looks else self.firing(name)
+                held = held and (self.firing(name) or not self.firing(TOLD_BY.get(name, name)))
                 self._judge_fact(name, now.settings[name].enabled and held, now, at_ms)
         return now
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.tables import ALERTS
 from tests.oracle import burn as plain_burn
+from tests.oracle import idle as plain_idle
 from tests.oracle import job_rules as plain
 from tests.oracle import judge as plain_judge
 from tests.oracle.cases import T0, gpu, job
@@ -105,34 +106,68 @@ def attempts() -> FedLogs:
     return found
 
 
-def _sampled(job_id: str, util: float, gpu_count: int, pause_min: int) -> list[Line]:
-    """Two GPUs sampled for 65 min; after 40 of them the job gives its GPUs back for a while, if at all."""
-    lines = [*PRICES, job(job_id, "started", T0, gpu_count=gpu_count, purchase="spot")]
-    for minute in range(5, 70, 5):
+def _sampled(job_id: str, util: float, gpu_count: int, pause_min: int, **labels: str) -> list[Line]:
+    """Two GPUs sampled for 160 min; after 100 of them the job gives its GPUs back for a while, if at all."""
+    about = {"purchase": "on_demand"}
+    lines = [*PRICES, job(job_id, "started", T0, gpu_count=gpu_count, labels=labels, **about)]
+    for minute in range(5, 165, 5):
         use = {"0": util, "1": util}
-        lines.append(gpu(job_id, T0 + minute * 60_000, 300_000, use, purchase="spot", id=f"s{minute}"))
+        lines.append(gpu(job_id, T0 + minute * 60_000, 300_000, use, id=f"s{minute}", **about))
     if pause_min:
-        lines.append(job(job_id, "suspended", T0 + 40 * 60_000 + 1))
-        lines.append(job(job_id, "resumed", T0 + (40 + pause_min) * 60_000))
-    return sorted([*lines, job("other", "queued", T0 + 2 * HOUR_MS)], key=time_of)
+        lines.append(job(job_id, "suspended", T0 + 100 * 60_000 + 1))
+        lines.append(job(job_id, "resumed", T0 + (100 + pause_min) * 60_000))
+    return sorted([*lines, job("other", "queued", T0 + 4 * HOUR_MS)], key=time_of)
 
 
-IDLING = ((0.2, 2, 0), (0.195, 2, 0), (0.0, 5, 0), (0.0, 3, 0), (0.0, 2, 1), (0.0, 2, 20))
+def _fallen(job_id: str, purchase: str, busy: float, rest: tuple[float, float]) -> list[Line]:
+    """64 GPUs of two nodes that work for half an hour, and then do what is left."""
+    lines = [*PRICES, job(job_id, "started", T0, gpu_count=64, purchase=purchase)]
+    for minute in range(1, 60):
+        for node, util in enumerate((busy, busy) if minute <= 30 else rest):
+            use = dict.fromkeys(map(str, range(32)), util)
+            lines.append(gpu(job_id, T0 + minute * 60_000, 60_000, use, node=f"n{node}", purchase=purchase))
+    return sorted([*lines, job("other", "queued", T0 + HOUR_MS)], key=time_of)
+
+
+IDLING = (
+    (0.2, 2, 0), (0.195, 2, 0), (0.0, 5, 0), (0.0, 3, 0), (0.0, 2, 1), (0.0, 2, 20), (0.0, 1, 0),
+)  # fmt: skip
+FALLEN = (
+    ("on_demand", 0.9, (0.0, 0.0)), ("spot", 0.9, (0.0, 0.0)), ("spot", 0.4, (0.0, 0.0)), ("spot", 0.9, (0.021, 0.0)),
+    ("reserved", 0.9, (0.021, 0.021)),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def idling() -> list[Watching]:
     """Jobs that are just idle, and just not."""
+    logs = [_sampled(f"j{number}", *each) for number, each in enumerate(IDLING)]
+    logs += [_sampled("notebook", 0.0, 2, 0, interactive="true"), _sampled("no", 0.0, 2, 0, interactive="no")]
+    logs += [_fallen(f"f{number}", *each) for number, each in enumerate(FALLEN)]
     found = []
-    for number, (util, gpu_count, pause_min) in enumerate(IDLING):
-        watching = Watching(in_log_time(_sampled(f"j{number}", util, gpu_count, pause_min)))
+    for lines in logs:
+        watching = Watching(in_log_time(lines))
         watching.feed(len(watching.told))
         watching.checkpoint()
         assert alerts_differ(watching, watching.told) == []
         found.append(watching)
-    fired = [{row["rule"] for row in watching.rows(ALERTS)} for watching in found]
-    assert ["idle_gpus" in rules for rules in fired] == [False, True, False, True, True, True]
+    fired = [
+        [
+            (round((row["started"].timestamp() * 1000 - T0) / MINUTE_MS), row["severity"])
+            for row in watching.rows(ALERTS)
+            if row["rule"] == "idle_gpus"
+        ]
+        for watching in found
+    ]
+    assert fired == FIRED
     return found
+
+
+#: The minute at which the alert of each of these logs fires, and as what.
+FIRED = [
+    [], [(53, "ticket")], [], [(53, "ticket")], [(55, "ticket"), (155, "ticket")], [(54, "ticket")], [(85, "ticket")],
+    [(122, "ticket")], [(55, "ticket")], [(48, "page")], [(45, "page")], [], [], [],
+]  # fmt: skip
 
 
 def _week(seed: int) -> list:  # type: ignore[type-arg]  # lines
@@ -166,11 +201,22 @@ def test_each_threshold_is_off_by_one_in_some_case() -> None:
     assert not lacking, f"add a value beside each of them to the end of `OFF_BY_ONE`: {sorted(lacking)}"
 
 
-@pytest.mark.parametrize("value", [Fraction("0.19"), Fraction("0.21")])
-def test_an_idle_share_off_by_a_hundredth_is_found_out(
-    idling: list[Watching], value: Fraction, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("productive_ratio", Fraction("0.19")),
+        ("productive_ratio", Fraction("0.21")),
+        ("minutes", Fraction(51)),
+        ("interactive_minutes", Fraction(121)),
+        ("least_usd", Fraction(6)),
+        ("fallen_minutes", Fraction(18)),
+        ("page_usd_per_hour", Fraction(120)),
+    ],
+)
+def test_a_threshold_of_idle_gpus_that_is_off_is_found_out(
+    idling: list[Watching], name: str, value: Fraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain, "DEFAULTS", _changed("idle_gpus", "productive_ratio", value))
+    monkeypatch.setattr(plain, "DEFAULTS", _changed("idle_gpus", name, value))
     assert any(alerts_differ(watching, watching.told) for watching in idling)
 
 
@@ -266,6 +312,27 @@ def _idle_though_unpaid(patch: pytest.MonkeyPatch) -> None:
     _judge_by(patch, "idle_gpus", lambda now, at_ms: idles(replace(now, paid=[(0, 2**62)]), at_ms))
 
 
+def _fallen_on_one_node(patch: pytest.MonkeyPatch) -> None:
+    """What is left of the work of all GPUs is less than the share, if not that of each node."""
+    fallen = plain_idle._fallen
+
+    def of_one(view: plain_idle.IdleView) -> bool:
+        minutes = {minute for rows in view.used.values() for minute in rows}
+        return fallen(view._replace(used={(1, ""): {m: view.sums(m, m + 1) for m in minutes}}))
+
+    patch.setattr(plain_idle, "_fallen", of_one)
+
+
+def _fallen_though_never_busy(patch: pytest.MonkeyPatch) -> None:
+    fallen = plain_idle._fallen
+
+    def thrice_as_busy(view: plain_idle.IdleView) -> bool:
+        used = {key: {m: (s, p * 3) for m, (s, p) in rows.items()} for key, rows in view.used.items()}
+        return fallen(view._replace(used=used))
+
+    patch.setattr(plain_idle, "_fallen", thrice_as_busy)
+
+
 def _looked_at_always(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain_burn.Burn, "looked_at", lambda *_: True)
 
@@ -276,7 +343,7 @@ BREAKS: tuple[Patch, ...] = (
     _checkpoints_are_no_progress, _stalled_though_suspended,
 )  # fmt: skip
 IDLE_BREAKS: tuple[Patch, ...] = (
-    _idle_though_unsampled, _idle_though_unpaid, _looked_at_always,
+    _idle_though_unsampled, _idle_though_unpaid, _looked_at_always, _fallen_on_one_node, _fallen_though_never_busy,
 )  # fmt: skip
 
 

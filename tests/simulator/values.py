@@ -180,7 +180,7 @@ class Fleet:
             {"rule": "stalled", "thresholds": {"minutes": 1, "usual_times": 1, "least_usd": 0}},
             {"rule": "silent_job", "thresholds": {"minutes": 2, "never_heard_minutes": 3}},
             {"rule": "burn_fast", "thresholds": {"long_ratio": 1.1, "short_ratio": 1.1, "extra_usd": 0.01}},
-            {"rule": "idle_gpus", "thresholds": {"productive_ratio": 1.0}},
+            {"rule": "idle_gpus", "thresholds": {"productive_ratio": 1.0, "minutes": 10, "least_usd": 0}},
             {"rule": "unpriced", "enabled": False},
             {"rule": "price_basis", "enabled": False, "match": {"team": "red"}},
         ))  # fmt: skip

@@ -112,7 +112,7 @@ def histories() -> Iterator[list[Line]]:
     ]
     yield [job(JOB, "started", BEGIN_MS, **about | {"purchase": "reserved"}), end]
     yield [start, job(JOB, "scaled", BEGIN_MS + HOUR_MS, gpu_count=800), end]
-    samples = [gpu(JOB, BEGIN_MS + minute * M, M, {"0": 0.01}, id=f"s{minute}") for minute in range(1, 45)]
+    samples = [gpu(JOB, BEGIN_MS + minute * M, M, {"0": 0.01}, id=f"s{minute}") for minute in range(1, 200)]
     yield [job(JOB, "started", BEGIN_MS, **about | {"gpu_count": 1}), *samples, end]
     yield [start, job(JOB, "scaled", BEGIN_MS + 60 * M, gpu_count=2048), end]
     soon = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams.engine.burn.job_curve import JobCurve
+from streams.engine.coverage.coverage import Coverage
 from streams.engine.pricing.book import PriceBook
 from streams.engine.rules.burn_cause import JobRates
 from streams.engine.rules.flows import flow_costs
-from streams.engine.rules.job_view import IdleShare, JobAt
+from streams.engine.rules.idle_check import idle_since
+from streams.engine.rules.job_view import IdleSince, IdleUse, JobAt
 from streams.engine.state.job import JobState
 
 
@@ -19,7 +21,8 @@ def job_at(
     settings: Mapping[str, Mapping[str, float]],
     book: PriceBook | None,
     first_paid_ms: int,
-    idle: IdleShare | None,
+    idle: IdleUse | None,
+    coverage: Coverage,
 ) -> JobAt:
     """Return the view of a job at a tick; `settings` are the thresholds in force for it, by rule."""
 
@@ -30,6 +33,10 @@ def job_at(
         return JobRates(
             curve.timelines, curve.stretches(), curve.declared, curve.planned, flows, curve.passed
         )
+
+    def since() -> IdleSince | None:
+        ratio = settings["idle_gpus"]["productive_ratio"]
+        return None if job is None else idle_since(coverage, job, at_ms, ratio)
 
     return JobAt(
         at_ms=at_ms,
@@ -42,5 +49,6 @@ def job_at(
         book=book,
         first_paid_ms=first_paid_ms,
         idle=idle,
+        idle_since=since,
         rates=rates,
     )

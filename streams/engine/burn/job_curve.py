@@ -34,7 +34,7 @@ from streams.engine.state.job_facts import (
     undecided_until_ms,
     unpriced_minutes,
 )
-from streams.engine.state.pace import Pace
+from streams.engine.state.pace import ProgressPace
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines, are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union
@@ -85,7 +85,9 @@ class JobCurve:
     facts: JobFacts = field(default_factory=JobFacts)
     breaks: BrokenAttempts = field(default_factory=BrokenAttempts)
     profile: int = 0  # the number of the settings that its rules have
-    pace: Pace | None = None  # of its progress as of the last facts, and whether it stood still by them
+    pace: ProgressPace | None = (
+        None  # of its progress as of the last facts, and whether it stood still by them
+    )
     stands: bool = False
     turn: int = 0  # at which ticks the use of its GPUs is looked at
     tail: CurveTail | None = None

@@ -46,9 +46,8 @@ def job_margins(
     place = curves.job_ids.index(job_id)
     figures = curves.figures(ticks)
     turn_ms = (at.at_ms // TICK_MS - (at.at_ms // TICK_MS - turn_of(job_id)) % TURNS) * TICK_MS
-    share = IdleGpus.share_of(curves, coverage, at.job, turn_ms)
-    at = replace(at, idle=share)
-    if all(each.share is not None and each.share >= 1 for each in JOB_RULES[IDLE_GPUS].margins(at)):
+    at = replace(at, idle=IdleGpus.use_of(curves, coverage, at.job, turn_ms, profiles[profile]))
+    if is_met(tuple(JOB_RULES[IDLE_GPUS].margins(at))):
         figures.facts[0, place] |= np.int64(1) << IDLE_GPUS
     arrays = EpisodeArrays(*(getattr(figures, name) for name in EpisodeArrays._fields))
     arrays = as_arrays(arrays, 1, len(curves), len(WINDOWS_MS), len(profiles))

@@ -307,7 +307,8 @@ class BurnTracker:
     def _job_at(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> JobAt:
         curve, job = self._jobs[job_id], tracked.jobs.get(job_id)
         settings, first_paid_ms = self._profiles[curve.profile].by_name(), self._curves.first_paid_ms(job_id)
-        return job_at(at_ms, job, curve, settings, self._book, first_paid_ms, self._idle.share(job_id, at_ms))
+        idle = self._idle.use(job_id, at_ms)
+        return job_at(at_ms, job, curve, settings, self._book, first_paid_ms, idle, tracked.coverage)
 
     def margins(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> list[RuleMargins]:
         """Return how far each rule about a job is from firing at a tick that was judged last; nothing if it has no curve."""
@@ -457,7 +458,6 @@ class BurnTracker:
             self._curves.drop(job_id)
             self._policy.drop(job_id)
             self._liveness.drop(job_id)
-            self._idle.drop(job_id)
             curve = self._jobs.pop(job_id)
             if len(curve.lines) > 1:
                 curve.rest()

@@ -33,7 +33,7 @@ from streams.engine.kernels.store import (
     CoverageStore,
     Samples,
 )
-from streams.engine.kernels.usage_sums import sum_recent, sum_usage
+from streams.engine.kernels.usage_sums import sum_blocks, sum_recent, sum_usage
 
 
 class FoldResult(NamedTuple):
@@ -61,6 +61,14 @@ class RecentUsage(NamedTuple):
     productive_ms: I64
     #: The minutes from this one on show that the job was productive enough; the end of the range: they do not.
     enough_since_minute: I64
+
+
+class JobMinutes(NamedTuple):
+    """GPU-time of a job in ms, [node, minute] int64 each, and the most memory that a GPU used."""
+
+    sampled_ms: I64
+    productive_ms: I64
+    memory_mib: I64
 
 
 class UsageRows(NamedTuple):
@@ -319,6 +327,31 @@ class Coverage:
             sum_recent(holder, place, lo, hi, enough_ms, store, sums, since)
             since[sums[:, 1] < enough_ms] = hi
         return RecentUsage(sums[:, 0].copy(), sums[:, 1].copy(), since)
+
+    def block_usage(self, job_ids: Sequence[str], until_minute: int, width: int, blocks: int) -> I64:
+        """The GPU-time of each job in blocks of minutes back from one: [job, block, 2] int64, ms sampled and productive."""
+        sums = np.zeros((len(job_ids), blocks, 2), np.int64)
+        holders = [
+            (holder.number, place) for place, of in enumerate(self._names.of_jobs(job_ids)) for holder in of
+        ]
+        if holders:
+            numbers, places = np.array(holders, np.int64).T.copy()
+            from_minute = np.full(len(numbers), until_minute - width * blocks)
+            self._old.unpack_ranges(numbers, from_minute, np.full(len(numbers), until_minute))
+            sum_blocks(numbers, places, until_minute, width, self._arrays.store, sums)
+        return sums
+
+    def job_minutes(self, job_id: str, lo: int, hi: int) -> JobMinutes:
+        """The GPU-time of a job in the minutes [lo, hi), node by node."""
+        holders = [holder.number for holder in self._names.of_job(job_id)]
+        usage = self.usage(self.rows_of(holders, lo, hi))
+        nodes, node = np.unique(usage.holder, return_inverse=True)
+        sampled_ms, productive_ms, memory_mib = np.zeros((3, len(nodes), hi - lo), np.int64)
+        place = node, usage.minute - lo  # of each row: a holder has one of a minute
+        sampled_ms[place] = 1000 * usage.sampled_gpu_s
+        productive_ms[place] = usage.productive_gpu_ms
+        memory_mib[place] = usage.memory_used_mib_max
+        return JobMinutes(sampled_ms, productive_ms, memory_mib)
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""

@@ -29,6 +29,7 @@ IDLE_GPUS = 6
 RUNAWAY = 7
 TRAFFIC = 8
 PRICE_BASIS = 9
+STALLED = 13
 BURN_RULES = 3
 # In `facts`, bit r says that fact r holds, and bit r + UNSEEN that nobody looked at this tick: it stays as it is.
 UNSEEN = 32
@@ -142,7 +143,7 @@ def as_arrays(
     return arrays
 
 
-def no_episodes(jobs: int, rules: int = PRICE_BASIS + 1) -> Records:
+def no_episodes(jobs: int, rules: int = STALLED + 1) -> Records:
     """Return empty episodes [job, rule]."""
     episodes = np.zeros((jobs, rules), EPISODE)
     for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "reported_ms"):

@@ -30,12 +30,14 @@ from streams.engine.kernels.episode import (
     EPISODE,
     FAST,
     HELD,
+    IDLE_GPUS,
     OPENED,
     OUTRANKED,
     PRICE_BASIS,
     RECOVERED,
     RUNAWAY,
     SILENT,
+    STALLED,
     SUSTAINED,
     SWITCHED_OFF,
     TICK_MS,
@@ -221,6 +223,16 @@ def _judge_fact(
 
 
 @helper
+def _yields(rule: int, episodes: Records) -> bool:
+    """Whether the other rule about work that does not go on fires: then this one does not open."""
+    if rule == IDLE_GPUS:
+        return bool(episodes[rule]["open"] == 0 and episodes[STALLED]["open"] != 0)
+    if rule == STALLED:
+        return bool(episodes[rule]["open"] == 0 and episodes[IDLE_GPUS]["open"] != 0)
+    return False
+
+
+@helper
 def _explains(
     cause: int,
     rule: int,
@@ -290,6 +302,7 @@ def _judge_job(
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
                 holds = holds_at(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
+                holds = holds and not _yields(rule, episodes)
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0
@@ -324,6 +337,7 @@ def _holding(
             )
         else:
             holds = holds_at(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
+            holds = holds and not _yields(rule, episodes)
         if holds:
             found |= as_int64(1) << rule
     return found

@@ -68,3 +68,24 @@ def sum_recent(
                 sums[row, 0] += 1000 * int(store.rows[found]["sampled_gpu_s"])
                 sums[row, 1] += int(store.rows[found]["productive_gpu_ms"])
                 oldest_minute[row] = min(oldest_minute[row], minute)
+
+
+@kernel
+def sum_blocks(holder: I64, job: I64, until_minute: int, width: int, store: CoverageStore, sums: I64) -> None:
+    """Add blocks of `width` minutes of each holder ([n] int64), back from a minute, to its job's `sums`, in place.
+
+    `sums` ([jobs, blocks, 2] int64): ms of GPU-time sampled, productive; the newest block is the first one.
+    """
+    for i in range(holder.size):
+        found = -1
+        for back in range(sums.shape[1] * width):
+            minute = until_minute - 1 - back
+            # As in `sum_recent`.
+            older = int(store.rows[found]["older"]) if found >= 0 else -1
+            if older >= 0 and store.rows[older]["minute"] == minute:
+                found = older
+            else:
+                found = int(store.cells[find_row(holder[i], minute, store.cells, store.rows)]) - 1
+            if found >= 0:
+                sums[job[i], back // width, 0] += 1000 * int(store.rows[found]["sampled_gpu_s"])
+                sums[job[i], back // width, 1] += int(store.rows[found]["productive_gpu_ms"])

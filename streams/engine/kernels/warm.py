@@ -55,7 +55,7 @@ from streams.engine.kernels.store import (
     CoverageStore,
     Samples,
 )
-from streams.engine.kernels.usage_sums import COLUMNS, sum_recent, sum_usage
+from streams.engine.kernels.usage_sums import COLUMNS, sum_blocks, sum_recent, sum_usage
 
 
 def compile_all(advance: Callable[[int], None] = lambda _by: None) -> None:
@@ -223,6 +223,7 @@ def _warm_coverage() -> None:
     sums = np.zeros((1, COLUMNS), np.int64)
     sum_usage(second, second, second + 1, second, 0, store, sums)
     sum_recent(second, second, 0, 1, values, store, sums, second)
+    sum_blocks(second, second, 1, 1, store, np.zeros((1, 1, 2), np.int64))
     find_reaching(0, 1, 1, store, samples, second.copy(), second.copy(), second.copy())
     drop_rows(second, store)
 

@@ -12,7 +12,7 @@ from schemas.durations import MINUTE_MS
 from schemas.units import NANO_PER_USD
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_IDLE_MS: Final = 32 * MINUTE_MS  # the window of `idle_gpus`, and how far it lags behind
+_IDLE_MS: Final = 62 * MINUTE_MS  # the wait of `idle_gpus`, how far it lags behind, and what was before
 _ROWS_ABOUT: Final = 15  # a screenful, whatever the window
 
 
@@ -72,9 +72,10 @@ def attempts_evidence(job_id: str) -> str:
 
 
 def idle_evidence(job_id: str, held_ms: int) -> str:
-    """Return SQL for the usage of the job's GPUs in the half hour before, minute by minute."""
+    """Return SQL for the usage of the job's GPUs in the hour before, minute by minute."""
     return (
         "SELECT u.minute AS minute, uniqExact(u.node) AS nodes, sum(u.sampled_gpu_s) AS sampled_gpu_s,"
+        " max(u.memory_used_mib_max) AS memory_used_mib_max,"
         " round(sum(u.productive_gpu_ms) / 1000 / greatest(sum(u.sampled_gpu_s), 1), 4) AS productive_ratio"
         f" FROM job_usage_minutes AS u FINAL WHERE u.job_id = {quoted(job_id)}"
         f" AND u.minute >= {_minute(held_ms - _IDLE_MS)} AND u.minute <= {_minute(held_ms)}"

@@ -1,25 +1,38 @@
 """Checks jobs for idle GPUs (rule `idle_gpus`): which of them are idle at the ticks at which it is their turn.
 
-A job is due every 5 min, at its turn. The window ends 2 min before: samples come late. Sums are those of the coverage.
-Productive time only grows, so a job that already reaches its threshold is skipped until these samples leave the window,
-for 25 min at most, or until it gets more GPUs. For the same reason that may be found out shortly before the tick.
+A job is due every 5 min, at its turn. The blocks end 2 min before: samples come late. Sums are those of the coverage.
+Productive time only grows, so a job whose newest block already reaches its threshold is skipped until these samples leave
+it, or until it gets more GPUs. For the same reason that may be found out shortly before the tick.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from schemas.durations import MINUTE_MS
+from schemas.durations import HOUR_MS, MINUTE_MS
+from schemas.units import NANO_PER_USD
 from streams.engine.coverage.coverage import Coverage, RecentUsage
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import TURN_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
-from streams.engine.rules.idle_gpus import COVERED_RATIO, LAG_MINUTES, WINDOW_MINUTES
-from streams.engine.rules.job_view import IdleShare
-from streams.engine.rules.profiles import Profiles
+from streams.engine.rules.idle_gpus import (
+    BLOCK_MINUTES,
+    BLOCKS_AT_MOST,
+    FALLEN_RATIO,
+    LAG_MINUTES,
+    LOOKBACK_MINUTES,
+    WORKED_MINUTES,
+    WORKED_RATIO,
+    has_fallen,
+    is_long,
+)
+from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse
+from streams.engine.rules.profiles import Profile, Profiles
+from streams.engine.rules.rule import PAGE_FROM
 from streams.engine.rules.turns import TURNS, turn_at, turn_of
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import OPEN_MS
@@ -28,9 +41,11 @@ from streams.engine.windows.curves import CurveBook
 _MINUTES_BETWEEN_TURNS: Final = TURN_MS // MINUTE_MS
 #: A productive job is checked again after so many turns at most. Which one it is depends on the job, so that jobs that
 #: started together are not all checked together.
-_TURNS_BETWEEN_CHECKS: Final = 5
+_TURNS_BETWEEN_CHECKS: Final = 2
 _NOTHING: Final = np.zeros(0, np.int64)
 _NO_USAGE: Final = RecentUsage(_NOTHING, _NOTHING, _NOTHING)
+_INTERACTIVE: Final = "interactive"
+_NOT: Final = ("", "false", "no", "0")
 
 
 class IdleJob(NamedTuple):
@@ -44,16 +59,12 @@ class IdleGpus:
     """Checks the jobs whose turn it is."""
 
     def __init__(self) -> None:
-        self._shares: dict[str, IdleShare] = {}  # of the jobs that were idle at their last check
+        # Of the jobs that were idle at a tick of the last call, which may have several turns of one.
+        self._uses: dict[tuple[str, int], IdleUse] = {}
 
-    def share(self, job_id: str, at_ms: int) -> IdleShare | None:
-        """Return the figures of the check at an instant, if the job was idle then."""
-        share = self._shares.get(job_id)
-        return share if share is not None and share.at_ms == at_ms else None
-
-    def drop(self, job_id: str) -> None:
-        """Forget a job."""
-        self._shares.pop(job_id, None)
+    def use(self, job_id: str, at_ms: int) -> IdleUse | None:
+        """Return the figures of the check at a tick of the last call, if the job was idle then."""
+        return self._uses.get((job_id, at_ms))
 
     def find(
         self,
@@ -65,6 +76,7 @@ class IdleGpus:
     ) -> list[IdleJob]:
         """Return the jobs that are idle at the ticks at which it is their turn."""
         found: list[IdleJob] = []
+        self._uses = {}
         ids = curves.job_ids
         # Over many ticks most checks would find no sample at all: a log may have none, and a replay has millions of ticks.
         turns = set(range(TURNS)) if len(times_ms) <= TURNS else set(map(turn_of, coverage.sampled(ids)))
@@ -77,15 +89,22 @@ class IdleGpus:
             slots, usage = self.note_productive(curves, coverage, at_ms, profiles)
             if not len(slots):
                 continue
-            lo_ms, hi_ms = (minute * MINUTE_MS for minute in _window(at_ms))
             limits = profiles.limits.idle_ratio[curves.profiles(slots)]
             is_less = usage.productive_ms < limits * usage.sampled_ms
-            for place in np.flatnonzero((usage.sampled_ms > 0) & is_less).tolist():
-                slot = int(slots[place])
-                job_id = ids[slot]
-                share = IdleShare(at_ms, int(usage.sampled_ms[place]), int(usage.productive_ms[place]))
-                if self._is_idle(curves, jobs.get(job_id), share, lo_ms, hi_ms):
-                    self._shares[job_id] = share
+            idle = slots[(usage.sampled_ms > 0) & is_less]
+            if not len(idle):
+                continue
+            numbers = curves.profiles(idle).tolist()
+            blocks = max(_wait_blocks(profiles[number], interactive=False) for number in {*numbers})
+            names = [ids[slot] for slot in idle.tolist()]
+            sums = coverage.block_usage(names, _until_minute(at_ms), BLOCK_MINUTES, blocks)
+            for slot, name, number, of_job in zip(idle.tolist(), names, numbers, sums, strict=True):
+                job = jobs.get(name)
+                if job is None:
+                    continue
+                use = _use(curves, coverage, job, at_ms, profiles[number], of_job)
+                if _is_idle(use, profiles[number]):
+                    self._uses[name, at_ms] = use
                     found.append(IdleJob(tick, slot))
         return found
 
@@ -98,8 +117,9 @@ class IdleGpus:
         Return the slots ([n] int64) of those of which that was not known before, and the usage of their GPUs.
         """
         curves.forget_noted(coverage.drain_with_new_gpus())
-        lo, hi = _window(at_ms)
-        slots = curves.in_turn(turn_at(at_ms), at_ms, WINDOW_MINUTES * MINUTE_MS)
+        hi = _until_minute(at_ms)
+        lo = hi - BLOCK_MINUTES
+        slots = curves.in_turn(turn_at(at_ms), at_ms, BLOCK_MINUTES * MINUTE_MS)
         if not len(slots):
             return slots, _NO_USAGE
         slots = slots[~curves.are_noted(slots, lo, profiles.limits.idle_ratio[curves.profiles(slots)])]
@@ -114,27 +134,153 @@ class IdleGpus:
         return slots, usage
 
     @staticmethod
-    def _is_idle(
-        curves: CurveBook, job: JobState | None, share: IdleShare, from_ms: int, until_ms: int
-    ) -> bool:
-        """Return whether the job was paid all the time and sampled for most of it."""
-        if job is None or not curves.is_paid_throughout(job.id, from_ms, until_ms):
-            return False
-        return share.sampled_ms * 1000 >= COVERED_RATIO * _held_ms(job, from_ms, until_ms)
+    def use_of(
+        curves: CurveBook, coverage: Coverage, job: JobState, at_ms: int, profile: Profile
+    ) -> IdleUse | None:
+        """Return the figures of a check of a job at an instant, whether or not it is idle then; None: it has ended."""
+        if not curves.has_not_ended(job.id, at_ms):
+            return None
+        blocks = _wait_blocks(profile, interactive=is_interactive(job))
+        (sums,) = coverage.block_usage([job.id], _until_minute(at_ms), BLOCK_MINUTES, blocks)
+        return _use(curves, coverage, job, at_ms, profile, sums)
 
-    @staticmethod
-    def share_of(curves: CurveBook, coverage: Coverage, job: JobState, at_ms: int) -> IdleShare:
-        """Return the figures of a check of a job at an instant, whether or not it is idle then."""
-        lo, hi = _window(at_ms)
-        usage = coverage.recent_usage([job.id], lo, hi, np.array([np.inf]))
-        from_ms, until_ms = lo * MINUTE_MS, hi * MINUTE_MS
-        return IdleShare(
-            at_ms,
-            int(usage.sampled_ms[0]),
-            int(usage.productive_ms[0]),
-            _held_ms(job, from_ms, until_ms),
-            curves.has_not_ended(job.id, at_ms) and curves.is_paid_throughout(job.id, from_ms, until_ms),
-        )
+
+def is_interactive(job: JobState) -> bool:
+    """Whether somebody works in the job, by its label: GPUs wait for people."""
+    return dict(job.dimensions().labels or ()).get(_INTERACTIVE, "").lower() not in _NOT
+
+
+def _wait_blocks(profile: Profile, *, interactive: bool) -> int:
+    name = "interactive_minutes" if interactive else "minutes"
+    return ceil(profile.threshold(IDLE_GPUS, name) / BLOCK_MINUTES)
+
+
+def _use(
+    curves: CurveBook, coverage: Coverage, job: JobState, at_ms: int, profile: Profile, sums: I64
+) -> IdleUse:
+    """The figures of a check; `sums` ([blocks, 2]) are those of the newest blocks."""
+    thresholds = profile.thresholds(IDLE_GPUS)
+    ratio, least_nano = thresholds["productive_ratio"], round(thresholds["least_usd"] * NANO_PER_USD)
+    wait = _wait_blocks(profile, interactive=is_interactive(job))
+    until = _until_minute(at_ms)
+    paid_ms = until * MINUTE_MS - curves.paid_since_ms(job.id, until * MINUTE_MS)
+    paid = min(paid_ms // (BLOCK_MINUTES * MINUTE_MS), BLOCKS_AT_MOST)
+    idle = _idle_blocks(sums, ratio, paid)
+    if idle == len(sums) < wait or (
+        idle >= wait and _idle_nano(curves, job.id, until, sums[:idle]) < least_nano
+    ):
+        (sums,) = coverage.block_usage([job.id], until, BLOCK_MINUTES, BLOCKS_AT_MOST)
+        idle = _idle_blocks(sums, ratio, paid)
+    sampled_ms, productive_ms = sums[:wait].sum(axis=0).tolist()
+    from_ms = (until - wait * BLOCK_MINUTES) * MINUTE_MS
+    use = IdleUse(
+        at_ms=at_ms,
+        minutes=idle * BLOCK_MINUTES,
+        wait_minutes=wait * BLOCK_MINUTES,
+        idle_nano=_idle_nano(curves, job.id, until, sums[:idle]),
+        sampled_ms=sampled_ms,
+        productive_ms=productive_ms,
+        held_ms=_held_ms(job, from_ms, until * MINUTE_MS),
+    )
+    if not idle or is_interactive(job) or is_long(use, least_nano):
+        return use
+    return use._replace(fallen=_fallen(curves, coverage, job, until, ratio, thresholds[PAGE_FROM]))
+
+
+def _idle_blocks(sums: I64, ratio: float, paid: int) -> int:
+    """How many of the newest blocks are idle and paid, one after another."""
+    is_idle = (sums[:, 0] > 0) & (sums[:, 1] < ratio * sums[:, 0])
+    busy = np.flatnonzero(~is_idle)
+    blocks = int(busy[0]) if len(busy) else len(sums)
+    return min(blocks, paid)
+
+
+def _idle_nano(curves: CurveBook, job_id: str, until_minute: int, sums: I64) -> int:
+    """What was paid for the idle part of the GPUs' time in these blocks."""
+    sampled_ms, productive_ms = sums.sum(axis=0).tolist()
+    if not sampled_ms:
+        return 0
+    from_ms = (until_minute - len(sums) * BLOCK_MINUTES) * MINUTE_MS
+    cost = curves.accrued(job_id, from_ms, until_minute * MINUTE_MS)
+    idle_nano: int = round(cost * (sampled_ms - productive_ms) / sampled_ms)
+    return idle_nano
+
+
+def _fallen(
+    curves: CurveBook, coverage: Coverage, job: JobState, until: int, ratio: float, page_usd: float
+) -> Fallen | None:
+    """How all GPUs of a job fell to nothing; None: they did not, or it pays too little."""
+    until_ms = until * MINUTE_MS
+    cost = curves.accrued(job.id, until_ms - BLOCK_MINUTES * MINUTE_MS, until_ms)
+    nano_per_hour = round(cost * HOUR_MS / (BLOCK_MINUTES * MINUTE_MS))
+    if nano_per_hour < round(page_usd * NANO_PER_USD):
+        return None
+    usage = coverage.job_minutes(job.id, until - LOOKBACK_MINUTES, until)
+    sampled_ms, productive_ms = usage.sampled_ms.sum(axis=0), usage.productive_ms.sum(axis=0)
+    begin = _first_of_run(sampled_ms, productive_ms, FALLEN_RATIO)
+    if begin is None:
+        return None
+    from_ms = (until - LOOKBACK_MINUTES + begin) * MINUTE_MS
+    if curves.paid_since_ms(job.id, until_ms) > from_ms:
+        return None
+    before = slice(max(begin - WORKED_MINUTES, 0), begin)
+    of_node = usage.sampled_ms[:, begin:].sum(axis=1), usage.productive_ms[:, begin:].sum(axis=1)
+    return Fallen(
+        minutes=LOOKBACK_MINUTES - begin,
+        worked_before=bool(
+            sampled_ms[before].sum() > 0
+            and productive_ms[before].sum() >= WORKED_RATIO * sampled_ms[before].sum()
+        ),
+        on_all_nodes=bool((of_node[1] <= FALLEN_RATIO * of_node[0]).all()),
+        longest_before=_longest_between(sampled_ms[:begin], productive_ms[:begin], ratio),
+        sampled_ms=int(sampled_ms[begin:].sum()),
+        held_ms=_held_ms(job, from_ms, until_ms),
+        nano_per_hour=nano_per_hour,
+    )
+
+
+def _first_of_run(sampled_ms: I64, productive_ms: I64, ratio: float) -> int | None:
+    """The first sampled minute since which none reached the ratio; None: there is none."""
+    over = np.flatnonzero((sampled_ms > 0) & (productive_ms >= ratio * sampled_ms))
+    after = int(over[-1]) + 1 if len(over) else 0
+    sampled = np.flatnonzero(sampled_ms[after:] > 0)
+    return after + int(sampled[0]) if len(sampled) else None
+
+
+def _longest_between(sampled_ms: I64, productive_ms: I64, ratio: float) -> int:
+    """The longest time in minutes between two minutes that reach the ratio."""
+    busy = np.flatnonzero((sampled_ms > 0) & (productive_ms >= ratio * sampled_ms))
+    return int(np.diff(busy).max() - 1) if len(busy) > 1 else 0
+
+
+def idle_since(coverage: Coverage, job: JobState, at_ms: int, ratio: float) -> IdleSince | None:
+    """Since when the GPUs of a job idle, as far as its minutes of some hours say; None: they do not."""
+    until = _until_minute(at_ms)
+    usage = coverage.job_minutes(job.id, until - LOOKBACK_MINUTES, until)
+    sampled_ms, productive_ms = usage.sampled_ms.sum(axis=0), usage.productive_ms.sum(axis=0)
+    newest = np.flatnonzero(sampled_ms > 0)
+    begin = _first_of_run(sampled_ms, productive_ms, ratio)
+    if begin is None:
+        return None
+    last = int(newest[-1])
+    fallen = _first_of_run(sampled_ms, productive_ms, FALLEN_RATIO)
+    if fallen is not None and fallen - begin < BLOCK_MINUTES:
+        begin = fallen  # the minute in which they fell, and what was left of the work
+    total_ms = int(sampled_ms[begin:].sum())
+    return IdleSince(
+        since_ms=(until - LOOKBACK_MINUTES + begin) * MINUTE_MS,
+        gpu_milli=1000 * -int(-sampled_ms[last] // MINUTE_MS),
+        productive_ratio=int(productive_ms[begin:].sum()) / total_ms,
+        memory_mib=int(usage.memory_mib[:, last].max()),
+    )
+
+
+def _is_idle(use: IdleUse, profile: Profile) -> bool:
+    """Whether the rule holds."""
+    of = profile.thresholds(IDLE_GPUS)
+    if is_long(use, round(of["least_usd"] * NANO_PER_USD)):
+        return True
+    return has_fallen(use.fallen, of["fallen_minutes"], round(of[PAGE_FROM] * NANO_PER_USD))
 
 
 def _held_ms(job: JobState, from_ms: int, until_ms: int) -> int:
@@ -146,10 +292,9 @@ def _held_ms(job: JobState, from_ms: int, until_ms: int) -> int:
     )
 
 
-def _window(at_ms: int) -> tuple[int, int]:
-    """Return the minutes [lo, hi) over which GPUs are judged at an instant."""
-    hi = at_ms // MINUTE_MS - LAG_MINUTES
-    return hi - WINDOW_MINUTES, hi
+def _until_minute(at_ms: int) -> int:
+    """The minute at which the newest block of an instant ends."""
+    return at_ms // MINUTE_MS - LAG_MINUTES
 
 
 def mark_idle(facts: I64, times_ms: I64, turns: I64, found: Sequence[IdleJob]) -> None:

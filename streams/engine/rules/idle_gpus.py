@@ -1,4 +1,4 @@
-"""`idle_gpus`: a job is paid for GPUs of which half an hour of samples shows hardly any work.
+"""`idle_gpus`: a job is paid for GPUs that do hardly any work, for long and for enough dollars.
 
 `idle_check` finds the jobs: sums are those of the coverage.
 """
@@ -8,41 +8,125 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.durations import MINUTE_MS
+from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import idle_evidence
-from streams.engine.rules.job_view import JobAt, JobRule, Words
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, below_threshold, flag, from_threshold_on
+from streams.engine.rules.formatting import gpus, short_instant, span
+from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse, JobAt, JobRule, Words, yields_to
+from streams.engine.rules.rule import (
+    JOB,
+    PAGE_FROM,
+    TICKET,
+    Margin,
+    Threshold,
+    flag,
+    from_threshold_on,
+    page_from,
+)
 
-WINDOW_MINUTES: Final = 30
+#: Use is judged in blocks: in each of them the GPUs idle, so that no work before stands for them.
+BLOCK_MINUTES: Final = 10
+#: More of them add no dollars.
+BLOCKS_AT_MOST: Final = 30
 LAG_MINUTES: Final = 2
 #: Samples cover at least this share of the GPU-time that its events say it held.
 COVERED_RATIO: Final = 0.5
+#: GPUs whose share of work is below the first have fallen to nothing; they worked, if it was at least the second.
+FALLEN_RATIO: Final = 0.02
+WORKED_RATIO: Final = 0.5
+WORKED_MINUTES: Final = 10
+#: What fell may have been idle between times of work before, for less than its time by this factor, in halves.
+LONGEST_HALVES: Final = 3
+LOOKBACK_MINUTES: Final = 360
+_MIB_PER_GIB: Final = 1024
+
+
+def is_long(use: IdleUse, least_nano: int) -> bool:
+    """Whether the GPUs have been idle for so long, and for so many dollars, that it is told."""
+    return (
+        use.minutes >= use.wait_minutes
+        and use.idle_nano >= least_nano
+        and is_covered(use.sampled_ms, use.held_ms)
+    )
+
+
+def is_covered(sampled_ms: int, held_ms: int) -> bool:
+    """Whether samples are of most of the GPU-time that was held."""
+    return sampled_ms > 0 and sampled_ms * 1000 >= COVERED_RATIO * held_ms
+
+
+def has_fallen(fallen: Fallen | None, least_minutes: float, page_nano: int) -> bool:
+    """Whether all GPUs of a dear job fell to nothing at one time, for longer than in its phases before."""
+    return (
+        fallen is not None
+        and fallen.minutes >= least_minutes
+        and 2 * fallen.minutes >= LONGEST_HALVES * fallen.longest_before
+        and fallen.worked_before
+        and fallen.on_all_nodes
+        and is_covered(fallen.sampled_ms, fallen.held_ms)
+        and fallen.nano_per_hour >= page_nano
+    )
+
+
+def shown_use(at: JobAt) -> tuple[IdleSince, str] | None:
+    """Since when the GPUs idle, and what they do, in words: `0 % since 11:07 UTC with up to 68 GiB held`."""
+    since = at.idle_since()
+    if since is None:
+        return None
+    percent = f"{100 * since.productive_ratio:.1f}".removesuffix(".0")
+    held = f" with up to {since.memory_mib / _MIB_PER_GIB:.0f} GiB held" if since.memory_mib else ""
+    return since, f"{percent} % since {short_instant(since.since_ms, at.at_ms)} UTC{held}"
 
 
 def _cause(at: JobAt) -> str:
-    share = at.idle
-    if share is None:
+    shown = shown_use(at)
+    if shown is None:
         return "its GPUs idle"
-    percent = 100 * share.productive_ms / share.sampled_ms
-    gpus = share.sampled_ms / (WINDOW_MINUTES * MINUTE_MS)
-    held = "1 GPU" if gpus == 1 else f"{gpus:.3g} GPUs"
-    did = f"{percent:.1f} % productive" if share.productive_ms else "no work"
-    return f"{held} idle: {did} in {WINDOW_MINUTES} min"
+    since, use = shown
+    return f"{gpus(since.gpu_milli)} idle for {span(at.at_ms - since.since_ms)}: {use}"
+
+
+def _waste(at: JobAt, paid_nano_per_hour: int) -> int:
+    """What is paid for the idle part of the GPUs' time."""
+    use = at.idle
+    if use is None or use.minutes < use.wait_minutes:  # they fell to nothing
+        return paid_nano_per_hour
+    return paid_nano_per_hour * (use.sampled_ms - use.productive_ms) // use.sampled_ms
+
+
+def _covered(sampled_ms: int, held_ms: int, way: int) -> Margin:
+    covered = None
+    if sampled_ms:
+        covered = sampled_ms * 1000 / held_ms if held_ms else COVERED_RATIO
+    return from_threshold_on("sampled share of the GPU-time that it held", covered, COVERED_RATIO, way)
 
 
 def _margins(at: JobAt) -> list[Margin]:
-    share, least = at.idle, at.settings["idle_gpus"]["productive_ratio"]
-    productive = None if share is None or not share.sampled_ms else share.productive_ms / share.sampled_ms
-    covered = None
-    if share is not None and share.sampled_ms:
-        covered = share.sampled_ms * 1000 / share.held_ms if share.held_ms else COVERED_RATIO
-    below = below_threshold(f"productive share in {WINDOW_MINUTES} min (holds below)", productive, least)
-    if share is not None and share.sampled_ms and share.productive_ms >= least * share.sampled_ms:
-        below = below._replace(share=min(below.share or 0.0, 1 - 1e-12))
-    return [
-        below,
-        from_threshold_on("sampled share of the GPU-time that it held", covered, COVERED_RATIO),
-        flag(f"accrues cost for all of {WINDOW_MINUTES} min (1: yes)", share is not None and share.is_paid),
+    of, use = at.settings["idle_gpus"], at.idle
+    if use is None:
+        what = "minutes of idle GPUs, in whole tens"
+        return [Margin(what, None, of["minutes"], None)]
+    usd = use.idle_nano / NANO_PER_USD
+    found = [
+        yields_to("stalled", "idle_gpus", at),
+        from_threshold_on("minutes of idle GPUs, in whole tens", float(use.minutes), use.wait_minutes),
+        _covered(use.sampled_ms, use.held_ms, 0),
     ]
+    if of["least_usd"] > 0:
+        found.append(from_threshold_on("dollars paid for idle GPUs meanwhile", usd, of["least_usd"]))
+    fallen = use.fallen
+    if fallen is not None:
+        wait = max(of["fallen_minutes"], LONGEST_HALVES * fallen.longest_before / 2)
+        found += [
+            yields_to("stalled", "idle_gpus", at, 1),
+            from_threshold_on("minutes since all GPUs fell to 0 %", float(fallen.minutes), wait, 1),
+            flag("they all worked before (1: yes)", fallen.worked_before, 1),
+            flag("on all nodes (1: yes)", fallen.on_all_nodes, 1),
+            _covered(fallen.sampled_ms, fallen.held_ms, 1),
+        ]
+        if of[PAGE_FROM] > 0:
+            rate = fallen.nano_per_hour / NANO_PER_USD
+            found.append(from_threshold_on("dollars per hour that it pays", rate, of[PAGE_FROM], 1))
+    return found
 
 
 RULE: Final = JobRule(
@@ -50,15 +134,23 @@ RULE: Final = JobRule(
     title="Idle GPUs",
     severity=TICKET,
     about=JOB,
-    holds="less than 20 % of the sampled GPU-time of 30 min was [productive](cost_model.md#samples)",
+    holds="in each ten minutes of the last 50, or of 2 h of a job with the label `interactive`, less than 20 % of the sampled GPU-time was"
+    " [productive](cost_model.md#samples), and $5 were paid for the rest; or all GPUs of a job of $100/h or more fell to 0 % at"
+    " one time 12 min ago, after they had worked",
     runbook="operations.md#idle-gpus",
     thresholds={
-        "productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 30 min")
-    },
+        "productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 10 min"),
+        "minutes": Threshold(50, 10, 300, "minutes for which GPUs idle, in whole tens"),
+        "interactive_minutes": Threshold(120, 10, 300, "the same, of a job with the label `interactive`"),
+        "least_usd": Threshold(5, 0, 1e9, "dollars paid for the idle part of their time, of 5 h at most"),
+        "fallen_minutes": Threshold(12, 5, 300, "minutes since all GPUs of a job that pages fell to 0 %"),
+    }
+    | page_from("dollars per hour that are paid for idle GPUs"),
     window_ms=5 * MINUTE_MS,
     cause=_cause,
     margins=_margins,
     evidence=lambda of: idle_evidence(of.job_id, of.held_ms),
     words=Words("leaves {cause}", "stop it or give GPUs back", "uses its GPUs again, or has ended"),
     goes_on="all",
+    waste=_waste,
 )

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from schemas.durations import BEGINNING_MS, HOUR_MS, NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.rules.burn_cause import JobRates
-from streams.engine.rules.rule import AlertRule, Margin
+from streams.engine.rules.rule import AlertRule, Margin, flag
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import Timeline
@@ -48,14 +48,38 @@ class Unpriced(NamedTuple):
     traffic_ms: int = NEVER_MS
 
 
-class IdleShare(NamedTuple):
-    """GPU-time of the window at an instant, in ms; `held_ms` is in thousandths of a GPU."""
+class Fallen(NamedTuple):
+    """GPUs that did nothing any more from one minute on, up to two minutes before an instant."""
+
+    minutes: int
+    worked_before: bool  # all together, in the minutes before
+    on_all_nodes: bool
+    longest_before: int  # minutes: between times of work, in the hours before
+    sampled_ms: int
+    held_ms: int  # in thousandths of a GPU
+    nano_per_hour: int  # that the job paid
+
+
+class IdleUse(NamedTuple):
+    """The use of a job's GPUs at its turn; GPU-time in ms, `held_ms` in thousandths of a GPU."""
 
     at_ms: int
-    sampled_ms: int
+    minutes: int  # in which they idled and were paid, in whole blocks, up to two minutes before
+    wait_minutes: int  # for how many they must
+    idle_nano: int  # paid for the idle part of their time in these minutes
+    sampled_ms: int  # in the wait
     productive_ms: int
-    held_ms: int = 0
-    is_paid: bool = True  # at every instant of the window
+    held_ms: int
+    fallen: Fallen | None = None
+
+
+class IdleSince(NamedTuple):
+    """Since when the GPUs of a job idle, as its minutes say, and how."""
+
+    since_ms: int
+    gpu_milli: int  # sampled
+    productive_ratio: float
+    memory_mib: int  # the most that a GPU used in the newest minute; 0: none, or not sampled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +128,8 @@ class JobAt:
     planned: Sequence[tuple[int, int, int]] = ()
     book: PriceBook | None
     first_paid_ms: int
-    idle: IdleShare | None = None
+    idle: IdleUse | None = None
+    idle_since: Callable[[], IdleSince | None] = lambda: None
     rates: Callable[[int], JobRates | None] = lambda _from_ms: None
     figures: TickFigures | None = None
 
@@ -144,6 +169,12 @@ class JobRule(AlertRule):
     #: What is wasted at a tick, in nano-dollars per hour; the second argument is all that the job pays then. Its threshold
     #: PAGE_FROM makes a page of a ticket, for all of the episode. None: its severity is that of the settings.
     waste: Callable[[JobAt, int], int] | None = None
+
+
+def yields_to(other: str, rule: str, at: JobAt, way: int = 0) -> Margin:
+    """The margin of a rule that does not open while another one tells of the same."""
+    fires = frozenset() if at.figures is None else at.figures.fires
+    return flag(f"`{other}` does not tell of it (1: so)", other not in fires or rule in fires, way)
 
 
 def all_it_pays(_at: JobAt, paid_nano_per_hour: int) -> int:

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import burn_evidence
-from streams.engine.rules.formatting import rounded_usd, short, short_instant, span
+from streams.engine.rules.formatting import gpus, rounded_usd, short, short_instant, span
+from streams.engine.rules.idle_gpus import shown_use
 from streams.engine.rules.job_view import (
     FactSpan,
     JobAt,
@@ -22,6 +23,7 @@ from streams.engine.rules.job_view import (
     all_it_pays,
     cost_in,
     rate_at,
+    yields_to,
 )
 from streams.engine.rules.line_costs import cost_reached_ms, costly
 from streams.engine.rules.rule import (
@@ -33,7 +35,7 @@ from streams.engine.rules.rule import (
     from_threshold_on,
     page_from,
 )
-from streams.engine.state.pace import Pace
+from streams.engine.state.pace import ProgressPace
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines
@@ -55,14 +57,14 @@ class Stall(NamedTuple):
     wait_ms: int  # for how long they must
 
 
-def wait_ms(pace: Pace, thresholds: Mapping[str, float]) -> int:
+def wait_ms(pace: ProgressPace, thresholds: Mapping[str, float]) -> int:
     """How long values must be reported unchanged until the work stands still."""
     usual_ms = round(thresholds["usual_times"] * pace.stood_ms / pace.moves) if pace.moves else 0
     return max(round(thresholds["minutes"] * MINUTE_MS), usual_ms, -(-_LONGEST_HALVES * pace.longest_ms // 2))
 
 
 def stall_of(
-    pace: Pace | None, timelines: Mapping[int, Timeline], thresholds: Mapping[str, float]
+    pace: ProgressPace | None, timelines: Mapping[int, Timeline], thresholds: Mapping[str, float]
 ) -> Stall | None:
     """How long the progress of the attempt that reported last has been as it is; None: it never moved, or does not run."""
     line = None if pace is None else timelines.get(pace.attempt)
@@ -98,8 +100,12 @@ def _cause(at: JobAt) -> str:
     if stall is None or at.job is None:
         return ""
     since = short_instant(stall.from_ms, at.at_ms)
+    stood = f"{_value(at)} for {span(at.at_ms - stall.from_ms)}, since {since} UTC"
+    shown = shown_use(at)
+    if shown is not None:
+        return f"{stood}: {gpus(shown[0].gpu_milli)} {shown[1]}"
     spent = rounded_usd(round(cost_in(_lines(at), [(stall.from_ms, at.at_ms)])))
-    return f"{_value(at)} for {span(at.at_ms - stall.from_ms)}, since {since} UTC, and paid {spent}"
+    return f"{stood}, and paid {spent}"
 
 
 def _value(at: JobAt) -> str:
@@ -133,6 +139,7 @@ def _margins(at: JobAt) -> list[Margin]:
         usd_per_hour = float(rate_at(_lines(at), at.at_ms) * HOUR_MS / NANO_PER_USD)
     wait = of["minutes"] if stall is None else stall.wait_ms / MINUTE_MS
     found = [
+        yields_to("idle_gpus", "stalled", at),
         from_threshold_on("minutes for which reports show no progress", minutes, wait),
         from_threshold_on("reports of the same values", repeats, REPEATS_LEAST),
     ]
@@ -168,7 +175,7 @@ RULE: Final = JobRule(
     evidence=lambda of: burn_evidence(of.job_id, of.held_ms, HOUR_MS, of.expected_nano_per_hour),
     words=Words(
         "has stood at {cause}",
-        "look where it hangs, restart it from its checkpoint",
+        "look where it hangs, restart it",
         "goes on, or runs no longer",
         unknown="the same progress for long",
     ),

@@ -17,7 +17,7 @@ from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.measures import Measure
 from streams.engine.state.node import NodeState
-from streams.engine.state.pace import Pace
+from streams.engine.state.pace import ProgressPace
 from streams.engine.state.traffic import Basis, MinuteRows, Traffic
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Line, Lines
@@ -64,7 +64,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     heard_ms: int = BEGINNING_MS
     has_hours: bool = False  # whether the program that wrote it writes hours
     measures: list[Measure] = []
-    pace: Pace | None = None
+    pace: ProgressPace | None = None
 
 
 class NodeBlob(msgspec.Struct, array_like=True):

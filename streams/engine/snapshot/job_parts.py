@@ -18,7 +18,7 @@ from streams.engine.state.changes import OwedHour
 from streams.engine.state.hours import MinuteUsage
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.measures import Measure
-from streams.engine.state.pace import Pace
+from streams.engine.state.pace import ProgressPace
 from streams.engine.state.traffic import Basis, MinuteRows
 from streams.engine.state.unsaved import GONE, NO_HOURS
 from streams.engine.timeline.intervals import Interval, Span
@@ -60,7 +60,7 @@ class JobPart(msgspec.Struct, array_like=True):
     attempts: list[AttemptPart]
     heard_ms: int = BEGINNING_MS
     measures: list[Measure] = []
-    pace: Pace | None = None
+    pace: ProgressPace | None = None
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):

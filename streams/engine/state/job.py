@@ -16,7 +16,7 @@ from streams.engine.state.attempt import AttemptState, names_nothing
 from streams.engine.state.hours import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
 from streams.engine.state.measures import Measures, Shown
-from streams.engine.state.pace import Pace, next_pace
+from streams.engine.state.pace import ProgressPace, next_pace
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 from streams.engine.timeline.growing import GrowingTimelines
 
@@ -98,7 +98,7 @@ class JobState:
         self.id = job_id
         self.seen = Identities()
         self.measures = Measures()
-        self.pace: Pace | None = None  # of its progress; None: it reported none
+        self.pace: ProgressPace | None = None  # of its progress; None: it reported none
         self.saved = False
         self.attempts: dict[int, AttemptState] = {}
         # Those that have samples or amounts, beside or instead of events.

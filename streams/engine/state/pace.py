@@ -12,7 +12,7 @@ from schemas.events import JobEvent, JobType
 from streams.engine.timeline.attempts import event_order
 
 
-class Pace(NamedTuple):
+class ProgressPace(NamedTuple):
     """The progress of the newest attempt that reported any."""
 
     attempt: int
@@ -29,18 +29,18 @@ class Pace(NamedTuple):
         return self.newest[0]
 
 
-def next_pace(pace: Pace | None, event: JobEvent, known: Mapping[str, float]) -> Pace | None:
+def next_pace(pace: ProgressPace | None, event: JobEvent, known: Mapping[str, float]) -> ProgressPace | None:
     """The pace after an event; `known`: the values of the event's attempt before it."""
     order = event_order(event)
     if pace is None or event.attempt > pace.attempt:
-        return Pace(event.attempt, order, event.time_ms) if event.progress else pace
+        return ProgressPace(event.attempt, order, event.time_ms) if event.progress else pace
     is_saved = event.type == JobType.checkpointed
     if event.attempt < pace.attempt or order <= pace.newest or not (event.progress or is_saved):
         return pace
     if not is_saved and all(known.get(name) == value for name, value in (event.progress or {}).items()):
         return pace._replace(newest=order, repeats=pace.repeats + 1)
     stood_ms = pace.last_ms - pace.since_ms
-    return Pace(
+    return ProgressPace(
         attempt=event.attempt,
         newest=order,
         since_ms=event.time_ms,

@@ -226,6 +226,34 @@ class CurveBook:
         end = int(np.searchsorted(steps["from_ms"], until_ms))
         return bool((steps["paid"][begin:end] != 0).all()) and int(steps["from_ms"][begin]) <= from_ms
 
+    def paid_since_ms(self, job_id: str, until_ms: int) -> int:
+        """Since when the job has accrued cost at every instant before this one; this one, if it did not just before it.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
+        entry = self._curves[self._slots[job_id]]
+        steps = self._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
+        count = int(np.searchsorted(steps["from_ms"], until_ms))
+        unpaid = np.flatnonzero(steps["paid"][:count] == 0)
+        first = int(unpaid[-1]) + 1 if len(unpaid) else 0
+        return int(steps["from_ms"][first]) if first < count else until_ms
+
+    def accrued(self, job_id: str, from_ms: int, until_ms: int) -> float:
+        """What the job accrues with time in [from, until), in nano-dollars.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
+        entry = self._curves[self._slots[job_id]]
+        steps = self._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
+        sums = []
+        for at_ms in (from_ms, until_ms):
+            place = int(np.searchsorted(steps["from_ms"], at_ms, "right")) - 1
+            step = steps[max(place, 0)]
+            sums.append(float(step["cost_sum"] + step["cost_rate"] * max(at_ms - step["from_ms"], 0)))
+        return sums[1] - sums[0]
+
     def has_not_ended(self, job_id: str, at_ms: int) -> bool:
         """Whether the job goes on at an instant.
 

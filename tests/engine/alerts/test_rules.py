@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from streams.engine.kernels.episode import IDLE_GPUS, STALLED
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from tests.engine.alerts.scene import (
     ALL,
@@ -243,3 +244,16 @@ def test_unpriced_again_within_10_minutes_is_the_same_episode() -> None:
     )
     assert [alert.firings for alert in alerts] == [1, 1, 2, 2, 1]
     assert len({alert.alert_id for alert in alerts}) == 2
+
+
+@pytest.mark.parametrize(("first", "second"), [(IDLE_GPUS, STALLED), (STALLED, IDLE_GPUS)])
+def test_of_two_rules_that_tell_of_work_that_stands_still_one_opens(first: int, second: int) -> None:
+    names = [JOB_RULES[number].name for number in (first, second)]
+    scene = Scene()
+    assert scene.changes((0, At(facts=(first,)))) == [(names[0], "firing", 0)]
+    both = At(facts=(first, second))
+    assert scene.changes((MINUTE_MS, both)) == []
+    # The first one clears; the other one, which still holds, opens at that tick or at the next one.
+    changes = scene.changes((0, At(facts=(second,))), (0, At(facts=(second,))))
+    assert [each[:2] for each in changes] == [(names[0], "resolved"), (names[1], "firing")]
+    assert Scene().changes((0, both)) == [("idle_gpus", "firing", 0)]

@@ -1,0 +1,133 @@
+"""When the GPUs of a job idle, as docs/alerts.md has it, minute by minute.
+
+Must import nothing of the project; costs are in the SCALE-ths of `burn`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from tests.oracle.intake import Sample
+from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.oracle.rows import usage
+
+#: (attempt, node) -> minute -> sampled GPU-ms, and productive ones.
+UsedByNode = dict[tuple[int, str], dict[int, tuple[int, int]]]
+BLOCK = 10
+
+
+def used_by_node(samples: Iterable[Sample]) -> UsedByNode:
+    """GPU-time by attempt, node and minute."""
+    of_node: dict[tuple[int, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        of_node[sample.attempt, sample.node].append(sample)
+    return {
+        key: {
+            minute: (1000 * row.sampled_gpu_s, row.productive_gpu_ms)
+            for minute, row in usage(mine).items()
+            if row.sampled_gpu_s
+        }
+        for key, mine in of_node.items()
+    }
+
+
+class IdleView(NamedTuple):
+    """A job up to an instant: its use, since when it is paid, what it had cost by when, and what it held."""
+
+    end_ms: int
+    used: UsedByNode
+    paid_since_ms: int
+    cost_until: Callable[[int], int]
+    scale: int
+    held: Sequence[tuple[int, int, int]]
+    limits: Mapping[str, Fraction]
+    interactive: bool
+
+    @property
+    def end(self) -> int:
+        return self.end_ms // MINUTE_MS
+
+    @property
+    def wait(self) -> int:
+        """In blocks of ten minutes."""
+        return -int(-self.limits["interactive_minutes" if self.interactive else "minutes"] // BLOCK)
+
+    def sums(self, lo: int, hi: int) -> tuple[int, int]:
+        """The sampled and productive ms of the minutes [lo, hi)."""
+        found = [row for rows in self.used.values() for minute, row in rows.items() if lo <= minute < hi]
+        return sum(a for a, _ in found), sum(b for _, b in found)
+
+    def cost(self, lo: int) -> int:
+        """What accrued from a minute on."""
+        return self.cost_until(self.end_ms) - self.cost_until(lo * MINUTE_MS)
+
+    def covered(self, lo: int) -> bool:
+        """Whether most of the time held from a minute on is sampled."""
+        a_ms = lo * MINUTE_MS
+        held = sum(milli * max(0, min(b, self.end_ms) - max(a, a_ms)) for a, b, milli in self.held)
+        sampled, _ = self.sums(lo, self.end)
+        return sampled > 0 and 2 * 1000 * sampled >= held
+
+    def idle_blocks(self) -> int:
+        """How many blocks before the end were idle and paid, one after another."""
+        for block in range(30):
+            hi = self.end - BLOCK * block
+            sampled, productive = self.sums(hi - BLOCK, hi)
+            if self.paid_since_ms > (hi - BLOCK) * MINUTE_MS:
+                return block
+            if not sampled or productive >= self.limits["productive_ratio"] * sampled:
+                return block
+        return 30
+
+
+def idles(view: IdleView) -> bool:
+    """Whether the rule holds."""
+    blocks = view.idle_blocks()
+    if blocks >= view.wait and view.covered(view.end - BLOCK * view.wait):
+        lo = view.end - BLOCK * blocks
+        sampled, productive = view.sums(lo, view.end)
+        idle = Fraction(view.cost(lo) * (sampled - productive), sampled)
+        if idle >= view.limits["least_usd"] * 10**9 * view.scale:
+            return True
+    return blocks > 0 and not view.interactive and _fallen(view)
+
+
+def idle_part(view: IdleView) -> Fraction:
+    """The idle part of the GPUs' time in the wait; all of it where they fell to nothing before it was over."""
+    if view.idle_blocks() < view.wait:
+        return Fraction(1)
+    sampled, productive = view.sums(view.end - BLOCK * view.wait, view.end)
+    return Fraction(sampled - productive, sampled)
+
+
+def _fallen(view: IdleView) -> bool:
+    rate = Fraction(view.cost(view.end - BLOCK) * HOUR_MS, BLOCK * MINUTE_MS)
+    if rate < view.limits["page_usd_per_hour"] * 10**9 * view.scale:
+        return False
+    minutes = {m: view.sums(m, m + 1) for m in range(view.end - 360, view.end)}
+    sampled = [m for m, (s, _) in minutes.items() if s]
+    works = [m for m in sampled if minutes[m][1] >= Fraction(2, 100) * minutes[m][0]]
+    quiet = [m for m in sampled if not works or m > works[-1]]
+    if not quiet:
+        return False
+    begin = quiet[0]
+    before = view.sums(max(begin - 10, view.end - 360), begin)
+    nodes = [
+        [row for minute, row in rows.items() if begin <= minute < view.end] for rows in view.used.values()
+    ]
+    ratio = view.limits["productive_ratio"]
+    busy = [m for m in sampled if m < begin and minutes[m][1] >= ratio * minutes[m][0]]
+    longest = max((b - a - 1 for a, b in pairwise(busy)), default=0)
+    return (
+        view.end - begin >= view.limits["fallen_minutes"]
+        and 2 * (view.end - begin) >= 3 * longest
+        and before[0] > 0
+        and 2 * before[1] >= before[0]
+        and all(50 * sum(p for _, p in rows) <= sum(s for s, _ in rows) for rows in nodes)
+        and view.covered(begin)
+        and view.paid_since_ms <= begin * MINUTE_MS
+    )

@@ -12,7 +12,7 @@ _REST_PER_WORK: Final = 4
 _LONGEST_MS: Final = 3_000
 
 
-class Pace:
+class BackfillPace:
     """Call it after each piece of work: it pauses for four times as long as the work took, three seconds at most."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], None]) -> None:

@@ -151,7 +151,7 @@ def _metered(
 def _callbacks(shown: ExitStack, clock: Clock, *, is_shared: bool) -> Callbacks:
     """What shows two bars, one after the other."""
     from streams.backfill.backfill import Callbacks
-    from streams.backfill.pace import Pace
+    from streams.backfill.pace import BackfillPace
 
     reading, metering = shown.enter_context(ExitStack()), ExitStack()
     shown.push(metering)
@@ -165,7 +165,7 @@ def _callbacks(shown: ExitStack, clock: Clock, *, is_shared: bool) -> Callbacks:
         read=lambda lines: bars[0](lines),
         begin=begin,
         metered=lambda events: bars[-1](events),
-        rest=Pace(clock, time.sleep) if is_shared else lambda: None,
+        rest=BackfillPace(clock, time.sleep) if is_shared else lambda: None,
     )
 
 

@@ -19,7 +19,7 @@ from schemas.receipt_table import RECEIPTS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
-from streams.engine.ledger_rules.incidents import TOLD_MS
+from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.incident import TOGETHER_MS
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
@@ -95,7 +95,7 @@ class SharedCauseRow(NamedTuple):
         if self.rule == INCIDENT.name:
             is_open = self.resolved_ms is None or began_ms < self.resolved_ms
             return self.started_ms - TOGETHER_MS <= began_ms and is_open
-        return began_ms - TOLD_MS <= self.started_ms <= began_ms + TOGETHER_MS
+        return began_ms - EXPLAINED_MS <= self.started_ms <= began_ms + TOGETHER_MS
 
 
 class AlertCursor(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.ledger_rules.incidents import TOLD_MS
+from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import TOGETHER_MS, minute_after
 from streams.engine.rules.rule import JOB
 from streams.notify.history import SharedCauseRow, StoredDeliveries
@@ -26,14 +26,14 @@ LOOK_MS: Final = 2_000
 
 
 class IncidentSettings(NamedTuple):
-    """From how many jobs on alerts of a cause are an incident, and the owner who is told of it."""
+    """From how many jobs on alerts of a cause are an incident, and the owner who is notified of it."""
 
     jobs: int
     owner: str
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldAlert:
     passage: Passage
     due_ms: int  # monotonic
 
@@ -50,9 +50,9 @@ class IncidentHold:
         self._wait_ms = wait_ms
         self._timeout_ms = timeout_ms
         self._threads = Threads("incidents")
-        self._held: list[_Held] = []
+        self._held: list[_HeldAlert] = []
         self._look_ms = 0
-        #: From how many jobs on alerts of a cause are an incident that somebody is told of; None: they are none.
+        #: From how many jobs on alerts of a cause are an incident that somebody is notified of; None: they are none.
         self.jobs_of: Callable[[Alert], int | None] = lambda _: None
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class IncidentHold:
             isinstance(alert, Notice)
             or not alert.shared_cause
             or alert.subject_kind != JOB
-            or passage.was_told
+            or passage.was_notified
         ):
             return False
         if self.jobs_of(alert) is None:
@@ -78,12 +78,12 @@ class IncidentHold:
         before = [each.due_ms for each in self._held if each.passage.alert.alert_id == alert.alert_id]
         wait_ms = self._wait_ms if alert.status == FIRING else 0
         self._look_ms = now_ms if not self._held else min(self._look_ms, now_ms + LOOK_MS)
-        self._held.append(_Held(passage, max([now_ms + wait_ms, *before])))
+        self._held.append(_HeldAlert(passage, max([now_ms + wait_ms, *before])))
         return True
 
     def hurry(self) -> None:
         """Wait for nothing more: nobody adds alerts."""
-        self._held = [_Held(each.passage, 0) for each in self._held]
+        self._held = [_HeldAlert(each.passage, 0) for each in self._held]
         self._look_ms = 0
 
     def release(self, shards: Collection[int]) -> None:
@@ -105,9 +105,9 @@ class IncidentHold:
         found: list[tuple[Passage, str]] = []
         for each in held:
             alert = each.passage.alert
-            told_by = self._told_by(alert, rows.get(alert.shared_cause, ()))
-            if told_by or each.due_ms <= now_ms:
-                found.append((each.passage, told_by))
+            covered_by = self._covered_by(alert, rows.get(alert.shared_cause, ()))
+            if covered_by or each.due_ms <= now_ms:
+                found.append((each.passage, covered_by))
             else:
                 self._held.append(each)
         if self._held:
@@ -116,7 +116,7 @@ class IncidentHold:
 
     async def _rows(self, alerts: Sequence[Alert]) -> Mapping[str, Sequence[SharedCauseRow]]:
         causes = {alert.shared_cause for alert in alerts}
-        since_ms = min(alert.started_ms for alert in alerts) - TOLD_MS
+        since_ms = min(alert.started_ms for alert in alerts) - EXPLAINED_MS
         reading = self._threads.run(self._records.of_causes, causes, since_ms)
         rows: dict[str, list[SharedCauseRow]] = {}
         for row in await asyncio.wait_for(reading, self._timeout_ms / 1000):
@@ -124,7 +124,7 @@ class IncidentHold:
         self._faults.worked("read_alerts")
         return rows
 
-    def _told_by(self, alert: Alert, rows: Sequence[SharedCauseRow]) -> str:
+    def _covered_by(self, alert: Alert, rows: Sequence[SharedCauseRow]) -> str:
         """Which alert tells of the cause, in words; '': none does, or will."""
         jobs = self.jobs_of(alert)
         if jobs is None:

@@ -41,7 +41,7 @@ class Passage:
     shard: int
     history: DeliveryHistory = field(default_factory=DeliveryHistory)  # of its message
     receivers: Mapping[str, Receiver] = field(default_factory=dict)  # by name
-    was_told: bool = False  # it is the end of what somebody was told of
+    was_notified: bool = False  # it is the end of what somebody was notified of
 
 
 class AlertIntake:

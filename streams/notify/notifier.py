@@ -131,7 +131,7 @@ class Notifier:
         self._is_silenced = is_silenced
 
     def look_up_incidents(self, incident_of: Callable[[Alert], IncidentSettings | None]) -> None:
-        """Ask this whether an alert may be part of an incident, and who would be told of it."""
+        """Ask this whether an alert may be part of an incident, and who would be notified of it."""
 
         def jobs_of(alert: Alert) -> int | None:
             of = incident_of(alert)
@@ -259,7 +259,7 @@ class Notifier:
     def _address(self, passage: Passage) -> None:
         """Find the receivers, and leave nobody without an end who has a beginning."""
         passage.history.merge(self._recent.history(_message(passage.alert)))
-        passage.was_told = self._was_told(passage.alert)
+        passage.was_notified = self._was_notified(passage.alert)
         passage.alert = alert = self._for_those_notified(passage.alert, passage.history)
         self._firing.note(alert, passage.shard)
         self._withheld.note(alert, passage.shard)
@@ -287,10 +287,10 @@ class Notifier:
 
     async def _correlate(self) -> None:
         """Route what waited long enough, but what an alert about its cause tells of: one cause, one message."""
-        for passage, told_by in await self._incidents.decided():
-            if told_by:
+        for passage, covered_by in await self._incidents.decided():
+            if covered_by:
                 alert = passage.alert
-                self._log.record(alert, alert.owner, "in_incident", told_by)
+                self._log.record(alert, alert.owner, "in_incident", covered_by)
                 self._firing.note(msgspec.structs.replace(alert, silenced=True), passage.shard)
             else:
                 self._route(passage)
@@ -339,8 +339,8 @@ class Notifier:
 
     # -- what the stages are made of -----------------------------------------------------------------------
 
-    def _was_told(self, alert: Alert) -> bool:
-        """Whether it is the end of an alert that somebody was told of, by whichever process."""
+    def _was_notified(self, alert: Alert) -> bool:
+        """Whether it is the end of an alert that somebody was notified of, by whichever process."""
         notified = None if alert.status == FIRING else self._firing.get(alert.alert_id)
         return notified is not None and (
             notified.alert_id in self._notified or bool(self._recent.history(_message(notified)).finals)
@@ -357,7 +357,7 @@ class Notifier:
                 return msgspec.structs.replace(alert, silenced=False, summary=sentence_of(alert).past())
             return alert
         notified = self._firing.get(alert.alert_id)
-        if notified is not None and self._was_told(alert):
+        if notified is not None and self._was_notified(alert):
             self._notified.discard(notified.alert_id)
             return msgspec.structs.replace(
                 alert, silenced=False, owner=notified.owner, project=notified.project

@@ -92,7 +92,7 @@ class NewestControls:
         return self._controls.may_silence(alert, self._now_ms())
 
     def incident_of(self, alert: Alert) -> IncidentSettings | None:
-        """By which settings the alert may be part of an incident, and who would be told of that; None: it cannot."""
+        """By which settings the alert may be part of an incident, and who would be notified of that; None: it cannot."""
         self.refresh()
         of = settings_of(INCIDENT.name, self._controls.fleet_rules)
         if not of.enabled:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.backfill.pace import Pace
+from streams.backfill.pace import BackfillPace
 from streams.clock import ManualClock
 
 
@@ -16,7 +16,7 @@ def test_it_pauses_four_times_as_long_as_the_work_took(worked_ms: int, pause_s: 
         pauses.append(seconds)
         clock.advance(round(seconds * 1000))
 
-    pace = Pace(clock, sleep)
+    pace = BackfillPace(clock, sleep)
     for _ in range(2):  # its own pause is no work
         clock.advance(worked_ms)
         pace()

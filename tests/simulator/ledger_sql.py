@@ -237,7 +237,7 @@ def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
         shelf, ALERTS, *same, "started", "resolved", "opened_usd_per_hour"
     ):
         row = dict(zip(same, values, strict=True))
-        from_ms = bound["from_ms" if row["subject_kind"] == "job" else "told_from_ms"]
+        from_ms = bound["from_ms" if row["subject_kind"] == "job" else "named_from_ms"]
         if row["shared_cause"] and row["rule"] != "incident" and from_ms <= started_ms < bound["to_ms"]:
             yield {**row, "started_ms": started_ms, "resolved_ms": resolved_ms, "nano_per_hour": nano}
 

@@ -25,14 +25,14 @@ from streams.engine.rules.incident import (
     together,
 )
 
-#: A price that was told of explains what its jobs burn for so long.
-TOLD_MS = DAY_MS
+#: A price that was named explains what its jobs burn for so long.
+EXPLAINED_MS = DAY_MS
 
 
 def incident_changes(
     alerts: Iterable[SharedAlert],
     firing: Sequence[Alert],
-    told_ms: Mapping[str, Sequence[int]],
+    named_ms: Mapping[str, Sequence[int]],
     since_ms: int,
     until_ms: int,
     of: LedgerSettings,
@@ -44,7 +44,7 @@ def incident_changes(
         alerts: Those about jobs with a cause that began from `TOGETHER_MS` before `since_ms` on, and before that the ones that
             alerts of `firing` are about.
         firing: The alerts of this rule.
-        told_ms: When another rule's alert named a cause, by cause.
+        named_ms: When another rule's alert named a cause, by cause.
         since_ms: The last minute that was judged.
         until_ms: The last minute to judge.
         of: The settings; a rule that is off opens nothing.
@@ -57,8 +57,8 @@ def incident_changes(
     for cause, group in groupby(by_cause, lambda each: each.cause):
         seen.add(cause)
         operator = operators.get(operator_of(cause), "")
-        span, told = (since_ms, until_ms), told_ms.get(cause, ())
-        changes += _changes(list(group), now.get(cause), told, span, of, operator)
+        span, named = (since_ms, until_ms), named_ms.get(cause, ())
+        changes += _changes(list(group), now.get(cause), named, span, of, operator)
     gone = (alert for cause, alert in now.items() if cause not in seen)
     changes += [resolved(alert, since_ms + MINUTE_MS) for alert in gone]
     return sorted(changes, key=lambda each: (each.changed_ms, each.subject_kind, each.subject_name))
@@ -67,7 +67,7 @@ def incident_changes(
 def _changes(
     alerts: Sequence[SharedAlert],
     fires: Alert | None,
-    told_ms: Sequence[int],
+    named_ms: Sequence[int],
     span: tuple[int, int],
     of: LedgerSettings,
     operator: str,
@@ -84,8 +84,8 @@ def _changes(
                 yield resolved(fires, at_ms)
                 fires = None
         recent = together(alerts, at_ms)
-        is_told = any(at_ms - TOLD_MS <= each <= at_ms for each in told_ms)
-        if fires is None and of.enabled and not is_told and are_incident(recent, of.thresholds):
+        is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
+        if fires is None and of.enabled and not is_named and are_incident(recent, of.thresholds):
             fires = opened(finding(recent, at_ms, operator))
             yield fires
 

@@ -19,7 +19,7 @@ from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.episodes import opened
 from streams.engine.reference_log import ReferenceView
 from streams.engine.rules.finding import LedgerFinding
-from streams.engine.rules.price_jump import RULE, TOLD_MS, PriceJump, is_far, may_be_dear
+from streams.engine.rules.price_jump import FIRING_MS, RULE, PriceJump, is_far, may_be_dear
 
 
 class _KnownRevision(NamedTuple):
@@ -47,7 +47,7 @@ class PriceJumps:
         self._known = sorted(first, key=lambda each: each.place)
 
     def between(self, controls: Controls, since_ms: int, until_ms: int) -> list[PriceJump]:
-        """Those of the minutes that end in (since_ms, until_ms] that may be told of, by these controls.
+        """Those of the minutes that end in (since_ms, until_ms] that may be wrong, by these controls.
 
         It reads what the event loop writes, so it belongs there.
         """
@@ -85,6 +85,6 @@ class PriceJumps:
 def jump_changes(firing: Sequence[Alert], found: Iterable[LedgerFinding], until_ms: int) -> list[Alert]:
     """The changes up to `until_ms`, in order: each jump has an episode of its own, of an hour."""
     begun = [opened(each) for each in found]
-    ends = ((alert, alert.started_ms + TOLD_MS) for alert in (*firing, *begun))
+    ends = ((alert, alert.started_ms + FIRING_MS) for alert in (*firing, *begun))
     over = [resolved(alert, end_ms) for alert, end_ms in ends if end_ms <= until_ms]
     return sorted([*begun, *over], key=lambda alert: (alert.changed_ms, alert.subject_name))

@@ -75,7 +75,7 @@ def finding(alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerF
     nano = sum(rates.values())
     said, advice = _words(cause)
 
-    def told(at_most: int) -> str:
+    def text(at_most: int) -> str:
         jobs = ", ".join(short(job_id, at_most // 2) for job_id in dearest)
         return f"{len(rates)} jobs at {rounded_usd(nano)}/h {said(at_most)} (most: {jobs})"
 
@@ -86,7 +86,7 @@ def finding(alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerF
         owner = next((each.owner for each in alerts if each.job_id == dearest[0]), "")
     return LedgerFinding(
         _NAME, PAGE if any(each.severity == PAGE for each in alerts) else TICKET, kind, name, at_ms,
-        sentence(told, advice),
+        sentence(text, advice),
         "SELECT started, rule, subject_name, owner, team, opened_usd_per_hour, status, summary FROM alerts FINAL"
         f" WHERE shared_cause = {quoted(cause)} AND started >= fromUnixTimestamp64Milli({at_ms - TOGETHER_MS:d}, 'UTC')"
         " ORDER BY opened_usd_per_hour DESC, subject_name LIMIT 100",

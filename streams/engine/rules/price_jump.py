@@ -16,7 +16,7 @@ from streams.engine.rules.shared_cause import PRICE, cause_text
 
 _NAME: Final = "price_jump"
 #: An alert of it is over so long after the minute in which the revision was both known and in force.
-TOLD_MS: Final = HOUR_MS
+FIRING_MS: Final = HOUR_MS
 #: What jobs paid of the SKU so long before that minute says what the revision adds.
 USED_MS: Final = 5 * MINUTE_MS
 
@@ -57,7 +57,7 @@ def may_be_dear(jump: PriceJump, of: Mapping[str, float]) -> bool:
 
 
 def holds(jump: PriceJump, use: PriceUse, of: Mapping[str, float]) -> bool:
-    """Whether a revision is told of."""
+    """Whether an alert opens about a revision."""
     is_dear = use.jobs >= of["jobs"] and use.more_nano_per_hour >= of["usd_per_hour"] * NANO_PER_USD
     return is_far(jump, of) or (may_be_dear(jump, of) and is_dear)
 
@@ -70,7 +70,7 @@ def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding
     is_page = more_nano >= of.thresholds["page_usd_per_hour"] * NANO_PER_USD
     is_shared = use.jobs >= of.thresholds["jobs"]
 
-    def told(at_most: int) -> str:
+    def text(at_most: int) -> str:
         if not more_nano:
             return f"price {short(jump.sku, at_most)} {went}"
         pay = f"{use.jobs} jobs pay" if use.jobs > 1 else "1 job pays"
@@ -79,7 +79,7 @@ def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding
 
     return LedgerFinding(
         _NAME, PAGE if is_page else of.severity, "sku", jump.sku, jump.at_ms,
-        sentence(told, "is it right? A revision with the same `effective_ms` corrects it"),
+        sentence(text, "is it right? A revision with the same `effective_ms` corrects it"),
         f"SELECT * FROM prices FINAL WHERE sku = {quoted(jump.sku)} ORDER BY effective",
         ratio, more_nano, 0, shared_cause=cause_text(PRICE, jump.sku) if is_shared else "",
     )  # fmt: skip

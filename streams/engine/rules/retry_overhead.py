@@ -39,14 +39,14 @@ LEFT ANY JOIN
 #: Attempts that an alert about a retry loop names, with the instant of that alert: it says what they lost.
 _NAMED: Final = f"""
 SELECT t.job_id AS job_id, t.attempt AS attempt, t.all_lost AS all_lost, toUnixTimestamp64Milli(assumeNotNull(t.ended)) AS ended_ms,
-    arrayMin(arrayMap(each -> each.1, arrayFilter(each -> ended_ms > each.1 - {HOUR_MS} AND ended_ms <= each.2, r.episodes))) AS told_ms
+    arrayMin(arrayMap(each -> each.1, arrayFilter(each -> ended_ms > each.1 - {HOUR_MS} AND ended_ms <= each.2, r.episodes))) AS named_ms
 FROM (SELECT job_id, attempt, all_lost, state, ended FROM ({_TRIED})) AS t
 INNER JOIN ({all_episodes_of("retry_loop")}) AS r ON r.subject_name = t.job_id
 WHERE t.state IN {_BROKEN} AND t.ended IS NOT NULL
     AND arrayExists(each -> ended_ms > each.1 - {HOUR_MS} AND ended_ms <= each.2, r.episodes)"""
 
 #: What an attempt lost counts from the hour on in which it broke off, the start-up of a retry in its own hour; not any more
-#: from the hour on in which a retry loop was told of it.
+#: from the hour on in which a retry loop reported it.
 SQL: Final = f"""
 SELECT {END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project,
     c.usd AS usd, c.lost_usd AS lost_usd, c.broken AS broken
@@ -66,9 +66,9 @@ FROM
             WHERE state IN {_BROKEN} AND ended IS NOT NULL
             GROUP BY job_id, attempt, ended HAVING sum(all_lost) > 0
             UNION ALL
-            SELECT job_id, toStartOfHour(toDateTime(intDiv(greatest(ended_ms, told_ms), 1000), 'UTC')) AS hour,
+            SELECT job_id, toStartOfHour(toDateTime(intDiv(greatest(ended_ms, named_ms), 1000), 'UTC')) AS hour,
                 toDecimal128(0, 9) AS cost, -sum(all_lost) AS lost, -1 AS broke
-            FROM ({_NAMED}) GROUP BY job_id, attempt, ended_ms, told_ms HAVING sum(all_lost) > 0
+            FROM ({_NAMED}) GROUP BY job_id, attempt, ended_ms, named_ms HAVING sum(all_lost) > 0
         ) AS t
         GROUP BY job_id, hour
     )

@@ -29,7 +29,7 @@ class Threshold(NamedTuple):
     is_count: bool = False
 
 
-#: The thresholds of a rule that knows what is wasted: from where on it is told at all, and from where on it is a page.
+#: The thresholds of a rule that knows what is wasted: from where on it is sent at all, and from where on it is a page.
 LEAST_WASTE: Final = "least_usd_per_hour"
 PAGE_FROM: Final = "page_usd_per_hour"
 

@@ -46,7 +46,7 @@ class Lengths:
         self._hours = hours
         self._jobs_least = jobs_least
         self._of: dict[Similarity, list[tuple[int, str, int, int]]] = {}
-        self._known: dict[tuple[Similarity, int, int], _Counted] = {}
+        self._known: dict[tuple[Similarity, int, int], _CountedLengths] = {}
         self._least: dict[Similarity, int] = {}
         for job in completed:
             for similarity in similarities_of(job.job_id, job.team, job.experiment):
@@ -88,7 +88,7 @@ class Lengths:
             self._least[similarity] = min(enough, default=NEVER_MS)
         return self._least[similarity]
 
-    def _p99(self, similarity: Similarity, at_ms: int) -> _Counted:
+    def _p99(self, similarity: Similarity, at_ms: int) -> _CountedLengths:
         similar = self._of.get(similarity, [])
         end = bisect_left(similar, (at_ms, "", 0, 0))
         begin = max(bisect_left(similar, (at_ms - HISTORY_MS, "", 0, 0)), end - HISTORY_JOBS)
@@ -97,16 +97,16 @@ class Lengths:
         if known is None:
             lengths = sorted(wall_ms for _, _, wall_ms, _ in similar[begin:end])
             gpus = sorted(gpu_milli for *_, gpu_milli in similar[begin:end])
-            known = _Counted(0, 0, 0)
+            known = _CountedLengths(0, 0, 0)
             if lengths:
-                known = _Counted(
+                known = _CountedLengths(
                     len(lengths), lengths[-(-99 * len(lengths) // 100) - 1], gpus[len(gpus) // 2]
                 )
             self._known[similarity, begin, end] = known
         return known
 
 
-class _Counted(NamedTuple):
+class _CountedLengths(NamedTuple):
     """How many jobs count, the p99 of their run times, and the median of their GPUs."""
 
     jobs: int

@@ -11,7 +11,7 @@ from typing import Any, Final
 from schemas.columns import rows_of
 from schemas.durations import MINUTE_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.ledger_rules.incidents import TOLD_MS, incident_changes
+from streams.engine.ledger_rules.incidents import EXPLAINED_MS, incident_changes
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import TOGETHER_MS, SharedAlert
 from streams.engine.rules.rule import JOB
@@ -24,7 +24,7 @@ SELECT shared_cause, rule, severity, subject_kind, subject_name, owner, team, pr
     toInt64(toDecimal128(opened_usd_per_hour, 9) * 1000000000) AS nano_per_hour
 FROM alerts FINAL
 WHERE shared_cause != '' AND rule != 'incident' AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
-    AND started >= fromUnixTimestamp64Milli(if(subject_kind = 'job', {from_ms:Int64}, {told_from_ms:Int64}), 'UTC')"""
+    AND started >= fromUnixTimestamp64Milli(if(subject_kind = 'job', {from_ms:Int64}, {named_from_ms:Int64}), 'UTC')"""
 
 
 class IncidentJudge:
@@ -49,15 +49,19 @@ class IncidentJudge:
         if until_ms <= since_ms or not (of.enabled or firing):
             return []
         first_ms = min([since_ms, *(alert.started_ms for alert in firing)]) - TOGETHER_MS
-        bound = {"from_ms": max(first_ms, 0), "told_from_ms": max(since_ms - TOLD_MS, 0), "to_ms": until_ms}
+        bound = {
+            "from_ms": max(first_ms, 0),
+            "named_from_ms": max(since_ms - EXPLAINED_MS, 0),
+            "to_ms": until_ms,
+        }
         rows = [*rows_of(self._store.query(SHARED_ALERTS, bound))]
-        told_ms: dict[str, list[int]] = {}
+        named_ms: dict[str, list[int]] = {}
         for row in rows:
             if row["subject_kind"] != JOB:
-                told_ms.setdefault(row["shared_cause"], []).append(row["started_ms"])
+                named_ms.setdefault(row["shared_cause"], []).append(row["started_ms"])
         for alert in jumped:
-            told_ms.setdefault(alert.shared_cause, []).append(alert.started_ms)
-        return incident_changes(_of_jobs(rows), firing, told_ms, since_ms, until_ms, of, operators)
+            named_ms.setdefault(alert.shared_cause, []).append(alert.started_ms)
+        return incident_changes(_of_jobs(rows), firing, named_ms, since_ms, until_ms, of, operators)
 
 
 def _of_jobs(rows: Sequence[Mapping[str, Any]]) -> Iterator[SharedAlert]:

@@ -156,6 +156,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         wall_clock_ms=pa.int64(),
         budget=LABELS,  # its own, by the names of the event
         deadline=MILLI,
+        declared_usd_per_hour=MONEY,  # by the end of its first five whole minutes
         shard=pa.uint16(),
         version=pa.uint64(),
     ),

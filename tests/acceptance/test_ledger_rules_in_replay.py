@@ -59,9 +59,13 @@ class Log:
         for day in range(4):
             at_ms = BEGIN_MS + (24 * (day - 3) + 3) * HOUR_MS + rng.randrange(2 * HOUR_MS)
             self.run("ops", f"nightly-{day}", at_ms, 30, 4 if day < 3 else rng.choice((4, 19, 20, 64)))
+            usd = rng.choice((40, 75.2, 78.3, 78.4, 100))  # 40 GPUs are $94 an hour
+            more = {"expected_usd_per_hour": str(usd)} if day == 3 else {}
+            self.run("ops", f"announced-{day}", at_ms, 30, 4 if day < 3 else 40, **more)
 
-    def run(self, team: str, job_id: str, at_ms: int, minutes: int, gpus: int) -> None:
-        self.say("jobs", at_ms, type="started", job_id=job_id, gpu_count=gpus, team=team, owner="ada")
+    def run(self, team: str, job_id: str, at_ms: int, minutes: int, gpus: int, **more: Any) -> None:
+        said: dict[str, Any] = {"job_id": job_id, "gpu_count": gpus, "team": team, "owner": "ada", **more}
+        self.say("jobs", at_ms, type="started", **said)
         self.say("jobs", at_ms + minutes * MINUTE_MS, type="completed", job_id=job_id)
 
     def say(self, topic: str, time_ms: int, **value: Any) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -82,6 +83,16 @@ class PlainJob:
     def gpu_milli(self) -> int:
         """Its GPUs at last."""
         return self.attempts[-1].final.gpu_milli
+
+    def declared(self, at_ms: int) -> int:
+        """The rate that it had declared by then, in nano-dollars; 0: none."""
+        said = [
+            (event["time_ms"], attempt.number, event["expected_usd_per_hour"])
+            for attempt in self.attempts
+            for event in attempt.events
+            if event.get("expected_usd_per_hour") is not None and event["time_ms"] <= at_ms
+        ]
+        return int(Decimal(str(max(said, key=lambda each: each[:2])[2])) * USD) if said else 0
 
     @property
     def ended_ms(self) -> int | None:
@@ -224,6 +235,9 @@ def oversized(
     rate = 12 * sum(job.minutes.get(minute, 0) for minute in range(first + 1, first + 6))
     if at_ms > until_ms or not _is_large(job, rate, jobs, of):
         return
+    declared = job.declared((first + 6) * MINUTE_MS)
+    if declared and 5 * rate <= 6 * declared:
+        return  # "up to 1.2 of what was declared"
     paid = {each.hour for each in job.hours if each.wall_ms > 0}
     over = [hour for hour in range(at_ms // HOUR_MS, until_ms // HOUR_MS) if hour not in paid]
     # At the very end of an hour it opens after that hour was looked at.

@@ -16,11 +16,22 @@ _COSTS = tuple(f"{component}_cost_usd" for component in COMPONENTS)
 _RATE_COSTS = tuple(f"{component}_cost_usd" for component in COMPONENTS if component not in _TRAFFIC)
 _BROKEN = ("failed", "preempted", "superseded")
 _NAMES = ("owner", "team", "project", "experiment")
+_PLACES = ("cluster", "region", "cloud", "instance_type", "gpu_type", "purchase")
 _OVERSIZED_BACK_MS = 30 * 24 * HOUR_MS
 
 
 def _jobs(shelf: Shelf) -> dict[str, Row]:
-    names = ("job_id", *_NAMES, "state", "started", "ended", "wall_clock_ms", "gpu_count")
+    names = (
+        "job_id",
+        *_NAMES,
+        "state",
+        "started",
+        "ended",
+        "wall_clock_ms",
+        "gpu_count",
+        "declared_usd_per_hour",
+        *_PLACES,
+    )
     return {row[0]: dict(zip(names, row, strict=True)) for row in read(shelf, JOBS, *names)}
 
 
@@ -110,7 +121,9 @@ def oversized_began(shelf: Shelf, bound: Bound) -> Iterator[Row]:
             spent[job_id] = spent.get(job_id, 0) + cost * (1 <= after <= 5)
     for job_id, job in began.items():
         if spent.get(job_id, 0) > 0:
-            yield {"job_id": job_id, **_named(job), "started_ms": job["started"], "nano": spent[job_id]}
+            more = {name: job[name] for name in _PLACES} | {"declared": usd(job["declared_usd_per_hour"])}
+            row = {"job_id": job_id, **_named(job), **more}
+            yield {**row, "started_ms": job["started"], "nano": spent[job_id]}
 
 
 def oversized_before(shelf: Shelf, bound: Bound) -> Iterator[Row]:

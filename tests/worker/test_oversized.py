@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ __all__ = ["shared", "world"]
 M = MINUTE_MS
 
 
-def begin(world: World, job_id: str, minute: int, usd: float, minutes: int = 120, **fields: str) -> None:
+def begin(world: World, job_id: str, minute: int, usd: float, minutes: int = 120, **fields: Any) -> None:
     """A job that costs so many dollars an hour from a minute after T0 on."""
     start_ms = T0 + minute * M
     names = {"team": "vision", "owner": "ada", **fields}
@@ -97,6 +98,19 @@ def test_a_rule_that_is_off_or_wider_says_nothing_and_ends_what_fires(world: Wor
     world.since_ms = T0
     assert told(world.look(1.5)) == {"test-72": [("firing", 75)]}
     assert told(world.look(1, ("rule", "oversized", {"enabled": False}))) == {"test-72": [("resolved", 120)]}
+
+
+def test_what_was_declared_or_planned_is_expected(world: World) -> None:
+    usual(world)
+    begin(world, "test-80", 66, 60, declared_usd_per_hour=Decimal(50))
+    begin(world, "test-81", 66, 60, declared_usd_per_hour=Decimal("49.99"))
+    begin(world, "test-82", 66, 60, cluster="c1")
+    begin(world, "test-83", 66, 60)
+    plans = [("planned", f"p{name}", {**match, "usd_per_hour": 50}) for name, match in enumerate(
+        ({"job_id": "test-82"}, {"cluster": "c2", "job_id": "test-83"})
+    )]  # fmt: skip
+    found = told(world.look(1.5, *plans))
+    assert found == {"test-81": [("firing", 75)], "test-83": [("firing", 75)]}
 
 
 def rates(*usd: float, experiment: str = "", name: str = "test", hour: int = 0) -> list[FirstRate]:

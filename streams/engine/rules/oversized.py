@@ -24,6 +24,8 @@ RATE_MS: Final = 5 * MINUTE_MS
 #: Similar jobs that count: the last ones, as long as they began so recently.
 HISTORY_JOBS: Final = 200
 HISTORY_MS: Final = 30 * 24 * HOUR_MS
+#: A first rate up to so many times what was declared or planned is expected.
+ANNOUNCED: Final = Fraction(6, 5)
 #: So many jobs of a kind are enough if it comes each day or week: none begins so soon after the one before.
 RECURRING_JOBS: Final = 3
 RECURRING_MS: Final = 20 * HOUR_MS

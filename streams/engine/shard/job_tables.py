@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import count, instants, table_of
+from schemas.columns import count, instants, money, table_of
+from schemas.durations import MINUTE_MS
 from schemas.events import PRICE_FIELDS
 from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOBS, SCHEMAS
 from streams.engine.state.job import JobState, ShownRows
@@ -115,7 +116,16 @@ def _job_row(job: JobState, lines: Mapping[int, Timeline]) -> tuple[object, ...]
         lines[last].values.gpu_milli,
         list(job.limits().budget),
         job.limits().deadline_ms,
+        _declared_nano(job, min(starts, default=None)),
     )
+
+
+def _declared_nano(job: JobState, started_ms: int | None) -> int:
+    """Return the rate that was declared for its first five whole minutes; 0: none was by their end."""
+    if started_ms is None:
+        return 0
+    over_ms = started_ms // MINUTE_MS * MINUTE_MS + 6 * MINUTE_MS
+    return next((rate for time_ms, rate in reversed(job.limits().declared) if time_ms <= over_ms), 0)
 
 
 def _attempt_row(job: JobState, number: int, line: Timeline) -> tuple[object, ...]:
@@ -136,7 +146,7 @@ _JOB_FIELDS: Final = ("cluster", "region", "cloud", "purchase", "gpu_type", "ins
 #: Columns in the order of the rows above.
 _JOB_COLUMNS: Final = (
     "job_id", "owner", "team", "project", "experiment", "labels", "quality", "progress", "state", "attempts", "started", "ended",
-    *_JOB_FIELDS, "gpu_count", "budget", "deadline",
+    *_JOB_FIELDS, "gpu_count", "budget", "deadline", "declared_usd_per_hour",
 )  # fmt: skip
 _ATTEMPT_COLUMNS: Final = (
     "job_id", "attempt", "state", "reason", "started", "ended", *PRICE_FIELDS, "gpu_count",
@@ -163,6 +173,8 @@ def _table(
     for column, values in by_name.items():
         if column in _INSTANTS:
             arrays[column] = instants(values)
+        elif column == "declared_usd_per_hour":
+            arrays[column] = money(np.array(values, np.int64))
         elif column == "gpu_count":
             arrays[column] = count(np.array(values, np.int64))
         else:

@@ -41,6 +41,7 @@ class JobLimits(NamedTuple):
 
     budget: tuple[tuple[str, str], ...] = ()  # the known keys, their values as text
     deadline_ms: int | None = None
+    declared: tuple[tuple[int, int], ...] = ()  # (time_ms, nano-dollars per hour), in order
 
 
 #: Timelines, dimensions, measures, limits, and per metered attempt: whether it was sampled, whether it has lifecycle events, whose fields
@@ -192,7 +193,7 @@ class JobState:
         if event.budget is not None or event.deadline_ms is not None:
             self._limits = self._deadline = None
         if event.expected_nano_per_hour is not None:
-            self._declared = None
+            self._declared = self._limits = None
 
     def booked_time_before(self) -> BookedTime:
         """Return what the hour rows contain; to be called before an event changes a job of a snapshot."""
@@ -276,7 +277,8 @@ class JobState:
                 for event in sorted(self.attempts[number].events, key=event_order):
                     budget = budget if event.budget is None else event.budget
                     deadline_ms = deadline_ms if event.deadline_ms is None else event.deadline_ms
-            self._limits = JobLimits(tuple((name, str(value)) for name, value in budget.items()), deadline_ms)
+            stated = tuple((name, str(value)) for name, value in budget.items())
+            self._limits = JobLimits(stated, deadline_ms, tuple(self.declared()))
         return self._limits
 
     def deadline_ms(self) -> int:

@@ -86,7 +86,7 @@ class FleetJudge:
         firing = [alert for alert in self._known_alerts.firing() if alert.rule in LEDGER_RULES]
         of = settings_of(oversized.RULE.name, controls.fleet_rules)
         large = [alert for alert in firing if alert.rule == oversized.RULE.name]
-        changes = self._oversized.judge(of, large, since_ms, until_ms)
+        changes = self._oversized.judge(of, large, since_ms, until_ms, controls)
         of = settings_of(missing_price.RULE.name, controls.fleet_rules)
         missing = [alert for alert in firing if alert.rule == missing_price.RULE.name]
         changes += self._missing_price.judge(of, missing, since_ms, until_ms, books)

@@ -5,15 +5,25 @@ All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from schemas.columns import rows_of, values_of
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.oversized_changes import oversized_changes
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.oversized import EVERY_MS, RATE_MS, FirstRate, History, finding
+from streams.engine.rules.oversized import (
+    ANNOUNCED,
+    EVERY_MS,
+    RATE_MS,
+    FirstRate,
+    History,
+    finding,
+    judged_ms,
+)
+from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.worker.ledger_rules import oversized_sql
 from streams.worker.ledger_rules.reader import SqlStore
 
@@ -27,19 +37,30 @@ class OversizedJudge:
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
+    def judge(
+        self,
+        of: LedgerSettings,
+        firing: Sequence[Alert],
+        since_ms: int,
+        until_ms: int,
+        controls: Controls,
+    ) -> list[Alert]:
         """Return the changes at the whole five minutes, and hours, in (since_ms, until_ms]."""
         since_ms, until_ms = (at_ms // EVERY_MS * EVERY_MS for at_ms in (since_ms, until_ms))
         if until_ms <= since_ms:
             return []
-        found = sorted(self._found(of, since_ms, until_ms), key=lambda each: (each.at_ms, each.subject_name))
+        found = sorted(
+            self._found(of, since_ms, until_ms, controls), key=lambda each: (each.at_ms, each.subject_name)
+        )
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         now = {alert.subject_name: alert for alert in firing}
         jobs = sorted({*now, *(each.subject_name for each in found)})
         paid = self._paid(jobs, begin_ms, end_ms) if of.enabled else set()
         return oversized_changes(now, found, paid, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
 
-    def _found(self, of: LedgerSettings, since_ms: int, until_ms: int) -> Iterator[LedgerFinding]:
+    def _found(
+        self, of: LedgerSettings, since_ms: int, until_ms: int, controls: Controls
+    ) -> Iterator[LedgerFinding]:
         if not of.enabled:
             return
         # A job that began in this minute is judged at `since_ms + EVERY_MS` at the earliest.
@@ -59,7 +80,10 @@ class OversizedJudge:
             rate = row["nano"] * HOUR_MS // RATE_MS
             job = FirstRate(row["job_id"], row["team"], row["experiment"], row["started_ms"], rate)
             usual = history.usual(job, jobs)
-            if usual is not None and usual.exceeded_by(rate, factor):
+            if usual is None or not usual.exceeded_by(rate, factor):
+                continue
+            known = _planned(controls, row) or int(row["declared"].scaleb(9))
+            if not known or rate > known * ANNOUNCED:
                 yield finding(of, job, usual, row["owner"], row["project"])
 
     def _paid(self, jobs: Sequence[str], from_ms: int, to_ms: int) -> set[tuple[str, int]]:
@@ -69,3 +93,11 @@ class OversizedJudge:
             rows = [*rows_of(self._store.query(oversized_sql.PAID, bound))]
             found |= {(row["job_id"], row["at_ms"]) for row in rows}
         return found
+
+
+def _planned(controls: Controls, row: Mapping[str, Any]) -> int:
+    """The rate that is planned for a job when its first rate is known; 0: none is."""
+    at_ms = judged_ms(row["started_ms"])
+    known = {name: row[name] for name in MATCHED if name in row}  # a job's row has neither zone nor account
+    spans = controls.planned_for(AlertDimensions(**known))
+    return next((rate for from_ms, until_ms, rate in spans if from_ms <= at_ms < until_ms), 0)

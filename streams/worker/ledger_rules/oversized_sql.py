@@ -23,10 +23,13 @@ _AFTER: Final = (
 
 BEGAN: Final = f"""
 SELECT j.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, j.experiment AS experiment,
-    j.started_ms AS started_ms, m.nano AS nano
+    j.cluster AS cluster, j.region AS region, j.cloud AS cloud, j.instance_type AS instance_type, j.gpu_type AS gpu_type,
+    j.purchase AS purchase, j.started_ms AS started_ms, j.declared AS declared, m.nano AS nano
 FROM
 (
-    SELECT job_id, owner, team, project, experiment, {_STARTED} AS started_ms FROM jobs FINAL WHERE {_BEGAN}
+    SELECT job_id, owner, team, project, experiment, cluster, region, cloud, instance_type, gpu_type, purchase,
+        {_STARTED} AS started_ms, declared_usd_per_hour AS declared
+    FROM jobs FINAL WHERE {_BEGAN}
 ) AS j
 INNER JOIN
 (

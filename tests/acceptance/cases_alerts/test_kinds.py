@@ -66,3 +66,7 @@ def test_a_retry_loop_is_not_told_again_as_overhead(tmp_path: Path) -> None:
     (alert,) = told("spot_churn", tmp_path)
     assert (alert["rule"], alert["severity"]) == ("retry_loop", "page")
     assert f"{alert['started']:%H:%M}" == "09:10"  # the first preemption was at 09:00
+
+
+def test_a_large_job_that_was_announced_is_told_to_nobody(tmp_path: Path) -> None:
+    assert told("planned_big", tmp_path) == []

@@ -78,9 +78,7 @@ def _fires(shown: AlertFigures) -> str:
     cause = shown.cause or words.unknown
     more = unheeded(shown.usd_nano_per_hour, shown.at_ms)
     cost = f", {words.before_cost} {more}" if words.before_cost else ""
-    return (
-        f"{words.fires.format_map(_amounts(shown) | {'cause': cause})}; {words.advice}{cost}{_again(shown)}"
-    )
+    return f"{words.fires.format_map(_amounts(shown) | {'cause': cause})}; {words.advice_for(cause)}{cost}{_again(shown)}"
 
 
 def _amounts(shown: AlertFigures) -> dict[str, str]:

@@ -106,6 +106,14 @@ def gpus(milli: int) -> str:
     return count(milli, "GPU")
 
 
+def many(number: int) -> str:
+    """Format a large whole number of things in short: 2.5 M."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return str(number)
+
+
 def count(milli: int, noun: str = "") -> str:
     """Format a number of things, with up to three decimals."""
     number = f"{milli / 1000:,.3f}".rstrip("0").rstrip(".")

@@ -151,6 +151,13 @@ class Words(NamedTuple):
     over: str
     before_cost: str = "else"  # '': what it costs is not known, or said
     unknown: str = ""  # stands for a cause of which nothing is known any more
+    #: What to do instead where the cause has this text.
+    advice_on: tuple[str, str] = ("", "")
+
+    def advice_for(self, cause: str) -> str:
+        """What to do about a cause."""
+        text, advice = self.advice_on
+        return advice if text and text in cause else self.advice
 
 
 @dataclass(frozen=True, kw_only=True)

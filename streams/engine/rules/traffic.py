@@ -11,15 +11,17 @@ from schemas.durations import HOUR_MS
 from schemas.units import NANO_PER_USD
 from streams.engine.kernels.conditions import NOISE_NANO, NOISE_RATIO
 from streams.engine.rules.evidence import burn_evidence
-from streams.engine.rules.flows import flow_costs
+from streams.engine.rules.flows import flow_costs, request_words
 from streams.engine.rules.job_view import JobAt, JobRule, Words
 from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, flag
 
 
 def _cause(at: JobAt) -> str:
-    """Return the flow of traffic that costs most in the hour before."""
+    """Return the flow of traffic, or the requests, that cost most in the hour before."""
     if at.job is None or at.book is None:
         return ""
+    if requests := request_words(at.job, at.book, at.at_ms - HOUR_MS, at.at_ms):
+        return f": {requests}"
     costs = flow_costs(at.job, at.book, at.at_ms - HOUR_MS, at.at_ms)
     if not costs:
         return ""
@@ -85,5 +87,6 @@ RULE: Final = JobRule(
         "keep the data where the job runs",
         "no longer pays so much for traffic; it paid {cost} in 1 h, {rest} for all else",
         "else at least",
+        advice_on=(" requests", "write or read fewer, larger objects"),
     ),
 )

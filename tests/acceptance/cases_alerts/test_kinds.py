@@ -70,3 +70,11 @@ def test_a_retry_loop_is_not_told_again_as_overhead(tmp_path: Path) -> None:
 
 def test_a_large_job_that_was_announced_is_told_to_nobody(tmp_path: Path) -> None:
     assert told("planned_big", tmp_path) == []
+
+
+def test_requests_are_told_as_requests(tmp_path: Path) -> None:
+    alerts = told("put_explosion", tmp_path)
+    assert rules(alerts) == ["missing_price", "traffic"]
+    assert starts(alerts, "traffic") == ["06-01 11:20"]  # 20 min after the first of them
+    done = trainfare("backtest", tmp_path / "log.jsonl", "--format", "table")
+    assert "2.5 M PUT requests in 5 min, $12.50 ($150/h); write or read fewer, larger objects" in done.out

@@ -124,7 +124,10 @@ KINDS: Final[Mapping[str, IncidentKind]] = {
     "3x": IncidentKind(_by_factor(3), 2 * HOUR_MS, 3 * HOUR_MS, _STEADY),
     "10x": IncidentKind(_by_factor(10), 30 * MINUTE_MS, HOUR_MS, {**_STEADY, "heard": ""}),
     "1.5x_12h": IncidentKind(_by_factor(1.5), 12 * HOUR_MS, 12 * HOUR_MS + MINUTE_MS, _STEADY),
-    "idle": IncidentKind(_idle, 75 * MINUTE_MS, 2 * HOUR_MS, {**_STEADY, "heard": "samples"}),
+    # Jobs of so many GPUs that an hour of nothing is worth a message.
+    "idle": IncidentKind(
+        _idle, 75 * MINUTE_MS, 2 * HOUR_MS, {**_STEADY, "heard": "samples", "gpus": 16, "gpu_type": "H100"}
+    ),
     "retry_loop": IncidentKind(_retry_loop, HOUR_MS, 2 * HOUR_MS, _STEADY),
     "cross_region": IncidentKind(_traffic, 2 * HOUR_MS, 3 * HOUR_MS, _STEADY),
     "spot_fallback": IncidentKind(_fallback, 2 * HOUR_MS, 4 * HOUR_MS, {**_STEADY, "purchase": "spot"}),

@@ -44,7 +44,7 @@ class WorldShape:
 # in sixty of them, 64 incidents would say little about a bound of 97 %.
 LARGE: Final = WorldShape(clean_job_days=2_010, incidents_each=64, days=2, tenfold=4)
 SMALL: Final = WorldShape(
-    clean_job_days=0.6, incidents_each=1, days=0.1, median_hours=3, most_hours=5, most_gpus=2
+    clean_job_days=0.6, incidents_each=1, days=0.1, median_hours=3, most_hours=5, most_gpus=4
 )
 
 

@@ -201,34 +201,33 @@ def reporting(rng: random.Random) -> list[Line]:
 
 
 def falling(rng: random.Random) -> list[Line]:
-    """A dear job on two nodes whose GPUs work and fall to nothing, all or not all, for about as long as matters."""
+    """A job on two nodes whose GPUs work and fall to nothing, all or not all, for about as long as matters."""
     labels = {"interactive": rng.choice(("true", "no"))} if rng.random() < 0.2 else {}
     purchase = rng.choice(("spot", "on_demand", "on_demand"))
-    lines = [job("f", "started", T0, gpu_count=64, purchase=purchase, owner="f", labels=labels)]
-    at_ms, every_ms = T0, rng.choice((M, 2 * M, 2 * M))
-    for _ in range(rng.choice((2, 3, 5))):
+    lines = [job("f", "started", T0, gpu_count=4, purchase=purchase, owner="f", labels=labels)]
+    at_ms, every_ms = T0, rng.choice((2 * M, 2 * M, 5 * M))
+    for _ in range(rng.choice((1, 2, 2))):
         utils = rng.choice(((0.9, 0.9), (0.9, 0.9), (0.9, 0.9), (0.4, 0.7), (0.9, 0.0)))
         rest = rng.choice(((0, 0), (0, 0), (0.01, 0.01), (0.03, 0), (0.02, 0.02), (0.15, 0.19)))
-        for values, minutes in ((utils, (6, 10, 14, 20, 30)), (rest, (4, 9, 11, 12, 14, 19, 40, 70))):
+        for values, minutes in ((utils, (6, 10, 14, 20)), (rest, (4, 11, 14, 19, 40, 70))):
             for _ in range(rng.choice(minutes) * M // every_ms):
                 at_ms += every_ms
                 for node, util in zip(("f1", "f2"), values, strict=True):
                     if rng.random() < 0.97:
-                        use = dict.fromkeys(map(str, range(32 if rng.random() < 0.9 else 16)), util)
+                        use = dict.fromkeys(("0", "1") if rng.random() < 0.9 else ("0",), util)
                         lines.append(gpu("f", at_ms, every_ms, use, node=node, purchase=purchase))
     if rng.random() < 0.3:
         lines.append(job("f", rng.choice(("suspended", "completed")), at_ms - 7 * M))
-    if rng.random() < 0.4:
-        limits = {
-            "minutes": rng.choice((10, 20, 45)),
-            "interactive_minutes": rng.choice((15, 60)),
-            "least_usd": rng.choice((0, 2, 60)),
-            "fallen_minutes": rng.choice((5, 9, 30)),
-            "page_usd_per_hour": rng.choice((0, 110, 200, 1000)),
-        }
-        limits = {name: value for name, value in limits.items() if rng.random() < 0.7}
-        said = {"kind": "rule", "name": "idle_gpus", "job_id": "f", "thresholds": limits}
-        lines.append(Line("controls", {"source": "r", "id": "idle", "time_ms": T0} | said))
+    limits = {
+        "minutes": rng.choice((10, 20, 45)),
+        "interactive_minutes": rng.choice((15, 60)),
+        "least_usd": rng.choice((0, 0.5, 2)),
+        "fallen_minutes": rng.choice((5, 9, 30)),
+    }
+    limits = {name: value for name, value in limits.items() if rng.random() < 0.5}
+    limits["page_usd_per_hour"] = rng.choice((0, 5, 10, 10, 100))
+    said = {"kind": "rule", "name": "idle_gpus", "job_id": "f", "thresholds": limits}
+    lines.append(Line("controls", {"source": "r", "id": "idle", "time_ms": T0} | said))
     return lines
 
 
@@ -256,7 +255,7 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     if of_held.random() < 0.4:
         lines += suspended(of_held)
     of_fallen = random.Random(f"fallen {seed}")
-    if idle in kinds and of_fallen.random() < 0.3:
+    if idle in kinds and of_fallen.random() < 0.25:
         lines += falling(of_fallen)
     of_stalled = random.Random(f"stalled {seed}")
     if of_stalled.random() < 0.4:

@@ -92,3 +92,20 @@ def test_a_share_that_is_raised_holds_from_the_next_turn_on() -> None:
         "controls", {"kind": "rule", "name": "r", "time_ms": T0 + 100 * M, "source": "r", "id": "r"} | raised
     )
     assert _idle(*_sampled(util=0.5), control) == EACH
+
+
+def test_of_several_turns_in_one_batch_each_has_its_own_figures() -> None:
+    """The alert opens at the first one, with what was wasted then."""
+    use = dict.fromkeys(map(str, range(64)), 0.19)
+    lines = [
+        *PRICES,
+        job("j", "started", T0, gpu_count=64, purchase="spot"),
+        gpu("j", T0 + 55 * M, 55 * M, use, purchase="spot"),
+        job("o", "queued", T0 + 90 * M),
+    ]
+    watching = Watching(in_log_time(lines))
+    watching.feed(len(lines))
+    watching.checkpoint()
+    assert alerts_differ(watching, watching.told) == []
+    (row,) = (row for row in watching.rows(ALERTS) if row["rule"] == "idle_gpus")
+    assert row["severity"] == "ticket", "of $115.20 an hour $93.31 is wasted"

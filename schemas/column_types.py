@@ -11,6 +11,7 @@ BILLED: Final = pa.decimal128(38, 18)  # Decimal(38, 18): a bill's amounts, fine
 COUNT: Final = pa.decimal128(18, 3)  # Decimal(18, 3): thousandths of a GPU
 LABELS: Final = pa.map_(pa.string(), pa.string())
 OFFSETS: Final = pa.list_(pa.uint32())  # Array(UInt32)
+NAMES: Final = pa.list_(pa.string())  # Array(String)
 MEASURES: Final = pa.map_(pa.string(), pa.float64())
 TEXT: Final = pa.string()
 BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8

@@ -15,6 +15,7 @@ from schemas.column_types import (
     MEASURES,
     MILLI,
     MONEY,
+    NAMES,
     OFFSETS,
     SECOND,
     TEXT,
@@ -165,6 +166,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         attempt=pa.uint32(),
         state=TEXT,
         reason=TEXT,
+        # Of the events that say what it holds: two collectors may meter one job.
+        sources=NAMES,
         started=MILLI,
         ended=MILLI,
         cloud=TEXT,

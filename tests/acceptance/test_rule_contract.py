@@ -37,6 +37,7 @@ ORACLES = {
     "budget_used": "tests/oracle/budgets.py",
     "budget_forecast": "tests/oracle/budgets.py",
     "double_held": "tests/oracle/nodes_held.py",
+    "metered_twice": "tests/oracle/nodes_held.py",
     "empty_group": "tests/oracle/node_groups.py",
     "after_node": "tests/oracle/nodes_held.py",
     # Its records are the account itself: what stands there fires.
@@ -49,6 +50,7 @@ ORACLE_WORDS = {
     "missing_price": "missing_price",
     "incident": "def incidents",
     "double_held": "def double_held",
+    "metered_twice": "def metered_twice",
     "empty_group": "def empty_group",
     "after_node": "def after_node",
     "budget_used": "def budget_told",
@@ -153,6 +155,8 @@ def on_nodes() -> Iterator[Said]:
     for number in range(4):
         about = {"gpu_count": 8, "gpu_type": "H100", "cluster": "c9", "instance_type": "p5"}
         yield 300, "nodes", {"node": f"empty-{number}", "type": "provisioned", **about}
+    yield started(0, "once", 8, nodes={"twice": 8}, cluster="c8")
+    yield started(1, "metered_twice", 8, nodes={"twice": 8}, cluster="c8", source="other")
     yield started(290, "on-one-of-them", 8, nodes={"empty-0": 8}, cluster="c9")
 
 

@@ -107,3 +107,38 @@ def changes(seen: Seen, instants: range) -> list[tuple[str, str, str, int]]:
                 found.append((rule, job, "firing", at_ms))
                 firing[job] = rule
     return found
+
+
+def metered_twice(
+    seen: Seen, sources: Mapping[str, Collection[str]], at_ms: int, minutes: int = 8
+) -> set[frozenset[str]]:
+    """ "other sources began within 5 min, the same GPUs of the same nodes in each of 8 minutes of their first hour": the pairs"""
+    found: set[frozenset[str]] = set()
+    window = [at_ms - MINUTE_MS * back for back in range(1, minutes + 1)]
+    for one in sources:
+        for other in sources:
+            latest_ms = max(seen.began_ms[one], seen.began_ms[other])
+            if (
+                one >= other
+                or set(sources[one]) & set(sources[other])
+                or not (sources[one] and sources[other])
+            ):
+                continue
+            if (
+                abs(seen.began_ms[one] - seen.began_ms[other]) > FIVE_MINUTES_MS
+                or at_ms - latest_ms > 60 * MINUTE_MS
+            ):
+                continue
+            same, room = True, True
+            for minute_ms in window:
+                mine, its = (
+                    {p.node: of[job] for p, of in seen.held.items() if p.minute_ms == minute_ms and job in of}
+                    for job in (one, other)
+                )
+                whole = minute_ms > latest_ms
+                same = same and bool(mine) and (mine == its if whole else mine.keys() == its.keys())
+                for node in mine.keys() & its.keys():
+                    room = room and mine[node] + its[node] <= seen.has.get(Place(node, minute_ms), 0)
+            if same and not room:
+                found.add(frozenset((one, other)))
+    return found

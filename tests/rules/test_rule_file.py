@@ -278,4 +278,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "double_held": "every job",
         "after_node": "every job",
         "empty_group": "every node group",
+        "metered_twice": "every job",
     }

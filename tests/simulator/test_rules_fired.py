@@ -23,6 +23,7 @@ def test_each_rule_fires_in_some_of_the_default_seeds() -> None:
         "double_held",
         "after_node",
         "empty_group",
+        "metered_twice",
         "missing_price",
         "not_understood",
         "incident",  # which needs three jobs of one cause: tests/engine/ledger_rules

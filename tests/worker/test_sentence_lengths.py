@@ -28,6 +28,7 @@ from tests.oracle.model import Line
 from tests.worker.ledger_lab import HOUR_MS, T0, at
 from tests.worker.test_double_held import holds, nodes
 from tests.worker.test_fleet_rules import World, broken, shared, world
+from tests.worker.test_metered_twice import reported
 from tests.worker.test_missing_price import unpriced
 from tests.worker.test_not_understood import tells
 from tests.worker.test_oversized import begin
@@ -59,6 +60,7 @@ ACROSS_JOBS = {
     "double_held",
     "after_node",
     "empty_group",
+    "metered_twice",
 }
 
 
@@ -179,6 +181,16 @@ def test_rules_across_jobs(world: World) -> None:
     nodes(world, range(60), 8, *pool)
     for number in range(3):
         holds(world, f"{JOB}-{number}", range(5 * number, 60), 8, *pool, usd=12.34)
+    for number in range(2):
+        sources = [f"kubernetes/{CLUSTER}-{number}", f"slurm/{CLUSTER}-{number}"]
+        reported(
+            world,
+            f"{JOB}-{number}-twice",
+            range(400, 470),
+            *sources,
+            on=tuple(f"{each}-twice" for each in pool),
+            usd=12.34,
+        )
     nodes(world, range(400, 470), 8, "used", cluster=CLUSTER)
     holds(world, "uses", range(400, 470), 8, "used")
     kind = {"cluster": CLUSTER, "instance_type": "a3-megagpu-8g-nolssd-reserved"}

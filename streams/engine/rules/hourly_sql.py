@@ -44,17 +44,25 @@ GROUP BY subject_name"""
 
 STOOD: Final = "arrayExists(each -> each.1 < at_ms AND each.2 > at_ms - 3600000, r.episodes)"
 
-#: Parameters of statements about nodes where no alert names a node group.
-NO_GROUPS: Final[Mapping[str, Sequence[object]]] = {"groups": [], "groups_from": [], "groups_until": []}
+#: Parameters that have the episodes of `empty_group` and `metered_twice`: subjects, and when they stood.
+GROUPS: Final = ("groups", "groups_from", "groups_until")
+TWICE: Final = ("twice", "twice_from", "twice_until")
+#: Where no such alert is known.
+NO_EPISODES: Final[Mapping[str, Sequence[object]]] = {name: [] for name in (*GROUPS, *TWICE)}
+
+
+def named_in_hour(parameters: tuple[str, str, str], name: str, begin_ms: str) -> str:
+    """The condition that an alert of these parameters about a subject stood in the hour: it names the same cause."""
+    subjects, since, until = parameters
+    return (
+        f"arrayExists((each, began, over) -> each = {name} AND began < {begin_ms} + 3600000 AND over > {begin_ms},"
+        f" {{{subjects}:Array(String)}}, {{{since}:Array(Int64)}}, {{{until}:Array(Int64)}})"
+    )
 
 
 def in_named_group(cluster: str, type_: str) -> str:
-    """The condition that an alert about the node group stood in the hour: it names the same cause."""
-    begin = "toInt64(toUnixTimestamp(hour)) * 1000"
-    return (
-        f"arrayExists((each, began, over) -> each = concat({cluster}, '/', {type_}) AND began < {begin} + 3600000 AND over > {begin},"
-        " {groups:Array(String)}, {groups_from:Array(Int64)}, {groups_until:Array(Int64)})"
-    )
+    """The condition that an alert about the node group stood in the hour."""
+    return named_in_hour(GROUPS, f"concat({cluster}, '/', {type_})", "toInt64(toUnixTimestamp(hour)) * 1000")
 
 
 #: GPU nodes by hour, without those of a group that an alert names and that no job used: what they cost, and what jobs used of it; GPU-time without a price at that of the node.

@@ -19,6 +19,7 @@ from streams.engine.rules import (
     held,
     idle_gpus,
     incident,
+    metered_twice,
     missing_price,
     no_checkpoint,
     not_understood,
@@ -79,6 +80,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     double_held.RULE,
     after_node.RULE,
     empty_group.RULE,
+    metered_twice.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

@@ -135,6 +135,7 @@ def _attempt_row(job: JobState, number: int, line: Timeline) -> tuple[object, ..
         number,
         job.state_of(number),
         line.reason,
+        job.start_sources().get(number, ()),
         line.started_ms,
         line.ended_ms,
         *(fields[name] for name in PRICE_FIELDS),
@@ -149,7 +150,7 @@ _JOB_COLUMNS: Final = (
     *_JOB_FIELDS, "gpu_count", "budget", "deadline", "declared_usd_per_hour",
 )  # fmt: skip
 _ATTEMPT_COLUMNS: Final = (
-    "job_id", "attempt", "state", "reason", "started", "ended", *PRICE_FIELDS, "gpu_count",
+    "job_id", "attempt", "state", "reason", "sources", "started", "ended", *PRICE_FIELDS, "gpu_count",
 )  # fmt: skip
 _INSTANTS: Final = ("first_event", "last_event", "started", "ended", "deadline")
 _KINDS: Final = {name: {field.name: field.type for field in SCHEMAS[name]} for name in (JOBS, ATTEMPTS)}

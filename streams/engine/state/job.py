@@ -19,6 +19,7 @@ from streams.engine.state.measures import Measures, Shown
 from streams.engine.state.pace import ProgressPace, next_pace
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 from streams.engine.timeline.growing import GrowingTimelines
+from streams.engine.timeline.states import STARTS
 
 #: Below this count of events, obsolete checkpoints are not removed.
 _MANY_EVENTS: Final = 64
@@ -44,13 +45,14 @@ class JobLimits(NamedTuple):
     declared: tuple[tuple[int, int], ...] = ()  # (time_ms, nano-dollars per hour), in order
 
 
-#: Timelines, dimensions, measures, limits, and per metered attempt: whether it was sampled, whether it has lifecycle events, whose fields
-#: it has.
+#: Timelines, dimensions, measures, limits, sources, and per metered attempt: whether it was sampled, whether it has lifecycle events,
+#: whose fields it has.
 Said = tuple[
     dict[int, Timeline],
     JobDimensions,
     tuple[Shown, Shown],
     JobLimits,
+    dict[int, tuple[str, ...]],
     tuple[tuple[bool, bool, tuple[str, ...] | None], ...],
 ]
 
@@ -77,6 +79,7 @@ class JobState:
         "_growing",
         "_limits",
         "_shown",
+        "_start_sources",
         "_timelines",
         "attempts",
         "booked_as_of_ms",
@@ -119,6 +122,7 @@ class JobState:
         self._limits: JobLimits | None = None
         self._deadline: int | None = None
         self._declared: list[tuple[int, int]] | None = None
+        self._start_sources: dict[int, tuple[str, ...]] | None = None
         self.is_redone = (
             False  # whether all of it will be derived again, so that no price change matters before
         )
@@ -187,6 +191,8 @@ class JobState:
         self.booked_time = self.booked_time_before()
         attempt.add_event(event)
         self._timelines = None
+        if event.type in STARTS:
+            self._start_sources = None
         self._changed.add(event.attempt)
         if any(getattr(event, name) is not None for name in _DIMENSIONS):
             self._dimensions = None
@@ -231,6 +237,7 @@ class JobState:
     def forget_derived(self) -> None:
         """Drop cached derivations: events were added in another way than by `add_event`."""
         self._timelines = self._dimensions = self._limits = self._declared = self._deadline = None
+        self._start_sources = None
         self._growing, self._changed = None, set()
 
     def mark_saved(self) -> None:
@@ -305,6 +312,15 @@ class JobState:
             self._declared = [(time_ms, rate) for time_ms, _, _, rate in sorted(naming)]
         return self._declared
 
+    def start_sources(self) -> dict[int, tuple[str, ...]]:
+        """The sources of the events by which attempts hold what they hold, by attempt."""
+        if self._start_sources is None:
+            self._start_sources = {
+                number: tuple(sorted({event.source for event in attempt.events if event.type in STARTS}))
+                for number, attempt in self.attempts.items()
+            }
+        return self._start_sources
+
     def state_of(self, number: int) -> str:
         """Return the state of an attempt; `metered` if it has samples only."""
         timeline = self.timelines()[number]
@@ -330,7 +346,14 @@ class JobState:
             if not attempt.has_start
             for newest in (attempt.newest_winner(),)
         )
-        return self.timelines(), self.dimensions(), self.measures.shown(), self.limits(), samples
+        return (
+            self.timelines(),
+            self.dimensions(),
+            self.measures.shown(),
+            self.limits(),
+            self.start_sources(),
+            samples,
+        )
 
     def are_row_inputs_unchanged(self) -> bool:
         """Return whether only time columns of its rows would differ from the last call."""

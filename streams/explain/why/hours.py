@@ -9,7 +9,7 @@ from schemas.durations import HOUR_MS
 from schemas.events import ControlEvent
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
-from streams.engine.rules.hourly_sql import NO_GROUPS
+from streams.engine.rules.hourly_sql import NO_EPISODES
 from streams.engine.rules.rule import HourlyRule
 from streams.explain.why.judged import JudgedRule, condition
 
@@ -32,7 +32,7 @@ def in_hour(
     of = settings_of(rule.name, Controls.from_events(controls).fleet_rules)
     from_ms = held_ms - HOUR_MS
     bound = rule.bound(of.thresholds, from_ms)
-    rows = store.records(rule.sql, from_ms=from_ms, to_ms=held_ms, **NO_GROUPS, **bound)
+    rows = store.records(rule.sql, from_ms=from_ms, to_ms=held_ms, **NO_EPISODES, **bound)
     found = [row for row in rows if row["at_ms"] == held_ms and (not rule.key or row[rule.key] == subject)]
     return [
         condition(rule.name, margin, holds=True, enabled=of.enabled)

@@ -23,8 +23,10 @@ _GPU_MINUTE: Final = 1000 * MINUTE_MS  # in thousandths of a GPU times ms
 _Held = dict[str, dict[str, dict[int, tuple[int, int, int]]]]
 
 
-def double_held_findings(store: SqlStore, of: LedgerSettings, instants: range) -> Iterator[LedgerFinding]:
-    """Yield where it holds at these instants."""
+def double_held_findings(
+    store: SqlStore, of: LedgerSettings, instants: range, twins: Mapping[int, Collection[str]]
+) -> Iterator[LedgerFinding]:
+    """Yield where it holds at these instants; `twins`: jobs that are other ones at an instant, and hold nothing of their own."""
     minutes = int(of.thresholds["minutes"])
     bound = {"from_ms": instants[0] - minutes * MINUTE_MS, "to_ms": instants[-1]}
     if not store.query(held_jobs_sql.IS_THERE, bound).num_rows:
@@ -44,7 +46,9 @@ def double_held_findings(store: SqlStore, of: LedgerSettings, instants: range) -
     begins = AttemptBegins(store, {job_id for of_node in held.values() for job_id in of_node})
     for at_ms, room in at.items():
         window = range(at_ms - minutes * MINUTE_MS, at_ms, MINUTE_MS)
-        for double in doubly_held(_holdings(room, held, window, begins, sampled), room):
+        holdings = _holdings(room, held, window, begins, sampled)
+        own = (each for each in holdings if each.job_id not in twins.get(at_ms, ()))
+        for double in doubly_held(own, room):
             yield finding(of, double, at_ms, begins.about(double.job_id))
 
 

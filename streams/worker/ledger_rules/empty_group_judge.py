@@ -10,19 +10,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from schemas.columns import rows_of
-from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
+from schemas.durations import MINUTE_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.ledger_rules.episodes import hourly_changes
-from streams.engine.rules.empty_group import NAME, TOGETHER_MS, EmptyNode, NodeGroup, finding, is_enough
+from streams.engine.rules.empty_group import TOGETHER_MS, EmptyNode, NodeGroup, finding, is_enough
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.hourly_sql import NO_GROUPS
 from streams.worker.ledger_rules import empty_group_sql
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
 _SLOT_MS: Final = 5 * MINUTE_MS
-#: Rules about nodes look at so many hours before.
-_READ_BACK_MS: Final = 168 * HOUR_MS
 
 #: A stretch of minutes [begin, end) without a break, and the cost of its second minute.
 _Stretch = tuple[int, int, int]
@@ -41,19 +38,6 @@ class EmptyGroupJudge:
             return []
         found = [*self._found(of, firing, instants)] if of.enabled else []
         return hourly_changes(firing, found, instants)
-
-    def named(self, changes: Sequence[Alert], from_ms: int, to_ms: int) -> Mapping[str, Sequence[object]]:
-        """The groups that alerts named in the span, and when: parameters of statements about nodes. `changes`: not stored yet."""
-        bound = {"rule": NAME, "from_ms": from_ms - _READ_BACK_MS, "to_ms": to_ms}
-        found: dict[str, tuple[str, int, int]] = {}
-        for row in rows_of(self._store.query(empty_group_sql.EPISODES, bound)):
-            until_ms = NEVER_MS if row["resolved_ms"] is None else row["resolved_ms"]
-            found[row["alert_id"]] = row["subject_name"], row["started_ms"], until_ms
-        for alert in changes:
-            until_ms = NEVER_MS if alert.resolved_ms is None else alert.resolved_ms
-            found[alert.alert_id] = alert.subject_name, alert.started_ms, until_ms
-        columns = [[each[place] for each in found.values()] for place in range(3)]
-        return dict(zip(NO_GROUPS, columns, strict=True))
 
     def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
         began_ms = min((alert.started_ms for alert in firing), default=instants[0])

@@ -61,11 +61,3 @@ FROM
     PREWHERE {IN} AND {PAID_JOBS} WHERE component = 'gpu' AND quantity > 0 AND node = ''
 ) AS u
 INNER JOIN (SELECT job_id, cluster FROM jobs FINAL) AS j ON j.job_id = u.job_id"""
-
-#: When alerts about node groups fired.
-EPISODES: Final = """
-SELECT alert_id, subject_name, toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms
-FROM alerts FINAL
-WHERE rule = {rule:String} AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
-    AND (resolved IS NULL OR resolved >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC'))
-ORDER BY alert_id"""

@@ -23,6 +23,7 @@ from streams.engine.rules import (
     empty_group,
     forgotten_node,
     incident,
+    metered_twice,
     missing_price,
     not_understood,
     oversized,
@@ -31,7 +32,7 @@ from streams.engine.rules import (
     unusual_length,
 )
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.hourly_sql import IS_THERE
+from streams.engine.rules.hourly_sql import GROUPS, IS_THERE, TWICE
 from streams.engine.rules.oversized import EVERY_MS
 from streams.engine.rules.price_jump import PriceJump
 from streams.engine.rules.registry import HOURLY_RULES, LEDGER_RULES
@@ -43,6 +44,7 @@ from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_rules.incident_judge import IncidentJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
+from streams.worker.ledger_rules.named_episodes import named_episodes
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.price_use import price_uses
 from streams.worker.ledger_rules.reader import SqlStore
@@ -100,8 +102,8 @@ class FleetJudge:
         changes += self._incidents.judge(of, incidents, jumped, (since_ms, until_ms), controls.operators)
         of = settings_of(empty_group.NAME, controls.fleet_rules)
         empty = [alert for alert in firing if alert.rule == empty_group.NAME]
-        named = self._empty_group.judge(of, empty, since_ms, until_ms)
-        changes += named
+        changes += self._empty_group.judge(of, empty, since_ms, until_ms)
+        named = [*changes]
         apart = (
             oversized.RULE.name,
             missing_price.RULE.name,
@@ -115,14 +117,22 @@ class FleetJudge:
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.
         if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:
-            groups = self._empty_group.named(named, begin_ms - HOUR_MS, begin_ms)
-            forgotten = self._forgotten_before(controls, others, begin_ms, groups)
+            episodes = self._episodes(named, begin_ms - HOUR_MS, begin_ms)
+            forgotten = self._forgotten_before(controls, others, begin_ms, episodes)
             changes, others = changes + forgotten, others + forgotten
         if begin_ms < end_ms:
-            groups = self._empty_group.named(named, begin_ms, end_ms)
-            found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms, **groups})
+            episodes = self._episodes(named, begin_ms, end_ms)
+            found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms, **episodes})
             changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
         return self._new(changes, controls)
+
+    def _episodes(self, changes: Iterable[Alert], from_ms: int, to_ms: int) -> dict[str, object]:
+        """When alerts stood that name the cause of others, as parameters of the rules by the hour."""
+        known = [*changes]
+        return {
+            **named_episodes(self._store, empty_group.NAME, GROUPS, known, from_ms, to_ms),
+            **named_episodes(self._store, metered_twice.RULE.name, TWICE, known, from_ms, to_ms),
+        }
 
     def _price_jumps(
         self, controls: Controls, firing: Iterable[Alert], jumps: Sequence[PriceJump], until_ms: int
@@ -160,7 +170,7 @@ class FleetJudge:
         return self._missing_price.may_find(of, since_ms, until_ms)
 
     def _forgotten_before(
-        self, controls: Controls, firing: Iterable[Alert], at_ms: int, groups: Mapping[str, object]
+        self, controls: Controls, firing: Iterable[Alert], at_ms: int, episodes: Mapping[str, object]
     ) -> list[Alert]:
         """The nodes that were forgotten at a whole hour that was judged before they were known.
 
@@ -170,7 +180,7 @@ class FleetJudge:
         if not settings.enabled:
             return []
         known = {alert.subject_name for alert in firing if alert.rule == forgotten_node.RULE.name}
-        bound = {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms, **groups}
+        bound = {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms, **episodes}
         found = self._hourly(forgotten_node.RULE, settings, bound) if self._is_there(bound)["nodes"] else ()
         return [opened(each) for each in found if each.subject_name not in known]
 

@@ -1,4 +1,4 @@
-"""The SQL of the rules `double_held` and `after_node`: who holds what of nodes that have too little, or are gone, and which jobs go on."""
+"""The SQL of the rules `double_held`, `after_node` and `metered_twice`: who holds what of nodes that have too little, or are gone, and which jobs go on."""
 
 from __future__ import annotations
 
@@ -109,4 +109,35 @@ PREWHERE {IN} AND job_id IN {{jobs:Array(String)}} WHERE component = 'gpu' AND q
 #: The five minutes in which GPUs of these jobs were sampled.
 ALIVE: Final = f"""
 SELECT DISTINCT job_id, intDiv(toInt64(toUnixTimestamp(minute)), 300) * 300000 AS begin_ms FROM job_usage_minutes FINAL
+PREWHERE {IN} AND job_id IN {{jobs:Array(String)}} WHERE sampled_gpu_s > 0"""
+
+#: Attempts that began in the span, and who says so.
+BEGAN: Final = f"""
+SELECT a.job_id AS job_id, a.attempt AS attempt, a.began_ms AS began_ms, a.sources AS sources, j.owner AS owner, j.team AS team,
+    j.project AS project
+FROM
+(
+    SELECT job_id, attempt, sources, toUnixTimestamp64Milli(assumeNotNull(started)) AS began_ms FROM attempts FINAL
+    WHERE started IS NOT NULL AND began_ms >= {{from_ms:Int64}} AND began_ms < {{to_ms:Int64}} AND notEmpty(sources) AND {USERS_JOBS}
+) AS a
+INNER JOIN (SELECT job_id, owner, team, project FROM jobs FINAL) AS j ON j.job_id = a.job_id
+ORDER BY began_ms, job_id, attempt"""
+
+#: The nodes whose GPUs these jobs held in the span.
+NODES_OF: Final = f"""
+SELECT DISTINCT job_id, node FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}} WHERE {GPU_ROWS}"""
+
+#: What these jobs held, minute by minute.
+HELD_BY: Final = f"""
+SELECT job_id, node, {AT_MS} AS minute_ms, sum(quantity) AS held, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano
+FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}} WHERE {GPU_ROWS} GROUP BY job_id, node, minute_ms"""
+
+#: What these nodes had, minute by minute.
+HAS: Final = f"""
+SELECT node, {AT_MS} AS minute_ms, sum(quantity) AS has FROM node_minutes FINAL
+PREWHERE {IN} AND node IN {{nodes:Array(String)}} WHERE unit = 'gpu_milli_ms' AND quantity > 0 GROUP BY node, minute_ms"""
+
+#: The minutes in which these jobs were sampled.
+SAMPLED_JOBS: Final = f"""
+SELECT DISTINCT job_id, {AT_MS} AS minute_ms FROM job_usage_minutes FINAL
 PREWHERE {IN} AND job_id IN {{jobs:Array(String)}} WHERE sampled_gpu_s > 0"""

@@ -56,3 +56,11 @@ def test_nodes_that_no_job_uses_are_told_once_by_their_group(tmp_path: Path) -> 
     assert at(10, 13) < alert["started"] <= at(10, 21)  # the third came up at 10:06, the last one at 10:21
     assert at(17, 0) <= alert["resolved"] <= at(17, 5)
     assert alert["usd_per_hour"] >= 5 * 8 * Decimal("2.49")
+
+
+def test_a_job_of_two_collectors_is_told_once_with_both_sources(tmp_path: Path) -> None:
+    alerts = told("two_collectors", tmp_path)
+    (alert,) = [each for each in alerts if each["rule"] == "metered_twice"]
+    assert at(8, 0) < alert["started"] <= at(8, 15)
+    assert "dup (own, slurm) and k8s/ns/dup-0 (k8s) both meter 8 GPUs of d0" in alert["summary"]
+    assert "unsampled_gpus" not in {each["rule"] for each in alerts}

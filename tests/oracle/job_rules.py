@@ -37,7 +37,11 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     },
     "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)},
     "traffic": {"usd_per_hour": Fraction(5), "ratio": Fraction(1)},
-    "price_basis": {"rise_ratio": Fraction(1)},
+    "price_basis": {
+        "rise_ratio": Fraction(1),
+        "instance_ratio": Fraction("1.2"),
+        "instance_usd_per_hour": Fraction(10),
+    },
     "ceiling": {"usd_per_hour": Fraction(500)},
     "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
     "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)},
@@ -260,7 +264,7 @@ def attempt_rules(
         end["time_ms"] if done and end is not None else ENDLESS_MS,
         [
             part
-            for each in _risen(attempts, pieces, settings["price_basis"].thresholds["rise_ratio"])
+            for each in _risen(attempts, pieces, scale, settings["price_basis"].thresholds)
             for part in _unknown(each, said, said_anew_ms)
         ],
         deadline_ms,
@@ -355,28 +359,48 @@ def _unknown(each: Risen, said: Callable[[int], int], said_anew_ms: Sequence[int
     return found
 
 
-def _risen(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], rise: Fraction) -> list[Risen]:
-    """When attempts pay another purchase than the last one before them that had another one."""
+def _risen(
+    attempts: Sequence[Attempt],
+    pieces: Mapping[int, Sequence[Rated]],
+    scale: int,
+    thresholds: Mapping[str, Fraction],
+) -> list[Risen]:
+    """When attempts pay another purchase, or by another instance type, than the last one before them that had another one."""
     found: list[Risen] = []
-    history: list[tuple[str, Fraction]] = []  # (purchase, cost per ms of a GPU) at the end of each attempt
+    # (purchase, instance type, cost per ms of a GPU) at the end of each attempt
+    history: list[tuple[str, str, Fraction]] = []
     for attempt in attempts:
         paid = attempt.segments(ENDLESS_MS)
         purchase = paid[0].values.fields.get("purchase") if paid else None
         if not purchase:
             continue
+        instance = paid[0].values.fields.get("instance_type") or ""
+
+        def rate(place: int, attempt: Attempt = attempt) -> Fraction:
+            segment = attempt.segments(ENDLESS_MS)[place]
+            return Fraction(
+                sum(
+                    p.rate
+                    for p in pieces.get(attempt.number, ())
+                    if p.start_ms <= segment.start_ms < p.end_ms
+                )
+            )
 
         def per_gpu(place: int, attempt: Attempt = attempt) -> Fraction:
-            segment = attempt.segments(ENDLESS_MS)[place]
-            rate = sum(
-                p.rate for p in pieces.get(attempt.number, ()) if p.start_ms <= segment.start_ms < p.end_ms
-            )
-            held = segment.values.gpu_milli
-            return Fraction(1000 * rate, held) if held else Fraction(rate)
+            held = attempt.segments(ENDLESS_MS)[place].values.gpu_milli
+            return rate(place) * 1000 / held if held else rate(place)
 
-        others = [one for one in history if one[0] != purchase]
-        if others and others[-1][1] > 0 and per_gpu(0) > rise * others[-1][1]:
-            share = 1 - others[-1][1] / per_gpu(0)
+        now = per_gpu(0)
+        before = [one[2] for one in history if one[0] != purchase][-1:]
+        holds = bool(before) and before[0] > 0 and now > thresholds["rise_ratio"] * before[0]
+        if not holds and instance:
+            before = [one[2] for one in history if one[0] == purchase and one[1] not in ("", instance)][-1:]
+            if before and before[0] > 0 and now >= thresholds["instance_ratio"] * before[0]:
+                more = rate(0) * (1 - before[0] / now) * HOUR_MS / scale
+                holds = more >= thresholds["instance_usd_per_hour"] * 10**9
+        if holds:
             mine = pieces.get(attempt.number, ())
-            found += [Risen(segment.start_ms, segment.end_ms, share, mine) for segment in paid]
-        history.append((paid[-1].values.fields.get("purchase") or purchase, per_gpu(-1)))
+            found += [Risen(s.start_ms, s.end_ms, 1 - before[0] / now, mine) for s in paid]
+        fields = paid[-1].values.fields
+        history.append((fields.get("purchase") or purchase, fields.get("instance_type") or "", per_gpu(-1)))
     return found

@@ -18,6 +18,7 @@ PRICES = (
     price("spot", "1.8", match={"purchase": "spot"}),
     price("on_demand", "4.1", match={"purchase": "on_demand"}),
     price("reserved", "1.8", match={"purchase": "reserved"}),
+    price("licence", "1.30", component="license", match={"instance_type": "p5-ai"}),
     price("out", "0.09", component="network", per="gb", match={"path": "internet"}),
     # It is off by default.
     Line(
@@ -31,6 +32,10 @@ RULES = (
     {"rule": "traffic", "thresholds": {"usd_per_hour": 1, "ratio": 0.25}},
     {"rule": "runaway_length", "thresholds": {"hours": 1.5, "grace_minutes": 7}},
     {"rule": "price_basis", "thresholds": {"rise_ratio": 2.2}, "severity": "page"},
+    {
+        "rule": "price_basis",
+        "thresholds": {"rise_ratio": 100, "instance_ratio": 1.4, "instance_usd_per_hour": 1},
+    },
     {"rule": "silent_job", "thresholds": {"minutes": 4, "never_heard_minutes": 20}},
     {"rule": "unpriced", "thresholds": {"traffic": 0}},
     {"rule": "burn_fast", "thresholds": {"long_ratio": 1.2, "short_ratio": 1.3, "extra_usd": 0.05}},
@@ -52,8 +57,9 @@ def retries(rng: random.Random) -> list[Line]:
         first = {"labels": {"stage": "train"}, "team": rng.choice(("red", "blue"))} if attempt == 1 else {}
         purchase = rng.choice(("spot", "spot", "on_demand", "reserved"))
         gpus = {"gpu_count": rng.choice((1, 8, 8, 64))} if attempt == 1 or rng.random() < 0.3 else {}
-        lines.append(job("j", kind, at_ms, attempt=attempt, purchase=purchase, **first, **gpus))
         apart = random.Random(at_ms)  # the other draws stay as they are
+        on = {"instance_type": apart.choice(("p5", "p5", "p5-ai", "p4"))} if apart.random() < 0.6 else {}
+        lines.append(job("j", kind, at_ms, attempt=attempt, purchase=purchase, **first, **gpus, **on))
         if apart.random() < 0.15:
             said = {"expected_usd_per_hour": apart.choice(("1.8", "14.4", "32.8", "262.4"))}
             lines.append(job("j", "updated", at_ms + apart.choice((0, M)), attempt=attempt, **said))

@@ -41,7 +41,7 @@ _MIB_PER_GIB: Final = 1024
 
 
 def is_long(use: IdleUse, least_nano: int) -> bool:
-    """Whether the GPUs have been idle for so long, and for so many dollars, that it is told."""
+    """Whether the GPUs have been idle for so long, and for so many dollars, that it is reported."""
     return (
         use.minutes >= use.wait_minutes
         and use.idle_nano >= least_nano

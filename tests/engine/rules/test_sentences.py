@@ -53,6 +53,45 @@ def test_another_purchase_is_named_with_both_rates() -> None:
     )
 
 
+def resumed_on(instance_type: str, usd: str, gpus: int = 64) -> dict[tuple[str, str], str]:
+    """What is said of a job that is resumed on another instance type with a licence of so many dollars per GPU-hour."""
+    licence = {
+        "sku": "nvaie",
+        "component": "license",
+        "usd": usd,
+        "per": "gpu_hour",
+        "effective_ms": 0,
+        "source": "t",
+    }
+    licence |= {"id": "licence", "time_ms": T0, "instance_type": "p5-ai"}
+    held = {"gpu_count": gpus, "purchase": "on_demand"}
+    return sentences(
+        Line("prices", licence),
+        job("run-1", "started", T0, instance_type="p5", **held),
+        job("run-1", "failed", T0 + 20 * M, reason="node_failure"),
+        job("run-1", "started", T0 + 21 * M, attempt=2, instance_type=instance_type, **held),
+        job("run-1", "completed", T0 + 40 * M, attempt=2),
+        job("other", "queued", T0 + HOUR_MS),
+    )
+
+
+def test_another_instance_type_that_costs_more_is_named_with_what_it_adds() -> None:
+    told = resumed_on("p5-ai", "1.20")
+    assert told["price_basis", "firing"].startswith(
+        "run-1 pays p5-ai $5.30 per GPU-h instead of p5 $4.10 (1.3x) since attempt 2, license nvaie $76.80/h, $"
+    )
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "usd", "gpus"),
+    [("p5", "1.20", 64), ("p5-ai", "0.80", 64), ("p5-ai", "1.20", 8), ("other", "1.20", 64)],
+)
+def test_the_same_a_little_dearer_or_a_few_dollars_more_is_none(
+    instance_type: str, usd: str, gpus: int
+) -> None:
+    assert "price_basis" not in {rule for rule, _ in resumed_on(instance_type, usd, gpus)}
+
+
 @pytest.mark.parametrize(
     ("declared", "planned", "until"),
     [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from schemas.tables import NODE_HOURS
+from schemas.tables import ALERTS, NODE_HOURS
 from streams.accounts.causes import REMEDIES
 from streams.engine.alerts.alert import FIRING
 from streams.engine.alerts.budgets import Budget, Limits
@@ -21,6 +22,7 @@ from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts
 from streams.engine.rules.formatting import SENTENCE_AT_MOST
 from streams.engine.rules.registry import LEDGER_RULES, NAMES
+from streams.engine.rules.shared_cause import cause_text
 from tests.engine.rules.told import M, sentences
 from tests.oracle.cases import T0 as BEGIN_MS
 from tests.oracle.cases import gpu, job, network
@@ -199,6 +201,12 @@ def test_rules_across_jobs(world: World) -> None:
     holds(world, f"{JOB}-billed-on", range(60), 8, *(f"{each}-gone" for each in pool), usd=12.34)
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
+    for number in range(3):
+        cause = cause_text("silence", CLUSTER, "a3-megagpu-8g-nolssd-reserved")
+        fired = {"alert_id": f"al_{number}", "rule": "silent_job", "severity": "ticket", "status": "firing"}
+        about = {"subject_kind": "job", "subject_name": f"{JOB}-silent-{number}", "shared_cause": cause}
+        paid = {"opened_usd_per_hour": Decimal("123456.78"), "started": at(T0 + HOUR_MS)}
+        world.put(ALERTS, **fired, **about, **paid)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
     changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit))
     seen: dict[str, bool] = {}

@@ -32,6 +32,7 @@ AT_ONCE: Final = (
     500  # rows of a page, and ids in one condition: ClickHouse refuses a parameter of more than 128 KiB
 )
 _SHARED: Final = ("shared_cause", "alert_id", "rule", "subject_kind", "subject_name", "started", "resolved")
+_PARAMETER_BYTES: Final = 65_536  # half of what ClickHouse takes, as quotes are escaped
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
 _INSTANTS: Final = dict.fromkeys(("time", "started", "resolved", "held", "changed"), MILLI)
@@ -202,7 +203,7 @@ class StoredDeliveries:
     def of_causes(self, causes: Collection[str], since_ms: int) -> list[SharedCauseRow]:
         """The alerts with these causes whose episodes began at `since_ms` or later."""
         found: list[SharedCauseRow] = []
-        for some in pieces(sorted(causes)):
+        for some in _in_parts(sorted(causes)):
             where = [Condition("shared_cause", "in", some), Condition("started", ">=", since_ms)]
             page = self._store.select(ALERTS, where, _SHARED)
             found += (
@@ -303,6 +304,20 @@ def _rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def _nano(usd: Decimal) -> int:
     return int(usd.scaleb(9))
+
+
+def _in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Split texts, which are much longer than ids may be, into parts that fit one condition each; they are ASCII."""
+    part: list[str] = []
+    size_bytes = 0
+    for text in texts:
+        if part and size_bytes + len(text) > _PARAMETER_BYTES:
+            yield part
+            part, size_bytes = [], 0
+        part.append(text)
+        size_bytes += len(text)
+    if part:
+        yield part
 
 
 def pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:

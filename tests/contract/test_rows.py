@@ -31,6 +31,14 @@ def stored(store: Store, table: str, *columns: str) -> list[dict[str, Any]]:
     return found
 
 
+#: Characters that mean something to SQL, JSON or a terminal.
+_TEXT = "ä'\\\n\t\"`;{}"
+
+
+def _edges(kind: pa.DataType) -> list[Any]:
+    return ["", _TEXT] if pa.types.is_string(kind) else [0, 2 ** (kind.bit_width - 1) - 1]
+
+
 def extreme(table: str) -> dict[str, Any]:
     """A row whose every value is at the edge of its type."""
     values: dict[str, Any] = {}
@@ -49,9 +57,9 @@ def extreme(table: str) -> dict[str, Any]:
         elif pa.types.is_binary(kind):
             values[field.name] = bytes(range(256))
         elif pa.types.is_string(kind):
-            values[field.name] = "ä'\\\n\t\"`;{}"
+            values[field.name] = _TEXT
         elif pa.types.is_list(kind):
-            values[field.name] = [0, 2 ** (kind.value_type.bit_width - 1) - 1]
+            values[field.name] = _edges(kind.value_type)
         elif pa.types.is_map(kind):
             numbers, texts = (1.7976931348623157e308, -5e-324), ("v\n", "ü")
             edges = numbers if pa.types.is_floating(kind.item_type) else texts

@@ -257,7 +257,10 @@ def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob], of: Thresholds
     kinds = _kinds(job, [other for *_, other in before])
     for place, alike in enumerate(kinds):
         is_team = place == len(kinds) - 1
-        if is_team and any(len(each) >= 2 for each in kinds[:-1]):
+        own = next(
+            (sorted(other.first_rate() for other in each[-200:]) for each in kinds[:-1] if len(each) >= 2), []
+        )
+        if is_team and own and (rate <= own[-1] or rate < of.size_factor * own[len(own) // 2]):
             return False
         began = [(other.start_ms or 0) // HOUR_MS for other in alike[-200:]]
         recurs = len(began) >= 3 and all(b - a >= 20 for a, b in pairwise(began))

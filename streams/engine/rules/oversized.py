@@ -55,11 +55,15 @@ class Usual(NamedTuple):
     median: int
     largest: int
     spread: Fraction  # within this factor of the median half of them are
+    # Of a team: the median and the largest of the job's own kind, of which there are too few to say more; 0: there are none.
+    own_median: int = 0
+    own_largest: int = 0
 
     def exceeded_by(self, rate: int, factor: float) -> bool:
-        """Return whether a rate is far above them, and above each of them."""
+        """Return whether a rate is far above them, and above each of them, and so it is of the job's own kind."""
         least = max(Fraction(str(factor)), self.spread**SPREADS) * self.median
-        return self.median > 0 and rate > self.largest and rate >= least
+        is_own = rate <= self.own_largest or rate < Fraction(str(factor)) * self.own_median
+        return self.median > 0 and rate > self.largest and rate >= least and not is_own
 
 
 def judged_ms(started_ms: int) -> int:
@@ -82,22 +86,22 @@ class History:
     def usual(self, job: FirstRate, jobs_least: int) -> Usual | None:
         """Return what is usual for the narrowest similarity with enough jobs that began in hours before the job's.
 
-        None: of none, or only of a team, though the job's own kind has a history.
+        What is usual for a team is so only of jobs that are unlike the earlier ones of their own kind, too.
         """
-        has_kind = False
+        own: list[int] = []
         for similarity in similarities_of(job.job_id, job.team, job.experiment):
             similar = self._of.get(similarity, [])
             begin = bisect_left(similar, (job.hour_ms - HISTORY_MS, "", 0))
             end = bisect_left(similar, (job.hour_ms, "", 0))
             before = similar[max(begin, end - HISTORY_JOBS) : end]
-            if similarity.by == TEAM and has_kind:
-                return None
             if len(before) >= jobs_least or (similarity.by != TEAM and _recur([hour for hour, *_ in before])):
                 rates = sorted(rate for *_, rate in before)
                 median = rates[len(rates) // 2]
                 apart = sorted(Fraction(max(rate, median), min(rate, median)) for rate in rates)
-                return Usual(similarity, median, rates[-1], apart[len(apart) // 2])
-            has_kind |= len(before) >= OWN_JOBS
+                usual = Usual(similarity, median, rates[-1], apart[len(apart) // 2])
+                return usual._replace(own_median=own[len(own) // 2], own_largest=own[-1]) if own else usual
+            if not own and len(before) >= OWN_JOBS:
+                own = sorted(rate for *_, rate in before)
         return None
 
 

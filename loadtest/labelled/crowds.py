@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from loadtest.labelled import market
@@ -51,7 +52,8 @@ def oversized_test(rng: random.Random, place: int, part: str, at_ms: int) -> Cro
         jobs.append(_job(draw_spec(rng, name, begin_ms, length_ms, gpus=gpus, **same), rng))
     name = f"{rng.getrandbits(64):016x}{part}" if place % 2 else f"test-{word}-99{part}"
     length_ms = rng.randrange(2 * HOUR_MS, 4 * HOUR_MS)
-    large = draw_spec(rng, name, at_ms, length_ms, gpus=_LAUNCHER_GPUS, **same)
+    # Nobody declares what was not meant: a rate that is declared is expected.
+    large = replace(draw_spec(rng, name, at_ms, length_ms, gpus=_LAUNCHER_GPUS, **same), declares=False)
     jobs.append(_job(large, rng))
     return Crowd(jobs, len(jobs) - 1, Label(name, OVERSIZED_TEST, at_ms, at_ms + length_ms))
 

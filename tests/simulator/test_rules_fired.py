@@ -9,8 +9,7 @@ SEEDS = range(100)
 #: In how many of the seeds at least.
 LEAST = {
     "unpriced": 50, "silent_job": 15, "runaway_length": 10, "burn_fast": 10, "retry_loop": 10, "traffic": 5,
-    "price_basis": 5, "burn_sustained": 3, "idle_gpus": 2, "burn_drift": 1, "no_checkpoint": 1, "ceiling": 1, "held": 1,
-    "stalled": 1,
+    "price_basis": 5, "burn_sustained": 3, "burn_drift": 1, "no_checkpoint": 1, "ceiling": 1, "held": 1,
     "team_burn": 15, "forgotten_node": 15, "unallocated": 15, "owner_coverage": 10, "unusual_length": 8,
     "price_jump": 5, "retry_overhead": 5, "provisioning_burst": 2, "oversized": 2, "unsampled_gpus": 2,
     "budget_used": 15, "budget_forecast": 10, "job.ended": 2,
@@ -26,6 +25,8 @@ def test_each_rule_fires_in_some_of_the_default_seeds() -> None:
         "metered_twice",
         "missing_price",
         "not_understood",
+        "idle_gpus",  # after 50 min, longer than jobs are sampled here: tests/property/test_job_rules.py
+        "stalled",  # as long: likewise
         "incident",  # which needs three jobs of one cause: tests/engine/ledger_rules
     }
     assert set(LEAST) == known

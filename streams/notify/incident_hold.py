@@ -6,14 +6,14 @@ Whether it does is a function of what is stored, the same that the rule `inciden
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
-from streams.engine.rules.incident import TOGETHER_MS, minute_after
+from streams.engine.rules.incident import minutes_after
 from streams.engine.rules.rule import JOB
 from streams.notify.history import SharedCauseRow, StoredDeliveries
 from streams.notify.intake import Passage
@@ -38,6 +38,35 @@ class _HeldAlert:
     due_ms: int  # monotonic
 
 
+class _Cause:
+    """The stored alerts of one cause: how many jobs have some of the time of each whole minute, and those about no job."""
+
+    def __init__(self, rows: Iterable[SharedCauseRow] = ()) -> None:
+        self._others: list[SharedCauseRow] = []
+        self._jobs: dict[int, set[str]] = {}
+        for row in rows:
+            if row.subject_kind != JOB:
+                self._others.append(row)
+                continue
+            for at_ms in minutes_after(row.started_ms):
+                self._jobs.setdefault(at_ms, set()).add(row.subject_name)
+
+    def covered_by(self, alert: Alert, jobs: int) -> str:
+        """Which alert tells of the cause, in words; '': none does, or will. From so many jobs on one does."""
+        for row in self._others:
+            if row.tells_of(alert.started_ms):
+                return f"{row.alert_id} tells of its cause"
+        # One of the whole minutes that look at it opens the incident.
+        for at_ms in minutes_after(alert.started_ms):
+            near = self._jobs.get(at_ms, set())
+            if len(near) + (alert.subject_name not in near) >= jobs:
+                return f"one of {len(near)} alerts of one cause at one time"
+        return ""
+
+
+_NOTHING: Final = _Cause()
+
+
 class IncidentHold:
     """Call `hold` with what is to be sent, and `decided` for what may go on."""
 
@@ -51,6 +80,7 @@ class IncidentHold:
         self._timeout_ms = timeout_ms
         self._threads = Threads("incidents")
         self._held: list[_HeldAlert] = []
+        self._due_ms: dict[str, int] = {}  # of what is held, by alert id: an end waits behind its beginning
         self._look_ms = 0
         #: From how many jobs on alerts of a cause are an incident that somebody is notified of; None: they are none.
         self.jobs_of: Callable[[Alert], int | None] = lambda _: None
@@ -75,46 +105,55 @@ class IncidentHold:
         if self.jobs_of(alert) is None:
             return False
         now_ms = self._clock.monotonic_ms()
-        before = [each.due_ms for each in self._held if each.passage.alert.alert_id == alert.alert_id]
         wait_ms = self._wait_ms if alert.status == FIRING else 0
+        due_ms = max(now_ms + wait_ms, self._due_ms.get(alert.alert_id, 0))
         self._look_ms = now_ms if not self._held else min(self._look_ms, now_ms + LOOK_MS)
-        self._held.append(_HeldAlert(passage, max([now_ms + wait_ms, *before])))
+        self._held.append(_HeldAlert(passage, due_ms))
+        self._due_ms[alert.alert_id] = due_ms
         return True
+
+    def _keep(self, held: list[_HeldAlert]) -> None:
+        self._held = held
+        self._due_ms = {each.passage.alert.alert_id: each.due_ms for each in held}
 
     def hurry(self) -> None:
         """Wait for nothing more: nobody adds alerts."""
-        self._held = [_HeldAlert(each.passage, 0) for each in self._held]
+        self._keep([_HeldAlert(each.passage, 0) for each in self._held])
         self._look_ms = 0
 
     def release(self, shards: Collection[int]) -> None:
         """Drop what is of shards that are no longer ours."""
-        self._held = [each for each in self._held if each.passage.shard not in shards]
+        self._keep([each for each in self._held if each.passage.shard not in shards])
 
     async def decided(self) -> list[tuple[Passage, str]]:
         """What may go on, in order, each with why nobody needs it; '': it is to be sent."""
         now_ms = self._clock.monotonic_ms()
         if not self._held or now_ms < self._look_ms:
             return []
-        held, self._held = self._held, []
         self._look_ms = now_ms + LOOK_MS
         try:
-            rows = await self._rows([each.passage.alert for each in held])
+            causes = await self._causes([each.passage.alert for each in self._held])
         except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
             self._faults.failed("read_alerts", fault)
-            rows = {}
+            causes = {}
         found: list[tuple[Passage, str]] = []
-        for each in held:
+        kept: list[_HeldAlert] = []
+        # As it is now: shards may have been released meanwhile.
+        for each in self._held:
             alert = each.passage.alert
-            covered_by = self._covered_by(alert, rows.get(alert.shared_cause, ()))
+            jobs = self.jobs_of(alert)
+            cause = causes.get(alert.shared_cause, _NOTHING)
+            covered_by = "" if jobs is None else cause.covered_by(alert, jobs)
             if covered_by or each.due_ms <= now_ms:
                 found.append((each.passage, covered_by))
             else:
-                self._held.append(each)
+                kept.append(each)
+        self._keep(kept)
         if self._held:
             self._look_ms = min([self._look_ms, *(each.due_ms for each in self._held)])
         return found
 
-    async def _rows(self, alerts: Sequence[Alert]) -> Mapping[str, Sequence[SharedCauseRow]]:
+    async def _causes(self, alerts: Sequence[Alert]) -> Mapping[str, _Cause]:
         causes = {alert.shared_cause for alert in alerts}
         since_ms = min(alert.started_ms for alert in alerts) - EXPLAINED_MS
         reading = self._threads.run(self._records.of_causes, causes, since_ms)
@@ -122,24 +161,4 @@ class IncidentHold:
         for row in await asyncio.wait_for(reading, self._timeout_ms / 1000):
             rows.setdefault(row.shared_cause, []).append(row)
         self._faults.worked("read_alerts")
-        return rows
-
-    def _covered_by(self, alert: Alert, rows: Sequence[SharedCauseRow]) -> str:
-        """Which alert tells of the cause, in words; '': none does, or will."""
-        jobs = self.jobs_of(alert)
-        if jobs is None:
-            return ""
-        began_ms = alert.started_ms
-        for row in rows:
-            if row.subject_kind != JOB and row.tells_of(began_ms):
-                return f"{row.alert_id} tells of its cause"
-        # One of the two whole minutes that look at it opens the incident.
-        for at_ms in (minute_after(began_ms), minute_after(began_ms) + TOGETHER_MS // 2):
-            near = {
-                row.subject_name
-                for row in rows
-                if row.subject_kind == JOB and at_ms - TOGETHER_MS <= row.started_ms < at_ms
-            }
-            if len(near | {alert.subject_name}) >= jobs:
-                return f"one of {len(near)} alerts of one cause at one time"
-        return ""
+        return {cause: _Cause(of_cause) for cause, of_cause in rows.items()}

@@ -14,7 +14,7 @@ from streams.engine.rules.shared_cause import cause_text
 from streams.notify.history import StoredDeliveries
 from streams.notify.incident_hold import IncidentSettings
 from tests.memory_store import MemoryStore
-from tests.notify.scripted_sender import HOOK, NOW_MS, Office, an_alert, resolved, run
+from tests.notify.scripted_sender import HOOK, NOW_MS, Office, Watched, an_alert, resolved, run
 
 CAUSE = cause_text("silence", "c1", "p5")
 WAIT_MS = 10_000
@@ -208,6 +208,27 @@ def test_a_shard_that_is_released_takes_what_is_held_with_it() -> None:
         there.notifier.release([3])
         await there.work(WAIT_MS)
         assert (there.sender.told, there.notifier.waiting) == ([], 0)
+
+    run(scenario())
+
+
+def test_what_is_looked_up_still_waits_and_may_be_released_meanwhile() -> None:
+    """A drain that did not count it would end before it is sent; a former owner must not send it."""
+
+    async def scenario() -> None:
+        waited = list[int]()
+
+        def look(table: str, columns: Sequence[str] | None) -> None:
+            if columns is not None and "shared_cause" in columns:
+                waited.append(there.notifier.waiting)
+                if len(waited) == 2:
+                    there.notifier.release([3])
+
+        there = office(store=Watched(look))
+        await there.offer(shared("a"))
+        await there.work(WAIT_MS)
+        assert waited == [1, 1]
+        assert there.sender.told == []
 
     run(scenario())
 

@@ -6,6 +6,7 @@ not begin again.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
@@ -20,9 +21,8 @@ from streams.engine.rules.incident import (
     SharedAlert,
     are_incident,
     finding,
-    minute_after,
+    minutes_after,
     operator_of,
-    together,
 )
 
 #: A price that was named explains what its jobs burn for so long.
@@ -72,18 +72,19 @@ def _changes(
     of: LedgerSettings,
     operator: str,
 ) -> Iterator[Alert]:
-    """Yield the changes of one cause."""
+    """Yield the changes of one cause, of alerts in order of their beginnings."""
     since_ms, until_ms = span
-    begun = {minute_after(each.started_ms) for each in alerts}
+    began_ms = [each.started_ms for each in alerts]
+    begun = {minutes_after(each)[0] for each in began_ms}
     over = {_over_ms(each) for each in alerts if each.resolved_ms is not None}
     for at_ms in sorted(each for each in begun | over if since_ms < each <= until_ms):
         if fires is not None:
-            first_ms = fires.started_ms - TOGETHER_MS
-            members = [each for each in alerts if first_ms <= each.started_ms < at_ms]
+            first = bisect_left(began_ms, fires.started_ms - TOGETHER_MS)
+            members = alerts[first : bisect_left(began_ms, at_ms)]
             if all(each.resolved_ms is not None and _over_ms(each) <= at_ms for each in members):
                 yield resolved(fires, at_ms)
                 fires = None
-        recent = together(alerts, at_ms)
+        recent = alerts[bisect_left(began_ms, at_ms - TOGETHER_MS) : bisect_left(began_ms, at_ms)]
         is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
         if fires is None and of.enabled and not is_named and are_incident(recent, of.thresholds):
             fires = opened(finding(recent, at_ms, operator))

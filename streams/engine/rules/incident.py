@@ -40,14 +40,10 @@ class SharedAlert(NamedTuple):
     nano_per_hour: int  # what the job paid when it opened
 
 
-def minute_after(at_ms: int) -> int:
-    """The first whole minute that looks at an alert which opened at this instant."""
-    return at_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
-
-
-def together(alerts: Sequence[SharedAlert], at_ms: int) -> list[SharedAlert]:
-    """Those that opened at one time, as of a whole minute."""
-    return [each for each in alerts if at_ms - TOGETHER_MS <= each.started_ms < at_ms]
+def minutes_after(at_ms: int) -> range:
+    """The whole minutes for which an alert which opened at this instant is of their time."""
+    first_ms = at_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS
+    return range(first_ms, first_ms + TOGETHER_MS, MINUTE_MS)
 
 
 def are_incident(alerts: Sequence[SharedAlert], of: Mapping[str, float]) -> bool:

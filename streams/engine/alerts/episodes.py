@@ -40,8 +40,11 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Opening(NamedTuple):
-    """What an alert says of the tick that opened its episode for as long as that lasts: Alert's fields of these names."""
+    """What is kept of the tick that opened an episode for as long as that lasts; the last fields of Remembered."""
 
+    severity: int = (
+        0  # 1 + its place in SEVERITIES, of rules whose severity depends on figures; 0: by the settings
+    )
     shared_cause: str = ""
     opened_nano_per_hour: int = 0
 
@@ -156,7 +159,7 @@ class Episodes:
                 rule = NAMES.index(remembered.rule)
                 for name in _FIELDS:
                     episodes.lines[line, rule][name] = getattr(remembered, name)
-                opening = Opening(remembered.shared_cause, remembered.opened_nano_per_hour)
+                opening = Opening(*(getattr(remembered, name) for name in Opening._fields))
                 if opening != _NOT_KNOWN:
                     episodes.begin(job.job_id, rule, opening)
         return episodes

@@ -37,7 +37,6 @@ class EpisodeFigures(NamedTuple):
     expected_nano: float
     short_ratio: float
     silenced: int
-    severity: int
     reported_ms: int
 
 

@@ -84,15 +84,13 @@ class Judge:
             at = job_at(job_ids[job], at_ms) if asks else None
             rates = _rates(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else Rates()
             if kind == OPENED and then.firings == 1:
-                line["severity"] = _as_opened(settings, rule, at, rates.now_nano)
-                shared = "" if at is None else _shared_cause(rule, at, dimensions[job])
-                self._episodes.begin(job_ids[job], rule, Opening(shared, rates.now_nano))
-            severity = _severity(settings, rule, int(line["severity"]))
+                self._episodes.begin(job_ids[job], rule, _opening(settings, rule, at, rates, dimensions[job]))
+            opening = self._episodes.opening(job_ids[job], rule)
+            severity = _severity(settings, rule, opening.severity)
             if kind != HELD:
                 line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], severity, at_ms)
             silenced = bool(line["silenced"])
             cause = "" if at is None else JOB_RULES[rule].cause(at)
-            opening = self._episodes.opening(job_ids[job], rule)
             rows.append(
                 alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, rates, opening)
             )
@@ -136,9 +134,12 @@ class Judge:
         return judge
 
 
-def _shared_cause(rule: int, at: JobAt, job: AlertDimensions) -> str:
-    """What an alert has in common with others of the same cause."""
-    return JOB_RULES[rule].shares(at, job) or of_sweep(NAMES[rule], job)
+def _opening(settings: Profile, rule: int, at: JobAt | None, rates: Rates, job: AlertDimensions) -> Opening:
+    """What an episode that opens keeps; `at`: None where nothing is known of the job."""
+    if at is None:
+        return Opening(opened_nano_per_hour=rates.now_nano)
+    shared = JOB_RULES[rule].shares(at, job) or of_sweep(NAMES[rule], job)
+    return Opening(_as_opened(settings, rule, at, rates.now_nano), shared, rates.now_nano)
 
 
 def _arrays(figures: WindowFigures) -> EpisodeArrays:
@@ -151,10 +152,10 @@ def _rates(figures: EpisodeArrays, tick: int, job: int) -> Rates:
     return Rates(round(now), round(now - expected))
 
 
-def _as_opened(settings: Profile, rule: int, at: JobAt | None, paid_nano_per_hour: int) -> int:
+def _as_opened(settings: Profile, rule: int, at: JobAt, paid_nano_per_hour: int) -> int:
     """The severity of an episode that opens, as an episode keeps it."""
     waste = JOB_RULES[rule].waste
-    if waste is None or at is None:
+    if waste is None:
         return 0
     severity = severity_of(settings.severity(rule), waste(at, paid_nano_per_hour), settings.thresholds(rule))
     return 1 + SEVERITIES.index(severity)

@@ -56,10 +56,6 @@ EPISODE = np.dtype(
         ("expected_nano", np.float64),
         ("short_ratio", np.float64),
         ("silenced", np.int64),
-        (
-            "severity",
-            np.int64,
-        ),  # as it opened, of rules whose severity depends on figures; 0: by the settings
         ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,

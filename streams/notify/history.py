@@ -28,11 +28,10 @@ from streams.notify.notice import ISSUED, notice_of
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
 FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
 FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver", "in_incident"))
-AT_ONCE: Final = (
-    500  # rows of a page, and ids in one condition: ClickHouse refuses a parameter of more than 128 KiB
-)
+AT_ONCE: Final = 500  # rows of a page, and texts in one condition
 _SHARED: Final = ("shared_cause", "alert_id", "rule", "subject_kind", "subject_name", "started", "resolved")
-_PARAMETER_BYTES: Final = 65_536  # half of what ClickHouse takes, as quotes are escaped
+#: Of the texts of one condition: ClickHouse refuses a parameter of more than 128 KiB, and quotes in it are escaped.
+_PARAMETER_BYTES: Final = 65_536
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
 _INSTANTS: Final = dict.fromkeys(("time", "started", "resolved", "held", "changed"), MILLI)
@@ -203,7 +202,7 @@ class StoredDeliveries:
     def of_causes(self, causes: Collection[str], since_ms: int) -> list[SharedCauseRow]:
         """The alerts with these causes whose episodes began at `since_ms` or later."""
         found: list[SharedCauseRow] = []
-        for some in _in_parts(sorted(causes)):
+        for some in pieces(sorted(causes)):
             where = [Condition("shared_cause", "in", some), Condition("started", ">=", since_ms)]
             page = self._store.select(ALERTS, where, _SHARED)
             found += (
@@ -306,20 +305,15 @@ def _nano(usd: Decimal) -> int:
     return int(usd.scaleb(9))
 
 
-def _in_parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split texts, which are much longer than ids may be, into parts that fit one condition each; they are ASCII."""
+def pieces(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Split ids or causes, which are ASCII, into parts that fit one condition each."""
     part: list[str] = []
     size_bytes = 0
     for text in texts:
-        if part and size_bytes + len(text) > _PARAMETER_BYTES:
+        if part and (len(part) == AT_ONCE or size_bytes + len(text) > _PARAMETER_BYTES):
             yield part
             part, size_bytes = [], 0
         part.append(text)
         size_bytes += len(text)
     if part:
         yield part
-
-
-def pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Split the ids into parts that fit one condition each."""
-    return (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))

@@ -5,8 +5,8 @@ All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -51,6 +51,9 @@ from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.source_judge import SourceJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
 
+#: Rules whose alerts change at whole hours.
+_BY_HOUR: Final = (*(rule.name for rule in HOURLY_RULES), team_burn.RULE.name, unusual_length.RULE.name)
+
 
 class FleetJudge:
     """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for some rules at five minutes."""
@@ -85,35 +88,18 @@ class FleetJudge:
             books: The prices that were known at the whole five minutes of the span; not needed unless it `lacks_prices`.
         """
         self._known_alerts.read_firing()
-        firing = [alert for alert in self._known_alerts.firing() if alert.rule in LEDGER_RULES]
-        of = settings_of(oversized.RULE.name, controls.fleet_rules)
-        large = [alert for alert in firing if alert.rule == oversized.RULE.name]
-        changes = self._oversized.judge(of, large, since_ms, until_ms, controls)
-        of = settings_of(missing_price.RULE.name, controls.fleet_rules)
-        missing = [alert for alert in firing if alert.rule == missing_price.RULE.name]
-        changes += self._missing_price.judge(of, missing, since_ms, until_ms, books)
-        held = [alert for alert in firing if alert.rule in HELD_JOBS_RULES]
-        changes += self._held_jobs.judge(controls.fleet_rules, held, since_ms, until_ms)
-        changes += self._of_sources(controls, firing, since_ms, until_ms)
-        jumped = self._price_jumps(controls, firing, jumps, until_ms)
+        span = since_ms, until_ms
+        changes = self._oversized.judge(*self._known(oversized.RULE.name, controls), *span, controls)
+        changes += self._missing_price.judge(*self._known(missing_price.RULE.name, controls), *span, books)
+        changes += self._held_jobs.judge(controls.fleet_rules, self._firing(HELD_JOBS_RULES), *span)
+        changes += self._of_sources(controls, *span)
+        jumped = self._price_jumps(controls, jumps, until_ms)
         changes += jumped
-        incidents = [alert for alert in firing if alert.rule == incident.RULE.name]
-        of = settings_of(incident.RULE.name, controls.fleet_rules)
-        changes += self._incidents.judge(of, incidents, jumped, (since_ms, until_ms), controls.operators)
-        of = settings_of(empty_group.NAME, controls.fleet_rules)
-        empty = [alert for alert in firing if alert.rule == empty_group.NAME]
-        changes += self._empty_group.judge(of, empty, since_ms, until_ms)
+        known = self._known(incident.RULE.name, controls)
+        changes += self._incidents.judge(*known, jumped, span, controls.operators)
+        changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
         named = [*changes]
-        apart = (
-            oversized.RULE.name,
-            missing_price.RULE.name,
-            not_understood.RULE.name,
-            *HELD_JOBS_RULES,
-            price_jump.RULE.name,
-            empty_group.NAME,
-            incident.RULE.name,
-        )
-        others = [alert for alert in firing if alert.rule not in apart]
+        others = self._firing(_BY_HOUR)
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.
         if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:
@@ -134,11 +120,15 @@ class FleetJudge:
             **named_episodes(self._store, metered_twice.RULE.name, TWICE, known, from_ms, to_ms),
         }
 
-    def _price_jumps(
-        self, controls: Controls, firing: Iterable[Alert], jumps: Sequence[PriceJump], until_ms: int
-    ) -> list[Alert]:
-        of = settings_of(price_jump.RULE.name, controls.fleet_rules)
-        before = [alert for alert in firing if alert.rule == price_jump.RULE.name]
+    def _firing(self, rules: Collection[str]) -> list[Alert]:
+        return [alert for alert in self._known_alerts.firing() if alert.rule in rules]
+
+    def _known(self, rule: str, controls: Controls) -> tuple[LedgerSettings, list[Alert]]:
+        """The settings of a rule, and its alerts that fire."""
+        return settings_of(rule, controls.fleet_rules), self._firing((rule,))
+
+    def _price_jumps(self, controls: Controls, jumps: Sequence[PriceJump], until_ms: int) -> list[Alert]:
+        of, before = self._known(price_jump.RULE.name, controls)
         found = (
             price_jump.finding(of, jump, use)
             for jump, use in price_uses(self._store, jumps)
@@ -149,15 +139,11 @@ class FleetJudge:
     def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
         """The changes of what sources say alone, which need no ledger: of one that nothing is metered of there may be none."""
         self._known_alerts.read_firing()
-        changes = self._of_sources(controls, self._known_alerts.firing(), since_ms, until_ms)
+        changes = self._of_sources(controls, since_ms, until_ms)
         return self._new(changes, controls)
 
-    def _of_sources(
-        self, controls: Controls, firing: Iterable[Alert], since_ms: int, until_ms: int
-    ) -> list[Alert]:
-        of = settings_of(not_understood.RULE.name, controls.fleet_rules)
-        causes = [alert for alert in firing if alert.rule == not_understood.RULE.name]
-        return self._sources.judge(of, causes, since_ms, until_ms)
+    def _of_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        return self._sources.judge(*self._known(not_understood.RULE.name, controls), since_ms, until_ms)
 
     def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))

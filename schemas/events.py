@@ -98,6 +98,8 @@ class JobEvent(Struct, frozen=True, gc=False):
     deadline_ms: int | None = None
     quality: dict[str, float] | None = None
     progress: dict[str, float] | None = None
+    run_id: str | None = None
+    work_dir: str | None = None
 
 
 class GpuEvent(Struct, frozen=True, gc=False):

@@ -120,7 +120,7 @@ What happens to an attempt of a job. Besides these fields it takes the [common](
 
 - Two more states are shown: `superseded` (a later attempt began) and `metered` ([no `started` event ever came](cost_model.md#samples)).
 - Counts, nodes and price fields hold from any event that names them; a `scaled` is only the event that does nothing else. `owner`, `team`, `project`,
-  `experiment` and `labels` belong to the whole job. [What holds when](cost_model.md#timeline).
+  `experiment`, `run_id`, `work_dir` and `labels` belong to the whole job. [What holds when](cost_model.md#timeline).
 - `quality` and `progress` belong to the whole job too. Of each name the last value counts: by attempt, then in the order of the timeline, whatever came
   first; a name that an event leaves out keeps its value. Of more than 64 names of a job the first 64 by name are kept.
 - `resumed` counts as `started` everywhere. A `scaled` while no GPU is held changes the count for later. `queued` or `allocated` after `started` mean

@@ -112,6 +112,20 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     team: Annotated[OptText, Doc("team that the job is charged to", "vision")] = None
     project: Annotated[OptText, Doc("project that the job is charged to", "segmentation")] = None
     experiment: Annotated[OptText, Doc("experiment that the job belongs to", "lr-sweep")] = None
+    run_id: Annotated[
+        OptText,
+        Doc(
+            "the run that the job is a part of, where a run that is submitted again is another job: [runs](runs.md)",
+            "llama-7b-a",
+        ),
+    ] = None
+    work_dir: Annotated[
+        OptText,
+        Doc(
+            "the directory that it was submitted from: of jobs of one name it tells [runs](runs.md) apart",
+            "/home/ada/llama",
+        ),
+    ] = None
     labels: Annotated[
         Annotated[dict[Short, Short], Meta(max_length=MAX_ENTRIES)] | None,
         Meta(

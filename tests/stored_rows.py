@@ -114,6 +114,8 @@ _JOB = (
     "team",
     "project",
     "experiment",
+    "run_id",
+    "work_dir",
     "labels",
     "quality",
     "progress",
@@ -143,10 +145,17 @@ def tables_of(select: Select) -> Tables:
     _add_nodes(select, found)
     for key, *values, labels, quality, progress, wall_clock_ms in select(JOBS, _JOB):
         state, attempts, *names = values
-        owner, team, project, experiment = (name or None for name in names)
+        owner, team, project, experiment, run_id, work_dir = (name or None for name in names)
         said = (owner, team, project, experiment, tuple(sorted(labels)))
         found.jobs[key[0]] = JobRow(
-            state, attempts, *said, wall_clock_ms, tuple(sorted(quality)), tuple(sorted(progress))
+            state,
+            attempts,
+            *said,
+            wall_clock_ms,
+            tuple(sorted(quality)),
+            tuple(sorted(progress)),
+            run_id,
+            work_dir,
         )
     for key, state, wall_clock_ms in select(ATTEMPTS, ("state", "wall_clock_ms")):
         found.attempts[key] = AttemptRow(state, wall_clock_ms)

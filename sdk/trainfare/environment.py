@@ -29,6 +29,8 @@ _FIELDS = {
     "team": ("TRAINFARE_TEAM", "SLURM_JOB_ACCOUNT"),
     "project": ("TRAINFARE_PROJECT",),
     "experiment": ("TRAINFARE_EXPERIMENT",),
+    "run_id": ("TRAINFARE_RUN_ID", "WANDB_RUN_ID", "MLFLOW_RUN_ID"),
+    "work_dir": ("SLURM_SUBMIT_DIR",),
     "cluster": ("TRAINFARE_CLUSTER", "SLURM_CLUSTER_NAME"),
     "cloud": ("TRAINFARE_CLOUD",),
     "region": ("TRAINFARE_REGION", "AWS_REGION"),
@@ -87,6 +89,8 @@ def fields_of(environ: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: value for name, names in _FIELDS.items() if (value := _first(environ, names))
     }
+    if "work_dir" in found:  # a path may be longer than what an event may hold
+        found["work_dir"] = found["work_dir"].encode("utf-8", "replace")[:256].decode("utf-8", "ignore")
     gpus = gpus_of(environ)
     return {**found, "gpu_count": gpus} if gpus is not None else found
 

@@ -101,6 +101,8 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
         wall_clock_ms=_length_ms(covered),
         quality=newest(log.events, "quality"),
         progress=newest(log.events, "progress"),
+        run_id=said.get("run_id"),
+        work_dir=said.get("work_dir"),
     )
 
 
@@ -108,7 +110,7 @@ def last_said(events: Iterable[Json]) -> Mapping[str, Any]:
     """By the contract: "the latest by the same order (attempt first) wins, events after the end included"."""
     said: dict[str, Any] = {}
     for event in sorted(events, key=lambda e: (attempt_of(e), event_order(e))):
-        for name in ("owner", "team", "project", "experiment", "labels"):
+        for name in ("owner", "team", "project", "experiment", "labels", "run_id", "work_dir"):
             if event.get(name) is not None:
                 said[name] = event[name]
     return said

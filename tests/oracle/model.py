@@ -142,6 +142,8 @@ class JobRow(NamedTuple):
     wall_clock_ms: int
     quality: tuple[tuple[str, float], ...] = ()
     progress: tuple[tuple[str, float], ...] = ()
+    run_id: str | None = None
+    work_dir: str | None = None
 
 
 class AttemptRow(NamedTuple):

@@ -40,6 +40,8 @@ FULL: dict[str, Record] = {
         "team": "nlp",
         "project": "llama",
         "experiment": "lr-sweep",
+        "run_id": "llama-7b-a",
+        "work_dir": "/home/ada/llama",
         "labels": {"stage": "pretraining", "größe": "70b"},
         "reason": "spot_reclaim",
         "holds_gpus": True,

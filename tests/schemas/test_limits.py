@@ -16,7 +16,7 @@ from tests.schemas.records import FULL, NOW_MS, decoded, record, refused
 NEWEST_MS = NOW_MS + 300_000
 PRICED = ("cloud", "region", "zone", "cluster", "account", "instance_type", "gpu_type")
 TEXTS: dict[str, tuple[str, ...]] = {
-    "jobs": ("id", "source", *PRICED, "owner", "team", "project", "experiment"),
+    "jobs": ("id", "source", *PRICED, "owner", "team", "project", "experiment", "run_id", "work_dir"),
     "gpu": ("id", "source", "node", *PRICED),
     "network": ("id", "source", "cloud", "region", "dst_region"),
     "storage": ("id", "source", "cloud", "region", "storage_class"),

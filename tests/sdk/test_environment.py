@@ -224,3 +224,12 @@ def test_a_directory_that_cannot_be_written_means_the_first_attempt(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TRAINFARE_STATE_DIR", str(tmp_path / "file" / "folder"))
     assert attempts.next_attempt("run-7") == 1
+
+
+def test_the_run_and_the_directory_are_the_launcher_s() -> None:
+    trackers = {"WANDB_RUN_ID": "w1", "MLFLOW_RUN_ID": "m1"}
+    assert environment.fields_of(trackers)["run_id"] == "w1"
+    assert environment.fields_of({**trackers, "TRAINFARE_RUN_ID": "llama-a"})["run_id"] == "llama-a"
+    found = environment.fields_of({"SLURM_SUBMIT_DIR": "/é" * 100})
+    assert found["work_dir"] == "/é" * 85  # what the meter takes, between two characters
+    assert "run_id" not in found

@@ -32,6 +32,22 @@ _GROUPED: Final = frozenset(
     }
 )
 
+#: What is one training run by its name: made anew under the same name, it goes on with that run.
+_RUNS: Final = frozenset(
+    {
+        "JobSet",
+        "RayJob",
+        "Volcano",
+        "MPIJob",
+        "Kubeflow",
+        "PyTorchJob",
+        "TFJob",
+        "JAXJob",
+        "XGBoostJob",
+        "PaddleJob",
+    }
+)
+
 
 class Identity(NamedTuple):
     """The job of a pod, `uid` where the pod says it.
@@ -47,6 +63,11 @@ class Identity(NamedTuple):
     slot: str = ""
     restarts: int | None = None
     is_grouped: bool = False
+
+    @property
+    def is_run(self) -> bool:
+        """Whether its name names a training run."""
+        return self.kind in _RUNS
 
 
 class _Top(NamedTuple):

@@ -264,6 +264,7 @@ def _description(pod: Pod, identity: Identity, options: Options) -> dict[str, An
         "team": first_label(labels, options.team_labels) or options.teams.get(namespace, namespace),
         "project": first_label(labels, options.project_labels),
         "experiment": first_label(labels, options.experiment_labels) or identity.name,
+        "run_id": f"{namespace}/{identity.name}" if identity.is_run else "",
     }
     return {
         **{name: event_text(value) for name, value in named.items() if value},

@@ -139,7 +139,7 @@ def _life(
 def _description(run: TrackedRun, experiment: str, options: TrackerOptions) -> dict[str, Any]:
     """What the tags `trainfare.NAME` and MLflow's own say about a run."""
     named = {name: options.price_fields.get(name, "") for name in PRICE_FIELDS}
-    named |= {"owner": run.tags.get("mlflow.user", ""), "experiment": experiment}
+    named |= {"owner": run.tags.get("mlflow.user", ""), "experiment": experiment, "run_id": run.run_id}
     for name in ("owner", "team", "project", *PRICE_FIELDS):
         named[name] = run.tags.get(f"trainfare.{name}") or named.get(name, "")
     if named["purchase"] not in ("", *_PURCHASES):

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from streams.collect.http_source import checked_address
 from streams.collect.options import PriceFields, SinceOptions
 
-DESCRIBES: Final = ("owner", "team", "project", "experiment")
+DESCRIBES: Final = ("owner", "team", "project", "experiment", "run_id")
 
 
 class Options(SinceOptions):
@@ -43,7 +43,7 @@ class Options(SinceOptions):
     )
     metadata: dict[str, str] = Field(
         default={},
-        description="owner, team, project, experiment -> key of a job's metadata, where it has another name.",
+        description="owner, team, project, experiment, run_id -> key of a job's metadata, where it has another name.",
     )
     dashboard_delay_s: float = Field(
         default=10.0, ge=5, le=600, description="Seconds after which Ray's dashboard shows all of an instant."

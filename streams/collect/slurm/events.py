@@ -27,8 +27,13 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "BOOT_FAIL": ("failed", "node_failure"),
     "OUT_OF_MEMORY": ("failed", "out_of_memory"),
     "PREEMPTED": ("preempted", "preemption"),
-    "REQUEUED": ("preempted", "unknown"),
+    "REQUEUED": (
+        "failed",
+        "unknown",
+    ),  # by the script itself, its user, or RequeueExit; who preempts says PREEMPTED
 }
+#: A script that is requeued so late in its time is about to run out of it: it hands over to its next attempt, as planned.
+_HANDS_OVER_FROM: Final = 0.8
 END_TYPES: Final = frozenset(type_ for type_, _ in ENDS.values())
 _OTHERS: Final = frozenset(
     [
@@ -182,8 +187,15 @@ def _moments(part: SeenAttempt, options: Options, since_s: int) -> Iterator[_Mom
         yield from _of_squeue(record, options, resized_s or record.start_s)
     for state in sorted(states & ENDS.keys()):
         if record.end_s:
-            type_, reason = ENDS[state]
+            type_, reason = _end(state, record)
             yield _Moment(type_, record.end_s, {**described, **({"reason": reason} if reason else {})})
+
+
+def _end(state: str, record: JobRecord) -> tuple[str, str]:
+    ran_s = record.end_s - record.start_s
+    if state == "REQUEUED" and record.start_s and 0 < _HANDS_OVER_FROM * record.limit_s <= ran_s:
+        return "preempted", "unknown"
+    return ENDS[state]
 
 
 def _resized_s(part: SeenAttempt) -> int:
@@ -240,6 +252,7 @@ def _description(record: JobRecord, options: Options) -> dict[str, Any]:
         "team": options.teams.get(record.account, record.account),
         "project": record.wckey.lstrip("*"),  # * marks the default
         "experiment": record.name,
+        "work_dir": record.work_dir,
     }
     return {
         **{name: text for name, text in named.items() if text},

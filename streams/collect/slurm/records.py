@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 import orjson
 
+from schemas.durations import MINUTE_S
 from schemas.escaping import visible
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.slurm.tres import GpusOfNode, gpus_of_node, node_names, tres_counts
@@ -36,6 +37,8 @@ class JobRecord(NamedTuple):
     partition: str
     qos: str
     wckey: str
+    work_dir: str
+    limit_s: int  # how long it may run; 0: not known, or for ever
     states: frozenset[str]
     restarts: int | None
     submit_s: int
@@ -89,6 +92,8 @@ class _QueuedJob(msgspec.Struct):
     nodes: Text = None
     tres_alloc_str: Text = None
     tres_req_str: Text = None
+    current_working_directory: Text = None
+    time_limit: Count = None
     gres_detail: list[str] | None = None
 
 
@@ -96,6 +101,7 @@ class _Times(msgspec.Struct):
     submission: Count
     start: Count
     end: Count
+    limit: Count = None
 
 
 class _State(msgspec.Struct):
@@ -142,6 +148,7 @@ class _AccountedJob(msgspec.Struct):
     name: Text = None
     partition: Text = None
     qos: Text = None
+    working_directory: Text = None
 
 
 def queued_jobs(answer: bytes) -> Listing:
@@ -218,6 +225,8 @@ def _queued(job: _QueuedJob) -> JobRecord:
         partition=event_text(job.partition),
         qos=event_text(job.qos),
         wckey=event_text(job.wckey),
+        work_dir=event_text(job.current_working_directory),
+        limit_s=(count_of(job.time_limit) or 0) * MINUTE_S,
         states=states_of(job.job_state),
         restarts=count_of(job.restart_cnt),
         submit_s=time_of(job.submit_time),
@@ -246,6 +255,8 @@ def _accounted(job: _AccountedJob) -> JobRecord:
         partition=event_text(job.partition),
         qos=event_text(job.qos),
         wckey=event_text(job.wckey.wckey),
+        work_dir=event_text(job.working_directory),
+        limit_s=(count_of(job.time.limit) or 0) * MINUTE_S,
         states=states_of(job.state.current),
         restarts=count_of(job.restart_cnt),
         submit_s=time_of(job.time.submission),

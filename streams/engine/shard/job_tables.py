@@ -106,6 +106,8 @@ def _job_row(job: JobState, lines: Mapping[int, Timeline]) -> tuple[object, ...]
         dimensions.team or "",
         dimensions.project or "",
         dimensions.experiment or "",
+        dimensions.run_id or "",
+        dimensions.work_dir or "",
         list(dimensions.labels or ()),
         *map(list, job.measures.shown()),
         job.state_of(last),
@@ -146,7 +148,8 @@ def _attempt_row(job: JobState, number: int, line: Timeline) -> tuple[object, ..
 _JOB_FIELDS: Final = ("cluster", "region", "cloud", "purchase", "gpu_type", "instance_type")
 #: Columns in the order of the rows above.
 _JOB_COLUMNS: Final = (
-    "job_id", "owner", "team", "project", "experiment", "labels", "quality", "progress", "state", "attempts", "started", "ended",
+    "job_id", "owner", "team", "project", "experiment", "run_id", "work_dir", "labels", "quality", "progress", "state",
+    "attempts", "started", "ended",
     *_JOB_FIELDS, "gpu_count", "budget", "deadline", "declared_usd_per_hour",
 )  # fmt: skip
 _ATTEMPT_COLUMNS: Final = (

@@ -41,7 +41,7 @@ def names_nothing(event: JobEvent) -> bool:
 _NONE: Final[frozenset[int]] = frozenset()
 _VALUES: Final = (
     "gpu_milli", "nodes", "instance_milli", "cpu_milli", "memory_milli", "owner", "team", "project", "experiment",
-    "labels", "reason", "expected_nano_per_hour", "budget", "deadline_ms", "quality", "progress",
+    "run_id", "work_dir", "labels", "reason", "expected_nano_per_hour", "budget", "deadline_ms", "quality", "progress",
 )  # fmt: skip
 
 

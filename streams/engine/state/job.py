@@ -23,7 +23,7 @@ from streams.engine.timeline.states import STARTS
 
 #: Below this count of events, obsolete checkpoints are not removed.
 _MANY_EVENTS: Final = 64
-_DIMENSIONS: Final = ("owner", "team", "project", "experiment", "labels")
+_DIMENSIONS: Final = ("owner", "team", "project", "experiment", "labels", "run_id", "work_dir")
 _SAYS_LITTLE: Final = (JobType.heartbeat, JobType.updated)
 
 
@@ -35,6 +35,8 @@ class JobDimensions(NamedTuple):
     project: str | None = None
     experiment: str | None = None
     labels: tuple[tuple[str, str], ...] | None = None
+    run_id: str | None = None
+    work_dir: str | None = None
 
 
 class JobLimits(NamedTuple):
@@ -263,7 +265,7 @@ class JobState:
         return self.attempts[number].events
 
     def dimensions(self) -> JobDimensions:
-        """Return owner, team, project, experiment and labels as of the latest events."""
+        """Return owner, team, project, experiment, run, directory and labels as of the latest events."""
         if self._dimensions is None:
             found: dict[str, object] = {}
             for number in sorted(self.attempts):

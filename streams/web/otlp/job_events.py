@@ -39,7 +39,7 @@ _CONVENTIONS: Final[Mapping[str, str]] = {
     "host.type": "instance_type",
     "k8s.cluster.name": "cluster",
 }
-_DESCRIBES: Final = ("owner", "team", "project", "experiment", *PRICE_FIELDS)
+_DESCRIBES: Final = ("owner", "team", "project", "experiment", "run_id", *PRICE_FIELDS)
 _FAMILIES: Final = (("quality", _QUALITY), ("progress", _PROGRESS))
 
 

@@ -231,6 +231,7 @@ def test_a_counter_that_begins_again_goes_on_from_the_last_attempt(cluster: Clus
     cluster.put("pods", pod("v", created=40, bound=41, labels={**labels, **restart(0)}))
     cluster.poll(50)
     assert (cluster.last()["job_id"], cluster.last()["attempt"]) == ("research/JobSet/set", 3)
+    assert cluster.last()["run_id"] == "research/set"
 
 
 def test_a_pod_that_names_an_attempt_that_is_over_is_paid_in_the_next_one(cluster: Cluster) -> None:

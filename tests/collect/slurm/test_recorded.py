@@ -150,7 +150,7 @@ def test_attempts_end_as_slurm_says(version: str, tmp_path: Path) -> None:
         ("slow", 1): ("failed", "timeout"),
         ("lost", 1): ("failed", "node_failure"),
         ("killed", 1): ("cancelled", None),
-        ("again", 1): ("preempted", "unknown"),
+        ("again", 1): ("failed", "unknown"),
         ("again", 2): ("completed", None),
         ("low", 1): ("preempted", "preemption"),
         ("low", 2): ("completed", None),

@@ -100,8 +100,25 @@ def test_an_end(state: str, type_: str, reason: str | None, is_live: bool) -> No
 def test_a_requeue_is_an_end_to_sacct_and_no_state_to_squeue() -> None:
     record = running()
     ended = record._replace(states=states("PENDING", "REQUEUED"), end_s=record.start_s + 7)
-    assert told(ended, is_live=False)["preempted"]["reason"] == "unknown"
+    assert told(ended, is_live=False)["failed"]["reason"] == "unknown"
     assert told(ended) == {}
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "type_"), [(47 * 60, "failed"), (48 * 60, "preempted"), (3600, "preempted")]
+)
+def test_a_requeue_late_in_a_jobs_time_is_none_of_a_failure(ran_s: int, type_: str) -> None:
+    record = running(states=states("PENDING", "REQUEUED"), limit_s=3600)
+    assert type_ in told(record._replace(end_s=record.start_s + ran_s), is_live=False)
+    without = record._replace(end_s=record.start_s + ran_s, limit_s=0)
+    assert "failed" in told(without, is_live=False)
+
+
+def test_events_say_where_a_job_was_submitted_from() -> None:
+    assert {
+        each["work_dir"] for each in told(running(work_dir="/home/ada/llama")).values() if "owner" in each
+    } == {"/home/ada/llama"}
+    assert not any("work_dir" in each for each in told(running(work_dir="")).values())
 
 
 def test_what_is_completing_tells_nothing_yet() -> None:

@@ -231,5 +231,5 @@ def test_the_run_and_the_directory_are_the_launcher_s() -> None:
     assert environment.fields_of(trackers)["run_id"] == "w1"
     assert environment.fields_of({**trackers, "TRAINFARE_RUN_ID": "llama-a"})["run_id"] == "llama-a"
     found = environment.fields_of({"SLURM_SUBMIT_DIR": "/é" * 100})
-    assert found["work_dir"] == "/é" * 85  # what the meter takes, between two characters
+    assert found["work_dir"] == "/é" * 85 + "/"  # what the meter takes, between two characters
     assert "run_id" not in found

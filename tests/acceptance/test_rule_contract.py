@@ -40,6 +40,7 @@ ORACLES = {
     "metered_twice": "tests/oracle/nodes_held.py",
     "empty_group": "tests/oracle/node_groups.py",
     "after_node": "tests/oracle/nodes_held.py",
+    "straggler": "tests/oracle/node_use.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
     "incident": "tests/oracle/incidents.py",
@@ -53,6 +54,7 @@ ORACLE_WORDS = {
     "metered_twice": "def metered_twice",
     "empty_group": "def empty_group",
     "after_node": "def after_node",
+    "straggler": "def straggler",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -111,6 +113,11 @@ def about_jobs() -> Iterator[Said]:
     yield started(0, "stalled", 4, purchase="on_demand")
     for minute in range(10, 120, 10):
         yield jobs(minute, "stalled", "heartbeat", progress={"step": min(minute, 70)})
+    on = {f"even-{number}": 1 for number in range(4)}
+    yield started(0, "straggler", 4, nodes=on, cluster="c13")
+    for number, node in enumerate(on):
+        yield from samples("straggler", range(5, 60, 5), 0.9, node=node)
+        yield from samples("straggler", range(60, 125, 5), 0.9 if number else 0.3, node=node)
 
 
 def across_jobs() -> Iterator[Said]:

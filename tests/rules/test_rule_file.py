@@ -279,4 +279,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "after_node": "every job",
         "empty_group": "every node group",
         "metered_twice": "every job",
+        "straggler": "every job",
     }

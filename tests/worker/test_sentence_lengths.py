@@ -34,6 +34,7 @@ from tests.worker.test_metered_twice import reported
 from tests.worker.test_missing_price import unpriced
 from tests.worker.test_not_understood import tells
 from tests.worker.test_oversized import begin
+from tests.worker.test_straggler import uneven
 from tests.worker.test_unsampled_gpus import held
 from tests.worker.test_unusual_length import completed, running
 
@@ -63,6 +64,7 @@ ACROSS_JOBS = {
     "after_node",
     "empty_group",
     "metered_twice",
+    "straggler",
 }
 
 
@@ -199,6 +201,9 @@ def test_rules_across_jobs(world: World) -> None:
     nodes(world, range(409, 470), 8, *(f"{each}-empty" for each in pool), usd=12.34, **kind)
     nodes(world, range(20), 8, *(f"{each}-gone" for each in pool))
     holds(world, f"{JOB}-billed-on", range(60), 8, *(f"{each}-gone" for each in pool), usd=12.34)
+    uneven(
+        world, f"{JOB}-uneven", range(60), 0.012, *pool, names=[f"{each}-slow" for each in pool], usd=12.34
+    )
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     for number in range(3):

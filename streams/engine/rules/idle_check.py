@@ -30,6 +30,7 @@ from streams.engine.rules.idle_gpus import (
     has_fallen,
     is_long,
 )
+from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.job_view import Fallen, IdleSince, IdleUse
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.rule import PAGE_FROM
@@ -44,8 +45,6 @@ _MINUTES_BETWEEN_TURNS: Final = TURN_MS // MINUTE_MS
 _TURNS_BETWEEN_CHECKS: Final = 2
 _NOTHING: Final = np.zeros(0, np.int64)
 _NO_USAGE: Final = RecentUsage(_NOTHING, _NOTHING, _NOTHING)
-_INTERACTIVE: Final = "interactive"
-_NOT: Final = ("", "false", "no", "0")
 
 
 class IdleJob(NamedTuple):
@@ -140,14 +139,13 @@ class IdleGpus:
         """Return the figures of a check of a job at an instant, whether or not it is idle then; None: it has ended."""
         if not curves.has_not_ended(job.id, at_ms):
             return None
-        blocks = _wait_blocks(profile, interactive=is_interactive(job))
+        blocks = _wait_blocks(profile, interactive=_is_interactive(job))
         (sums,) = coverage.block_usage([job.id], _until_minute(at_ms), BLOCK_MINUTES, blocks)
         return _use(curves, coverage, job, at_ms, profile, sums)
 
 
-def is_interactive(job: JobState) -> bool:
-    """Whether somebody works in the job, by its label: GPUs wait for people."""
-    return dict(job.dimensions().labels or ()).get(_INTERACTIVE, "").lower() not in _NOT
+def _is_interactive(job: JobState) -> bool:
+    return is_interactive(dict(job.dimensions().labels or ()))
 
 
 def _wait_blocks(profile: Profile, *, interactive: bool) -> int:
@@ -161,7 +159,7 @@ def _use(
     """The figures of a check; `sums` ([blocks, 2]) are those of the newest blocks."""
     thresholds = profile.thresholds(IDLE_GPUS)
     ratio, least_nano = thresholds["productive_ratio"], round(thresholds["least_usd"] * NANO_PER_USD)
-    wait = _wait_blocks(profile, interactive=is_interactive(job))
+    wait = _wait_blocks(profile, interactive=_is_interactive(job))
     until = _until_minute(at_ms)
     paid_ms = until * MINUTE_MS - curves.paid_since_ms(job.id, until * MINUTE_MS)
     paid = min(paid_ms // (BLOCK_MINUTES * MINUTE_MS), BLOCKS_AT_MOST)
@@ -182,7 +180,7 @@ def _use(
         productive_ms=productive_ms,
         held_ms=_held_ms(job, from_ms, until * MINUTE_MS),
     )
-    if not idle or is_interactive(job) or is_long(use, least_nano):
+    if not idle or _is_interactive(job) or is_long(use, least_nano):
         return use
     return use._replace(fallen=_fallen(curves, coverage, job, until, ratio, thresholds[PAGE_FROM]))
 

@@ -33,6 +33,7 @@ from streams.engine.rules import (
     runaway_length,
     silent_job,
     stalled,
+    straggler,
     team_burn,
     traffic,
     unallocated,
@@ -81,6 +82,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     after_node.RULE,
     empty_group.RULE,
     metered_twice.RULE,
+    straggler.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

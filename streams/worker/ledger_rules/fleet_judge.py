@@ -28,6 +28,7 @@ from streams.engine.rules import (
     not_understood,
     oversized,
     price_jump,
+    straggler,
     team_burn,
     unusual_length,
 )
@@ -49,6 +50,7 @@ from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.price_use import price_uses
 from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.source_judge import SourceJudge
+from streams.worker.ledger_rules.straggler_judge import StragglerJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
 
 #: Rules whose alerts change at whole hours.
@@ -67,6 +69,7 @@ class FleetJudge:
         self._empty_group = EmptyGroupJudge(store)
         self._sources = SourceJudge(store)
         self._incidents = IncidentJudge(store)
+        self._straggler = StragglerJudge(store)
 
     def judge(
         self,
@@ -98,6 +101,7 @@ class FleetJudge:
         known = self._known(incident.RULE.name, controls)
         changes += self._incidents.judge(*known, jumped, span, controls.operators)
         changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
+        changes += self._straggler.judge(*self._known(straggler.NAME, controls), *span)
         named = [*changes]
         others = self._firing(_BY_HOUR)
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))

@@ -1,0 +1,39 @@
+"""Whose jobs are, and when alerts stood that name the same cause; read once for some jobs.
+
+All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from schemas.durations import NEVER_MS
+from streams.worker.ledger_rules import job_use_sql
+from streams.worker.ledger_rules.named_rows import named_rows
+from streams.worker.ledger_rules.reader import SqlStore
+
+_NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": ()}
+
+
+class AlertedJobs:
+    """Of some jobs: whose they are, their labels, and when an alert of these rules stood."""
+
+    def __init__(self, store: SqlStore, jobs: Sequence[str], rules: Sequence[str]) -> None:
+        self._about = {row["job_id"]: row for row in named_rows(store, job_use_sql.JOBS, "jobs", jobs)}
+        self._alerted: dict[str, list[tuple[int, int]]] = {}
+        for row in named_rows(store, job_use_sql.ALERTED, "jobs", jobs, rules=[*rules]):
+            until_ms = NEVER_MS if row["until_ms"] is None else row["until_ms"]
+            self._alerted.setdefault(row["subject_name"], []).append((row["from_ms"], until_ms))
+
+    def about(self, job_id: str) -> Mapping[str, Any]:
+        """The job's owner, team and project."""
+        return self._about.get(job_id, _NOBODY)
+
+    def labels(self, job_id: str) -> dict[str, str]:
+        """The job's labels."""
+        return dict(self.about(job_id)["labels"])
+
+    def stood(self, job_id: str, at_ms: int) -> bool:
+        """Whether such an alert stood at an instant."""
+        return any(from_ms <= at_ms < until_ms for from_ms, until_ms in self._alerted.get(job_id, ()))

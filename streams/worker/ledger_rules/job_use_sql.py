@@ -1,0 +1,42 @@
+"""The SQL of the rules about how the GPUs of jobs are used: `straggler` and `inefficient`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.reserved import USERS_JOBS
+from streams.engine.rules.straggler import LAG_MS, SLOT_MS
+from streams.worker.ledger_rules.held_jobs_sql import IN, PAID_JOBS
+
+#: Slots end so long before whole five minutes, as samples come late.
+_SLOT: Final = f"intDiv(toInt64(toUnixTimestamp(minute)) + {LAG_MS // 1000}, {SLOT_MS // 1000}) AS slot"
+_WHAT_JOBS: Final = "JOBS"
+_OF_NODE: Final = f"""
+SELECT job_id, attempt, node, {_SLOT}, sum(sampled_gpu_s) * 1000 AS sampled_ms, sum(productive_gpu_ms) AS productive_ms
+FROM job_usage_minutes FINAL PREWHERE {IN} AND {_WHAT_JOBS} WHERE sampled_gpu_s > 0 AND {USERS_JOBS}
+GROUP BY job_id, attempt, node, slot"""
+
+#: The slots of attempts in which a node did less than a share of what another one did.
+UNEVEN: Final = f"""
+SELECT job_id, slot FROM ({_OF_NODE.replace(_WHAT_JOBS, PAID_JOBS)})
+GROUP BY job_id, attempt, slot
+HAVING max(productive_ms / sampled_ms) >= {{others_ratio:Float64}}
+    AND min(productive_ms / sampled_ms) < {{share_of_others:Float64}} * max(productive_ms / sampled_ms)"""
+
+#: What the nodes of these jobs did in each slot.
+BY_NODE: Final = _OF_NODE.replace(_WHAT_JOBS, "job_id IN {jobs:Array(String)}")
+
+#: What these jobs paid for the GPUs of their nodes in each slot; node '' where no event says which they are.
+PAID: Final = f"""
+SELECT job_id, node, {_SLOT}, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano, sum(quantity) AS gpu_milli_ms
+FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}}
+WHERE component IN ('gpu', 'compute') AND quantity > 0 GROUP BY job_id, node, slot"""
+
+#: Whose these jobs are.
+JOBS: Final = """
+SELECT job_id, owner, team, project, labels FROM jobs FINAL WHERE job_id IN {jobs:Array(String)}"""
+
+#: When alerts stood that name the cause for these jobs.
+ALERTED: Final = """
+SELECT subject_name, toUnixTimestamp64Milli(started) AS from_ms, toUnixTimestamp64Milli(resolved) AS until_ms FROM alerts FINAL
+WHERE subject_kind = 'job' AND subject_name IN {jobs:Array(String)} AND rule IN {rules:Array(String)}"""

@@ -46,6 +46,7 @@ class Log:
         for number in range(JOBS):
             self.job(number)
         self.kinds(random.Random(f"kinds {seed}"))
+        self.pauses(random.Random(f"pauses {seed}"))
 
     def kinds(self, rng: random.Random) -> None:
         """A team of jobs that have no name in common, two that run for long, and a job that comes each day."""
@@ -62,6 +63,22 @@ class Log:
             usd = rng.choice((40, 75.2, 78.3, 78.4, 100))  # 40 GPUs are $94 an hour
             more = {"expected_usd_per_hour": str(usd)} if day == 3 else {}
             self.run("ops", f"announced-{day}", at_ms, 30, 4 if day < 3 else 40, **more)
+
+    def pauses(self, rng: random.Random) -> None:
+        """Jobs that are preempted and wait for hours, some for more than a day; of one name, and some completed before."""
+        for number in range(20):
+            self.run("spot", f"short-{number}", BEGIN_MS - 3 * HOUR_MS, 20, 4)
+        for number in range(20, 26):
+            about = {"job_id": f"short-{number}", "gpu_count": 4, "team": "spot", "owner": "ada"}
+            at_ms = BEGIN_MS + rng.randrange(HOUR_MS)
+            for attempt in range(1, 7):
+                self.say("jobs", at_ms, type="started", attempt=attempt, **about)
+                if rng.random() < 0.4:
+                    self.say("jobs", at_ms + 20 * MINUTE_MS, type="checkpointed", attempt=attempt, **about)
+                at_ms += rng.randrange(30, rng.choice((60, 200))) * MINUTE_MS
+                end = rng.choice(("preempted", "preempted", "preempted", "failed", "completed"))
+                self.say("jobs", at_ms, type=end, attempt=attempt, **about)
+                at_ms += rng.choice((1, 1, 5, 20, 23, 24, 25, 26, 40)) * HOUR_MS - rng.randrange(HOUR_MS)
 
     def run(self, team: str, job_id: str, at_ms: int, minutes: int, gpus: int, **more: Any) -> None:
         said: dict[str, Any] = {"job_id": job_id, "gpu_count": gpus, "team": team, "owner": "ada", **more}

@@ -153,12 +153,12 @@ def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
 
 
 def retry_overhead(job: PlainJob, until_ms: int, of: Thresholds = DEFAULTS) -> Iterator[Fired]:
-    """More than 10 % lost, $10 or more, by three attempts that broke off or more, in an hour that was paid.
+    """More than 10 % lost, $10 or more, by three attempts that broke off or more, in an hour that was paid, and those after it that were not.
 
     Not in an hour in which a retry loop stood, and without the attempts that one named.
     """
     loops = [(_tick(begin_ms), _tick(over_ms)) for begin_ms, over_ms in _retry_loops(job)]
-    first = min((each.hour for each in job.hours), default=0)
+    first = quiet_since = min((each.hour for each in job.hours), default=0)
     firing: Fired | None = None
     for hour in range(first, until_ms // HOUR_MS):
         end_ms = (hour + 1) * HOUR_MS
@@ -168,13 +168,25 @@ def retry_overhead(job: PlainJob, until_ms: int, of: Thresholds = DEFAULTS) -> I
         loop = any(begin_ms < end_ms and end_ms - HOUR_MS < over_ms for begin_ms, over_ms in loops)
         is_much = lost >= of.lost_nano and lost > of.lost_ratio * cost
         holds = paid and broken >= of.broken and is_much and not loop
+        quiet_since = hour if paid else quiet_since
         if holds and firing is None:
             firing = Fired("retry_overhead", job.job_id, end_ms, None, lost)
-        elif firing is not None and not holds:
+        elif firing is not None and not holds and (paid or loop or _is_over(job, end_ms, quiet_since)):
             yield firing._replace(resolved_ms=end_ms)
             firing = None
     if firing is not None:
         yield firing
+
+
+def _is_over(job: PlainJob, end_ms: int, last_hour: int) -> bool:
+    """Whether its last attempt before an instant was completed or cancelled, or nothing came for 24 h after an hour."""
+    ended: list[tuple[int, str]] = []
+    for attempt in job.attempts:
+        ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
+        if ended_ms is not None and ended_ms < end_ms:
+            ended.append((ended_ms, attempt.state()))
+    is_done = bool(ended) and max(ended)[1] in ("completed", "cancelled")
+    return is_done or end_ms // HOUR_MS - 1 - last_hour >= 24
 
 
 def _tick(at_ms: int) -> int:
@@ -286,8 +298,8 @@ def _kinds(job: PlainJob, others: Sequence[PlainJob]) -> list[list[PlainJob]]:
 def unusual_length(
     job: PlainJob, jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS
 ) -> Iterator[Fired]:
-    """Twice the p99 of twenty completed jobs of its kind or more, and $10 or more, in an hour that was paid."""
-    first = min((each.hour for each in job.hours), default=0)
+    """Twice the p99 of twenty completed jobs of its kind or more, and $10 or more, in an hour that was paid, and those after it."""
+    first = quiet_since = min((each.hour for each in job.hours), default=0)
     firing: Fired | None = None
     for hour in range(first, until_ms // HOUR_MS):
         end_ms = (hour + 1) * HOUR_MS
@@ -297,9 +309,10 @@ def unusual_length(
         p99_ms = _p99_before(job, jobs, end_ms, of)
         is_long = 0 < of.length_factor * p99_ms < job.wall_ms(end_ms)
         holds = paid and not is_done and cost >= of.length_nano and is_long
+        quiet_since = hour if paid else quiet_since
         if holds and firing is None:
             firing = Fired("unusual_length", job.job_id, end_ms, None, cost)
-        elif firing is not None and not holds:
+        elif firing is not None and not holds and (paid or _is_over(job, end_ms, quiet_since)):
             yield firing._replace(resolved_ms=end_ms)
             firing = None
     if firing is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS
 from schemas.units import COMPONENTS
-from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.oracle.model import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.simulator.shelf_rows import Bound, Row, read, usd
 from tests.simulator.store import Shelf
 
@@ -73,6 +73,34 @@ def retry_overhead(shelf: Shelf, bound: Bound) -> Iterator[Row]:
                 named = {name: job.get(name, "") for name in ("owner", "team", "project")}
                 sums = {"usd": usd(spent), "lost_usd": usd(lost), "broken": broken}
                 yield {"at_ms": at_ms, "job_id": job_id, **named, **sums}
+
+
+def quiet_hours(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """Hours in which jobs cost something or ran, ends of their attempts, and when rules fired that name the same."""
+    since_ms, to_ms = bound["from_ms"] - 24 * HOUR_MS, bound["to_ms"]
+    ends: dict[str, list[tuple[int, bool]]] = {}
+    for job_id, state, ended in read(shelf, ATTEMPTS, "job_id", "state", "ended"):
+        if ended is not None and since_ms - HOUR_MS <= ended < to_ms:
+            ends.setdefault(job_id, []).append((ended, state in ("completed", "cancelled")))
+    named: dict[str, list[tuple[str, int, int]]] = {}
+    for rule, job_id, started, resolved in read(shelf, ALERTS, "rule", "subject_name", "started", "resolved"):
+        until_ms = to_ms + DAY_MS if resolved is None else resolved
+        if rule in bound["rules"] and started < to_ms and until_ms > bound["from_ms"]:
+            named.setdefault(job_id, []).append((rule, started, until_ms))
+    for job_id, hours in sorted(_walls(shelf, bound).items()):
+        inside = {hour_ms + HOUR_MS: both for hour_ms, both in sorted(hours.items()) if hour_ms >= since_ms}
+        if job_id in bound["jobs"] and inside:
+            of_job = named.get(job_id, [])
+            yield {
+                "job_id": job_id,
+                "with_cost": [at_ms for at_ms, (_, cost) in inside.items() if cost > 0],
+                "with_run_time": [at_ms for at_ms, (wall, _) in inside.items() if wall > 0],
+                "ends": sorted(at_ms for at_ms, _ in ends.get(job_id, ())),
+                "done": sorted(at_ms for at_ms, is_done in ends.get(job_id, ()) if is_done),
+                "rules": [rule for rule, *_ in of_job],
+                "since": [since for _, since, _ in of_job],
+                "until": [until for *_, until in of_job],
+            }
 
 
 def _retry_loops(shelf: Shelf) -> dict[str, list[tuple[int, int | None]]]:

@@ -27,6 +27,7 @@ from streams.worker.ledger_rules import (
     incident_judge,
     oversized_sql,
     price_use,
+    quiet_hours_sql,
     unusual_length_sql,
     usage_sql,
 )
@@ -410,6 +411,7 @@ def _statements() -> dict[str, Answerer]:
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
     found |= {
         retry_overhead.SQL: job_answers.retry_overhead,
+        quiet_hours_sql.SQL: job_answers.quiet_hours,
         oversized_sql.BEGAN: job_answers.oversized_began,
         oversized_sql.BEFORE: job_answers.oversized_before,
         oversized_sql.PAID: job_answers.oversized_paid,

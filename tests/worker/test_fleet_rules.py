@@ -195,6 +195,43 @@ def test_retry_overhead_needs_three_attempts_and_ten_dollars(world: World) -> No
     assert opened == [("once", "firing")]
 
 
+def test_retry_overhead_goes_on_in_hours_without_cost(world: World) -> None:
+    names = ("paused", "better", "done", "looped")
+    for job_id in names:
+        for attempt in (1, 2, 3):
+            broken(world, job_id, attempt, 0, 10, 10, "preempted")
+    paid = {"gpu_cost_usd": Decimal(9), "wall_clock_ms": HOUR_MS, "attempt": 4}
+    world.put(JOB_HOURS, job_id="paused", hour=at(T0 + 5 * HOUR_MS), **paid)
+    world.put(JOB_HOURS, job_id="better", hour=at(T0 + 5 * HOUR_MS), **paid | {"gpu_cost_usd": Decimal(900)})
+    world.put(ATTEMPTS, job_id="done", attempt=4, state="completed", ended=at(T0 + HOUR_MS + 1))
+    loop = {"alert_id": "al_1", "rule": "retry_loop", "subject_kind": "job", "subject_name": "looped"}
+    world.put(ALERTS, **loop, started=at(T0 + 2 * HOUR_MS), resolved=at(T0 + 4 * HOUR_MS))
+    changes = world.look(3) + world.look(1) + world.look(36)
+    assert sorted(said(changes, "retry_overhead")) == [
+        ("better", "firing", 1),
+        ("better", "resolved", 6),  # it cost more, and 10 % were not lost any more
+        ("done", "firing", 1),
+        ("done", "resolved", 2),
+        ("looped", "firing", 1),
+        ("looped", "resolved", 3),
+        ("paused", "firing", 1),
+        ("paused", "resolved", 30),
+    ]
+
+
+def test_an_alert_about_retries_does_not_outlast_its_rule_or_its_rows(world: World) -> None:
+    for attempt in (1, 2, 3):
+        broken(world, "paused", attempt, 0, 10, 10, "preempted")
+    assert said(world.look(2), "retry_overhead") == [("paused", "firing", 1)]
+    off = ("rule", "off", {"rule": "retry_overhead", "enabled": False})
+    assert said(world.look(1, off), "retry_overhead") == [("paused", "resolved", 3)]
+    for attempt in (1, 2, 3):
+        broken(world, "paused", attempt, 3, 10, 10, "preempted")
+    assert said(world.look(2), "retry_overhead") == [("paused", "firing", 4)]
+    world.since_ms = T0 + 60 * HOUR_MS  # nobody judged for so long
+    assert said(world.look(1), "retry_overhead") == [("paused", "resolved", 61)]
+
+
 def test_what_an_attempt_loses_is_not_known_before_it_breaks_off(world: World) -> None:
     for attempt in (1, 2, 3):
         broken(world, "long", attempt, 0, 10, 10)

@@ -15,9 +15,15 @@ from streams.engine.rules.finding import LedgerFinding
 
 
 def hourly_changes(
-    firing: Sequence[Alert], found: Iterable[LedgerFinding], hours: Sequence[int]
+    firing: Sequence[Alert],
+    found: Iterable[LedgerFinding],
+    hours: Sequence[int],
+    goes_on: Callable[[Alert, int], bool] = lambda _alert, _at_ms: False,
 ) -> list[Alert]:
-    """The changes at these instants (ends of hours, ascending): an episode lasts while its rule holds."""
+    """The changes at these instants (ends of hours, ascending): an episode lasts while its rule holds.
+
+    `goes_on`: whether an alert stays in an hour in which its rule does not hold, as that says nothing against it.
+    """
     now = {(alert.rule, alert.subject_kind, alert.subject_name): alert for alert in firing}
     at: dict[int, dict[tuple[str, str, str], LedgerFinding]] = {}
     for each in found:
@@ -25,7 +31,11 @@ def hourly_changes(
     changes: list[Alert] = []
     for at_ms in hours:
         holding = at.get(at_ms, {})
-        over = [subject for subject, row in now.items() if subject not in holding and row.changed_ms < at_ms]
+        over = [
+            subject
+            for subject, row in now.items()
+            if subject not in holding and row.changed_ms < at_ms and not goes_on(row, at_ms)
+        ]
         changes += [resolved(now.pop(subject), at_ms) for subject in over]
         for subject, each in sorted(holding.items()):
             if subject not in now:

@@ -110,7 +110,7 @@ RULE: Final = HourlyRule(
     severity=TICKET,
     about="`job`",
     holds="more than 10 % of the job's cost is lost, at least $10, by at least 3 attempts, whether retries followed them or not; in an"
-    " hour in which it cost anything; without what `retry_loop` named",
+    " hour in which it cost anything, and in hours without cost after it; without what `retry_loop` named",
     runbook="alerts.md#rules-across-jobs",
     thresholds={
         "lost_ratio": Threshold(0.1, 0.001, 1, "lost share of the job's cost"),
@@ -121,6 +121,8 @@ RULE: Final = HourlyRule(
     needs="jobs",
     kind="job",
     key="job_id",
+    judged_by="cost",
+    left_to="retry_loop",
     bound=lambda of, _from_ms: {**of, "attempts": int(of["attempts"])},
     each="job",
     finding=finding,

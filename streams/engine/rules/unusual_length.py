@@ -150,7 +150,7 @@ RULE: Final = LedgerRule(
     severity=TICKET,
     about="`job`",
     holds="it has run for more than twice the p99 of similar completed jobs, of which there are at least 20, and has cost at least"
-    " $10; in an hour in which it accrued cost",
+    " $10; in an hour in which it ran, and in hours after it in which it did not",
     runbook="alerts.md#rules-across-jobs",
     thresholds={
         "factor": Threshold(2, 1.1, 1e6, "its run time / p99 of those of similar completed jobs"),
@@ -158,6 +158,7 @@ RULE: Final = LedgerRule(
         "least_usd": Threshold(10, 0.01, 1e9, "dollars that it has cost"),
     },
     each="job",
+    judged_by="run_time",
     finding=finding,
     margins=margins,
 )

@@ -19,6 +19,7 @@ from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.ledger_rules.episodes import hourly_changes, opened
 from streams.engine.ledger_rules.known_prices import KnownBook
 from streams.engine.ledger_rules.price_jumps import jump_changes
+from streams.engine.ledger_rules.quiet_hours import QuietHours
 from streams.engine.rules import (
     empty_group,
     forgotten_node,
@@ -48,6 +49,7 @@ from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.named_episodes import named_episodes
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.price_use import price_uses
+from streams.worker.ledger_rules.quiet_hours_sql import quiet_hours
 from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.source_judge import SourceJudge
 from streams.worker.ledger_rules.straggler_judge import StragglerJudge
@@ -113,8 +115,19 @@ class FleetJudge:
         if begin_ms < end_ms:
             episodes = self._episodes(named, begin_ms, end_ms)
             found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms, **episodes})
-            changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
+            quiet = self._quiet_hours(controls, [*others, *found], begin_ms, end_ms)
+            hours = range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS)
+            changes += hourly_changes(others, found, hours, quiet.goes_on)
         return self._new(changes, controls)
+
+    def _quiet_hours(
+        self, controls: Controls, of: Iterable[Alert | LedgerFinding], begin_ms: int, end_ms: int
+    ) -> QuietHours:
+        """What is known of the jobs of rules that are judged only by hours in which a job cost something, or ran."""
+        rules = {name for name, rule in LEDGER_RULES.items() if rule.judged_by}
+        rules = {name for name in rules if settings_of(name, controls.fleet_rules).enabled}
+        jobs = sorted({each.subject_name for each in of if each.rule in rules})
+        return quiet_hours(self._store, jobs, begin_ms, end_ms)
 
     def _episodes(self, changes: Iterable[Alert], from_ms: int, to_ms: int) -> dict[str, object]:
         """When alerts stood that name the cause of others, as parameters of the rules by the hour."""

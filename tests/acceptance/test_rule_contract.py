@@ -41,6 +41,7 @@ ORACLES = {
     "empty_group": "tests/oracle/node_groups.py",
     "after_node": "tests/oracle/nodes_held.py",
     "straggler": "tests/oracle/node_use.py",
+    "inefficient": "tests/oracle/job_use.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
     "incident": "tests/oracle/incidents.py",
@@ -55,6 +56,7 @@ ORACLE_WORDS = {
     "empty_group": "def empty_group",
     "after_node": "def after_node",
     "straggler": "def straggler",
+    "inefficient": "def inefficient",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -113,6 +115,8 @@ def about_jobs() -> Iterator[Said]:
     yield started(0, "stalled", 4, purchase="on_demand")
     for minute in range(10, 120, 10):
         yield jobs(minute, "stalled", "heartbeat", progress={"step": min(minute, 70)})
+    yield started(0, "inefficient", 1)
+    yield from samples("inefficient", range(5, 180, 5), 1.0, sm_ratio=[0.05], tensor_ratio=[0.0])
     on = {f"even-{number}": 1 for number in range(4)}
     yield started(0, "straggler", 4, nodes=on, cluster="c13")
     for number, node in enumerate(on):

@@ -280,4 +280,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "empty_group": "every node group",
         "metered_twice": "every job",
         "straggler": "every job",
+        "inefficient": "every job",
     }

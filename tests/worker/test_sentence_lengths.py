@@ -30,6 +30,7 @@ from tests.oracle.model import Line
 from tests.worker.ledger_lab import HOUR_MS, T0, at
 from tests.worker.test_double_held import holds, nodes
 from tests.worker.test_fleet_rules import World, broken, shared, world
+from tests.worker.test_inefficient import LOW, does, phases
 from tests.worker.test_metered_twice import reported
 from tests.worker.test_missing_price import unpriced
 from tests.worker.test_not_understood import tells
@@ -65,6 +66,7 @@ ACROSS_JOBS = {
     "empty_group",
     "metered_twice",
     "straggler",
+    "inefficient",
 }
 
 
@@ -204,6 +206,7 @@ def test_rules_across_jobs(world: World) -> None:
     uneven(
         world, f"{JOB}-uneven", range(60), 0.012, *pool, names=[f"{each}-slow" for each in pool], usd=12.34
     )
+    does(world, f"{JOB}-busy", phases((LOW._replace(usd_per_hour=123_456, gpus=12_345), 150)), team=TEAM)
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     for number in range(3):

@@ -19,6 +19,7 @@ from streams.engine.rules import (
     held,
     idle_gpus,
     incident,
+    inefficient,
     metered_twice,
     missing_price,
     no_checkpoint,
@@ -83,6 +84,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     empty_group.RULE,
     metered_twice.RULE,
     straggler.RULE,
+    inefficient.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

@@ -24,6 +24,7 @@ from streams.engine.rules import (
     empty_group,
     forgotten_node,
     incident,
+    inefficient,
     metered_twice,
     missing_price,
     not_understood,
@@ -44,6 +45,7 @@ from streams.worker.ledger_rules.empty_group_judge import EmptyGroupJudge
 from streams.worker.ledger_rules.held_jobs_judge import RULES as HELD_JOBS_RULES
 from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_rules.incident_judge import IncidentJudge
+from streams.worker.ledger_rules.inefficient_judge import InefficientJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.named_episodes import named_episodes
@@ -72,6 +74,7 @@ class FleetJudge:
         self._sources = SourceJudge(store)
         self._incidents = IncidentJudge(store)
         self._straggler = StragglerJudge(store)
+        self._inefficient = InefficientJudge(store)
 
     def judge(
         self,
@@ -104,6 +107,7 @@ class FleetJudge:
         changes += self._incidents.judge(*known, jumped, span, controls.operators)
         changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
         changes += self._straggler.judge(*self._known(straggler.NAME, controls), *span)
+        changes += self._inefficient.judge(*self._known(inefficient.NAME, controls), *span, controls)
         named = [*changes]
         others = self._firing(_BY_HOUR)
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from schemas.durations import NEVER_MS
+from streams.engine.alerts.controls import Controls
+from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.worker.ledger_rules import job_use_sql
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
@@ -33,6 +35,13 @@ class AlertedJobs:
     def labels(self, job_id: str) -> dict[str, str]:
         """The job's labels."""
         return dict(self.about(job_id)["labels"])
+
+    def planned(self, controls: Controls, job_id: str, at_ms: int) -> int:
+        """The rate that is planned for a job at an instant, in nano-dollars per hour; 0: none is."""
+        row = self.about(job_id)  # it has neither zone nor account
+        known = {name: row[name] for name in MATCHED if name in row} | {"job_id": job_id}
+        spans = controls.planned_for(AlertDimensions(**known))
+        return next((rate for from_ms, until_ms, rate in spans if from_ms <= at_ms < until_ms), 0)
 
     def stood(self, job_id: str, at_ms: int) -> bool:
         """Whether such an alert stood at an instant."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
+from streams.engine.rules import inefficient
 from streams.engine.rules.straggler import LAG_MS, SLOT_MS
 from streams.worker.ledger_rules.held_jobs_sql import IN, PAID_JOBS
 
@@ -32,11 +33,38 @@ SELECT job_id, node, {_SLOT}, toInt64(sum(toDecimal128(cost_usd, 9)) * 100000000
 FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}}
 WHERE component IN ('gpu', 'compute') AND quantity > 0 GROUP BY job_id, node, slot"""
 
-#: Whose these jobs are.
+#: Whose these jobs are, and what a control can ask of them.
 JOBS: Final = """
-SELECT job_id, owner, team, project, labels FROM jobs FINAL WHERE job_id IN {jobs:Array(String)}"""
+SELECT job_id, owner, team, project, experiment, cluster, region, cloud, instance_type, gpu_type, purchase, labels FROM jobs FINAL
+WHERE job_id IN {jobs:Array(String)}"""
 
 #: When alerts stood that name the cause for these jobs.
 ALERTED: Final = """
 SELECT subject_name, toUnixTimestamp64Milli(started) AS from_ms, toUnixTimestamp64Milli(resolved) AS until_ms FROM alerts FINAL
 WHERE subject_kind = 'job' AND subject_name IN {jobs:Array(String)} AND rule IN {rules:Array(String)}"""
+
+#: Half hours end so long before whole half hours, as samples come late.
+_HALF_HOUR: Final = f"intDiv(toInt64(toUnixTimestamp(minute)) + {inefficient.LAG_MS // 1000}, {inefficient.SLOT_MS // 1000}) AS slot"
+
+#: What the GPUs of jobs did in each half hour in which they were busy, and hardly active by one measure.
+LOW: Final = f"""
+SELECT job_id, {_HALF_HOUR}, sum(sampled_gpu_s) * 1000 AS sampled_ms, sum(productive_gpu_ms) AS productive_ms,
+    sum(sm_sampled_gpu_s) * 1000 AS sm_sampled_ms, sum(sm_gpu_ms) AS sm_ms,
+    sum(tensor_sampled_gpu_s) * 1000 AS tensor_sampled_ms, sum(tensor_gpu_ms) AS tensor_ms
+FROM job_usage_minutes FINAL PREWHERE {IN} AND {PAID_JOBS} WHERE sampled_gpu_s > 0 AND {USERS_JOBS}
+GROUP BY job_id, slot
+HAVING productive_ms >= {{busy_ratio:Float64}} * sampled_ms AND (
+    (sm_sampled_ms > 0 AND sm_ms <= {{sm_ratio:Float64}} * sm_sampled_ms)
+    OR (tensor_sampled_ms > 0 AND tensor_ms <= {{tensor_ratio:Float64}} * tensor_sampled_ms))"""
+
+#: What these jobs paid for GPUs in each half hour.
+PAID_BY_HALF_HOUR: Final = f"""
+SELECT job_id, {_HALF_HOUR}, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano, sum(quantity) AS gpu_milli_ms
+FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}}
+WHERE component = 'gpu' AND unit = 'gpu_milli_ms' AND quantity > 0 GROUP BY job_id, slot"""
+
+#: The alerts of a rule that opened in a span: of which job and team.
+OPENED: Final = """
+SELECT subject_name, team, toUnixTimestamp64Milli(started) AS started_ms FROM alerts FINAL
+WHERE rule = {rule:String} AND started >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+    AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"""

@@ -38,6 +38,7 @@ ORACLES = {
     "budget_forecast": "tests/oracle/budgets.py",
     "double_held": "tests/oracle/nodes_held.py",
     "metered_twice": "tests/oracle/nodes_held.py",
+    "resubmit_loop": "tests/oracle/runs.py",
     "empty_group": "tests/oracle/node_groups.py",
     "after_node": "tests/oracle/nodes_held.py",
     "straggler": "tests/oracle/node_use.py",
@@ -53,6 +54,7 @@ ORACLE_WORDS = {
     "incident": "def incidents",
     "double_held": "def double_held",
     "metered_twice": "def metered_twice",
+    "resubmit_loop": "def resubmit_loop",
     "empty_group": "def empty_group",
     "after_node": "def after_node",
     "straggler": "def straggler",
@@ -143,6 +145,11 @@ def across_jobs() -> Iterator[Said]:
         yield started(0, job_id, 1, cluster="c5")
         yield from samples(job_id, range(5, 300, 5), 0.9, cluster="c5")
     yield started(0, "unsampled_gpus", 2, cluster="c5")
+    for number in range(4):
+        name = "resubmit_loop" if number == 3 else f"{101 + number}"
+        about = {"experiment": "llama", "work_dir": "/home/ada/llama", "run_id": "llama-a"}
+        yield started(3 * number + 400, name, 8, **about)
+        yield jobs(3 * number + 402, name, "failed", reason="user_error")
 
 
 def across_nodes() -> Iterator[Said]:

@@ -281,4 +281,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "metered_twice": "every job",
         "straggler": "every job",
         "inefficient": "every job",
+        "resubmit_loop": "every job",
     }

@@ -35,6 +35,7 @@ from tests.worker.test_metered_twice import reported
 from tests.worker.test_missing_price import unpriced
 from tests.worker.test_not_understood import tells
 from tests.worker.test_oversized import begin
+from tests.worker.test_resubmit_loop import ran
 from tests.worker.test_straggler import uneven
 from tests.worker.test_unsampled_gpus import held
 from tests.worker.test_unusual_length import completed, running
@@ -162,6 +163,20 @@ def test_rules_about_one_job() -> None:
     )
 
 
+def fails_again(world: World) -> None:
+    for number, reason in enumerate(("out_of_memory", "node_failure", "user_error", "out_of_memory") * 2):
+        about = {"owner": TEAM, "team": TEAM, "experiment": JOB}
+        ran(
+            world,
+            f"{JOB}-again-{number}",
+            200 + 7 * number,
+            206 + 7 * number,
+            reason=reason,
+            lost=12_345.67,
+            **about,
+        )
+
+
 def test_rules_across_jobs(world: World) -> None:
     for hour in range(8):
         world.job(JOB, hour, 120_000, owner="", team=TEAM)
@@ -197,6 +212,7 @@ def test_rules_across_jobs(world: World) -> None:
             on=tuple(f"{each}-twice" for each in pool),
             usd=12.34,
         )
+    fails_again(world)
     nodes(world, range(400, 470), 8, "used", cluster=CLUSTER)
     holds(world, "uses", range(400, 470), 8, "used")
     kind = {"cluster": CLUSTER, "instance_type": "a3-megagpu-8g-nolssd-reserved"}

@@ -29,6 +29,7 @@ from streams.engine.rules import (
     price_basis,
     price_jump,
     provisioning_burst,
+    resubmit_loop,
     retry_loop,
     retry_overhead,
     runaway_length,
@@ -85,6 +86,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     metered_twice.RULE,
     straggler.RULE,
     inefficient.RULE,
+    resubmit_loop.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

@@ -30,6 +30,7 @@ from streams.engine.rules import (
     not_understood,
     oversized,
     price_jump,
+    resubmit_loop,
     straggler,
     team_burn,
     unusual_length,
@@ -53,6 +54,7 @@ from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.price_use import price_uses
 from streams.worker.ledger_rules.quiet_hours_sql import quiet_hours
 from streams.worker.ledger_rules.reader import SqlStore
+from streams.worker.ledger_rules.resubmit_judge import ResubmitJudge
 from streams.worker.ledger_rules.source_judge import SourceJudge
 from streams.worker.ledger_rules.straggler_judge import StragglerJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
@@ -75,6 +77,7 @@ class FleetJudge:
         self._incidents = IncidentJudge(store)
         self._straggler = StragglerJudge(store)
         self._inefficient = InefficientJudge(store)
+        self._resubmit = ResubmitJudge(store)
 
     def judge(
         self,
@@ -108,6 +111,7 @@ class FleetJudge:
         changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
         changes += self._straggler.judge(*self._known(straggler.NAME, controls), *span)
         changes += self._inefficient.judge(*self._known(inefficient.NAME, controls), *span, controls)
+        changes += self._resubmit.judge(*self._known(resubmit_loop.NAME, controls), *span)
         named = [*changes]
         others = self._firing(_BY_HOUR)
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))

@@ -1,0 +1,103 @@
+"""By the contract (docs/alerts.md, docs/runs.md): where jobs of one run break off one after another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+HOUR_MS = 3_600_000
+FOREVER = 10**18
+SHELLS = ("bash", "sh", "zsh", "fish", "csh", "tcsh", "interactive", "jupyter")
+
+
+class PlainAttempt(NamedTuple):
+    job: str
+    began_ms: int
+    ended_ms: int  # FOREVER: it goes on
+    state: str
+    reason: str
+    lost_nano: int
+
+
+def without_number(name: str) -> str:
+    """ "the name but for endings that have a digit" """
+    parts = re.split(r"(?=[-_.:/])", name)
+    while len(parts) > 1 and re.search(r"\d", parts[-1]):
+        parts.pop()
+    return "".join(parts) if not (len(parts) == 1 and re.match(r"[-_.:/].*\d", parts[0])) else ""
+
+
+def run_of(job: dict[str, str], labels: dict[str, str]) -> tuple[str, ...] | None:
+    """ "one run_id; else one owner, name without its running number, experiment likewise, and directory" """
+    name = without_number(job["job_id"].split("/")[-1])
+    name = "" if name.isdigit() else name
+    experiment = without_number(job["experiment"]) or job["experiment"]
+    if labels.get("slurm_array_job_id") or labels.get("slurm_het_job_id"):
+        return None
+    if (
+        labels.get("interactive", "no") not in ("", "no", "0", "false")
+        or name in SHELLS
+        or experiment in SHELLS
+    ):
+        return None
+    if job["run_id"]:
+        return ("run", job["owner"], job["team"], job["run_id"])
+    if not job["owner"] or not name + experiment:
+        return None
+    return ("name", job["owner"], job["team"], name, experiment, job["work_dir"])
+
+
+def resubmit_loop(
+    attempts: Sequence[PlainAttempt],
+    at_ms: int,
+    failures: int = 4,
+    dear_failures: int = 3,
+    lost_usd: float = 25,
+    preemptions: int = 6,
+) -> bool:
+    """Whether attempts of one run are a loop at an instant, of what had happened by then."""
+    began = [each for each in attempts if each.began_ms <= at_ms]
+    known = [
+        each if each.ended_ms <= at_ms else each._replace(ended_ms=FOREVER, state="running") for each in began
+    ]
+
+    done = [each.ended_ms for each in known if each.state in ("completed", "cancelled")]
+    for kinds, least in ((("failed", "superseded"), failures), (("preempted",), preemptions)):
+        broken = sorted(
+            (each for each in known if each.state in kinds), key=lambda each: (each.ended_ms, each.job)
+        )
+        for end in range(len(broken)):
+            last_ms = broken[end].ended_ms
+            # "until an hour after the last, or until one is completed or cancelled"
+            if at_ms >= last_ms + HOUR_MS or any(last_ms <= each <= at_ms for each in done):
+                continue
+            found = chain(known, broken[: end + 1], done)
+            is_dear = sum(each.lost_nano for each in found) >= lost_usd * 10**9
+            enough = dear_failures if is_dear and "failed" in kinds else least
+            if len({each.job for each in found}) > 1 and len(found) >= min(enough, least):
+                return True
+    return False
+
+
+def chain(
+    known: Sequence[PlainAttempt], broken: Sequence[PlainAttempt], done: Sequence[int]
+) -> list[PlainAttempt]:
+    """ "within an hour one after another, and none was completed or cancelled between", the last one first"""
+    found: list[PlainAttempt] = []
+    for each in reversed(broken):
+        is_early = each.ended_ms <= broken[-1].ended_ms - HOUR_MS
+        if is_early or not alone(known, each) or each.reason == "timeout":
+            break
+        if found and any(each.ended_ms <= over <= found[-1].ended_ms for over in done):
+            break
+        found.append(each)
+    return found
+
+
+def alone(known: Sequence[PlainAttempt], one: PlainAttempt) -> bool:
+    """ "no two of different jobs go on at one time" """
+    for other in known:
+        if other.job != one.job and other.began_ms < one.ended_ms and one.began_ms < other.ended_ms:
+            return False
+    return True

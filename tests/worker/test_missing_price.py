@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,13 @@ def unpriced(world: World, job_id: str, minute: int, gpus: int = 8, sku: str = "
     team = fields.pop("team", "vision")
     world.put(JOBS, job_id=job_id, state="running", started=at(at_ms), team=team, owner="ada")
     measure = {"component": "gpu", "unit": "gpu_milli_ms", "quantity": gpus * GPU_MINUTE, "sku": sku}
+    held: Counter[int] = Counter()
     for each in (at_ms, at_ms + M):
         world.put(JOB_MINUTES, job_id=job_id, minute=at(each), **measure)
-    missing = 0 if sku else 2 * gpus * GPU_MINUTE
-    held = {"gpu_milli_ms": 2 * gpus * GPU_MINUTE, "unpriced_gpu_milli_ms": missing}
-    world.put(JOB_HOURS, job_id=job_id, hour=at(at_ms // HOUR_MS * HOUR_MS), **fields, **held)
+        held[each // HOUR_MS * HOUR_MS] += gpus * GPU_MINUTE
+    for hour_ms, amount in held.items():
+        sums = {"gpu_milli_ms": amount, "unpriced_gpu_milli_ms": 0 if sku else amount}
+        world.put(JOB_HOURS, job_id=job_id, hour=at(hour_ms), **fields, **sums)
 
 
 def told(changes: list[Alert]) -> list[tuple[str, str, str, int]]:

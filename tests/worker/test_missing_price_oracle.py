@@ -64,6 +64,7 @@ def expected(lacks: list[Lack], known: list[Offer]) -> Told:
 
 
 @example([(0, {"gpu_type": ""})], [(255, 255, {})], [])  # exactly at one of the five minutes
+@example([(59, {"gpu_type": "H100"})], [], [])  # over the end of an hour
 @settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
 @given(usages, offers, cuts)
 def test_the_alerts_are_those_of_the_oracle(

@@ -15,7 +15,7 @@ DAY_MS = 86_400_000
 
 
 class Lack(NamedTuple):
-    """GPU-time, or traffic of a component in a unit, that had no price in a minute."""
+    """GPU-time, compute or traffic of a component in a unit, that had no price in a minute."""
 
     component: str
     unit: str
@@ -35,7 +35,7 @@ class Offer(NamedTuple):
 def missing(
     lacks: Iterable[Lack], offers: Sequence[Offer], at_ms: int
 ) -> set[tuple[str, object, tuple[str, ...]]]:
-    """What an instant lacks: (`gpu_type`, the product, the fields that keep the nearest price from applying), or traffic."""
+    """What an instant lacks: (`gpu_type`, the product, the fields that keep the nearest price from applying), instances or traffic."""
     first: dict[tuple[str, str, tuple[tuple[str, str], ...]], int] = {}
     for lack in lacks:
         begin_ms = lack.minute_ms // FIVE_MINUTES_MS * FIVE_MINUTES_MS
@@ -55,6 +55,8 @@ def missing(
                     _differing(dict(fields), known, begin_ms),
                 )
             )
+        elif component == "compute":
+            found.add(("instance_type", dict(fields).get("instance_type") or None, ()))
         else:
             found.add(("traffic", f"{component} {unit}", ()))
     return found

@@ -45,6 +45,19 @@ def unpriced(world: World, job_id: str, minute: int, gpus: int = 8, sku: str = "
         world.put(JOB_HOURS, job_id=job_id, hour=at(hour_ms), **fields, **sums)
 
 
+def without_gpus(
+    world: World, job_id: str, minute: int, unit: str = "instance_milli_ms", **fields: str
+) -> None:
+    """Two minutes of a job on machines without GPUs, and without a price."""
+    at_ms = T0 + minute * M
+    world.put(JOBS, job_id=job_id, state="running", started=at(at_ms), team="vision", owner="ada")
+    measure = {"component": "compute", "unit": unit, "quantity": 1000 * M}
+    for each in (at_ms, at_ms + M):
+        world.put(JOB_MINUTES, job_id=job_id, minute=at(each), **measure)
+    for hour_ms in {each // HOUR_MS * HOUR_MS for each in (at_ms, at_ms + M)}:
+        world.put(JOB_HOURS, job_id=job_id, hour=at(hour_ms), **{"region": "us", **fields}, wall_clock_ms=M)
+
+
 def told(changes: list[Alert]) -> list[tuple[str, str, str, int]]:
     return [
         (each.subject_kind, each.subject_name, each.status, (each.changed_ms - T0) // M)
@@ -113,6 +126,43 @@ def test_traffic_is_one_alert_by_component_and_unit(world: World) -> None:
     changes = world.look(0.8)
     assert told(changes) == [("traffic", "network bytes", "firing", 15)]
     works(world, changes[0])
+
+
+def test_machines_without_gpus_are_one_alert_by_instance_type(world: World) -> None:
+    priced(world, "h100", 3, gpu_type="H100")
+    for number in range(3):
+        without_gpus(world, f"prep-{number}", number, instance_type="m5.24xlarge")
+    without_gpus(world, "pod", 6, "cpu_milli_ms", instance_type="")
+    off = ("rule", "missing_price", {"thresholds": {"compute": 0}})
+    assert told(world.look(0.2, off)) == []
+    changes = sorted(world.look(0.8), key=lambda each: each.subject_name)
+    assert told(changes) == [
+        ("instance_type", "(no instance_type)", "firing", 15),
+        ("instance_type", "m5.24xlarge", "firing", 15),
+    ]
+    pod, prep = changes
+    assert pod.summary.startswith(
+        "1 job (most: pod, 0.0333 CPU-h): no price for compute of jobs without GPUs or instance_type, 0 if it is free; "
+    )
+    assert prep.summary.startswith(
+        "3 jobs (most: prep-0, 0.0333 instance-h): no price for compute of m5.24xlarge, 0 if it is free; "
+    )
+    works(world, prep)
+    mends = [world.store.query(each.evidence_sql).to_pylist()[0]["mend"] for each in changes]
+    assert "compute-vcpu-hour,compute,USD,vcpu_hour," in mends[0]
+    assert "m5-24xlarge,compute,m5.24xlarge,USD,instance_hour," in mends[1]
+
+
+def test_gpus_and_machines_of_one_hour_lack_a_price_each(world: World) -> None:
+    """A stage without GPUs before one with them, under the same price fields."""
+    unpriced(world, "a", 10, instance_type="p5")
+    for each in (0, 1):
+        measure = {"component": "compute", "unit": "instance_milli_ms", "quantity": 1000 * M}
+        world.put(JOB_MINUTES, job_id="a", minute=at(T0 + each * M), **measure)
+    assert told(world.look(1)) == [
+        ("instance_type", "p5", "firing", 5),
+        ("gpu_type", "h100/sxm/80gb", "firing", 15),
+    ]
 
 
 def test_it_is_over_when_the_price_comes_and_the_rows_are_restated(world: World) -> None:

@@ -13,7 +13,7 @@ from tests.property.profile import EXAMPLES, PROFILE
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0
 from tests.worker.test_fleet_rules import World, shared
-from tests.worker.test_missing_price import unpriced
+from tests.worker.test_missing_price import unpriced, without_gpus
 
 __all__ = ["shared"]
 
@@ -33,7 +33,8 @@ fields = st.fixed_dictionaries(
     {"gpu_type": st.sampled_from(sorted(NAMES))},
     optional={name: st.sampled_from(of) for name, of in FIELDS.items()},
 )
-usages = st.lists(st.tuples(minutes, fields), min_size=1, max_size=5)
+instances = st.fixed_dictionaries({"instance_type": st.sampled_from(["", "m5.large"])})
+usages = st.lists(st.tuples(minutes, fields | instances), min_size=1, max_size=5)
 matches = st.fixed_dictionaries(
     {},
     optional={"gpu_type": st.sampled_from(["H100", "B200"])}
@@ -51,11 +52,11 @@ def expected(lacks: list[Lack], known: list[Offer]) -> Told:
     found: Told = []
     before: set[tuple[str, str]] = set()
     names: dict[object, str] = {product(key) if key else None: name for key, name in NAMES.items()}
+    of_kind = {"gpu_type": names, "instance_type": {None: "(no instance_type)", "m5.large": "m5.large"}}
     for at_ms in range(T0 + FIVE_MINUTES_MS, T0 + LENGTH_MINUTES * MINUTE_MS + 1, FIVE_MINUTES_MS):
         now = {
-            (kind, " ".join([names[what], "+".join(differing)]).strip())
+            (kind, " ".join([of_kind[kind][what], "+".join(differing)]).strip())
             for kind, what, differing in missing(lacks, known, at_ms)
-            for what in [what]
         }
         found += [(at_ms, "firing", *each) for each in now - before]
         found += [(at_ms, "resolved", *each) for each in before - now]
@@ -78,11 +79,11 @@ def test_the_alerts_are_those_of_the_oracle(
     for number, (known, effective, match) in enumerate(sorted(prices, key=lambda each: each[0])):
         world.price(f"p{number}", 1.5, effective, known, match)
     for number, (minute, has) in enumerate(drawn):
-        unpriced(world, f"job-{number}", minute, **{"region": "", **has})
+        store = unpriced if "gpu_type" in has else without_gpus
+        store(world, f"job-{number}", minute, **{"region": "", **has})
     lacks = [
         Lack(
-            "gpu",
-            "gpu_milli_ms",
+            *(("gpu", "gpu_milli_ms") if "gpu_type" in has else ("compute", "instance_milli_ms")),
             tuple(sorted(({"region": ""} | has).items())),
             T0 + (minute + more) * MINUTE_MS,
         )

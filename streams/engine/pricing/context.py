@@ -15,6 +15,7 @@ Context = tuple[str | None, ...]
 
 #: The position of the GPU type, whose names are compared by product.
 GPU_TYPE: Final = MATCH_FIELDS.index("gpu_type")
+INSTANCE_TYPE: Final = MATCH_FIELDS.index("instance_type")
 
 
 def usage_context(values: tuple[str | None, ...], team: str | None, project: str | None) -> Context:

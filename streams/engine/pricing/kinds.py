@@ -35,6 +35,8 @@ UNIT_OF_KIND: Final[dict[Kind, str]] = {
 
 KIND_OF_UNIT: Final[dict[str, Kind]] = {unit: kind for kind, unit in UNIT_OF_KIND.items()}
 
+COMPUTE: Final = "compute"
+
 #: The components that accrue with time, for each kind; `gpu` rows show even without a price.
 TIME_COMPONENTS: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.GPU_TIME: ("gpu", "license", "labor", "overhead"),
@@ -44,7 +46,7 @@ TIME_COMPONENTS: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.JOB_TIME: ("compute", "license", "labor", "overhead"),
 }
 
-#: Components whose quantities are shown and reported as unpriced when no price matches.
+#: Components whose quantities are always shown and reported as unpriced when no price matches.
 SHOWN_UNPRICED: Final = frozenset({"gpu", "network", "storage"})
 
 

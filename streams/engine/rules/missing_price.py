@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.units import NANO_PER_USD
 from streams.engine.pricing.book import PriceBook
-from streams.engine.pricing.context import GPU_TYPE, Context
+from streams.engine.pricing.context import GPU_TYPE, INSTANCE_TYPE, Context
 from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.nearest import Nearest, nearest
 from streams.engine.rules.evidence import quoted
@@ -27,20 +27,35 @@ EVERY_MS: Final = 300_000
 WINDOW_MS: Final = 24 * 3_600_000
 GPU_KIND: Final = "gpu_type"
 TRAFFIC_KIND: Final = "traffic"
-_GPU: Final = "gpu"
+INSTANCE_KIND: Final = "instance_type"
+_GPU, _COMPUTE = "gpu", "compute"
 _MILLI_MS_PER_HOUR: Final = 3_600_000_000
 #: Enough to see which jobs they are.
 _SHOWN: Final = 50
 _FIELDS_SHOWN: Final = 3
-#: What a price of each unit of traffic is per.
-_PER: Final = {"bytes": "gib", "requests": "thousand_requests", "mib_ms": "gib_month"}
+#: What a price of each unit but GPU-time is per.
+_PER: Final = {
+    "bytes": "gib",
+    "requests": "thousand_requests",
+    "mib_ms": "gib_month",
+    "instance_milli_ms": "instance_hour",
+    "cpu_milli_ms": "vcpu_hour",
+    "memory_gib_milli_ms": "memory_gib_hour",
+}
+#: What an hour of each unit is called.
+_HOURS: Final = {
+    "gpu_milli_ms": "GPU-h",
+    "instance_milli_ms": "instance-h",
+    "cpu_milli_ms": "CPU-h",
+    "memory_gib_milli_ms": "GiB-h",
+}
 #: Values that may stand in a command for a shell; jobs name them.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,47}")
 _NOT_IN_SKU: Final = re.compile(r"[^a-z0-9]+")
 
 
 class UnpricedUsage(NamedTuple):
-    """What may be priced alike: GPU-time of one context, or traffic of a component in one unit."""
+    """What may be priced alike: GPU-time or compute of one context, or traffic of a component in one unit."""
 
     component: str
     unit: str
@@ -114,6 +129,8 @@ class MissingPriceFinder:
 
     def missing(self, usage: UnpricedUsage, first_ms: int) -> MissingPrice:
         """Return which price is missing for usage that had none from `first_ms` on."""
+        if usage.component == _COMPUTE:
+            return MissingPrice(INSTANCE_KIND, usage.context[INSTANCE_TYPE] or "(no instance_type)")
         if usage.component != _GPU:
             return MissingPrice(TRAFFIC_KIND, f"{usage.component} {usage.unit}")
         gpu_type = usage.context[GPU_TYPE]
@@ -126,6 +143,15 @@ class MissingPriceFinder:
 
     def mend(self, usage: UnpricedUsage, first_ms: int) -> PriceMend | None:
         """Return what mends it; None: the price fields do not say what it is, or are not fit for a command."""
+        if usage.component == _COMPUTE:
+            instance_type = usage.context[INSTANCE_TYPE]
+            match = {"instance_type": instance_type} if instance_type else {}
+            if not all(_PLAIN.fullmatch(value) for value in match.values()):
+                return None
+            per = _PER[usage.unit]
+            sku = self._new_sku(instance_type or f"{_COMPUTE}-{per}")
+            line = ",".join([sku, _COMPUTE, *match.values(), "USD", per, ""])
+            return PriceMend(",".join(["sku", "component", *match, "usd", "per", "from"]), line, "")
         if usage.component != _GPU:
             sku = self._new_sku(f"{usage.component}-{usage.unit}")
             line = f"{sku},{usage.component},USD,{_PER.get(usage.unit, 'gib')},"
@@ -194,9 +220,10 @@ def finding(
         key=lambda each: (each.job_id != ordered[0], -each.amount, str(each.usage)),
     ).usage
     mend = finder.mend(usage, first[usage])
-    about = _gpus(finder, missing, usage, first[usage]) if usage.component == _GPU else _traffic(usage)
+    about = _about(finder, missing, usage, first[usage])
     count = f"{len(ordered)} job{'s' if len(ordered) > 1 else ''}"
-    most = f", {amounts[ordered[0]] / _MILLI_MS_PER_HOUR:.3g} GPU-h" if usage.component == _GPU else ""
+    hours = _HOURS.get(usage.unit)
+    most = f", {amounts[ordered[0]] / _MILLI_MS_PER_HOUR:.3g} {hours}" if hours else ""
 
     def said(at_most: int) -> str:
         return f"{count} (most: {short(ordered[0], at_most)}{most}): no price for {about(at_most)}"
@@ -216,6 +243,14 @@ def finding(
         _evidence(ordered, at_ms, command),
         float(len(ordered)),
     )
+
+
+def _about(
+    finder: MissingPriceFinder, missing: MissingPrice, usage: UnpricedUsage, first_ms: int
+) -> Callable[[int], str]:
+    if usage.component == _GPU:
+        return _gpus(finder, missing, usage, first_ms)
+    return _compute(usage) if usage.component == _COMPUTE else _traffic(usage)
 
 
 def _gpus(
@@ -243,6 +278,16 @@ def _gpus(
     return said
 
 
+def _compute(usage: UnpricedUsage) -> Callable[[int], str]:
+    instance_type = usage.context[INSTANCE_TYPE]
+
+    def said(at_most: int) -> str:
+        of = short(instance_type, at_most) if instance_type else "jobs without GPUs or instance_type"
+        return f"compute of {of}, 0 if it is free"
+
+    return said
+
+
 def _traffic(usage: UnpricedUsage) -> Callable[[int], str]:
     return lambda _: f"{usage.component} traffic in {usage.unit}, 0 if it is free"
 
@@ -254,15 +299,20 @@ def _evidence(jobs: Sequence[str], at_ms: int, command: str) -> str:
         "SELECT l.job_id AS job_id, l.component AS component, l.unit AS unit, l.cloud AS cloud, l.region AS region,"
         " l.cluster AS cluster, l.instance_type AS instance_type, l.gpu_type AS gpu_type, l.purchase AS purchase,"
         f" l.path AS path, l.op AS op, sum(l.quantity) AS quantity, {quoted(command)} AS mend"
-        f" FROM ledger AS l WHERE l.job_id IN ({names}) AND l.component IN ('gpu', 'network', 'storage') AND l.sku = ''"
+        f" FROM ledger AS l WHERE l.job_id IN ({names}) AND l.component IN ('gpu', 'compute', 'network', 'storage') AND l.sku = ''"
         f" AND l.minute >= toDateTime({(at_ms - WINDOW_MS) // 1000:d}, 'UTC') GROUP BY ALL ORDER BY job_id, component, unit"
     )
 
 
+def counts(thresholds: Mapping[str, float], component: str) -> bool:
+    """Whether what has no price of a component counts."""
+    return component == _GPU or bool(thresholds[_COMPUTE if component == _COMPUTE else "traffic"])
+
+
 def margins(of: Mapping[str, float], jobs: int, component: str) -> list[Margin]:
     """Return how far so many jobs without a price are from an alert."""
-    counts = component == _GPU or bool(of["traffic"])
-    return [from_threshold_on("jobs of 24 h that lack the price", float(jobs) if counts else None, 1)]
+    held = float(jobs) if counts(of, component) else None
+    return [from_threshold_on("jobs of 24 h that lack the price", held, 1)]
 
 
 RULE: Final = LedgerRule(
@@ -274,7 +324,10 @@ RULE: Final = LedgerRule(
     " is missing",
     runbook="operations.md#unpriced-gpu-time",
     thresholds={
-        "traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)
+        "traffic": Threshold(1, 0, 1, "1: traffic without a price counts; 0: it does not", True),
+        "compute": Threshold(
+            1, 0, 1, "1: instances, CPUs and memory of jobs without GPUs count; 0: they do not", True
+        ),
     },
     each="missing price",
     operator="prices",

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from streams.engine.pricing.book import PriceBook, Steps
-from streams.engine.pricing.context import usage_context
-from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
+from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.kinds import COMPUTE, SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
 from streams.engine.timeline.attempts import Segment
 from streams.engine.timeline.intervals import Interval, Span, split_at
 from streams.engine.timeline.values import Values
@@ -50,7 +50,8 @@ def attempt_lines(
 ) -> Lines:
     """All lines of an attempt's billed time; GPU-time by node, other time without one.
 
-    Where all its nodes have no GPUs, instances are shared out to them.
+    Where all its nodes have no GPUs, instances are shared out to them. Time without GPUs that no price of `compute`
+    applies to is shown as unpriced: of instances, else of CPUs, else of memory.
     """
     lines: Lines = {}
     for segment in segments:
@@ -63,7 +64,30 @@ def attempt_lines(
                     for from_ms, until_ms, price in price_pieces(steps, start_ms, end_ms, component, kind):
                         for node, rate in holders:
                             _extend(lines, Line(node, segment.phase, price), (from_ms, until_ms, rate, flag))
+        if not segment.values.gpu_milli and (held := next(_holders(segment)))[0] is not Kind.JOB_TIME:
+            kind, holders = held
+            for span in _without_compute_price(segment, context, book):
+                for start_ms, end_ms, flag in split_at(span, lost):
+                    for node, rate in holders:
+                        line = Line(node, segment.phase, unpriced(COMPUTE, kind))
+                        _extend(lines, line, (start_ms, end_ms, rate, flag))
     return lines
+
+
+def _without_compute_price(segment: Segment, context: Context, book: PriceBook) -> Iterator[Span]:
+    """Yield where in the segment no price applies to any of its instances, CPUs, memory and time."""
+    priced: list[Span] = []
+    for kind, _ in _holders(segment):
+        steps = book.steps(context, COMPUTE, kind, segment.start_ms, segment.end_ms)
+        pieces = price_pieces(steps, segment.start_ms, segment.end_ms, COMPUTE, kind)
+        priced += [(from_ms, until_ms) for from_ms, until_ms, _ in pieces]
+    begin_ms = segment.start_ms
+    for from_ms, until_ms in sorted(priced):
+        if begin_ms < from_ms:
+            yield begin_ms, from_ms
+        begin_ms = max(begin_ms, until_ms)
+    if begin_ms < segment.end_ms:
+        yield begin_ms, segment.end_ms
 
 
 def price_pieces(

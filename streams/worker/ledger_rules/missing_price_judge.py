@@ -6,7 +6,7 @@ All calls block, so they belong in a thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from schemas.columns import rows_of
 from schemas.events import MATCH_FIELDS
@@ -23,12 +23,11 @@ from streams.engine.rules.missing_price import (
     UnpricedJob,
     UnpricedTimes,
     UnpricedUsage,
+    counts,
     finding,
 )
 from streams.worker.ledger_rules import missing_price_sql
 from streams.worker.ledger_rules.reader import SqlStore
-
-_GPU: Final = "gpu"
 
 #: What lacks one price: each usage, and since when in the window.
 _Lacking = dict[MissingPrice, list[tuple[UnpricedUsage, int]]]
@@ -107,10 +106,9 @@ class MissingPriceJudge:
             return UnpricedTimes({})
         bound = {"from_ms": from_ms, "to_ms": to_ms}
         rows = self._store.query(missing_price_sql.FIVE_MINUTES, bound)
-        has_traffic = bool(of.thresholds["traffic"])
         found: dict[UnpricedUsage, list[int]] = {}
         for row in rows_of(rows):
-            if has_traffic or row["component"] == _GPU:
+            if counts(of.thresholds, row["component"]):
                 found.setdefault(_usage(row), []).extend(row["begins"])
         return UnpricedTimes(dict(sorted(found.items(), key=lambda item: str(item[0]))))
 

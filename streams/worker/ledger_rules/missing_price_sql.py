@@ -11,16 +11,18 @@ from streams.engine.rules.missing_price import EVERY_MS
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _FLOW: Final = tuple(name for name in FLOW_FIELDS if name != "dst_region")
-#: GPU-time has the price fields of the attempt's hour; other rows have the fields of their flow.
+#: What accrues with time has the price fields of the attempt's hour; other rows have the fields of their flow.
 FIELDS: Final = ("component", "unit", *PRICE_FIELDS, *(name for name in _FLOW if name not in PRICE_FIELDS))
 
 _BEGIN: Final = f"intDiv(toUnixTimestamp(minute), {EVERY_MS // 1000}) * {EVERY_MS} AS begin_ms"
 #: `spans`: since the hour began, where an attempt had several sets of price fields in it; else they are not needed.
+#: `lacks`: what is unpriced of it, GPU-time or compute; an hour may have both, under the same price fields.
 _HOURS: Final = f"""
-SELECT job_id, attempt, hour, {", ".join(PRICE_FIELDS)}, arrayZip(wall_clock_from_ms, wall_clock_until_ms) AS spans,
-    count() OVER (PARTITION BY job_id, attempt, hour) AS kinds
+SELECT job_id, attempt, hour, {", ".join(PRICE_FIELDS)}, arrayZip(wall_clock_from_ms, wall_clock_until_ms) AS spans, lacks,
+    count() OVER (PARTITION BY job_id, attempt, hour, lacks) AS kinds
 FROM job_hours FINAL
-WHERE hour >= toStartOfHour({_FROM}) AND hour < {_TO} AND unpriced_gpu_milli_ms > 0"""
+ARRAY JOIN arrayFilter(c -> c = 'gpu' ? unpriced_gpu_milli_ms > 0 : compute_cost_usd = 0, ['gpu', 'compute']) AS lacks
+WHERE hour >= toStartOfHour({_FROM}) AND hour < {_TO}"""
 _HELD: Final = (
     "h.kinds = 1 OR arrayExists(s -> toUnixTimestamp(h.hour) * 1000 + s.1 < m.begin_ms"
     f" + {EVERY_MS} AND toUnixTimestamp(h.hour) * 1000 + s.2 > m.begin_ms, h.spans)"
@@ -38,16 +40,17 @@ GROUP BY ALL"""
 def _both() -> str:
     """Return both kinds of rows, with one set of fields."""
     others = FIELDS[2 + len(PRICE_FIELDS) :]
-    gpu_fields = ", ".join(
+    held_fields = ", ".join(
         [*(f"h.{name} AS {name}" for name in PRICE_FIELDS), *(f"'' AS {name}" for name in others)]
     )
     traffic_fields = ", ".join(
         name if name in _FLOW else f"'' AS {name}" for name in (*PRICE_FIELDS, *others)
     )
-    gpu = _rows("component = 'gpu'", "toStartOfHour(minute) AS hour")
+    held = _rows("component IN ('gpu', 'compute')", "toStartOfHour(minute) AS hour")
     return f"""
-    SELECT m.job_id AS job_id, m.begin_ms AS begin_ms, m.component AS component, m.unit AS unit, {gpu_fields}, m.amount AS amount
-    FROM ({gpu}) AS m INNER JOIN ({_HOURS}) AS h ON h.job_id = m.job_id AND h.attempt = m.attempt AND h.hour = m.hour
+    SELECT m.job_id AS job_id, m.begin_ms AS begin_ms, m.component AS component, m.unit AS unit, {held_fields}, m.amount AS amount
+    FROM ({held}) AS m INNER JOIN ({_HOURS}) AS h
+        ON h.job_id = m.job_id AND h.attempt = m.attempt AND h.hour = m.hour AND h.lacks = m.component
     WHERE {_HELD}
     UNION ALL
     SELECT job_id, begin_ms, component, unit, {traffic_fields}, amount
@@ -60,7 +63,7 @@ _NAMED: Final = ", ".join(f"u.{name} AS {name}" for name in FIELDS)
 #: Whether there may be such usage at all: of rows that were written again since, former versions count, so it is cheap.
 IS_THERE: Final = f"""
 SELECT 1 AS found FROM job_minutes PREWHERE minute >= {_FROM} AND minute < {_TO}
-WHERE sku = '' AND quantity > 0 AND component IN ('gpu', 'network', 'storage') LIMIT 1"""
+WHERE sku = '' AND quantity > 0 AND component IN ('gpu', 'compute', 'network', 'storage') LIMIT 1"""
 
 #: When each kind of usage had no price.
 FIVE_MINUTES: Final = f"""

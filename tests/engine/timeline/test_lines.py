@@ -1,0 +1,75 @@
+"""Lines of time without GPUs whose machines no price of `compute` applies to: they are shown, never free without a word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.events import Component, PriceEvent
+from schemas.units import Per
+from streams.engine.pricing.book import PriceBook
+from streams.engine.timeline.attempts import Segment
+from streams.engine.timeline.lines import attempt_lines
+from streams.engine.timeline.values import Values
+
+HOUR_MS = 3_600_000
+
+
+def price(sku: str, component: Component, per: Per, effective_ms: int = 0) -> PriceEvent:
+    return PriceEvent("s", sku, 0, sku, component, 10**9, per, 0, effective_ms, {})
+
+
+def booked(prices: list[PriceEvent], **held: Any) -> list[tuple[str, str, str, str, int, int]]:
+    """(node, component, unit, SKU, from, until) of an hour."""
+    segment = Segment(0, HOUR_MS, "running", Values(**held))
+    lines = attempt_lines([segment], ((600, 900),), PriceBook.empty().with_events(prices), None, None)
+    found = {
+        (line.node, line.price.component, line.price.unit, line.price.sku, intervals[0][0], intervals[-1][1])
+        for line, intervals in lines.items()
+    }
+    assert all(sum(end - start for start, end, *_ in each) <= HOUR_MS for each in lines.values())
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("held", "unit"),
+    [
+        ({"instance_milli": 2000, "cpu_milli": 96_000, "memory_milli": 384_000}, "instance_milli_ms"),
+        ({"cpu_milli": 96_000, "memory_milli": 384_000}, "cpu_milli_ms"),
+        ({"memory_milli": 384_000}, "memory_gib_milli_ms"),
+    ],
+)
+def test_machines_without_a_price_book_one_kind_of_what_they_are(held: dict[str, int], unit: str) -> None:
+    assert booked([], **held) == [("", "compute", unit, "", 0, HOUR_MS)]
+
+
+def test_instances_without_a_price_are_shared_out_to_their_nodes() -> None:
+    found = booked([], instance_milli=2000, nodes=(("a", 0), ("b", 0)))
+    assert found == [(node, "compute", "instance_milli_ms", "", 0, HOUR_MS) for node in ("a", "b")]
+
+
+@pytest.mark.parametrize("per", [Per.instance_hour, Per.vcpu_hour, Per.memory_gib_hour, Per.job_hour])
+def test_a_price_of_any_of_it_is_one(per: Per) -> None:
+    found = booked(
+        [price("p", Component.compute, per)], instance_milli=2000, cpu_milli=96_000, memory_milli=384_000
+    )
+    assert [each[3] for each in found] == ["p"]
+
+
+def test_it_is_shown_until_its_price_begins() -> None:
+    found = booked([price("p", Component.compute, Per.vcpu_hour, 1_000)], instance_milli=1, cpu_milli=1)
+    assert found == [
+        ("", "compute", "cpu_milli_ms", "p", 1_000, HOUR_MS),
+        ("", "compute", "instance_milli_ms", "", 0, 1_000),
+    ]
+
+
+def test_prices_of_other_components_are_none_of_the_machine() -> None:
+    found = booked([price("p", Component.overhead, Per.job_hour)], cpu_milli=1)
+    assert {each[1:4] for each in found} == {("overhead", "ms", "p"), ("compute", "cpu_milli_ms", "")}
+
+
+def test_nothing_is_booked_of_what_holds_gpus_or_says_nothing() -> None:
+    assert booked([]) == []
+    assert booked([], gpu_milli=1000, instance_milli=1000) == [("", "gpu", "gpu_milli_ms", "", 0, HOUR_MS)]

@@ -110,7 +110,7 @@ def test_preemptions_are_counted_apart(world: World) -> None:
 def test_what_is_no_run_that_fails_again_is_none(world: World) -> None:
     for number in range(6):
         begin, end = 9 * number, 8 + 9 * number
-        array = {"labels": [("slurm_array_job_id", "900")], "work_dir": "/array"}
+        array: dict[str, Any] = {"labels": [("slurm_array_job_id", "900")], "work_dir": "/array"}
         ran(world, f"900_{number}", begin, end, **array)
         ran(world, f"sweep-{number}", 5 * number, 5 * number + 12, work_dir="/sweep", experiment="lr")
         ran(world, f"3{number}", begin, end, experiment="bash", work_dir="/shell")

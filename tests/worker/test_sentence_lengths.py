@@ -165,7 +165,7 @@ def test_rules_about_one_job() -> None:
 
 def fails_again(world: World) -> None:
     for number, reason in enumerate(("out_of_memory", "node_failure", "user_error", "out_of_memory") * 2):
-        about = {"owner": TEAM, "team": TEAM, "experiment": JOB}
+        about: dict[str, Any] = {"owner": TEAM, "team": TEAM, "experiment": JOB}
         ran(
             world,
             f"{JOB}-again-{number}",

@@ -52,7 +52,10 @@ def expected(lacks: list[Lack], known: list[Offer]) -> Told:
     found: Told = []
     before: set[tuple[str, str]] = set()
     names: dict[object, str] = {product(key) if key else None: name for key, name in NAMES.items()}
-    of_kind = {"gpu_type": names, "instance_type": {None: "(no instance_type)", "m5.large": "m5.large"}}
+    of_kind: dict[str, dict[object, str]] = {
+        "gpu_type": names,
+        "instance_type": {None: "(no instance_type)", "m5.large": "m5.large"},
+    }
     for at_ms in range(T0 + FIVE_MINUTES_MS, T0 + LENGTH_MINUTES * MINUTE_MS + 1, FIVE_MINUTES_MS):
         now = {
             (kind, " ".join([of_kind[kind][what], "+".join(differing)]).strip())

@@ -43,6 +43,7 @@ ORACLES = {
     "after_node": "tests/oracle/nodes_held.py",
     "straggler": "tests/oracle/node_use.py",
     "inefficient": "tests/oracle/job_use.py",
+    "spinning": "tests/oracle/spinning.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
     "incident": "tests/oracle/incidents.py",
@@ -59,6 +60,7 @@ ORACLE_WORDS = {
     "after_node": "def after_node",
     "straggler": "def straggler",
     "inefficient": "def inefficient",
+    "spinning": "def spinning",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -119,6 +121,9 @@ def about_jobs() -> Iterator[Said]:
         yield jobs(minute, "stalled", "heartbeat", progress={"step": min(minute, 70)})
     yield started(0, "inefficient", 1)
     yield from samples("inefficient", range(5, 180, 5), 1.0, sm_ratio=[0.05], tensor_ratio=[0.0])
+    yield started(0, "spinning", 1)
+    yield from samples("spinning", range(5, 60, 5), 0.97, sm_ratio=[0.5], power_w=[600])
+    yield from samples("spinning", range(60, 90, 5), 1.0, sm_ratio=[0.05], power_w=[130])
     on = {f"even-{number}": 1 for number in range(4)}
     yield started(0, "straggler", 4, nodes=on, cluster="c13")
     for number, node in enumerate(on):

@@ -282,4 +282,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "straggler": "every job",
         "inefficient": "every job",
         "resubmit_loop": "every job",
+        "spinning": "every job",
     }

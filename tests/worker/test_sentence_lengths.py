@@ -36,6 +36,8 @@ from tests.worker.test_missing_price import unpriced, without_gpus
 from tests.worker.test_not_understood import tells
 from tests.worker.test_oversized import begin
 from tests.worker.test_resubmit_loop import ran
+from tests.worker.test_spinning import SPINS, WORKS, drives
+from tests.worker.test_spinning import phases as working
 from tests.worker.test_straggler import uneven
 from tests.worker.test_unsampled_gpus import held
 from tests.worker.test_unusual_length import completed, running
@@ -68,6 +70,7 @@ ACROSS_JOBS = {
     "metered_twice",
     "straggler",
     "inefficient",
+    "spinning",
 }
 
 
@@ -224,6 +227,7 @@ def test_rules_across_jobs(world: World) -> None:
         world, f"{JOB}-uneven", range(60), 0.012, *pool, names=[f"{each}-slow" for each in pool], usd=12.34
     )
     does(world, f"{JOB}-busy", phases((LOW._replace(usd_per_hour=123_456, gpus=12_345), 150)), team=TEAM)
+    drives(world, f"{JOB}-spins", working((WORKS, 40), (SPINS, 40)), 12_345, 12_345, team=TEAM)
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
     for number in range(3):

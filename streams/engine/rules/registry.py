@@ -34,6 +34,7 @@ from streams.engine.rules import (
     retry_overhead,
     runaway_length,
     silent_job,
+    spinning,
     stalled,
     straggler,
     team_burn,
@@ -87,6 +88,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     straggler.RULE,
     inefficient.RULE,
     resubmit_loop.RULE,
+    spinning.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

@@ -31,6 +31,7 @@ from streams.engine.rules import (
     oversized,
     price_jump,
     resubmit_loop,
+    spinning,
     straggler,
     team_burn,
     unusual_length,
@@ -56,6 +57,7 @@ from streams.worker.ledger_rules.quiet_hours_sql import quiet_hours
 from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.resubmit_judge import ResubmitJudge
 from streams.worker.ledger_rules.source_judge import SourceJudge
+from streams.worker.ledger_rules.spinning_judge import SpinningJudge
 from streams.worker.ledger_rules.straggler_judge import StragglerJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
 
@@ -75,6 +77,7 @@ class FleetJudge:
         self._empty_group = EmptyGroupJudge(store)
         self._sources = SourceJudge(store)
         self._incidents = IncidentJudge(store)
+        self._spinning = SpinningJudge(store)
         self._straggler = StragglerJudge(store)
         self._inefficient = InefficientJudge(store)
         self._resubmit = ResubmitJudge(store)
@@ -109,6 +112,7 @@ class FleetJudge:
         known = self._known(incident.RULE.name, controls)
         changes += self._incidents.judge(*known, jumped, span, controls.operators)
         changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
+        changes += self._spinning.judge(*self._known(spinning.NAME, controls), *span)
         changes += self._straggler.judge(*self._known(straggler.NAME, controls), *span)
         changes += self._inefficient.judge(*self._known(inefficient.NAME, controls), *span, controls)
         changes += self._resubmit.judge(*self._known(resubmit_loop.NAME, controls), *span)

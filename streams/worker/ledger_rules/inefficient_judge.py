@@ -38,7 +38,7 @@ from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
 #: Alerts that name the same cause; while one of them stands, none opens.
-_SAME_CAUSE: Final = ("stalled", "idle_gpus", "straggler")
+_SAME_CAUSE: Final = ("stalled", "idle_gpus", "spinning", "straggler")
 
 
 class InefficientJudge:

@@ -15,7 +15,7 @@ from streams.worker.ledger_rules import job_use_sql
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
-_NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": ()}
+_NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": (), "progress": ()}
 
 
 class AlertedJobs:

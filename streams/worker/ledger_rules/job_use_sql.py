@@ -1,11 +1,11 @@
-"""The SQL of the rules about how the GPUs of jobs are used: `straggler` and `inefficient`."""
+"""The SQL of the rules about how the GPUs of jobs are used: `straggler`, `inefficient` and `spinning`."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
-from streams.engine.rules import inefficient
+from streams.engine.rules import inefficient, spinning
 from streams.engine.rules.straggler import LAG_MS, SLOT_MS
 from streams.worker.ledger_rules.held_jobs_sql import IN, PAID_JOBS
 
@@ -35,7 +35,7 @@ WHERE component IN ('gpu', 'compute') AND quantity > 0 GROUP BY job_id, node, sl
 
 #: Whose these jobs are, and what a control can ask of them.
 JOBS: Final = """
-SELECT job_id, owner, team, project, experiment, cluster, region, cloud, instance_type, gpu_type, purchase, labels FROM jobs FINAL
+SELECT job_id, owner, team, project, experiment, cluster, region, cloud, instance_type, gpu_type, purchase, labels, progress FROM jobs FINAL
 WHERE job_id IN {jobs:Array(String)}"""
 
 #: When alerts stood that name the cause for these jobs.
@@ -68,3 +68,27 @@ OPENED: Final = """
 SELECT subject_name, team, toUnixTimestamp64Milli(started) AS started_ms FROM alerts FINAL
 WHERE rule = {rule:String} AND started >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
     AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"""
+
+_BY_MINUTE: Final = f"""
+SELECT job_id, attempt, intDiv(toInt64(toUnixTimestamp(minute)), 60) AS number, sum(sampled_gpu_s) * 1000 AS sampled_ms,
+    sum(productive_gpu_ms) AS productive_ms, sum(sm_sampled_gpu_s) * 1000 AS sm_sampled_ms, sum(sm_gpu_ms) AS sm_ms,
+    sum(tensor_sampled_gpu_s) * 1000 AS tensor_sampled_ms, sum(tensor_gpu_ms) AS tensor_ms, max(power_w_max) AS power_w
+FROM job_usage_minutes FINAL PREWHERE {IN} AND {_WHAT_JOBS} WHERE sampled_gpu_s > 0 AND {USERS_JOBS}
+GROUP BY job_id, attempt, number"""
+
+#: Jobs that were busy and did nothing for so many minutes, by their activity or else by their power.
+INACTIVE: Final = f"""
+SELECT job_id FROM ({_BY_MINUTE.replace(_WHAT_JOBS, PAID_JOBS)})
+GROUP BY job_id
+HAVING countIf(productive_ms >= {spinning.BUSY_RATIO} * sampled_ms AND sm_ms <= {{sm_ratio:Float64}} * sm_sampled_ms
+        AND tensor_ms <= {{tensor_ratio:Float64}} * tensor_sampled_ms) >= {{minutes:Float64}}
+    AND (max(sm_sampled_ms) + max(tensor_sampled_ms) > 0 OR min(power_w) <= {{power_ratio:Float64}} * max(power_w))"""
+
+#: What the GPUs of these jobs did in each minute.
+BY_MINUTE: Final = _BY_MINUTE.replace(_WHAT_JOBS, "job_id IN {jobs:Array(String)}")
+
+#: What these jobs paid for GPUs in each minute.
+PAID_BY_MINUTE: Final = f"""
+SELECT job_id, intDiv(toInt64(toUnixTimestamp(minute)), 60) AS number, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano
+FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}}
+WHERE component = 'gpu' AND quantity > 0 GROUP BY job_id, number"""

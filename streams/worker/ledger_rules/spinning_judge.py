@@ -1,0 +1,119 @@
+"""Judges the rule `spinning` at whole five minutes: reads what the GPUs of jobs did, and steps one alert for each job.
+
+All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from schemas.columns import rows_of
+from schemas.durations import HOUR_MS, MINUTE_MS
+from streams.engine.alerts.alert import Alert
+from streams.engine.ledger_rules.episodes import hourly_changes
+from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.engine.rules.interactive import is_interactive
+from streams.engine.rules.spinning import (
+    LAG_MINUTES,
+    LOOKBACK_MINUTES,
+    NAME,
+    JobMinutesUse,
+    MinuteUse,
+    finding,
+    holds,
+)
+from streams.worker.ledger_rules import job_use_sql
+from streams.worker.ledger_rules.job_use import AlertedJobs
+from streams.worker.ledger_rules.named_rows import named_rows
+from streams.worker.ledger_rules.reader import SqlStore
+
+_EVERY_MS: Final = 5 * MINUTE_MS
+#: Alerts that name the same cause; while one of them stands, none opens.
+_SAME_CAUSE: Final = ("stalled", "idle_gpus", "straggler", "inefficient")
+#: Where activity is not sampled, a job is looked at whose power fell within so many minutes before the wait.
+_FELL_MINUTES: Final = 30
+#: What is paid is that of the last minutes.
+_PAID_MINUTES: Final = 10
+
+
+class SpinningJudge:
+    """Call `judge` for successive spans of whole minutes."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
+        """The changes at the whole five minutes in (since_ms, until_ms]."""
+        instants = range(since_ms // _EVERY_MS * _EVERY_MS + _EVERY_MS, until_ms + 1, _EVERY_MS)
+        if not instants:
+            return []
+        found = [*self._found(of, firing, instants)] if of.enabled else []
+        return hourly_changes(firing, found, instants)
+
+    def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
+        opened = {alert.subject_name: alert.started_ms for alert in firing}
+        jobs = sorted(opened.keys() | self._candidates(of.thresholds, instants))
+        if not jobs:
+            return
+        first_ms = min([*opened.values(), instants[0]])
+        bound = {
+            "from_ms": first_ms - (2 * LOOKBACK_MINUTES + LAG_MINUTES) * MINUTE_MS,
+            "to_ms": instants[-1] - LAG_MINUTES * MINUTE_MS,
+        }
+        use = self._use(jobs, bound)
+        paid: dict[str, dict[int, int]] = {}
+        since = {**bound, "from_ms": instants[0] - (LAG_MINUTES + _PAID_MINUTES) * MINUTE_MS}
+        for row in named_rows(self._store, job_use_sql.PAID_BY_MINUTE, "jobs", jobs, **since):
+            paid.setdefault(row["job_id"], {})[row["number"]] = row["nano"]
+        known = AlertedJobs(self._store, jobs, _SAME_CAUSE)
+        for job_id in jobs:
+            reports = bool(known.about(job_id)["progress"])
+            thresholds = {**of.thresholds}
+            if reports:
+                thresholds["minutes"] = thresholds["reporting_minutes"]
+            minutes = JobMinutesUse(use.get(job_id, {}), thresholds)
+            opened_ms = opened.get(job_id)
+            for at_ms in instants:
+                until = at_ms // MINUTE_MS - LAG_MINUTES
+                if opened_ms is not None:
+                    before_w = minutes.power_before_w(opened_ms // MINUTE_MS - LAG_MINUTES) or 0
+                    if minutes.goes_on(until, before_w):
+                        yield LedgerFinding(NAME, of.severity, "job", job_id, at_ms, "", "")
+                        continue
+                    opened_ms = None
+                if known.stood(job_id, at_ms) or is_interactive(known.labels(job_id)):
+                    continue
+                spin = minutes.spin(until)
+                rate = _nano_per_hour(paid.get(job_id, {}), until)
+                if spin is not None and holds(rate, thresholds):
+                    opened_ms = at_ms
+                    yield finding(of, job_id, spin, rate, at_ms, known.about(job_id))
+
+    def _candidates(self, of: Mapping[str, float], instants: range) -> set[str]:
+        """The jobs that were busy and did nothing for so many minutes of the span."""
+        least = min(of["minutes"], of["reporting_minutes"])
+        bound = {
+            "from_ms": instants[0] - (LAG_MINUTES + int(least) + _FELL_MINUTES) * MINUTE_MS,
+            "to_ms": instants[-1] - LAG_MINUTES * MINUTE_MS,
+            "minutes": least,
+            **{name: of[name] for name in ("sm_ratio", "tensor_ratio", "power_ratio")},
+        }
+        return {row["job_id"] for row in rows_of(self._store.query(job_use_sql.INACTIVE, bound))}
+
+    def _use(self, jobs: Sequence[str], bound: Mapping[str, int]) -> dict[str, dict[int, MinuteUse]]:
+        """What each job did by minute, of the newest attempt in it."""
+        found: dict[str, dict[int, tuple[int, MinuteUse]]] = {}
+        for row in named_rows(self._store, job_use_sql.BY_MINUTE, "jobs", jobs, **bound):
+            of_job, number = found.setdefault(row["job_id"], {}), row["number"]
+            if number not in of_job or row["attempt"] > of_job[number][0]:
+                of_job[number] = row["attempt"], MinuteUse(*(row[name] for name in MinuteUse._fields))
+        return {
+            job_id: {number: use for number, (_, use) in of_job.items()} for job_id, of_job in found.items()
+        }
+
+
+def _nano_per_hour(paid: Mapping[int, int], until: int) -> int:
+    """What a job paid per hour in the last minutes."""
+    nano = sum(paid.get(number, 0) for number in range(until - _PAID_MINUTES, until))
+    return nano * HOUR_MS // (_PAID_MINUTES * MINUTE_MS)

@@ -112,10 +112,9 @@ def within_an_hour(broken: Sequence[BrokenAttempt], last: BrokenAttempt) -> list
 
 
 class _BreaksFound(NamedTuple):
-    """The attempts that broke off, and what those lost of which it was asked."""
+    """The attempts that broke off."""
 
     broken: Sequence[BrokenAttempt]
-    lost_nano: Mapping[int, Fraction]
 
 
 def _limits(thresholds: Mapping[str, float]) -> RetryLimits:
@@ -135,14 +134,14 @@ def _spans(known: JobKnown) -> Iterator[FactSpan]:
             lost[attempt] = cost_in(known.lines.get(attempt, {}), known.timelines[attempt].lost)
         return lost[attempt]
 
-    known.details.append(_BreaksFound(broken, lost))
+    known.details.append(_BreaksFound(broken))
     until_ms = done_ms(known.job, known.job.timelines())
     for each in retry_spans(broken, _limits(known.thresholds), lost_nano, until_ms, known.since_ms):
         yield FactSpan(*each)
 
 
 def _cause(at: JobAt) -> str:
-    """Return how many attempts broke off within an hour, why, since when, and what they lost as far as it was asked."""
+    """Return how many attempts broke off within an hour, why, since when, and what all of them lost."""
     found = at.facts.detail(_BreaksFound)
     end = 0 if found is None else bisect_right(found.broken, at.at_ms, key=attrgetter("ended_ms"))
     if found is None or not end:
@@ -155,7 +154,7 @@ def _cause(at: JobAt) -> str:
     named = ", ".join(reason if count == 1 else f"{reason} x{count}" for reason, count in reasons)
     within = span(max(last.ended_ms - alike[0].ended_ms, 1000))
     words = f"{verb} {len(alike)} times in {within} ({named}), last attempt {last.attempt}"
-    lost = sum(found.lost_nano.get(each.attempt, 0) for each in alike)
+    lost = sum(cost_in(at.lines.get(each.attempt, {}), at.timelines[each.attempt].lost) for each in alike)
     return f"{words}, {usd(round(lost))} of work lost" if lost else words
 
 

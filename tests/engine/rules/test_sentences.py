@@ -23,7 +23,7 @@ def failing(job_id: str, attempts: int, gpus: int = 8) -> list[Line]:
 def test_a_retry_loop_names_attempts_reasons_and_what_was_lost() -> None:
     told = sentences(*failing("run-1", 3), job("other", "queued", T0 + 3 * HOUR_MS))
     assert told["retry_loop", "firing"] == (
-        "run-1 failed 3 times in 20 min (out_of_memory x3), last attempt 3, $4.32 of work lost; stop it or remove the"
+        "run-1 failed 3 times in 20 min (out_of_memory x3), last attempt 3, $6.48 of work lost; stop it or remove the"
         " reason, else $108 more by 08:00 UTC"
     )
     assert told["retry_loop", "resolved"] == (

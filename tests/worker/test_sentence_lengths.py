@@ -191,6 +191,7 @@ def test_rules_across_jobs(world: World) -> None:
         world.put(NODE_HOURS, node=f"n{number}", hour=at(T0), paid_ms=HOUR_MS, gpu_milli_ms=0, **instance)
     for minute, usd in enumerate((2, 6.5)):
         world.price(SKU, usd, minute + 1, match={"gpu_type": CLUSTER, "region": REGIONS[1]})
+    world.price(f"{SKU}-committed", 65.5, 3, match={"gpu_type": CLUSTER, "region": REGIONS[1]})
     for number in range(20):
         begin(world, f"{JOB[:-4]}-{number}", number, 10, minutes=30, team="t")
         completed(world, f"{JOB[:-8]}-done-{number}", 61)

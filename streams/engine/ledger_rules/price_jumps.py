@@ -1,4 +1,4 @@
-"""Revisions that are far from the ones before them, by the prices that were known at the end of their minute.
+"""Revisions that are far from the ones before them, or from others of the same GPUs, by the prices that were known at the end of their minute.
 
 It must not read a table: a later correction replaces a price there, and what was known before it is gone.
 """
@@ -6,7 +6,7 @@ It must not read a table: a later correction replaces a price there, and what wa
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.episodes import opened
+from streams.engine.ledger_rules.gpu_prices import GpuPrices, is_of_gpus
 from streams.engine.reference_log import ReferenceView
 from streams.engine.rules.finding import LedgerFinding
 from streams.engine.rules.price_jump import FIRING_MS, RULE, PriceJump, is_far, may_be_dear
@@ -66,20 +67,36 @@ class PriceJumps:
         return [
             jump
             for minute, revisions in by_minute
-            for jump in self._in_minute(minute * MINUTE_MS, revisions)
-            if is_far(jump, of.thresholds) or may_be_dear(jump, of.thresholds)
+            for jump in self._in_minute(minute * MINUTE_MS, revisions, of.thresholds)
         ]
 
-    def _in_minute(self, end_ms: int, revisions: Iterable[_KnownRevision]) -> Iterator[PriceJump]:
-        """Yield what the minute's revisions changed, of each SKU the last one; one that was corrected before its end is none."""
+    def _in_minute(
+        self, end_ms: int, revisions: Iterable[_KnownRevision], of: Mapping[str, float]
+    ) -> Iterator[PriceJump]:
+        """Yield what may be wrong of the minute's revisions, of each SKU the last one; one that was corrected before its end is none."""
         book = self._view.at(end_ms - 1).book
         current = {event.sku: event for _, event in revisions if book.is_current(event)}
+        others = GpuPrices(book, end_ms - 1) if any(map(is_of_gpus, current.values())) else None
         for event in current.values():
             before = book.revision(event.sku, event.effective_ms - 1)
+            is_spot = event.match.get("purchase") == "spot"
+            jump = None
             if before is not None and before.usd_nano:
-                is_spot = event.match.get("purchase") == "spot"
                 prices = event.usd_nano, before.usd_nano
-                yield PriceJump(end_ms, event.sku, str(event.per), *prices, is_spot)
+                jump = PriceJump(end_ms, event.sku, str(event.per), *prices, is_spot)
+            if jump is not None and is_far(jump, of):
+                yield jump
+                continue
+            found = None if others is None else others.jump(event, end_ms)
+            if found is not None and is_far(found, of) and not _was_far(found, before, of):
+                yield found
+            elif jump is not None and may_be_dear(jump, of):
+                yield jump
+
+
+def _was_far(jump: PriceJump, before: PriceEvent | None, of: Mapping[str, float]) -> bool:
+    """Whether the revision before was as far from the others: then this one is no news."""
+    return before is not None and is_far(jump._replace(usd_nano=before.usd_nano), of)
 
 
 def jump_changes(firing: Sequence[Alert], found: Iterable[LedgerFinding], until_ms: int) -> list[Alert]:

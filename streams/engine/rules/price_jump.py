@@ -1,4 +1,4 @@
-"""`price_jump`: a revision of a price is far above or below the one before it, or well above it while jobs pay it."""
+"""`price_jump`: a revision of a price is far from the one before it, or from those of the same GPUs, or dear to jobs that pay it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class PriceJump(NamedTuple):
     usd_nano: int
     before_nano: int
     is_spot: bool = False
+    #: The SKU of the nearest other price of the same GPUs, which `before_nano` is then; '': it is the revision before.
+    other_sku: str = ""
+    gpu_type: str = ""
 
     @property
     def ratio(self) -> Fraction:
@@ -69,6 +72,8 @@ def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding
     more_nano = max(use.more_nano_per_hour, 0)
     is_page = more_nano >= of.thresholds["page_usd_per_hour"] * NANO_PER_USD
     is_shared = use.jobs >= of.thresholds["jobs"]
+    if jump.other_sku:
+        went = f"is {usd(jump.usd_nano)} a {jump.per}, {_said(ratio)} that of {short(jump.other_sku)}, the nearest of {short(jump.gpu_type)}"
 
     def text(at_most: int) -> str:
         if not more_nano:
@@ -94,7 +99,7 @@ def margins(of: Mapping[str, float], jump: PriceJump) -> list[Margin]:
     ratio = float(jump.ratio)
     return [
         from_threshold_on(
-            "a revision / the one before, or back (above)",
+            f"a revision / the {'nearest of the same GPUs' if jump.other_sku else 'one before'}, or back (above)",
             max(ratio, 1 / ratio if ratio else 1e6),
             of["factor"],
         )
@@ -106,12 +111,15 @@ RULE: Final = LedgerRule(
     title="Price jump",
     severity=TICKET,
     about="`sku`",
-    holds="a revision is more than three times the one before, or less than a third; or 1.5 times and more, not of a spot price,"
+    holds="a revision is more than three times the one before, or less than a third; or more than three times the highest other price of the"
+    " same GPU type, of spot or of the others, or less than a third of the lowest; or 1.5 times and more, not of a spot price,"
     " and three jobs or more pay $50/h more by it; by the prices known at the end of the minute in which it is known and in force;"
     " for an hour; a page where jobs pay $100/h more",
     runbook="alerts.md#rules-across-jobs",
     thresholds={
-        "factor": Threshold(3, 1.01, 1e6, "a revision / the one before, or back"),
+        "factor": Threshold(
+            3, 1.01, 1e6, "a revision / the one before or the nearest of the same GPU type, or back"
+        ),
         "used_factor": Threshold(1.5, 1.01, 1e6, "a revision / the one before, where jobs pay it"),
         "jobs": Threshold(
             3, 1, 1e6, "jobs that pay it; from so many on their own alerts of it are not sent", True

@@ -25,7 +25,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         id=TEXT,
         removed=pa.bool_(),
         fault=TEXT,  # why it has no effect
-        value=pa.string(),  # of rules and plans, whose settings judge jobs: JSON
+        value=pa.string(),  # of rules, plans and silences, as JSON: their settings judge jobs, or recur
         version=pa.uint64(),
     ),
 }

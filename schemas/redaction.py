@@ -20,7 +20,7 @@ _BEGIN: Final = b'{"withheld":true,'
 _WORDS: Final = (b"slack", b"webhook", b"owner", b"control")
 _LOOKS_LIKE_CONTROL: Final = re.compile(
     rb'"(?:slack|webhook|[\w.-]{0,64}controls)\\{0,3}"|hooks\.slack\.com|"topic\\{0,3}"\s{0,8}:\s{0,8}\\{0,3}"control'
-    rb'|"kind\\{0,3}"\s{0,8}:\s{0,8}\\{0,3}"owner'
+    rb'|"kind\\{0,3}"\s{0,8}:\s{0,8}\\{0,3}"(?:owner|team)'
 )
 #: A record refused only for its time is a valid event of its topic.
 _OF_ITS_TOPIC: Final = frozenset({Reason.future.value, Reason.too_late.value})

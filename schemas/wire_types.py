@@ -39,7 +39,17 @@ EndReason: TypeAlias = Literal[
 BudgetAction: TypeAlias = Literal["notify", "checkpoint", "suspend", "stop"]
 BudgetPeriod: TypeAlias = Literal["month", "week", "day", "total", "run"]
 ControlKind: TypeAlias = Literal[
-    "owner", "budget", "silence", "planned", "override", "ack", "rule", "receipt", "operator", "source"
+    "owner",
+    "budget",
+    "silence",
+    "planned",
+    "override",
+    "ack",
+    "rule",
+    "receipt",
+    "operator",
+    "team",
+    "source",
 ]
 JobTypeName: TypeAlias = Literal[
     "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",

@@ -17,6 +17,8 @@ from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.beside_others import fault_beside, has_ended
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.malformed import nearest
+from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
+from streams.engine.alerts.receiver_records import receiver_record_of
 from streams.engine.rules.formatting import instant
 
 #: The `source` of what is published from a folder: only these records are ever removed.
@@ -127,15 +129,25 @@ def plan_of(
 
 
 def _without_address(records: Iterable[FileRecord], after: Collection[ControlEvent]) -> Iterator[str]:
-    """Yield a line for each budget whose contact is no owner with an address: its alerts go where those without an owner go."""
+    """Yield a line for each budget whose contact, or page whose next one, is no owner with an address."""
     named = [
-        record for record in records if record.event.kind == "budget" and record.event.value.get("contact")
+        record
+        for record in records
+        if record.event.value.get("contact" if record.event.kind == "budget" else "escalate")
     ]
     if not named:
         return
     controls = Controls.from_events(event for event in after if event.kind == "owner")
     owners = sorted(event.name for event in after if event.kind == "owner")
     for record in named:
+        if record.event.kind in RECEIVER_KINDS:
+            found, _ = receiver_record_of(record.event.value)
+            for owner in () if found.escalation is None else found.escalation.owners:
+                if not controls.address_of(owner):
+                    yield record.fault(
+                        f"escalate: no owner {shown(owner)} has an address, pages pass them over{nearest(owner, owners)}"
+                    )
+            continue
         contact = str(record.event.value["contact"]).strip()
         if not controls.address_of(contact):
             yield record.fault(

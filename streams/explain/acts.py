@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
+
 from streams.engine.alerts.matching import Matching
+from streams.engine.alerts.recurrence import Recurrence, recurrence_of
 
 #: In force at an instant: of each control the newest record that was in the log then.
 IN_FORCE: Final = """
 SELECT offset, kind, name, alert_id, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms,
-       planned_usd_per_hour AS usd_per_hour, by, comment, source, removed, fault
+       planned_usd_per_hour AS usd_per_hour, by, comment, source, removed, fault,
+       if(match(value, '"(weekdays|hours)"'), value, '') AS recurring
 FROM controls FINAL
 WHERE kind IN ('ack', 'silence', 'planned') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
 ORDER BY offset DESC LIMIT 1 BY kind, name LIMIT 10000"""
@@ -39,7 +44,21 @@ def covers(control: Mapping[str, Any], at_ms: int) -> bool:
         and not control["fault"]
         and (begins_ms is None or begins_ms <= at_ms)
         and (until_ms is None or at_ms < until_ms)
+        and (not control["recurring"] or _recurrence(control["recurring"]).covers(at_ms))
     )
+
+
+def recurs(control: Mapping[str, Any]) -> str:
+    """When a control recurs, in words; '': it does not."""
+    return _recurrence(control["recurring"]).words if control["recurring"] else ""
+
+
+@lru_cache(maxsize=1_000)
+def _recurrence(value: str) -> Recurrence:
+    """The recurrence of a control that has one, and no fault."""
+    found = recurrence_of(msgspec.json.decode(value))
+    assert found is not None
+    return found
 
 
 def facts_of(alert: Mapping[str, Any], dimensions: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -89,7 +108,7 @@ class ActIndex:
 
 def shown(control: Mapping[str, Any]) -> dict[str, Any]:
     """Return a control as the API shows it."""
-    some = {name: control[name] for name in _SHOWN}
+    some = {**{name: control[name] for name in _SHOWN}, "recurs": recurs(control)}
     if control["kind"] == "ack":
         some["alert_id"] = control["alert_id"]
     else:

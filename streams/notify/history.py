@@ -32,6 +32,8 @@ AT_ONCE: Final = 500  # rows of a page, and texts in one condition
 _SHARED: Final = ("shared_cause", "alert_id", "rule", "subject_kind", "subject_name", "started", "resolved")
 #: Of the texts of one condition: ClickHouse refuses a parameter of more than 128 KiB, and quotes in it are escaped.
 _PARAMETER_BYTES: Final = 65_536
+#: In the name of a receiver to whom somebody else's alert goes on.
+ESCALATED: Final = " #for "
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
 _INSTANTS: Final = dict.fromkeys(("time", "started", "resolved", "held", "changed"), MILLI)
@@ -68,8 +70,10 @@ class DeliveryHistory:
 
         Once every receiver is settled, an address that the owner adds later gets no old message.
         """
-        all_settled = self.finals == set(self.attempts) and len(self.attempts) >= len(receivers)
-        return self.closed or (bool(self.attempts) and all_settled)
+        # Those to whom it went on owe nothing to the others, and are owed by their own step.
+        own = {name for name in self.attempts if ESCALATED not in name}
+        all_settled = own <= self.finals and len(own) >= len(receivers)
+        return self.closed or (bool(own) and all_settled)
 
 
 class StoredAlerts(NamedTuple):

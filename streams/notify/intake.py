@@ -40,7 +40,7 @@ class Passage:
     alert: Alert
     shard: int
     history: DeliveryHistory = field(default_factory=DeliveryHistory)  # of its message
-    receivers: Mapping[str, Receiver] = field(default_factory=dict)  # by name
+    receivers: dict[str, Receiver] = field(default_factory=dict)  # by name
     was_notified: bool = False  # it is the end of what somebody was notified of
 
 

@@ -19,9 +19,11 @@ from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Address, Alert, webhook_id
 from streams.engine.alerts.outlook import sentence_of
+from streams.engine.rules.formatting import one_line
 from streams.notify.channels.channels import Channels
 from streams.notify.delivery import Delivery, Receiver, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
+from streams.notify.escalations import EscalationOf, Escalations
 from streams.notify.firing import FiringAlerts
 from streams.notify.group_dispatch import GroupDispatch
 from streams.notify.groups import GroupDelivery, GroupKey, GroupTimes
@@ -37,7 +39,7 @@ from streams.notify.receivers import Receivers
 from streams.notify.retry_schedule import delay_ms, retry_after_ms
 from streams.notify.store_faults import DeliveryFaults
 from streams.notify.webhooks.sender import Sender, SendResult
-from streams.notify.withheld import WithheldAlerts
+from streams.notify.withheld import WithheldAlerts, has_row_of_end
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ class Notifier:
         self._jitter_ratio = jitter_ratio
         self._firing = FiringAlerts()
         self._withheld = WithheldAlerts(clock.monotonic_ms())
+        self._escalations = Escalations(clock.monotonic_ms())
         self._notified: set[str] = set()  # ids of what fires and was sent by a former process
         self._is_silenced: Callable[[Alert], bool] = lambda _: True  # without controls no silence ends
         self._channels = Channels(options, clock, self._firing, sender)
@@ -126,6 +129,14 @@ class Notifier:
         """Ask this, by alert id, before what still fires is sent to people again."""
         self._people.is_acknowledged = is_acknowledged
 
+    def look_up_teams(self, addresses_of_team: Callable[[str], Sequence[Address]]) -> None:
+        """Ask this for the addresses of a team."""
+        self._receivers.of_team = addresses_of_team
+
+    def look_up_escalations(self, escalation_of: Callable[[Alert], EscalationOf | None]) -> None:
+        """Ask this to whom a page goes on that nobody has acknowledged; without an answer it goes on to nobody."""
+        self._escalations.of = escalation_of
+
     def look_up_silenced(self, is_silenced: Callable[[Alert], bool]) -> None:
         """Ask this whether a silence still covers an alert that fires and was withheld."""
         self._is_silenced = is_silenced
@@ -163,6 +174,7 @@ class Notifier:
         self._incidents.release(gone)
         self._firing.release(gone)
         self._withheld.release(gone)
+        self._escalations.release(gone)
         self._people.groups.release(gone)
         self._outbox.drop(gone)
 
@@ -235,6 +247,7 @@ class Notifier:
         if self._stopping:
             return
         await self._correlate()
+        self._escalate()
         self._resend()
         due = self._group()
         if due:
@@ -263,7 +276,10 @@ class Notifier:
         passage.alert = alert = self._for_those_notified(passage.alert, passage.history)
         self._firing.note(alert, passage.shard)
         self._withheld.note(alert, passage.shard)
-        passage.receivers = self._receivers.of(alert.owner)
+        self._escalations.note(alert, passage.shard, passage.history)
+        passage.receivers = self._receivers.of(alert.owner, alert.team)
+        for owner in self._escalations.told(alert.alert_id):
+            passage.receivers |= self._receivers.on_behalf(owner, passage.receivers.values())
         if isinstance(alert, Notice):
             passage.receivers = {
                 name: to for name, to in passage.receivers.items() if to.channel.takes_notices
@@ -292,6 +308,7 @@ class Notifier:
                 alert = passage.alert
                 self._log.record(alert, alert.owner, "in_incident", covered_by)
                 self._firing.note(msgspec.structs.replace(alert, silenced=True), passage.shard)
+                self._escalations.drop(alert.alert_id)
             else:
                 self._route(passage)
 
@@ -305,6 +322,28 @@ class Notifier:
         for name, receiver in passage.receivers.items():
             if name not in passage.history.finals and not self._owe(passage, name, receiver):
                 self._intake.leave({passage.shard})
+
+    def _escalate(self) -> None:
+        """Queue pages that nobody has acknowledged for the next one to whom they go on."""
+        for step in self._escalations.due(self._clock.monotonic_ms(), self._clock.now_ms()):
+            alert = step.alert
+            receivers = self._receivers.on_behalf(
+                step.owner, self._receivers.of(alert.owner, alert.team).values()
+            )
+            logger.info(
+                "page goes on",
+                extra={
+                    "alert_id": alert.alert_id,
+                    "owner": one_line(step.owner),
+                    "receivers": len(receivers),
+                },
+            )
+            history = step.history
+            history.merge(self._recent.history(_message(alert)))
+            passage = Passage(alert, step.shard, history, receivers)
+            for name, receiver in receivers.items():
+                if name not in history.finals and not self._owe(passage, name, receiver):
+                    self._intake.leave({step.shard})
 
     def _resend(self) -> None:
         """Send what fires to each Alertmanager again, once in an interval."""
@@ -351,7 +390,8 @@ class Notifier:
         if alert.status == FIRING:
             if history.finals:
                 self._notified.add(alert.alert_id)  # by a former process
-            if alert.silenced and history.closed and not self._is_silenced(alert):
+            is_over = alert.silenced and history.closed and not has_row_of_end(alert)
+            if is_over and not self._is_silenced(alert):
                 # It was withheld, and the silence is over: what was to come when it fired may be past.
                 history.closed = False
                 return msgspec.structs.replace(alert, silenced=False, summary=sentence_of(alert).past())
@@ -438,6 +478,7 @@ class Notifier:
             return
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
         due_ms += [self._people.groups.next_due_ms(), self._withheld.due_ms(), self._incidents.due_ms()]
+        due_ms.append(self._escalations.look_ms())
         if self._receivers.peers and len(self._firing):
             due_ms.append(self._refresh_due_ms)
         now_ms = self._clock.monotonic_ms()

@@ -12,6 +12,7 @@ from streams.engine.alerts.alert import Address
 from streams.notify.channels.channels import CHANNEL_OF, CHANNELS, can_send
 from streams.notify.channels.webhook import WebhookChannel
 from streams.notify.delivery import Receiver
+from streams.notify.history import ESCALATED
 from streams.notify.options import NotifierOptions
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,8 @@ class Receivers:
 
     def __init__(self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions) -> None:
         self._addresses = addresses
+        #: The addresses of a team, which get the alerts of all of its owners.
+        self.of_team: Callable[[str], Sequence[Address]] = lambda _: ()
         self._options = options
         self._may_send = can_send(options)
         self._peers = [Receiver(each.traits, url) for each in CHANNELS for url in each.peers(options)]
@@ -36,10 +39,12 @@ class Receivers:
         """Why it gets no message by these settings; empty: it does."""
         return CHANNEL_OF[receiver.kind].unsupported(self._options)
 
-    def of(self, owner: str) -> dict[str, Receiver]:
-        """The owner's receivers by name. The names are stable while the addresses are."""
-        addresses = list(self._addresses(owner)) if owner else []
-        found = [Receiver(CHANNEL_OF[kind].traits, url, owner) for kind, url in dict.fromkeys(addresses)]
+    def of(self, owner: str, team: str = "") -> dict[str, Receiver]:
+        """The receivers of an owner, and of a team, by name. The names are stable while the addresses are."""
+        found = self._own(owner)
+        for kind, url in dict.fromkeys(self.of_team(team) if team else ()):
+            if all(url != other.url for other in found):
+                found.append(Receiver(CHANNEL_OF[kind].traits, url, f"team/{team}"))
         default = self._options.default_webhook
         if default is not None and all(map(self.unsupported, found)):
             # Whoever stands in for all owners cannot know the secret of each.
@@ -50,6 +55,21 @@ class Receivers:
             number = 1 + sum(other.partition(" #")[0] == name for other in named)
             named[name if number == 1 else f"{name} #{number}"] = receiver
         return named
+
+    def on_behalf(self, owner: str, others: Collection[Receiver]) -> dict[str, Receiver]:
+        """The owner's receivers, by names of their own, to whom an alert of somebody else goes on; without those who have it."""
+        known = {each.url for each in others}
+        found = [each for each in self._own(owner) if each.url not in known and not self.unsupported(each)]
+        return {
+            f"{_name(each)}{ESCALATED}{owner}"
+            if not at
+            else f"{_name(each)} #{at + 1}{ESCALATED}{owner}": each
+            for at, each in enumerate(found)
+        }
+
+    def _own(self, owner: str) -> list[Receiver]:
+        addresses = list(self._addresses(owner)) if owner else []
+        return [Receiver(CHANNEL_OF[kind].traits, url, owner) for kind, url in dict.fromkeys(addresses)]
 
     def nobody(self, owner: str, receivers: Collection[str]) -> str:
         """Why there is no receiver; empty if there is one."""

@@ -1,14 +1,23 @@
-"""Alerts that fire and that a silence withholds: sent if it ends before they do."""
+"""Alerts that fire and that a silence withholds: sent if it ends before they do.
+
+Of an alert about a job that its own shard judges, the judge says so by a row; the others are looked at here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
 from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.rules.registry import NAMES
 from streams.notify.firing import KEPT_AT_MOST
 
 #: How often it is looked whether a silence is over.
 LOOK_MS = 30_000
+
+
+def has_row_of_end(alert: Alert) -> bool:
+    """Whether the judge stores a row when a silence of the alert ends."""
+    return alert.rule in NAMES
 
 
 class WithheldAlerts:
@@ -43,4 +52,5 @@ class WithheldAlerts:
         if not self._alerts or now_ms < self._due_ms:
             return []
         self._due_ms = now_ms + LOOK_MS
-        return [(alert, shard) for alert, shard in self._alerts.values() if not is_silenced(alert)]
+        looked_at = (each for each in self._alerts.values() if not has_row_of_end(each[0]))
+        return [(alert, shard) for alert, shard in looked_at if not is_silenced(alert)]

@@ -12,6 +12,7 @@ import msgspec
 from schemas.events import ControlEvent, PriceEvent
 from schemas.redaction import WITHHELD
 from sinks.meta import Meta
+from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
 from streams.engine.shard.books import Books
 from streams.errors import TrainfareError, WrongUseError
 
@@ -161,7 +162,7 @@ def _without_address(event: ControlEvent) -> ControlEvent:
     value = {
         name: WITHHELD if isinstance(item, str) and "://" in item else item
         for name, item in event.value.items()
-        if event.kind != "owner"
+        if event.kind not in RECEIVER_KINDS
     }
     return msgspec.structs.replace(event, value=value)
 

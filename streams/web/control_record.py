@@ -18,6 +18,7 @@ from streams.engine.alerts.alert import ADDRESS_KINDS
 from streams.engine.alerts.beside_others import ended_detail
 from streams.engine.alerts.ineffective import details_of, field_and_reason
 from streams.engine.alerts.receipt_records import receipt_request
+from streams.engine.alerts.recurrence import FIELDS as RECURRENCE_FIELDS
 
 SOURCE: Final = "trainfare/web"
 KINDS: Final = ("ack", "silence", "planned", "budget", "receipt", "source")
@@ -28,7 +29,9 @@ _OURS: Final = ("source", "id", "time_ms", "by", "specversion")
 # Addresses are for those who may write to the topic: what is sent there is signed by us.
 _BY_LOG_ALONE: Final = ADDRESS_KINDS
 _OF_ACK: Final = frozenset({"kind", "name", "alert_id", "until_ms", "comment"})
-_NOT_MATCHED: Final = frozenset({"kind", "name", "from_ms", "until_ms", "usd_per_hour", "comment", "match"})
+_NOT_MATCHED: Final = frozenset(
+    {"kind", "name", "from_ms", "until_ms", "usd_per_hour", "comment", "match", *RECURRENCE_FIELDS}
+)
 _DIGITS: Final = 24
 
 

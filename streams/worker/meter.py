@@ -22,6 +22,7 @@ from streams.engine.reference_log import ReferenceLog, Standing
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.incident import operator_of
 from streams.engine.settings import ShardSettings
+from streams.notify.escalations import EscalationOf
 from streams.notify.incident_hold import IncidentSettings
 from streams.notify.notifier import Notifier
 from streams.transport.faults import explained, is_explained
@@ -80,6 +81,19 @@ class NewestControls:
         """The addresses that the owner's alerts are sent to."""
         self.refresh()
         return self._controls.address_of(owner)
+
+    def of_team(self, team: str) -> Sequence[Address]:
+        """The addresses that get the alerts of a team."""
+        self.refresh()
+        return self._controls.address_of_team(team)
+
+    def escalation_of(self, alert: Alert) -> EscalationOf | None:
+        """To whom a page goes on that nobody acknowledges; None: to nobody, or a silence covers it by now."""
+        self.refresh()
+        found = self._controls.escalation_of(alert.owner, alert.team)
+        if found is None or self._controls.may_silence(alert, self._now_ms()):
+            return None
+        return EscalationOf(found, self._acknowledged_until_ms.get(alert.alert_id, 0))
 
     def is_acknowledged(self, alert_id: str) -> bool:
         """Whether an acknowledgement covers the alert now."""
@@ -179,6 +193,9 @@ class Meter:
             self.notifier.look_up_acknowledged(self.addresses.is_acknowledged)
             self.notifier.look_up_silenced(self.addresses.is_silenced)
             self.notifier.look_up_incidents(self.addresses.incident_of)
+            self.notifier.look_up_teams(self.addresses.of_team)
+            if origin.watermarks is None:  # nobody acknowledges what a log of the past tells
+                self.notifier.look_up_escalations(self.addresses.escalation_of)
             self.shard_manager.checkpointer.alert_sink = self.notifier
         self.reader = ReferenceReader(
             librdkafka_config(kafka),

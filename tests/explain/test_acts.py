@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from streams.explain.acts import ActIndex, facts_of
@@ -18,7 +19,7 @@ def control(kind: str, name: str, match: dict[str, str] | None = None, **changes
         "begins_ms": None,
         "until_ms": NOW_MS + 1,
     }
-    return {**row, "usd_per_hour": None, "by": "t", "comment": "", "removed": False, "fault": "", **changes}  # fmt: skip
+    return {**row, "usd_per_hour": None, "by": "t", "comment": "", "removed": False, "fault": "", "recurring": "", **changes}  # fmt: skip
 
 
 def alert(kind: str = "job", name: str = "j", **changes: str) -> dict[str, Any]:
@@ -83,3 +84,14 @@ def test_ten_thousand_silences_of_other_jobs_are_not_looked_at() -> None:
     looked.clear()
     assert index.of(alert(), facts_of(alert(), {}))["silenced_by"] is None
     assert not looked
+
+
+def test_one_that_recurs_is_shown_at_its_hours_with_them() -> None:
+    """1970-01-01 is a Thursday."""
+    nights = json.dumps({"weekdays": ["thu"], "hours": "00:00-06:00"})
+    acts = ActIndex([control("silence", "s", recurring=nights)], NOW_MS)
+    shown = acts.of(alert(), facts_of(alert(), {}))["silenced_by"]
+    assert shown is not None
+    assert shown["recurs"] == "thu 00:00-06:00 UTC"
+    days = json.dumps({"weekdays": ["thu"], "hours": "06:00-24:00"})
+    assert found(alert(), control("silence", "s", recurring=days))["silenced_by"] is None

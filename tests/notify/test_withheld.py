@@ -17,6 +17,11 @@ def silenced_until(there: Office, until_ms: int, **match: str) -> None:
     there.notifier.look_up_silenced(lambda alert: controls.may_silence(alert, there.clock.now_ms()))
 
 
+def of_ledger(name: str) -> Alert:
+    """One that no shard judges: the end of its silence has no row."""
+    return an_alert(name, rule="team_burn", silenced=True)
+
+
 def told(there: Office) -> list[tuple[str, str]]:
     return there.sender.told
 
@@ -25,7 +30,7 @@ def test_it_is_sent_when_the_silence_ends() -> None:
     async def scenario() -> None:
         there = Office()
         silenced_until(there, UNTIL_MS, team="vision")
-        await there.offer(an_alert("a", silenced=True))
+        await there.offer(of_ledger("a"))
         await there.work(7_100_000)
         assert told(there) == []
         await there.work(130_000)
@@ -56,7 +61,7 @@ def test_what_a_row_does_not_say_may_be_what_the_silence_asks_for() -> None:
     async def scenario() -> None:
         there = Office()
         silenced_until(there, UNTIL_MS, gpu_type="H100")
-        await there.offer(an_alert("a", silenced=True))
+        await there.offer(of_ledger("a"))
         await there.work(7_100_000)
         assert told(there) == []
         await there.work(130_000)
@@ -69,7 +74,7 @@ def test_the_next_process_sends_it_and_the_one_after_it_does_not_again() -> None
     async def scenario() -> None:
         first = Office()
         silenced_until(first, UNTIL_MS)
-        await first.offer(an_alert("a", silenced=True))
+        await first.offer(of_ledger("a"))
         first.clock.advance(7_300_000)
         for number in range(2):
             there = Office(store=first.store, clock=first.clock)
@@ -77,6 +82,36 @@ def test_the_next_process_sends_it_and_the_one_after_it_does_not_again() -> None
             there.notifier.resume([3])
             await there.work(60_000)
             assert told(there) == [[("a", "firing")], []][number]
+
+    run(scenario())
+
+
+def test_of_a_job_the_judge_says_by_a_row_that_a_silence_is_over() -> None:
+    """Whose figures are those of then; it has the same episode, and is another message."""
+
+    async def scenario() -> None:
+        there = Office()
+        silenced_until(there, UNTIL_MS)
+        await there.offer(an_alert("a", silenced=True))
+        await there.work(8_000_000)
+        assert told(there) == []
+        await there.offer(an_alert("a", changed_ms=UNTIL_MS, summary="a burns more"))
+        await there.work(60_000)
+        assert told(there) == [("a", "firing")]
+        await there.offer(resolved("a", 9_000_000))
+        assert told(there) == [("a", "firing"), ("a", "resolved")]
+
+    run(scenario())
+
+
+def test_of_a_job_that_is_over_with_its_silence_nobody_is_told() -> None:
+    async def scenario() -> None:
+        there = Office()
+        silenced_until(there, UNTIL_MS)
+        await there.offer(an_alert("a", silenced=True))
+        await there.work(8_000_000)
+        await there.offer(resolved("a", 8_000_000))
+        assert told(there) == []
 
     run(scenario())
 

@@ -20,6 +20,8 @@ from tests.oracle.model import HOUR_MS, MINUTE_MS
 STEP_MS = 10_000
 SAME_EPISODE_MS = 10 * MINUTE_MS
 DRIFT_WAITS_MS = HOUR_MS
+FLAPS_WITHIN_MS = 3 * HOUR_MS
+QUIET_MS = HOUR_MS
 LEAST_EXTRA_NANO = 10**9  # "its extra cost over the longer one is at least $1"
 
 
@@ -89,6 +91,7 @@ class Alert:
     expected_nano_per_hour: Fraction = Fraction(0)
     changes: list[tuple[int, str]] = field(default_factory=list)  # (tick, status)
     severity: str = ""
+    quiet_ms: int | None = None  # since when its rule does not hold, while it stays open because that flaps
     opened_as: str | None = None  # of rules that know what is wasted: their severity for all of the episode
 
     @property
@@ -114,6 +117,26 @@ class JobJudge:
         self.alerts: list[Alert] = []
         self._knowledge = knowledge
         self._latest: dict[str, Alert] = {}
+        self._openings: dict[str, list[int]] = {}  # of each rule, also while its alert stays open
+
+    def stands(self, rule: str) -> bool:
+        """Whether its alert fires because it holds."""
+        return self.firing(rule) and self._latest[rule].quiet_ms is None
+
+    def _stays(self, rule: str, at_ms: int) -> bool:
+        """Whether an alert that does not hold stays open: "more than three times in 3 h" until "1 h quiet"."""
+        last = self._openings[rule][-4:]
+        if len(last) < 4 or last[-1] - last[0] >= FLAPS_WITHIN_MS:
+            return False
+        alert = self._latest[rule]
+        alert.quiet_ms = at_ms if alert.quiet_ms is None else alert.quiet_ms
+        return at_ms < alert.quiet_ms + QUIET_MS
+
+    def _holds_again(self, rule: str, at_ms: int) -> None:
+        alert = self._latest[rule]
+        if alert.quiet_ms is not None:
+            alert.quiet_ms = None
+            self._openings[rule].append(at_ms)
 
     def firing(self, rule: str) -> bool:
         latest = self._latest.get(rule)
@@ -128,7 +151,12 @@ class JobJudge:
         changing = (*(rule.name for rule in BURN_RULES), *(name for name in FACTS if name != "unpriced"))
         unpriced_ms = now.unpriced_from_ms
         is_seen = unpriced_ms is None or unpriced_ms < at_ms  # else the next tick opens `unpriced`
-        return is_seen and not any(self.firing(name) for name in changing)
+        is_changing = any(self.firing(name) for name in changing)
+        return is_seen and not is_changing and not self._is_withheld("unpriced")
+
+    def _is_withheld(self, rule: str) -> bool:
+        """Whether it fires under a silence, which may end."""
+        return self.firing(rule) and self._latest[rule].silenced
 
     def tick(self, at_ms: int) -> Burn | None:
         """Judge all rules, in their order."""
@@ -139,9 +167,12 @@ class JobJudge:
             for name in FACTS:
                 # Between two looks it stays as it was.
                 looks = name != "idle_gpus" or now.looked_at(at_ms)
-                held = self._holds(name, now, at_ms) if looks else self.firing(name)
+                held = self._holds(name, now, at_ms) if looks else self.stands(name)
                 held = held and (self.firing(name) or not self.firing(TOLD_BY.get(name, name)))
                 self._judge_fact(name, now.settings[name].enabled and held, now, at_ms)
+            for alert in self._latest.values():
+                if alert.firing and alert.silenced:
+                    alert.silenced = self._is_silenced(alert, now, at_ms)
         return now
 
     def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:
@@ -159,23 +190,27 @@ class JobJudge:
         long = now.window(at_ms, rule.long_ms)
         held = _at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio)
         silent = self._silent(rule.name, at_ms) or self._explained(rule, now, at_ms)
-        opens = clears = False
+        clears = False
+        extra = long[0] - long[1]
+        opens = (
+            held
+            and not silent
+            and now.paid_since(at_ms, at_ms - rule.short_ms)
+            and extra >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
+        )
         if is_open:
             # A window without an expected cost decides nothing while the next attempt may come.
             waits = short[1] == 0 and at_ms < now.undecided_until_ms
-            low = not _at_least(short, CLEARS_BELOW * rule.short_ratio)
-            clears = is_over(now, at_ms) or not setting.enabled or silent or (low and not waits)
-        else:
-            extra = long[0] - long[1]
-            opens = (
-                held
-                and not silent
-                and now.paid_since(at_ms, at_ms - rule.short_ms)
-                and extra >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
-            )
-        if opens:
+            low = not _at_least(short, CLEARS_BELOW * rule.short_ratio) and not waits
+            clears = is_over(now, at_ms) or not setting.enabled or silent
+            if not clears and not self.stands(rule.name):
+                low = not opens
+                if opens:
+                    self._holds_again(rule.name, at_ms)
+            clears = clears or (low and not self._stays(rule.name, at_ms))
+        elif opens:
             self._open(rule.name, now, at_ms)
-        if held and self.firing(rule.name):
+        if held and self.stands(rule.name):
             take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
             self._latest[rule.name].severity = setting.severity or rule.severity
         if clears:
@@ -237,7 +272,7 @@ class JobJudge:
         is_page = _at_least(short, limits["short_ratio"]) and _at_least(long, limits["long_ratio"])
         is_page = is_page and now.paid_since(at_ms, at_ms - rule.short_ms)
         is_page = is_page and extra >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
-        if self.firing("traffic"):
+        if self.stands("traffic"):
             is_page = _at_least(short, CLEARS_BELOW * limits["short_ratio"])
         rest = [self._rest(ms, ("traffic",), now, at_ms) for ms in (rule.short_ms, rule.long_ms)]
         alone = _at_least(rest[0], limits["short_ratio"]) and _at_least(rest[1], limits["long_ratio"])
@@ -247,12 +282,17 @@ class JobJudge:
         if holds:
             if not self.firing(rule):
                 self._open(rule, now, at_ms)
+            self._holds_again(rule, at_ms)
             self._latest[rule].held_ms = at_ms
             if rule not in WITHOUT_FIGURES:
                 take_figures(self._latest[rule], now, at_ms, HOUR_MS if rule == "traffic" else WINDOWS_MS[0])
         elif self.firing(rule):
-            # It held at every tick before this one, also at those at which nothing could change.
-            self._latest[rule].held_ms = at_ms - STEP_MS
+            if self.stands(rule):
+                # It held at every tick before this one, also at those at which nothing could change.
+                self._latest[rule].held_ms = at_ms - STEP_MS
+            ends = not now.settings[rule].enabled or is_over(now, at_ms)
+            if not ends and self._stays(rule, at_ms):
+                return
             self._clear(rule, now, at_ms)
 
     def _open(self, rule: str, now: Burn, at_ms: int) -> None:
@@ -264,10 +304,11 @@ class JobJudge:
         else:
             latest = self._latest[rule] = Alert(rule, self.job_id, at_ms)
             self.alerts.append(latest)
+        self._openings.setdefault(rule, []).append(at_ms)
         self._changed(latest, now, at_ms)
 
     def _clear(self, rule: str, now: Burn, at_ms: int) -> None:
-        self._latest[rule].resolved_ms = at_ms
+        self._latest[rule].resolved_ms, self._latest[rule].quiet_ms = at_ms, None
         self._changed(self._latest[rule], now, at_ms)
 
     def _changed(self, alert: Alert, now: Burn, at_ms: int) -> None:
@@ -278,9 +319,12 @@ class JobJudge:
             page_from = now.settings[alert.rule].thresholds["page_usd_per_hour"] * 10**9 * PER_HOUR
             alert.opened_as = "page" if WASTES[alert.rule](now, at_ms) >= page_from else alert.severity
             alert.severity = alert.opened_as
+        alert.silenced = self._is_silenced(alert, now, at_ms)
+
+    def _is_silenced(self, alert: Alert, now: Burn, at_ms: int) -> bool:
         fields = now.dimensions | {"rule": alert.rule, "severity": alert.severity}
         silences = [c for c in self._knowledge.controls(at_ms) if c["kind"] == "silence"]
-        alert.silenced = any(matches(c, fields) and period(c)[0] <= at_ms < period(c)[1] for c in silences)
+        return any(matches(c, fields) and period(c)[0] <= at_ms < period(c)[1] for c in silences)
 
 
 def is_over(now: Burn, at_ms: int) -> bool:

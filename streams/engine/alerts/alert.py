@@ -38,7 +38,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     summary: str
     evidence_sql: str
     held_ms: int  # the last instant at which the rule's condition held: the figures are of then
-    changed_ms: int  # the instant of the last change of status
+    changed_ms: int  # the instant of the last change of status, or of the end of a silence that withheld it
     firings: int  # how often it has fired, the first time included
     silenced: bool  # a silence covered it when the status changed: stored, not delivered
     budget_nano: int | None = None  # what may be spent in all; None: the rule is about no budget of dollars
@@ -64,8 +64,8 @@ class Address(NamedTuple):
 
 
 def is_change(alert: Alert) -> bool:
-    """Whether the row is a change of status, which is sent, rather than an update of figures."""
-    return alert.status == RESOLVED or alert.held_ms == alert.changed_ms
+    """Whether the row is a change of status or the end of a silence, which is sent, rather than an update of figures."""
+    return alert.status == RESOLVED or alert.held_ms <= alert.changed_ms
 
 
 def last_ms(alert: Alert) -> int:

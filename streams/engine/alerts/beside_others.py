@@ -15,6 +15,8 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord
 from streams.engine.alerts.malformed import nearest
 from streams.engine.alerts.planned import FOR_EVER_MS
+from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
+from streams.engine.alerts.receiver_records import receiver_record_of
 from streams.engine.alerts.rule_records import RuleRecord
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.rules.formatting import instant
@@ -43,13 +45,13 @@ def fault_beside(
         return None if goes_on else ended_detail(event)
     if event.kind == "rule":
         return _unchanged_rule(event, replaced, others)
-    if event.kind == "owner":
+    if event.kind in RECEIVER_KINDS:
         # One without addresses takes them from an owner who had any.
         had = replaced is not None and _has_address(replaced)
         return (
             None
             if had or _has_address(event)
-            else f"{ADDRESS_KINDS[0]}: expected at least one of {', '.join(ADDRESS_KINDS)}"
+            else f"{ADDRESS_KINDS[0]}: expected at least one of {', '.join((*ADDRESS_KINDS, 'escalate'))}"
         )
     if event.kind == "override":
         return _override_fault(event, others)
@@ -147,7 +149,8 @@ def _is_above(asked: _Rule, other: _Rule) -> bool:
 
 
 def _has_address(event: ControlEvent) -> bool:
-    return bool(Controls.from_events([event]).address_of(event.name))
+    found, _ = receiver_record_of(event.value)
+    return bool(found.addresses or found.escalation)
 
 
 def _override_fault(event: ControlEvent, others: Iterable[ControlEvent]) -> str | None:

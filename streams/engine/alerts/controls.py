@@ -6,46 +6,70 @@ An invalid control is skipped and reported, and an invalid silence silences noth
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Final, NamedTuple
 
 from schemas.checks import STORED_USD_LIMIT
+from schemas.durations import DAY_MS, WEEK_MS
 from schemas.events import ControlEvent
 from schemas.redaction import WITHHELD, field_name
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
-from streams.engine.alerts.alert import ADDRESS_KINDS, Address, Alert
+from streams.engine.alerts.alert import Address, Alert
 from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.budgets import OVERRIDE_FIELDS, Budget, Override, budget_of, override_of
 from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, is_ledger_rule, ledger_rule_record_of
-from streams.engine.alerts.malformed import MalformedControlError, check_fields, nearest, unknown_field
+from streams.engine.alerts.malformed import MalformedControlError, check_fields, nearest
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.operator_records import operator_owner
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 from streams.engine.alerts.possible import check_matched, check_silenced
 from streams.engine.alerts.receipt_records import ReceiptRecord, receipt_record_of
+from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
+from streams.engine.alerts.receiver_records import Escalation, ReceiverRecord, receiver_record_of
+from streams.engine.alerts.recurrence import FIELDS as RECURRENCE_FIELDS
+from streams.engine.alerts.recurrence import Recurrence, recurrence_of
 from streams.engine.alerts.rule_records import LABEL, RuleRecord, facts_to_match, profile_of, rule_record_of
 from streams.engine.alerts.rule_records import OWN_FIELDS as RULE_FIELDS
 from streams.engine.rules.profiles import DEFAULT, Profile
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "by", "comment", "usd_per_hour", "match"})
+_RECURRING_FIELDS: Final = _OWN_FIELDS | RECURRENCE_FIELDS
+#: A planned rate that recurs is the same as so many that do not.
+_RECURRING_AT_MOST_MS: Final = 366 * DAY_MS
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
-_OWNER_FIELDS: Final = frozenset({*ADDRESS_KINDS, "by", "comment"})
+_NO_RECEIVER: Final = ReceiverRecord()
 _ACK_FIELDS: Final = frozenset({"alert_id", "until_ms", "by", "comment"})
 
 
 class Silence(NamedTuple):
-    """Suppresses the delivery of matching alerts in [from_ms, until_ms)."""
+    """Suppresses the delivery of matching alerts in [from_ms, until_ms), of one that recurs only at its hours."""
 
     name: str
     match: Mapping[str, str]
     from_ms: int
     until_ms: int
+    recurrence: Recurrence | None = None
+
+    def covers(self, at_ms: int) -> bool:
+        """Whether it holds at an instant."""
+        return self.from_ms <= at_ms < self.until_ms and (
+            self.recurrence is None or self.recurrence.covers(at_ms)
+        )
+
+    def ends(self, after_ms: int, last_ms: int) -> Iterator[int]:
+        """Yield the instants in (after_ms, last_ms] at which it ceases to hold."""
+        if after_ms < self.until_ms <= last_ms:
+            yield self.until_ms
+        if self.recurrence is not None:
+            for _, end_ms in self.recurrence.spans(after_ms, last_ms):
+                if after_ms < end_ms <= last_ms and self.from_ms < end_ms <= self.until_ms:
+                    yield end_ms
 
 
 class ControlFault(NamedTuple):
@@ -61,7 +85,7 @@ class Controls:
 
     def __init__(
         self,
-        addresses: Mapping[str, tuple[Address, ...]],
+        receivers: Mapping[str, ReceiverRecord],
         silences: Iterable[Silence],
         planned: Iterable[Planned],
         faults: Iterable[ControlFault],
@@ -71,8 +95,10 @@ class Controls:
         fleet_rules: Iterable[LedgerRuleRecord] = (),
         receipts: Iterable[ReceiptRecord] = (),
         operators: Mapping[str, str] | None = None,
+        teams: Mapping[str, ReceiverRecord] | None = None,
     ) -> None:
-        self._addresses = dict(addresses)
+        self._receivers = dict(receivers)
+        self._teams = dict(teams or {})
         self.silences = tuple(silences)
         self._silences = Matching(((each.match, each) for each in self.silences), _Covered)
         self.planned = tuple(planned)
@@ -89,7 +115,7 @@ class Controls:
     @classmethod
     def from_events(cls, events: Iterable[ControlEvent]) -> Controls:
         """Build the controls in force; of one kind and name the last in `events` (log order) counts."""
-        addresses: dict[str, tuple[Address, ...]] = {}
+        receivers: dict[str, dict[str, ReceiverRecord]] = {kind: {} for kind in RECEIVER_KINDS}
         silences: list[Silence] = []
         planned: list[Planned] = []
         budgets: list[Budget] = []
@@ -102,17 +128,19 @@ class Controls:
         operators = _operators(standing, faults)
         for event in standing:
             try:
-                if event.kind == "owner":
-                    addresses[event.name] = _addresses(event, faults)
+                if event.kind in RECEIVER_KINDS:
+                    receivers[event.kind][event.name] = _receiver(event, faults)
                 elif event.kind == "silence":
-                    match = _match(event.value, (*MATCHED, *_OF_ALERTS))
+                    match = _match(event.value, (*MATCHED, *_OF_ALERTS), _RECURRING_FIELDS)
                     check_silenced(match)
-                    silences.append(Silence(event.name, match, *_interval(event.value)))
+                    silences.append(_silence(event.name, match, event.value))
                 elif event.kind == "planned":
-                    match = _match(event.value, MATCHED)
+                    match = _match(event.value, MATCHED, _RECURRING_FIELDS)
                     check_matched(match)
                     rate = _rate(event.value)
-                    planned.append(Planned(event.name, match, *_interval(event.value), rate))
+                    planned += (
+                        Planned(event.name, match, *each, rate) for each in _planned_spans(event.value)
+                    )
                 elif event.kind == "rule":
                     match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
                     check_matched(match)
@@ -135,7 +163,7 @@ class Controls:
             except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
         return cls(
-            addresses,
+            receivers["owner"],
             silences,
             planned,
             faults,
@@ -145,6 +173,7 @@ class Controls:
             fleet_rules,
             receipts,
             operators,
+            receivers["team"],
         )
 
     def is_alike_for_curves(self, other: Controls) -> bool:
@@ -153,7 +182,18 @@ class Controls:
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
         """The owner's addresses; empty if no control has any."""
-        return self._addresses.get(owner, ())
+        return self._receivers.get(owner, _NO_RECEIVER).addresses
+
+    def address_of_team(self, team: str) -> tuple[Address, ...]:
+        """The team's addresses; empty if no control has any."""
+        return self._teams.get(team, _NO_RECEIVER).addresses
+
+    def escalation_of(self, owner: str, team: str) -> Escalation | None:
+        """To whom a page goes on that nobody acknowledges: as its owner's record says, else as its team's."""
+        return (
+            self._receivers.get(owner, _NO_RECEIVER).escalation
+            or self._teams.get(team, _NO_RECEIVER).escalation
+        )
 
     def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:
         """Return disjoint (from_ms, until_ms, nano-dollars per hour) in order; where plans overlap, the smallest name wins."""
@@ -179,6 +219,10 @@ class Controls:
         facts = {**dimensions._asdict(), "rule": rule, "severity": severity}
         return any(covered.at(at_ms) for covered in self._silences.of(facts))
 
+    def silence_ends(self, after_ms: int, last_ms: int) -> list[int]:
+        """The instants in (after_ms, last_ms] at which a silence ceases to hold."""
+        return sorted({end_ms for each in self.silences for end_ms in each.ends(after_ms, last_ms)})
+
     def may_silence(self, alert: Alert, at_ms: int) -> bool:
         """Whether a silence may cover a stored alert at an instant; fields that its row lacks may be what is asked."""
         facts = {
@@ -186,7 +230,7 @@ class Controls:
             **{name: getattr(alert, name) for name in ("owner", "team", "project", "rule", "severity")},
         }
         return any(
-            each.from_ms <= at_ms < each.until_ms
+            each.covers(at_ms)
             and all(facts.get(field, wanted) == wanted for field, wanted in each.match.items())
             for each in self.silences
         )
@@ -196,9 +240,11 @@ class _Covered:
     """The union of the intervals of silences."""
 
     def __init__(self, silences: Sequence[Silence]) -> None:
+        self._recurring = [each for each in silences if each.recurrence is not None]
         self._from_ms: list[int] = []
         self._until_ms: list[int] = []  # of disjoint intervals, in order
-        for silence in sorted(silences, key=lambda each: each.from_ms):
+        plain = (each for each in silences if each.recurrence is None)
+        for silence in sorted(plain, key=lambda each: each.from_ms):
             if self._until_ms and silence.from_ms <= self._until_ms[-1]:
                 self._until_ms[-1] = max(self._until_ms[-1], silence.until_ms)
             else:
@@ -208,7 +254,9 @@ class _Covered:
     def at(self, at_ms: int) -> bool:
         """Whether any covers that instant."""
         place = bisect_right(self._from_ms, at_ms) - 1
-        return place >= 0 and at_ms < self._until_ms[place]
+        return (place >= 0 and at_ms < self._until_ms[place]) or any(
+            each.covers(at_ms) for each in self._recurring
+        )
 
 
 NO_CONTROLS: Final = Controls({}, (), (), ())
@@ -261,6 +309,37 @@ def _interval(value: Mapping[str, object]) -> tuple[int, int]:
     return from_ms, until_ms
 
 
+def _silence(name: str, match: Mapping[str, str], value: Mapping[str, object]) -> Silence:
+    from_ms, until_ms = _interval(value)
+    recurrence = recurrence_of(value)
+    if recurrence is not None:
+        _check_recurs(recurrence, from_ms, until_ms)
+    return Silence(name, match, from_ms, until_ms, recurrence)
+
+
+def _check_recurs(recurrence: Recurrence, from_ms: int, until_ms: int) -> None:
+    """Check that it recurs within the interval."""
+    if not any(True for _ in recurrence.spans(from_ms, min(until_ms - 1, from_ms + 2 * WEEK_MS))):
+        raise MalformedControlError(f"hours: none of {recurrence.words} is between from_ms and until_ms")
+
+
+def _planned_spans(value: Mapping[str, object]) -> list[tuple[int, int]]:
+    """The spans [from_ms, until_ms) of a planned rate."""
+    from_ms, until_ms = _interval(value)
+    recurrence = recurrence_of(value)
+    if recurrence is None:
+        return [(from_ms, until_ms)]
+    _check_recurs(recurrence, from_ms, until_ms)
+    if until_ms - from_ms > _RECURRING_AT_MOST_MS:
+        raise MalformedControlError(
+            "until_ms: a planned rate that recurs ends 366 days after its from_ms at most; set both"
+        )
+    return [
+        (max(begin_ms, from_ms), min(end_ms, until_ms))
+        for begin_ms, end_ms in recurrence.spans(from_ms, until_ms - 1)
+    ]
+
+
 def _instant(value: Mapping[str, object], field: str, absent_ms: int) -> int:
     given = value.get(field)
     if given is None:
@@ -301,20 +380,7 @@ def _operators(standing: Iterable[ControlEvent], faults: list[ControlFault]) -> 
     return found
 
 
-def _addresses(event: ControlEvent, faults: list[ControlFault]) -> tuple[Address, ...]:
-    found: list[Address] = []
-    for given, said in event.value.items():
-        if given not in _OWNER_FIELDS and said is not None:
-            faults.append(ControlFault(event.kind, event.name, unknown_field(given, _OWNER_FIELDS)))
-    for kind in ADDRESS_KINDS:
-        url = event.value.get(kind)
-        if url is None:
-            continue
-        if isinstance(url, str) and url.strip():
-            found.append(Address(kind, url.strip()))
-        else:
-            # Not shown: the address of a webhook is a secret.
-            faults.append(
-                ControlFault(event.kind, event.name, f"{kind}: expected a string that is not empty")
-            )
-    return tuple(found)
+def _receiver(event: ControlEvent, faults: list[ControlFault]) -> ReceiverRecord:
+    found, details = receiver_record_of(event.value)
+    faults += (ControlFault(event.kind, event.name, detail) for detail in details)
+    return found

@@ -9,12 +9,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from schemas.durations import BEGINNING_MS
 from streams.engine.kernels.arrays import I32, Records
 from streams.engine.kernels.episode import no_episodes
 from streams.engine.rules.registry import NAMES
 
-# As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h.
-REMEMBERED_MS: Final = 3_600_000
+# As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h, flapping within 3 h.
+REMEMBERED_MS: Final = 10_800_000
 _SWEEP_MS: Final = 600_000
 _FIRST_ROOM: Final = 16
 
@@ -37,10 +38,15 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
     severity: int = 0
     shared_cause: str = ""
     opened_nano_per_hour: int = 0
+    opening_1_ms: int = BEGINNING_MS
+    opening_2_ms: int = BEGINNING_MS
+    opening_3_ms: int = BEGINNING_MS
+    flaps: int = 0
+    quiet_ms: int = BEGINNING_MS
 
 
 class Opening(NamedTuple):
-    """What is kept of the tick that opened an episode for as long as that lasts; the last fields of Remembered."""
+    """What is kept of the tick that opened an episode for as long as that lasts; fields of Remembered."""
 
     severity: int = (
         0  # 1 + its place in SEVERITIES, of rules whose severity depends on figures; 0: by the settings
@@ -100,6 +106,11 @@ class Episodes:
         """The jobs with a firing alert but these."""
         return sorted(job_id for job_id in self._place if job_id not in inside and self.is_open(job_id))
 
+    @property
+    def any_silenced(self) -> bool:
+        """Whether any alert fires under a silence."""
+        return bool((self.lines["silenced"] & self.lines["open"]).any())
+
     def of(self, job_id: str) -> Records:
         """A copy of the line of a job ([rule]), empty where it has none."""
         place = self._place.get(job_id)
@@ -144,9 +155,11 @@ class Episodes:
         lines = self.lines[[place for _, place in places]]
         at, rules = np.nonzero(lines["firings"])
         jobs = [JobMemory(job_id, []) for job_id, _ in places]
-        for k, rule, values in zip(at.tolist(), rules.tolist(), lines[at, rules].tolist(), strict=True):
+        found = lines[list(_FIELDS)][at, rules].tolist()
+        for k, rule, values in zip(at.tolist(), rules.tolist(), found, strict=True):
+            known = dict(zip(_FIELDS, values, strict=True))
             opening = self.opening(jobs[k].job_id, rule)
-            jobs[k].rules.append(Remembered(NAMES[rule], *values[: len(_FIELDS)], **opening._asdict()))
+            jobs[k].rules.append(Remembered(NAMES[rule], **known, **opening._asdict()))
         return Memory(jobs)
 
     @classmethod

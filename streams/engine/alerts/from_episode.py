@@ -37,6 +37,11 @@ class EpisodeFigures(NamedTuple):
     expected_nano: float
     short_ratio: float
     silenced: int
+    opening_1_ms: int
+    opening_2_ms: int
+    opening_3_ms: int
+    flaps: int
+    quiet_ms: int
     reported_ms: int
 
 
@@ -80,6 +85,7 @@ def alert_of(
         cause=cause,
         now_nano_per_hour=rates.now_nano,
         extra_nano_per_hour=rates.extra_nano,
+        flaps=bool(then.flaps),
     )
     fires = kind in (OPENED, HELD)
     return Alert(

@@ -5,7 +5,8 @@ Its memory can be dumped and loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from streams.engine.alerts.episodes import Episodes, Memory, Opening
 from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
 from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, EpisodeArrays, as_arrays
+from streams.engine.kernels.episode import BURN_RULES, BY_JOB, HELD, OPENED, EpisodeArrays, as_arrays
 from streams.engine.kernels.judge import find_jobs, judge_jobs
 from streams.engine.rules.job_view import JobAt
 from streams.engine.rules.profiles import Profile, Profiles
@@ -28,6 +29,18 @@ from streams.engine.windows.figures import WindowFigures
 
 def _unknown(_job_id: str, _at_ms: int) -> None:
     return None
+
+
+class _Known(NamedTuple):
+    """What is known at successive ticks."""
+
+    ticks: I64
+    figures: EpisodeArrays
+    job_ids: Sequence[str]
+    dimensions_of: Callable[[str], AlertDimensions]
+    controls: Controls
+    profiles: Profiles
+    job_at: Callable[[str, int], JobAt | None]
 
 
 class Judge:
@@ -51,8 +64,8 @@ class Judge:
     ) -> list[Alert]:
         """The rows of the alerts that changed, in order of time.
 
-        One row for each change of status, with the figures of that tick; and for an alert that keeps firing at most one
-        more, with the figures of the last tick at which it held (burn rules only). `job_at(job_id, at_ms)` is what the rules
+        One row for each change of status, and for the end of the silence of an alert that fires, with the figures of that
+        tick; and for an alert that keeps firing at most one more, with the figures of the last tick at which it held (burn rules only). `job_at(job_id, at_ms)` is what the rules
         see of a job whose alert opens: its cause, and what is wasted.
 
         Raises:
@@ -65,36 +78,93 @@ class Judge:
             raise ValueError("ticks must rise")
         self._episodes.forget_before(int(ticks[0]))
         profiles = profiles or Profiles()
-        limits = profiles.limits
         arrays = as_arrays(_arrays(figures), len(ticks), len(job_ids), len(WINDOWS_MS), len(profiles))
-        places = self._episodes.places(job_ids)
-        found = find_jobs(ticks, limits, arrays, places, self._episodes.lines)
+        rows: list[Alert] = []
+        first = 0
+        for last in self._looks(ticks, controls):
+            part = slice(first, last + 1)
+            known = _Known(
+                ticks[part], _between(arrays, part), job_ids, dimensions_of, controls, profiles, job_at
+            )
+            rows += self._judge(known)
+            first = last + 1
+        return sorted(rows, key=_order)
+
+    def _looks(self, ticks: I64, controls: Controls) -> list[int]:
+        """After which ticks (positions) to look whether a silence of what fires is over; the last one is among them."""
+        looks = {len(ticks) - 1}
+        if controls.silences:
+            ends_ms = controls.silence_ends(int(ticks[0]), int(ticks[-1]))
+            looks.update(np.searchsorted(ticks, ends_ms).tolist())
+        if self._episodes.any_silenced:
+            looks.add(0)
+        return sorted(looks)
+
+    def _judge(self, known: _Known) -> list[Alert]:
+        """Judge ticks between which no silence ends, and then say what is silenced no more."""
+        arrays, limits = known.figures, known.profiles.limits
+        places = self._episodes.places(known.job_ids)
+        found = find_jobs(known.ticks, limits, arrays, places, self._episodes.lines)
         if len(found) == 0:
             return []
         lines = places[found]
-        self._episodes.assign_lines([job_ids[k] for k in found.tolist()], lines)
-        changes, shown = judge_jobs(ticks, limits, arrays, found, lines, self._episodes.lines)
+        self._episodes.assign_lines([known.job_ids[k] for k in found.tolist()], lines)
+        changes, shown = judge_jobs(known.ticks, limits, arrays, found, lines, self._episodes.lines)
         line_of = dict(zip(found.tolist(), lines.tolist(), strict=True))
-        dimensions = {job: dimensions_of(job_ids[job]) for job in set(changes["job"].tolist())}
+        dimensions = {job: known.dimensions_of(known.job_ids[job]) for job in set(changes["job"].tolist())}
         rows: list[Alert] = []
         for (job, rule, kind, at_ms), episode in zip(changes.tolist(), shown.tolist(), strict=True):
             line = self._episodes.lines[line_of[job], rule]
-            then, settings = EpisodeFigures(*episode), profiles[int(arrays.profile[job])]
-            asks = kind == OPENED or (kind == HELD and rule < BURN_RULES)
-            at = job_at(job_ids[job], at_ms) if asks else None
-            rates = _rates(arrays, int(np.searchsorted(ticks, at_ms)), job) if asks else Rates()
-            if kind == OPENED and then.firings == 1:
-                self._episodes.begin(job_ids[job], rule, _opening(settings, rule, at, rates, dimensions[job]))
-            opening = self._episodes.opening(job_ids[job], rule)
-            severity = _severity(settings, rule, opening.severity)
-            if kind != HELD:
-                line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], severity, at_ms)
-            silenced = bool(line["silenced"])
-            cause = "" if at is None else JOB_RULES[rule].cause(at)
             rows.append(
-                alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause, rates, opening)
+                self._row(known, job, rule, kind, at_ms, EpisodeFigures(*episode), dimensions[job], line)
             )
-        return sorted(rows, key=_order)
+        return rows + self._heard_again(known, line_of)
+
+    def _row(
+        self,
+        known: _Known,
+        job: int,
+        rule: int,
+        kind: int,
+        at_ms: int,
+        then: EpisodeFigures,
+        dimensions: AlertDimensions,
+        line: Records,
+    ) -> Alert:
+        """The row of a change; `line`: the episode as it is now, which keeps whether it is silenced."""
+        job_id, settings = known.job_ids[job], known.profiles[int(known.figures.profile[job])]
+        asks = kind == OPENED or (kind == HELD and (rule < BURN_RULES or at_ms == then.fired_ms))
+        at = known.job_at(job_id, at_ms) if asks else None
+        rates = _rates(known.figures, int(np.searchsorted(known.ticks, at_ms)), job) if asks else Rates()
+        if kind == OPENED and then.firings == 1:
+            self._episodes.begin(job_id, rule, _opening(settings, rule, at, rates, dimensions))
+        opening = self._episodes.opening(job_id, rule)
+        severity = _severity(settings, rule, opening.severity)
+        if kind != HELD:
+            line["silenced"] = known.controls.silenced(dimensions, NAMES[rule], severity, at_ms)
+        cause = "" if at is None else JOB_RULES[rule].cause(at)
+        return alert_of(
+            rule, kind, at_ms, then, bool(line["silenced"]), severity, dimensions, cause, rates, opening
+        )
+
+    def _heard_again(self, known: _Known, line_of: Mapping[int, int]) -> list[Alert]:
+        """The rows of alerts that fire after the last of these ticks, and that no silence covers any more."""
+        if not self._episodes.any_silenced:
+            return []
+        at_ms, rows = int(known.ticks[-1]), list[Alert]()
+        for job, place in line_of.items():
+            lines = self._episodes.lines[place]
+            for rule in np.flatnonzero((lines["open"] != 0) & (lines["silenced"] != 0)).tolist():
+                job_id = known.job_ids[job]
+                dimensions = known.dimensions_of(job_id)
+                opened = self._episodes.opening(job_id, rule).severity
+                severity = _severity(known.profiles[int(known.figures.profile[job])], rule, opened)
+                if known.controls.silenced(dimensions, NAMES[rule], severity, at_ms):
+                    continue
+                lines[rule]["silenced"], lines[rule]["fired_ms"] = 0, at_ms
+                then = EpisodeFigures(*lines[rule].item())
+                rows.append(self._row(known, job, rule, HELD, at_ms, then, dimensions, lines[rule]))
+        return rows
 
     @property
     def is_all_quiet(self) -> bool:
@@ -140,6 +210,13 @@ def _opening(settings: Profile, rule: int, at: JobAt | None, rates: Rates, job: 
         return Opening(opened_nano_per_hour=rates.now_nano)
     shared = JOB_RULES[rule].shares(at, job) or of_sweep(NAMES[rule], job)
     return Opening(_as_opened(settings, rule, at, rates.now_nano), shared, rates.now_nano)
+
+
+def _between(figures: EpisodeArrays, ticks: slice) -> EpisodeArrays:
+    """The figures of some of the ticks."""
+    return figures._replace(
+        **{name: array[ticks] for name, array in figures._asdict().items() if name not in BY_JOB}
+    )
 
 
 def _arrays(figures: WindowFigures) -> EpisodeArrays:

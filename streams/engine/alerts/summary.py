@@ -24,6 +24,7 @@ from streams.engine.state.dimensions import AlertDimensions
 
 _RULES: Final = {rule.name: rule for rule in BURN_RULES}
 _WORDS: Final = {rule.name: rule.words for rule in JOB_RULES if rule.words is not None}
+_FLAPS: Final = "stays open until quiet for 1 h"
 _COVERED_BY: Final = {
     "burn_fast": "traffic or price_basis",
     "burn_sustained": "burn_fast, traffic or price_basis",
@@ -49,6 +50,7 @@ class AlertFigures(NamedTuple):
     cause: str = ""  # of a condition rule, when it opens
     now_nano_per_hour: int = 0  # what accrues with time at that tick alone; of burn rules that fire
     extra_nano_per_hour: int = 0  # above the expected rate, at that tick alone; of burn rules that fire
+    flaps: bool = False  # it stays open until its rule was quiet for an hour
 
 
 def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
@@ -57,7 +59,9 @@ def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
         text = _burns(shown) if shown.rule in _RULES else _fires(shown)
         # The cause of a burn says where and what the job holds, as far as it matters.
         more = "" if shown.cause and shown.rule in _RULES else _where(dimensions)
-        return sentence(lambda at_most: f"{short(dimensions.job_id, at_most)} {text}", more)
+        return sentence(
+            lambda at_most: f"{short(dimensions.job_id, at_most)} {text}", _FLAPS if shown.flaps else "", more
+        )
     if shown.rule in _RULES:
         over = _burnt(shown)
     elif shown.kind == SWITCHED_OFF:

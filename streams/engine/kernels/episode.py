@@ -5,7 +5,7 @@ No behaviour: the kernels of `judge` update these arrays, and streams/engine/ale
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +56,26 @@ EPISODE = np.dtype(
         ("expected_nano", np.float64),
         ("short_ratio", np.float64),
         ("silenced", np.int64),
+        ("opening_1_ms", np.int64),  # when it last opened, also while it stays open as one that flaps
+        ("opening_2_ms", np.int64),  # and the two times before
+        ("opening_3_ms", np.int64),
+        ("flaps", np.int64),  # it stays open until its rule has not held for QUIET_MS
+        ("quiet_ms", np.int64),  # since when it has not, while it stays open; BEGINNING_MS: it holds
         ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,
+)
+#: The instants of an episode, which are none at first.
+NO_INSTANTS: Final = (
+    "started_ms",
+    "fired_ms",
+    "cleared_ms",
+    "held_ms",
+    "opening_1_ms",
+    "opening_2_ms",
+    "opening_3_ms",
+    "quiet_ms",
+    "reported_ms",
 )
 CHANGE = np.dtype(
     [("job", np.int64), ("rule", np.int64), ("kind", np.int64), ("at_ms", np.int64)], align=True
@@ -109,7 +126,8 @@ class EpisodeArrays(NamedTuple):
 
 
 _BY_WINDOW = ("cost_nano", "expected_nano", "traffic_nano", "basis_nano", "elapsed_ms", "paid_whole")
-_BY_JOB = ("deadline_ms", "profile")
+#: Figures that are the same at all ticks.
+BY_JOB: Final = ("deadline_ms", "profile")
 _FLOATS = ("now_rate", "expected_rate", "cost_nano", "expected_nano", "traffic_nano", "basis_nano")
 _DTYPES = dict.fromkeys(_FLOATS, np.float64) | dict.fromkeys(
     ("paid_whole", "ended", "undecided", "paid_now"), np.bool_
@@ -130,7 +148,7 @@ def as_arrays(
     )
     for name, array in zip(EpisodeArrays._fields, arrays, strict=True):
         expected = (
-            (jobs,) if name in _BY_JOB else (ticks, jobs, windows) if name in _BY_WINDOW else (ticks, jobs)
+            (jobs,) if name in BY_JOB else (ticks, jobs, windows) if name in _BY_WINDOW else (ticks, jobs)
         )
         if array.shape != expected:
             raise ValueError(f"{name}: got the shape {array.shape}, expected {expected}")
@@ -142,6 +160,6 @@ def as_arrays(
 def no_episodes(jobs: int, rules: int = STALLED + 1) -> Records:
     """Return empty episodes [job, rule]."""
     episodes = np.zeros((jobs, rules), EPISODE)
-    for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "reported_ms"):
+    for name in NO_INSTANTS:
         episodes[name] = BEGINNING_MS
     return episodes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from schemas.durations import HOUR_MS
+from schemas.durations import BEGINNING_MS, HOUR_MS
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import I32, I64, Records, as_flag, as_int64, equal_lengths, exact
 from streams.engine.kernels.burn import TRAFFIC_WINDOW, WINDOWS_MS
@@ -47,6 +47,9 @@ from streams.engine.kernels.episode import (
 )
 
 REOPENS_MS = 600_000
+#: A rule flaps for a job if this opening is the fourth in so long: the alert then stays open until it was quiet for so long.
+FLAPS_WITHIN_MS = 10_800_000
+QUIET_MS = 3_600_000
 DRIFT_SILENT_MS = 3_600_000
 #: The shorter window of burn_sustained: after it, that window contains only cost since burn_fast cleared.
 SUSTAINED_SILENT_MS = 900_000
@@ -111,6 +114,39 @@ def _add_change(
 
 
 @helper
+def _count_opening(at_ms: int, episode: Records) -> None:
+    """Count an opening, and note whether there were more than three within a short time."""
+    episode["flaps"] = 1 if at_ms < episode["opening_3_ms"] + FLAPS_WITHIN_MS else 0
+    episode["opening_3_ms"] = episode["opening_2_ms"]
+    episode["opening_2_ms"] = episode["opening_1_ms"]
+    episode["opening_1_ms"] = at_ms
+    episode["quiet_ms"] = BEGINNING_MS
+
+
+@helper
+def _stays_open(at_ms: int, episode: Records) -> bool:
+    """Whether an alert that flaps, and whose condition is over, stays open at this tick."""
+    if episode["flaps"] == 0:
+        return False
+    if episode["quiet_ms"] == BEGINNING_MS:
+        episode["quiet_ms"] = at_ms
+    return bool(at_ms < episode["quiet_ms"] + QUIET_MS)
+
+
+@helper
+def _close(at_ms: int, episode: Records) -> None:
+    episode["open"] = 0
+    episode["cleared_ms"] = at_ms
+    episode["quiet_ms"] = BEGINNING_MS
+
+
+@helper
+def _stands(episode: Records) -> bool:
+    """Whether it is open because its condition holds, not only because it flaps."""
+    return bool(episode["open"] != 0 and episode["quiet_ms"] == BEGINNING_MS)
+
+
+@helper
 def _open(rule: int, at_ms: int, episodes: Records) -> None:
     """Open an episode, or reopen one that cleared recently."""
     episode = episodes[rule]
@@ -121,6 +157,32 @@ def _open(rule: int, at_ms: int, episodes: Records) -> None:
     episode["fired_ms"] = at_ms
     episode["held_ms"] = at_ms
     episode["firings"] += 1
+    _count_opening(at_ms, episode)
+
+
+@helper
+def _burn_is_over(
+    rule: int,
+    holds: bool,
+    at_ms: int,
+    tick: int,
+    job: int,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episode: Records,
+) -> bool:
+    """Whether an open alert of a burn rule clears by its ratios."""
+    if episode["quiet_ms"] != BEGINNING_MS:
+        if holds and may_open(tick, job, rule, limits, figures):
+            _count_opening(at_ms, episode)
+            return False
+        return not _stays_open(at_ms, episode)
+    short = limits.short_window[rule]
+    cost, expected = figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short]
+    if figures.undecided[tick, job] and expected < LEAST_EXPECTED_NANO:
+        return False  # a next attempt may follow
+    clear_ratio = limits.clear_ratio[figures.profile[job], rule]
+    return not reaches(cost, expected, clear_ratio) and not _stays_open(at_ms, episode)
 
 
 @helper
@@ -156,19 +218,16 @@ def _judge_burn(
         kind = SWITCHED_OFF
     elif silent:
         kind = OUTRANKED
-    elif figures.undecided[tick, job] and short_expected < LEAST_EXPECTED_NANO:
-        kind = 0  # a next attempt may follow
-    elif not reaches(short_cost, short_expected, limits.clear_ratio[figures.profile[job], rule]):
+    elif _burn_is_over(rule, holds, at_ms, tick, job, limits, figures, episode):
         kind = RECOVERED
-    if holds:
+    if holds and episode["quiet_ms"] == BEGINNING_MS:
         episode["held_ms"] = at_ms
         episode["cost_nano"] = figures.cost_nano[tick, job, long]
         episode["expected_nano"] = figures.expected_nano[tick, job, long]
         episode["elapsed_ms"] = figures.elapsed_ms[tick, job, long]
         episode["short_ratio"] = short_cost / short_expected
     if kind > HELD:
-        episode["open"] = 0
-        episode["cleared_ms"] = at_ms
+        _close(at_ms, episode)
     return kind
 
 
@@ -210,14 +269,18 @@ def _judge_fact(
         opens = episode["open"] == 0
         if opens:
             _open(rule, at_ms, episodes)
+        elif episode["quiet_ms"] != BEGINNING_MS:
+            _count_opening(at_ms, episode)
         episode["held_ms"] = at_ms
         _keep_figures(rule, tick, job, figures, episode)
         return OPENED if opens else 0
     if episode["open"] != 0:
-        # A job that has left all windows is not judged, but its condition held until now.
-        episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
-        episode["open"] = 0
-        episode["cleared_ms"] = at_ms
+        if episode["quiet_ms"] == BEGINNING_MS:
+            # A job that has left all windows is not judged, but its condition held until now.
+            episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
+        if not off and not is_over(tick, job, figures) and _stays_open(at_ms, episode):
+            return 0
+        _close(at_ms, episode)
         return SWITCHED_OFF if holds else RECOVERED
     return 0
 
@@ -301,7 +364,7 @@ def _judge_job(
         for rule in range(episodes.size):
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
-                holds = holds_at(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
+                holds = holds_at(rule, tick, job, _stands(episodes[rule]), times_ms, limits, figures)
                 holds = holds and not _yields(rule, episodes)
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
@@ -336,7 +399,7 @@ def _holding(
                 tick, job, rule, limits, figures
             )
         else:
-            holds = holds_at(rule, tick, job, episodes[rule]["open"] != 0, times_ms, limits, figures)
+            holds = holds_at(rule, tick, job, _stands(episodes[rule]), times_ms, limits, figures)
             holds = holds and not _yields(rule, episodes)
         if holds:
             found |= as_int64(1) << rule

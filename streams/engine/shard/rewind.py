@@ -36,4 +36,5 @@ def _is_kept(each: Remembered, tick_ms: int) -> bool:
 
 
 def _ended(each: Remembered, tick_ms: int) -> Remembered:
-    return replace(each, cleared_ms=min(each.cleared_ms, tick_ms))
+    names = ("cleared_ms", "opening_1_ms", "opening_2_ms", "opening_3_ms", "quiet_ms")
+    return replace(each, **{name: min(getattr(each, name), tick_ms) for name in names})

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple
 
 from streams.engine.rules.registry import BURN_RULES
-from streams.explain.acts import covers, matches
+from streams.explain.acts import covers, matches, recurs
 
 #: The rules whose firing keeps another one from opening.
 _BEFORE: Final = {
@@ -111,7 +111,7 @@ def _acts(
     for control in controls:
         name = f"{control['kind']}/{control['name']} by {control['by'] or control['source']}"
         if control["kind"] == "silence" and matches(control, facts) and covers(control, changed_ms):
-            yield name
+            yield f"{name} ({recurs(control)})" if control["recurring"] else name
         elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):
             yield f"{name}: not said again"
 

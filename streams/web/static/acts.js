@@ -87,10 +87,11 @@ export class Acts {
     const rate = word === "planned" && control.usd_per_hour !== null ? ` ${money(control.usd_per_hour)}/h` : "";
     const by = visible(control.by || "a record of the log");
     const until = control.until_ms === null ? "for ever" : `until ${near(control.until_ms, this.meter.timeMs)}`;
+    const recurs = control.recurs ? `, ${visible(control.recurs)}` : "";
     const comment = control.comment ? [" · ", h("q", {}, h("bdi", {}, visible(control.comment)))] : [];
     const end = can ? h("button", { type: "button", class: "plain", "aria-label": `End: ${word}`, onclick: () => this.end(control) }, "end") : null;
     const title = control.until_ms === null ? "" : `${stamp(control.until_ms)} UTC`;
-    return h("li", { "data-act": word }, h("span", { title }, `${word}${rate} by ${by} ${until}`, ...comment), " ", end);
+    return h("li", { "data-act": word }, h("span", { title }, `${word}${rate} by ${by} ${until}${recurs}`, ...comment), " ", end);
   }
 
   acknowledge(alert) {

@@ -17,8 +17,8 @@ from schemas.validate_controls import ACK
 from streams.engine.alerts.controls import Controls
 from streams.engine.state.dimensions import MATCHED
 
-#: The kinds by which jobs are judged.
-_JUDGING: Final = ("rule", "planned")
+#: The kinds by which jobs are judged, and what may recur.
+_JUDGING: Final = ("rule", "planned", "silence")
 _GONE: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="")
 _ALIASES: Final = {"job": "job_id"}
 _MATCHED: Final = frozenset((*MATCHED, "rule", "severity", "budget"))

@@ -158,10 +158,8 @@ def test_silenced_is_judged_at_the_tick_of_the_change() -> None:
     scene = Scene(Controls.from_events([silence("s", from_ms=START_MS, until_ms=until_ms, rule="burn_fast")]))
     opened, held = scene.see((0, FAST), (0, FAST))
     assert (opened.silenced, held.silenced) == (True, True)
-    (held,) = scene.see(
-        (0, FAST)
-    )  # the silence is over, the message of the opening is still the silenced one
-    assert held.silenced
+    held, heard = scene.see((0, FAST))  # the silence is over
+    assert (held.silenced, heard.silenced, heard.changed_ms) == (True, False, until_ms)
     (resolved,) = scene.see((0, USUAL))
     assert not resolved.silenced
     assert not scene.see((0, FAST))[0].silenced
@@ -179,14 +177,14 @@ def test_quiet_is_a_job_of_which_nothing_fires() -> None:
     assert scene.judge.firing_jobs() == []
 
 
-def test_a_job_that_stays_away_keeps_its_place_for_an_hour() -> None:
+def test_a_job_that_stays_away_keeps_its_place_for_three_hours() -> None:
     """It was left out of the ticks; the order of jobs is another one each time."""
     scene = Scene()
     (first, _) = scene.see((0, FAST), (0, USUAL))
     scene.see((5 * MINUTE_MS, USUAL), job="other")
     assert scene.see((0, FAST))[0].alert_id == first.alert_id
     scene.see((0, USUAL))
-    scene.see((2 * HOUR_MS, USUAL), job="other")
+    scene.see((3 * HOUR_MS, USUAL), job="other")
     scene.see((0, FAST), job="other")
     assert [job.job_id for job in scene.judge.dump().jobs] == ["other"]
 
@@ -194,7 +192,7 @@ def test_a_job_that_stays_away_keeps_its_place_for_an_hour() -> None:
 def test_what_has_no_effect_any_more_is_forgotten_and_its_place_used_again() -> None:
     scene = Scene()
     for k in range(50):
-        scene.see((0, ALL), (0, USUAL), (2 * HOUR_MS, USUAL), job=f"j{k}")
+        scene.see((0, ALL), (0, USUAL), (4 * HOUR_MS, USUAL), job=f"j{k}")
     assert len(scene.judge.dump().jobs) == 1
     assert len(scene.judge._episodes.lines) == 16
     for k in range(50):
@@ -327,11 +325,11 @@ def test_a_ticket_suppresses_no_burn_fast_page() -> None:
 
 
 def test_what_is_reported_and_remembered_follows_the_kernels_layout() -> None:
-    """They are filled by position."""
+    """What is reported is filled by position."""
     names = EPISODE.names
     assert names is not None
     assert EpisodeFigures._fields == names
-    assert (*Remembered.__struct_fields__[1:], "reported_ms") == (*names[:-1], *Opening._fields, names[-1])
+    assert {*Remembered.__struct_fields__[1:], "reported_ms"} == {*names, *Opening._fields}
 
 
 def test_a_rule_that_knows_what_is_wasted_pages_from_a_threshold_on_for_all_of_an_episode() -> None:

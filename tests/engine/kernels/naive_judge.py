@@ -97,6 +97,9 @@ class Job:
     """The memory of one job."""
 
     episodes: dict[str, Episode] = field(default_factory=dict)
+    #: Of each rule when it opened, also while its alert stayed open because it flaps; and since when that is quiet.
+    openings: dict[str, list[int]] = field(default_factory=dict)
+    quiet: dict[str, int] = field(default_factory=dict)
     settings: Settings = DEFAULT
     deadline: int = NEVER
 
@@ -122,6 +125,17 @@ class Job:
 
     def _firing(self, rule: str) -> bool:
         return rule in self.episodes and self.episodes[rule].firing
+
+    def _stands(self, rule: str) -> bool:
+        """Whether its alert fires because it holds."""
+        return self._firing(rule) and rule not in self.quiet
+
+    def _stays(self, rule: str, t: int) -> bool:
+        """Whether the alert of a rule that has opened more than three times in three hours stays open."""
+        *_, fourth, _, _, last = (-NEVER, -NEVER, -NEVER, *self.openings[rule])
+        if last >= fourth + 3 * HOUR:
+            return False
+        return t < self.quiet.setdefault(rule, t) + HOUR
 
     def _silent(self, rule: str, t: int) -> bool:
         outranked_by = {"burn_fast": [], "burn_sustained": ["burn_fast"]}.get(rule, list(BURN)[:2])
@@ -167,7 +181,7 @@ class Job:
         rest = {"traffic"}
         if at.ratio_without(long, rest) >= long_ratio and at.ratio_without(short, rest) >= short_ratio:
             return False
-        if self._firing("traffic"):
+        if self._stands("traffic"):
             holds = bool(at.expected[short]) and at.ratio(short) >= Fraction(8, 10) * short_ratio
         else:
             holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
@@ -181,8 +195,8 @@ class Job:
         holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
         silent = self._silent(rule, t) or self._explained(rule, t, at)
         what = ""
+        extra = at.cost[long] - at.expected[long]
         if not self._firing(rule):
-            extra = at.cost[long] - at.expected[long]
             if not (holds and not at.over and not silent) or off:
                 return ""
             if not (at.paid_whole[short] and extra >= least):
@@ -195,17 +209,26 @@ class Job:
             what = "off"
         elif silent:
             what = "outranked"
+        elif rule in self.quiet:
+            what = self._quiet(rule, t, again=holds and at.paid_whole[short] and extra >= least)
         elif at.undecided and not at.expected[short]:
             what = ""
-        elif at.ratio(short) < Fraction(8, 10) * short_ratio:
+        elif at.ratio(short) < Fraction(8, 10) * short_ratio and not self._stays(rule, t):
             what = "recovered"
         episode = self.episodes[rule]
-        if holds:
+        if holds and rule not in self.quiet:
             episode.held, episode.cost, episode.expected = t, at.cost[long], at.expected[long]
             episode.elapsed, episode.short_ratio = at.elapsed[long], at.ratio(short)
         if what and what != "opened":
             episode.firing, episode.cleared = False, t
+            self.quiet.pop(rule, None)
         return what
+
+    def _quiet(self, rule: str, t: int, *, again: bool) -> str:
+        """A burn rule whose alert stays open although it did not hold."""
+        if again:
+            self._hold_again(rule, t)
+        return "" if again or self._stays(rule, t) else "recovered"
 
     def _holds(self, rule: str, t: int, at: At) -> bool:
         settings = self.settings
@@ -222,11 +245,13 @@ class Job:
 
     def _fact(self, rule: str, t: int, at: At) -> str:
         off = rule in self.settings.off
-        holds = self._firing(rule) if FACTS[rule] in at.unseen else self._holds(rule, t, at)
+        holds = self._stands(rule) if FACTS[rule] in at.unseen else self._holds(rule, t, at)
         if holds and not off:
             opens = not self._firing(rule)
             if opens:
                 self._fire(rule, t)
+            elif rule in self.quiet:
+                self._hold_again(rule, t)
             last = self.episodes[rule]
             last.held = t
             if FACTS[rule] > 4:
@@ -242,8 +267,13 @@ class Job:
             return "opened" if opens else ""
         if self._firing(rule):
             last = self.episodes[rule]
-            # It held at the tick before this one, whether or not anybody looked.
-            last.firing, last.cleared, last.held = False, t, max(last.held, t - TICK_MS)
+            if rule not in self.quiet:
+                # It held at the tick before this one, whether or not anybody looked.
+                last.held = max(last.held, t - TICK_MS)
+            if not off and not at.over and self._stays(rule, t):
+                return ""
+            last.firing, last.cleared = False, t
+            self.quiet.pop(rule, None)
             return "off" if holds else "recovered"
         return ""
 
@@ -253,3 +283,9 @@ class Job:
             self.episodes[rule] = last = Episode(started=t, cleared=last.cleared if last else None)
         last.firing, last.fired, last.held = True, t, t
         last.firings += 1
+        self.openings.setdefault(rule, []).append(t)
+
+    def _hold_again(self, rule: str, t: int) -> None:
+        """The condition holds again while the alert stayed open."""
+        del self.quiet[rule]
+        self.openings[rule].append(t)

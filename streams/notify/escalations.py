@@ -1,0 +1,124 @@
+"""Pages that fire and that nobody has acknowledged: when the next one in `escalate` is sent them.
+
+Whom a page was sent stands in `deliveries`, so a restart neither forgets a step nor takes it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.receiver_records import Escalation
+from streams.engine.rules.rule import PAGE
+from streams.notify.firing import KEPT_AT_MOST
+from streams.notify.history import ESCALATED, DeliveryHistory
+
+#: How often it is looked.
+LOOK_MS: Final = 10_000
+#: Steps that are taken in one look; the others wait for the next one.
+_STEPS_AT_ONCE: Final = 500
+
+
+class EscalationOf(NamedTuple):
+    """To whom a page goes on, and until when it is, or was, acknowledged (ms since 1970; 0: never)."""
+
+    escalation: Escalation
+    acknowledged_until_ms: float = 0.0
+
+
+class EscalationStep(NamedTuple):
+    """An owner to whom a page goes on now."""
+
+    alert: Alert
+    shard: int
+    owner: str
+    history: DeliveryHistory  # of the page's message
+
+
+@dataclass(eq=False)
+class _Page:
+    alert: Alert
+    shard: int
+    history: DeliveryHistory
+    steps: int = 0  # that were taken by this process, or looked at
+    due_ms: int = 0  # of the next one at the earliest
+
+
+class Escalations:
+    """The pages of our shards that fire; those beyond `at_most` go on to nobody."""
+
+    def __init__(self, now_ms: int, at_most: int = KEPT_AT_MOST) -> None:
+        """`now_ms`: monotonic."""
+        self._at_most = at_most
+        self._pages: dict[str, _Page] = {}
+        self._told: dict[str, list[str]] = {}  # owners, by alert id
+        self._look_ms = now_ms + LOOK_MS
+        #: To whom a page goes on; None: to nobody, or a silence covers it.
+        self.of: Callable[[Alert], EscalationOf | None] = lambda _: None
+
+    def note(self, alert: Alert, shard: int, history: DeliveryHistory) -> None:
+        """Take note of a change of status, and of what was sent of it."""
+        if alert.status != FIRING or alert.silenced or alert.severity != PAGE:
+            self._pages.pop(alert.alert_id, None)
+            return
+        known = self._pages.get(alert.alert_id)
+        if known is not None and known.alert.changed_ms == alert.changed_ms:
+            return
+        if known is None and len(self._pages) >= self._at_most:
+            return
+        self._pages[alert.alert_id] = _Page(alert, shard, history)
+        self._told.pop(alert.alert_id, None)  # it begins anew with its owner
+        for name in history.attempts:
+            if ESCALATED in name:
+                self._tell(alert.alert_id, name.rpartition(ESCALATED)[2])
+
+    def drop(self, alert_id: str) -> None:
+        """Another alert tells of its cause."""
+        self._pages.pop(alert_id, None)
+
+    def told(self, alert_id: str) -> list[str]:
+        """The owners to whom the alert went on: they are told its end, too."""
+        return self._told.get(alert_id, [])
+
+    def release(self, shards: Collection[int]) -> None:
+        """Forget the pages of shards that are no longer ours."""
+        gone = [alert_id for alert_id, page in self._pages.items() if page.shard in shards]
+        for alert_id in gone:
+            del self._pages[alert_id]
+            self._told.pop(alert_id, None)
+
+    def look_ms(self) -> int | None:
+        """When to look again (monotonic ms); None: no page fires."""
+        return self._look_ms if self._pages else None
+
+    def due(self, now_ms: int, log_ms: int) -> Iterator[EscalationStep]:
+        """Yield the steps that are due, once in an interval: `now_ms` is monotonic, `log_ms` since 1970."""
+        if not self._pages or now_ms < self._look_ms:
+            return
+        self._look_ms = now_ms + LOOK_MS
+        left = _STEPS_AT_ONCE
+        for page in list(self._pages.values()):
+            found = self.of(page.alert)
+            if found is None or log_ms < found.acknowledged_until_ms:
+                continue
+            owners, after_ms = found.escalation
+            since_ms = max(page.alert.changed_ms, int(found.acknowledged_until_ms))
+            if found.acknowledged_until_ms > page.alert.changed_ms:
+                # The time counts anew for the next one; whoever had it before the acknowledgement has it.
+                since_ms -= page.steps * after_ms
+            steps = min((log_ms - since_ms) // after_ms, len(owners))
+            while page.steps < steps and left:
+                owner = owners[page.steps]
+                page.steps += 1
+                left -= 1
+                self._tell(page.alert.alert_id, owner)
+                yield EscalationStep(page.alert, page.shard, owner, page.history)
+
+    def _tell(self, alert_id: str, owner: str) -> None:
+        if alert_id not in self._told and len(self._told) >= self._at_most:
+            del self._told[next(iter(self._told))]
+        told = self._told.setdefault(alert_id, [])
+        if owner not in told:
+            told.append(owner)

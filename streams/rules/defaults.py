@@ -15,7 +15,7 @@ _HEAD: Final = """\
 """
 _ACROSS: Final = """
 # The rules across jobs, judged by the hour on the stored ledger. Only team_burn takes `match` (team, owner, project,
-# experiment), and each [[rule]] of it is a limit of its own; of several of another rule the smallest name wins.
+# experiment), and team_ceiling (team): each [[rule]] of it is a limit of its own; of several of another rule the smallest name wins.
 """
 
 

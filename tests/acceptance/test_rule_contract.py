@@ -44,6 +44,7 @@ ORACLES = {
     "straggler": "tests/oracle/node_use.py",
     "inefficient": "tests/oracle/job_use.py",
     "spinning": "tests/oracle/spinning.py",
+    "team_ceiling": "tests/oracle/team_rates.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
     "incident": "tests/oracle/incidents.py",
@@ -61,6 +62,7 @@ ORACLE_WORDS = {
     "straggler": "def straggler",
     "inefficient": "def inefficient",
     "spinning": "def spinning",
+    "team_ceiling": "def team_ceiling",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -134,6 +136,7 @@ def about_jobs() -> Iterator[Said]:
 def across_jobs() -> Iterator[Said]:
     yield control("rule", "red", rule="team_burn", team="red", thresholds={"usd_per_hour": 5})
     yield started(0, "team_burn", 1, team="red")
+    yield control("rule", "red-now", rule="team_ceiling", team="red", thresholds={"usd_per_hour": 9})
     for attempt in range(1, 5):  # too far apart for a retry loop
         yield started(90 * attempt, "retry_overhead", 1, attempt=attempt)
         yield jobs(90 * attempt + 70, "retry_overhead", "failed", attempt=attempt)

@@ -71,6 +71,7 @@ ACROSS_JOBS = {
     "straggler",
     "inefficient",
     "spinning",
+    "team_ceiling",
 }
 
 
@@ -238,7 +239,8 @@ def test_rules_across_jobs(world: World) -> None:
         paid = {"opened_usd_per_hour": Decimal("123456.78"), "started": at(T0 + HOUR_MS)}
         world.put(ALERTS, **fired, **about, **paid)
     limit = {"rule": "team_burn", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
-    changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit))
+    ceiling = {"rule": "team_ceiling", "team": TEAM, "thresholds": {"usd_per_hour": 100_000}}
+    changes = world.look(9, ("rule", "limit-of-foundation-models-alignment", limit), ("rule", "c", ceiling))
     seen: dict[str, bool] = {}
     for alert in changes:
         fits(alert.summary)

@@ -41,7 +41,8 @@ def ledger_rule_record_of(
         raise MalformedControlError(f"match: {rule.name} is about the whole fleet: it takes no match fields")
     if other := next((field for field in match if field not in rule.match_fields), None):
         *first, last = rule.match_fields
-        raise MalformedControlError(f"{other}: {rule.name} matches on {', '.join(first)} and {last}")
+        fields = f"{', '.join(first)} and {last}" if first else last
+        raise MalformedControlError(f"{other}: {rule.name} matches on {fields}")
     enabled, severity, thresholds = rule_fields_of(rule, value)
     return LedgerRuleRecord(name, match, rule.name, enabled, severity, thresholds)
 

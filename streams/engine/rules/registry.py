@@ -38,6 +38,7 @@ from streams.engine.rules import (
     stalled,
     straggler,
     team_burn,
+    team_ceiling,
     traffic,
     unallocated,
     unpriced,
@@ -89,6 +90,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     inefficient.RULE,
     resubmit_loop.RULE,
     spinning.RULE,
+    team_ceiling.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

@@ -34,6 +34,7 @@ from streams.engine.rules import (
     spinning,
     straggler,
     team_burn,
+    team_ceiling,
     unusual_length,
 )
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
@@ -59,6 +60,7 @@ from streams.worker.ledger_rules.resubmit_judge import ResubmitJudge
 from streams.worker.ledger_rules.source_judge import SourceJudge
 from streams.worker.ledger_rules.spinning_judge import SpinningJudge
 from streams.worker.ledger_rules.straggler_judge import StragglerJudge
+from streams.worker.ledger_rules.team_ceiling_judge import TeamCeilingJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
 
 #: Rules whose alerts change at whole hours.
@@ -78,6 +80,7 @@ class FleetJudge:
         self._sources = SourceJudge(store)
         self._incidents = IncidentJudge(store)
         self._spinning = SpinningJudge(store)
+        self._team_ceiling = TeamCeilingJudge(store)
         self._straggler = StragglerJudge(store)
         self._inefficient = InefficientJudge(store)
         self._resubmit = ResubmitJudge(store)
@@ -112,6 +115,7 @@ class FleetJudge:
         known = self._known(incident.RULE.name, controls)
         changes += self._incidents.judge(*known, jumped, span, controls.operators)
         changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
+        changes += self._team_ceiling.judge(controls, self._firing((team_ceiling.NAME,)), *span)
         changes += self._spinning.judge(*self._known(spinning.NAME, controls), *span)
         changes += self._straggler.judge(*self._known(straggler.NAME, controls), *span)
         changes += self._inefficient.judge(*self._known(inefficient.NAME, controls), *span, controls)

@@ -1,0 +1,124 @@
+"""The rule `team_ceiling`: what the jobs of a team pay together, and the plain judge of the same minutes."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS
+from streams.engine.rules.team_ceiling import TeamJob, margins
+from tests.oracle.team_rates import team_ceiling
+from tests.property.profile import EXAMPLES, PROFILE
+from tests.sinks.stores import empty
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
+from tests.worker.test_double_held import told
+from tests.worker.test_fleet_rules import World, shared, works, world
+
+__all__ = ["shared", "world"]
+
+M = MINUTE_MS
+RULE = "team_ceiling"
+
+
+def pays(
+    world: World, job_id: str, minutes: range, usd: float, team: str = "nlp", component: str = "gpu"
+) -> None:
+    """A job that pays so many dollars a minute."""
+    world.put(JOBS, job_id=job_id, state="running", started=at(T0), owner="ada", team=team)
+    for hour in sorted({(T0 + minute * M) // HOUR_MS for minute in minutes}):
+        world.put(JOB_HOURS, job_id=job_id, hour=at(hour * HOUR_MS), wall_clock_ms=1)
+    for minute in minutes:
+        row = {"minute": at(T0 + minute * M), "component": component, "unit": "gpu_milli_ms", "quantity": 1}
+        world.put(JOB_MINUTES, job_id=job_id, sku="x", cost_usd=Decimal(str(usd)), **row)
+
+
+def limit(usd: float, **match: str) -> tuple[str, str, dict[str, Any]]:
+    return "rule", f"limit{match}", {"rule": RULE, "thresholds": {"usd_per_hour": usd}, **match}
+
+
+def test_a_team_is_told_within_five_minutes_until_it_pays_less(world: World) -> None:
+    pays(world, "first", range(60), 5)
+    pays(world, "second", range(20, 40), 4)
+    changes = world.look(1, limit(500, team="nlp"))
+    assert told(changes, RULE) == [("nlp", "firing", 25), ("nlp", "resolved", 45)]
+    (alert, _) = [each for each in changes if each.rule == RULE]
+    assert (alert.severity, alert.subject_kind, alert.team, alert.usd_nano_per_hour) == (
+        "page",
+        "team",
+        "nlp",
+        540 * 10**9,
+    )
+    assert alert.summary == (
+        "team nlp pays $540/h for 2 jobs (most: first $300/h), over its ceiling of $500/h; stop, shrink or plan them, else $4,095 more by"
+        " 18:00 UTC"
+    )
+    works(world, alert)
+
+
+def test_nothing_is_looked_at_without_a_record(world: World) -> None:
+    pays(world, "large", range(60), 1000)
+    assert told(world.look(1), RULE) == []
+
+
+def test_the_record_of_a_team_counts_instead_of_that_of_all(world: World) -> None:
+    pays(world, "a", range(30), 5, "nlp")
+    pays(world, "b", range(30), 5, "vision")
+    pays(world, "c", range(30), 5, "")
+    assert told(world.look(0.5, limit(200), limit(400, team="nlp")), RULE) == [("vision", "firing", 5)]
+
+
+def test_what_is_planned_and_traffic_do_not_count(world: World) -> None:
+    pays(world, "planned", range(30), 5)
+    pays(world, "above", range(30), 3, "above")
+    pays(world, "moved", range(30), 50, component="network")
+    plans = [
+        ("planned", job, {"usd_per_hour": usd, "job_id": job, "from_ms": T0, "until_ms": T0 + 9 * HOUR_MS})
+        for job, usd in (("planned", "250"), ("above", "149"))
+    ]
+    assert told(world.look(0.5, limit(100), *plans), RULE) == [("above", "firing", 5)]
+
+
+def test_the_margins_are_those_of_the_thresholds() -> None:
+    jobs = [TeamJob("a", 10**9), TeamJob("b", 5 * 10**9, 5 * 10**9)]
+    assert [each.share for each in margins({"usd_per_hour": 2}, jobs)] == [0.5]
+    assert [each.share for each in margins({"usd_per_hour": 0}, jobs)] == [None]
+
+
+drawn = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(1, 40), st.integers(1, 5), st.sampled_from(["nlp", "vision"])),
+    min_size=1,
+    max_size=5,
+)
+cuts = st.lists(st.integers(1, 39), max_size=3, unique=True)
+limits = st.dictionaries(st.sampled_from(["", "nlp"]), st.sampled_from([100, 300, 500]))
+
+
+@settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
+@given(drawn, cuts, limits)
+def test_the_alerts_are_those_of_the_plain_judge(
+    shared: Any, jobs: list[tuple[int, int, int, str]], cut: list[int], limited: dict[str, int]
+) -> None:
+    empty(shared.target)
+    world = World(shared)
+    paid: dict[tuple[str, int], int] = {}
+    teams: dict[str, str] = {}
+    for number, (first, length, usd, team) in enumerate(jobs):
+        minutes = range(first, min(first + length, 40))
+        pays(world, f"job-{number}", minutes, usd, team)
+        teams[f"job-{number}"] = team
+        paid |= {(f"job-{number}", T0 + minute * M): usd * 10**9 for minute in minutes}
+    records = [limit(usd, **({"team": team} if team else {})) for team, usd in limited.items()]
+    most = {team: usd * 10**9 for team, usd in limited.items()}
+    want, firing = list[tuple[str, str, int]](), set[str]()
+    for minute in range(5, 41, 5):
+        now = team_ceiling(paid, teams, {}, most, T0 + minute * M)
+        want += [(team, "resolved", minute) for team in firing - now]
+        want += [(team, "firing", minute) for team in now - firing]
+        firing = now
+    got: list[tuple[str, str, int]] = []
+    for until in [*sorted(cut), 40]:
+        got += told(world.look((T0 + until * M - world.since_ms) / HOUR_MS, *records), RULE)
+    assert sorted(got) == sorted(want)

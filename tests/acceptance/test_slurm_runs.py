@@ -1,0 +1,99 @@
+"""What Slurm's accounting says of runs that fail again, through the collector and a replay: one page each, none of an array.
+
+The records are those of a job that failed on a real cluster, with other ids, times and states.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.collect.slurm.attempts import by_job, parts_of
+from streams.collect.slurm.events import events_of
+from streams.collect.slurm.options import Options
+from streams.collect.slurm.records import JobRecord, accounted_jobs
+from tests.cli.command import trainfare
+from tests.collect.slurm.test_hostile import text
+from tests.collect.slurm.world import recorded
+
+T0_S: Final = 1_772_323_200  # 2026-03-01 00:00:00 UTC
+PRICE: Final = {
+    "id": "p", "source": "t", "time_ms": T0_S * 1000, "sku": "h100", "component": "gpu", "usd": "3.60", "per": "gpu_hour",
+    "effective_ms": 0,
+}  # fmt: skip
+
+
+def failed(raw_id: int, minute: float, seconds: int = 40, **changes: Any) -> JobRecord:
+    """The job `bad` of the recording, which ends with another exit code than 0."""
+    jobs = accounted_jobs(text(recorded("24.11")[-1]["sacct"])).jobs
+    bad = next(job for job in jobs if job.name == "bad")
+    begin_s = T0_S + round(minute * 60)
+    times = {"submit_s": begin_s - 2, "start_s": begin_s, "end_s": begin_s + seconds}
+    named = {"name": "llama", "work_dir": "/home/ada/llama", "user": "ada", **changes}
+    return bad._replace(raw_id=raw_id, restarts=None, **times, **named)
+
+
+def completed(raw_id: int, minute: float, **changes: Any) -> JobRecord:
+    return failed(raw_id, minute, states=frozenset({"COMPLETED"}), **changes)
+
+
+def requeued(raw_id: int, minute: float, **changes: Any) -> JobRecord:
+    return failed(raw_id, minute, states=frozenset({"REQUEUED"}), **changes)
+
+
+def lines(records: list[JobRecord]) -> Iterator[str]:
+    yield json.dumps({"topic": "prices", "value": PRICE})
+    events = [
+        keyed.event
+        for raw_id, of_job in by_job(records).items()
+        for part in parts_of(of_job, {raw_id: len(of_job)})
+        for keyed in events_of(part, Options(), 0)
+    ]
+    events.sort(key=lambda event: int(event.value["time_ms"]))
+    for topic, value in events:
+        yield json.dumps({"topic": topic.value, "value": value})
+    last = {"id": "l", "source": "t", "time_ms": (T0_S + 1800) * 1000, "job_id": "last", "type": "queued"}
+    yield json.dumps({"topic": "jobs", "value": last})
+
+
+def told(directory: Path, *records: JobRecord) -> list[tuple[str, str, str]]:
+    """(rule, severity, sentence) of the alerts that fired."""
+    (directory / "events.jsonl").write_text("\n".join(lines([*records])) + "\n")
+    done = trainfare("replay", directory / "events.jsonl", "--data", directory / "meter", "--partitions", 2)
+    assert done.code == 0, done.err
+    store = ClickHouseStore(Embedded(data_dir=directory / "meter"))
+    found = store.ask("SELECT rule, severity, summary FROM alerts FINAL WHERE rule != 'owner_coverage'", {})
+    rows = [(str(rule), str(severity), str(said)) for rule, severity, said in found.rows()]
+    store.close()
+    return rows
+
+
+def test_four_sbatch_of_one_name_that_fail_are_one_page_with_four_ids_and_their_dollars(
+    tmp_path: Path,
+) -> None:
+    ((rule, severity, said),) = told(tmp_path, *(failed(101 + each, 1 + 2.5 * each) for each in range(4)))
+    assert (rule, severity) == ("resubmit_loop", "page")
+    assert said.startswith(
+        "101, 102, 103 and 104 failed one after another in 8 min 10 s (unknown x4), $0.1600 of work lost in all"
+    )
+
+
+def test_a_script_that_requeues_itself_is_one_page(tmp_path: Path) -> None:
+    records = [requeued(101, 3 * each) for each in range(3)]
+    ((rule, severity, said),) = told(tmp_path, *records, failed(101, 9))
+    assert (rule, severity) == ("retry_loop", "page")
+    assert said.startswith("101 failed 3 times in 6 min (unknown x3), last attempt 3, $0.12")
+
+
+def test_a_sweep_array_with_a_failed_task_is_none(tmp_path: Path) -> None:
+    tasks = [
+        (failed if task == 3 else completed)(201 + task, 4 * (task // 2), array=(201, task))
+        for task in range(8)
+    ]
+    one_by_one = [
+        (failed if task < 4 else completed)(301 + task, 3 * task, array=(301, task)) for task in range(8)
+    ]
+    assert told(tmp_path, *tasks, *one_by_one) == []

@@ -6,7 +6,7 @@ It must not add up costs in floats: ClickHouse sums decimals.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,6 +82,7 @@ def job(
         costs = costs_of(store, job_id, said)
         attempts = store.ask(_ATTEMPTS, job=job_id)
         phases = store.ask(_PHASES, job=job_id)
+        run = _run_of(store, job_id)
     spent = Grid(phases.names, list(phases.rows()))
     tried = Grid(attempts.names, list(attempts.rows()))
     if form is OutputFormat.json:
@@ -91,6 +92,7 @@ def job(
                     **costs,
                     "by_attempt": tried.records(),
                     "by_phase": spent.records(),
+                    "run": run,
                     "dead_letters": refused.records(),
                 }
             )
@@ -102,10 +104,45 @@ def job(
             sys.stderr.write(f"trainfare: {said}\n")
     else:
         _show(costs, tried, spent)
+        if run is not None:
+            _show_run(run)
         if said:
             sys.stdout.write("\nDead letters\n")
             write(refused, form)
             sys.stdout.write(f"{said}\n")
+
+
+def _run_of(store: Reader, job_id: str) -> dict[str, Any] | None:
+    """The run that the job is a part of; None: there is no other job of it."""
+    from streams.explain.run import COSTS, JOB, JOBS, found_run, search_of, told_run
+
+    search = search_of(store.records(JOB, job=job_id))
+    found = None if search is None else found_run(search, store.records(JOBS, **search.bound))
+    return None if found is None else told_run(found, store.records(COSTS, jobs=found.names))
+
+
+def _show_run(run: dict[str, Any]) -> None:
+    """Print the jobs of a run."""
+    from streams.engine.rules.formatting import instant, one_line
+
+    total, lost = usd(run["cost_usd"]), usd(run["lost_cost_usd"])
+    sys.stdout.write(
+        f"\nRun {one_line(run['name'])}: {run['job_count']} jobs, ${total}, of it ${lost} lost\n"
+    )
+    rows = [
+        (
+            job["job_id"],
+            job["state"],
+            instant(job["began_ms"]),
+            "" if job["ended_ms"] is None else instant(job["ended_ms"]),
+            usd(job["cost_usd"]),
+            usd(job["lost_cost_usd"]),
+        )
+        for job in run["jobs"]
+    ]
+    write(
+        Grid(("job_id", "state", "started", "ended", "cost_usd", "lost_cost_usd"), rows), OutputFormat.table
+    )
 
 
 def costs_of(store: Reader, job_id: str, refused: str = "") -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sinks.clickhouse import ClickHouseStore
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
+from streams.explain.run import COSTS, JOB, JOBS, found_run, search_of, told_run
 from streams.explain.stored import StoredJobs
 from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
@@ -35,7 +36,7 @@ class Details:
             if job is None:
                 return None
             ask = self._store_reader.rows
-            costs, attempts, usage, burn, alerts, spans = await asyncio.gather(
+            of_job = asyncio.gather(
                 ask(queries.COSTS, job=job_id),
                 ask(queries.ATTEMPTS, job=job_id),
                 ask(queries.USAGE, job=job_id),
@@ -43,11 +44,15 @@ class Details:
                 ask(queries.ALERTS_OF_JOB, job=job_id),
                 self._phases(job_id),
             )
+            (costs, attempts, usage, burn, alerts, spans), run = await asyncio.gather(
+                of_job, self._run(job_id)
+            )
             return {
                 "as_of_ms": await self._figures.as_of_ms(),
                 "job": job,
                 "costs": {row["component"]: row["cost_usd"] for row in costs},
                 "attempts": attempts,
+                "run": run,
                 "phases": spans,
                 "usage": [[row["minute_ms"], row["sampled"], row["productive_ratio"]] for row in usage],
                 "burn": [[row["time_ms"], *row["rates"]] for row in burn],
@@ -55,6 +60,13 @@ class Details:
             }
 
         return await self._figures.kept(("detail", job_id), make)
+
+    async def _run(self, job_id: str) -> dict[str, Any] | None:
+        """The run that the job is a part of; None: there is no other job of it."""
+        ask = self._store_reader.rows
+        search = search_of(await ask(JOB, job=job_id))
+        found = None if search is None else found_run(search, await ask(JOBS, **search.bound))
+        return None if found is None else told_run(found, await ask(COSTS, jobs=found.names))
 
     async def _phases(self, job_id: str) -> list[dict[str, Any]]:
         as_of_ms = await self._figures.as_of_ms()

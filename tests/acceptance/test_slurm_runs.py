@@ -79,6 +79,14 @@ def test_four_sbatch_of_one_name_that_fail_are_one_page_with_four_ids_and_their_
     assert said.startswith(
         "101, 102, 103 and 104 failed one after another in 8 min 10 s (unknown x4), $0.1600 of work lost in all"
     )
+    shown = trainfare("job", "102", "--data", tmp_path / "meter", "--format", "json")
+    run = json.loads(shown.out)["run"]
+    assert [job["job_id"] for job in run["jobs"]] == ["101", "102", "103", "104"]
+    about = {name: run[name] for name in ("name", "by", "job_count", "cost_usd", "lost_cost_usd")}
+    usd = "0.160000000"
+    assert about == {"name": "llama", "by": "name", "job_count": 4, "cost_usd": usd, "lost_cost_usd": usd}
+    table = trainfare("job", "104", "--data", tmp_path / "meter").out
+    assert "Run llama: 4 jobs, $0.1600, of it $0.1600 lost" in table
 
 
 def test_a_script_that_requeues_itself_is_one_page(tmp_path: Path) -> None:

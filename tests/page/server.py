@@ -26,6 +26,7 @@ class Script:
         self.specs = fleet.specs()
         self.alerts: list[dict[str, Any]] = []
         self.budgets: list[dict[str, Any]] = []
+        self.run: dict[str, Any] | None = None  # that the job is a part of
         self.now_ms = NOW_MS
         self.speed: float | None = 60
         self.streaming = True
@@ -185,7 +186,8 @@ class Server:
 
     def _detail(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info["id"])
-        return None if spec is None else fleet.detail(spec, self.script.now_ms, self.script.alerts)
+        detail = None if spec is None else fleet.detail(spec, self.script.now_ms, self.script.alerts)
+        return None if detail is None else {**detail, "run": self.script.run}
 
     def _explain(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info["id"])

@@ -73,6 +73,44 @@ def test_shows_what_happened_and_where_the_money_went(board: Board, script: Scri
     expect(attempts).to_contain_text("goes on")
 
 
+def test_the_jobs_of_its_run_are_links_with_what_they_cost(board: Board, script: Script) -> None:
+    began_ms = script.now_ms - 7_200_000
+    jobs = [
+        {
+            "job_id": job_id,
+            "state": state,
+            "began_ms": began_ms,
+            "ended_ms": ended_ms,
+            "cost_usd": usd,
+            "lost_cost_usd": lost,
+        }
+        for job_id, state, ended_ms, usd, lost in (
+            ("101", "failed", began_ms + 60_000, "12.5", "12.5"),
+            (SPOT, "running", None, "30", "0"),
+        )
+    ]
+    script.run = {
+        "name": "llama",
+        "by": "name",
+        "job_count": 2,
+        "cost_usd": "42.5",
+        "lost_cost_usd": "12.5",
+        "jobs": jobs,
+    }
+    page = board(f"/#/job/{SPOT}").page
+    run = page.locator("section[aria-labelledby=run-title]")
+    expect(run.get_by_role("row")).to_have_count(3)
+    expect(run.get_by_role("link")).to_have_text("101")
+    expect(run).to_contain_text("goes on")
+    expect(run).to_contain_text("llama: 2 jobs, $42.50 in all, $12.50 of it lost")
+
+
+def test_a_job_alone_shows_no_run(board: Board) -> None:
+    page = board(f"/#/job/{SPOT}").page
+    expect(page.get_by_role("table", name="Attempts of the job")).to_be_visible()
+    expect(page.locator("#run-title")).to_be_hidden()
+
+
 def test_the_intervals_of_many_nodes_are_one_line_and_the_sum_is_exact(board: Board, script: Script) -> None:
     script.frozen = True
     page = board(f"/#/job/{SPOT}").page

@@ -165,6 +165,7 @@ def test_one_job_whole(store: ClickHouseStore) -> None:
     assert all(ratio == 0.25 for *_, ratio in found["usage"])
     assert found["burn"][-1] == [AS_OF_MS, 12.500000001, 7.0, 5.0]
     assert [each["alert_id"] for each in found["alerts"]] == ["al_3", "al_1"]
+    assert found["run"] is None
 
 
 def test_waiting_is_a_phase_too(store: ClickHouseStore) -> None:

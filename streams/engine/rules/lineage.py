@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from schemas.durations import HOUR_MS, NEVER_MS
+from schemas.durations import DAY_MS, HOUR_MS, NEVER_MS
 from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.similar_jobs import stem_of
 
@@ -193,3 +193,48 @@ def _apart(known: Sequence[RunAttempt]) -> set[RunAttempt]:
 def reasons_of(attempts: Iterable[RunAttempt]) -> list[tuple[str, int]]:
     """Why they broke off, and how often, the commonest first."""
     return Counter(each.reason or "unknown" for each in attempts).most_common()
+
+
+class RunSpan(NamedTuple):
+    """When a job went on, and how it ended; `ended_ms` is NEVER_MS while it goes on."""
+
+    job_id: str
+    began_ms: int
+    ended_ms: int
+    state: str
+
+
+def jobs_of_run(job_id: str, spans: Iterable[RunSpan], *, is_declared: bool) -> list[str]:
+    """The jobs that are one run with this one, itself included, of all with its key, in the order of their begins.
+
+    After a job that was completed another run begins. Of jobs that a name alone makes one (`is_declared` is false), each begins
+    within a day after the one before has failed or was preempted, and goes on at no time with another.
+    """
+    runs: list[list[RunSpan]] = []
+    latest_ms = 0
+    known = sorted(spans, key=lambda each: (each.began_ms, each.ended_ms, each.job_id))
+    nexts = [*(each.began_ms for each in known[1:]), NEVER_MS]
+    was_alone = False
+    for each, next_ms in zip(known, nexts, strict=True):
+        is_alone = latest_ms <= each.began_ms and each.ended_ms <= next_ms
+        if runs and _goes_on(
+            max(runs[-1], key=_end), each, is_declared=is_declared, alone=was_alone and is_alone
+        ):
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+        latest_ms, was_alone = max(latest_ms, each.ended_ms), is_alone
+    return next(
+        ([each.job_id for each in run] for run in runs if any(each.job_id == job_id for each in run)), []
+    )
+
+
+def _end(span: RunSpan) -> int:
+    return span.ended_ms
+
+
+def _goes_on(before: RunSpan, each: RunSpan, *, is_declared: bool, alone: bool) -> bool:
+    """Whether a job goes on with the run of the one before; `alone`: neither goes on at one time with another."""
+    if is_declared:
+        return before.state != "completed" or each.began_ms < before.ended_ms
+    return alone and before.state in BROKEN and each.began_ms - before.ended_ms <= DAY_MS

@@ -1,7 +1,8 @@
-// Where a job's money went: by component as bars, by attempt as a table.
+// Where a job's money went: by component as bars, by attempt and by job of its run as tables.
 
-import { amount, h, reconcile, row, table } from "./dom.js";
+import { amount, foreign, h, reconcile, row, table } from "./dom.js";
 import { count, duration, exact, money, near, percent, stamp } from "./format.js";
+import { jobHash } from "./jobs.js";
 import { COMPONENT_NAMES, COMPONENTS } from "./words.js";
 
 export class Components {
@@ -67,6 +68,47 @@ export class Attempts {
         each.started_ms === null ? "–" : duration(until - each.started_ms),
         count(each.gpu_count),
         where || "–",
+        amount(money(each.cost_usd), exact(each.cost_usd)),
+        lost > 0 ? amount(money(each.lost_cost_usd), exact(each.lost_cost_usd), { class: "money lost" }) : "–",
+      ]);
+    });
+    this.table.body.replaceChildren(...rows);
+  }
+}
+
+const RUN_COLUMNS = [
+  { title: "Job", class: "wide" },
+  { title: "State", class: "" },
+  { title: "From", class: "" },
+  { title: "To", class: "" },
+  { title: "Cost", class: "num" },
+  { title: "Lost", class: "num" },
+];
+
+/** The jobs of the training run that the job is a part of: a run that is submitted again is another job. */
+export class Run {
+  constructor(meter) {
+    this.meter = meter;
+    this.table = table(RUN_COLUMNS, { caption: "Jobs of the run" });
+    this.said = h("p", { class: "sub" });
+    this.element = h("section", { class: "panel wide", "aria-labelledby": "run-title", hidden: true }, h("h3", { id: "run-title" }, "Run"), this.said, h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "run-title" }, this.table.element));
+  }
+
+  show({ run, job }) {
+    this.element.hidden = !run;
+    if (!run) {
+      return;
+    }
+    const now = this.meter.timeMs;
+    const figures = `: ${run.job_count} jobs, ${money(run.cost_usd)} in all, ${money(run.lost_cost_usd)} of it lost`;
+    this.said.replaceChildren(foreign(run.name), figures);
+    const rows = run.jobs.map((each) => {
+      const lost = Number(each.lost_cost_usd);
+      return row(RUN_COLUMNS, [
+        each.job_id === job.job_id ? h("b", {}, foreign(each.job_id)) : h("a", { href: jobHash(each.job_id) }, foreign(each.job_id)),
+        h("span", { class: "state", "data-state": each.state }, each.state),
+        h("time", { title: `${stamp(each.began_ms)} UTC` }, near(each.began_ms, now)),
+        each.ended_ms ? h("time", { title: `${stamp(each.ended_ms)} UTC` }, near(each.ended_ms, now)) : "goes on",
         amount(money(each.cost_usd), exact(each.cost_usd)),
         lost > 0 ? amount(money(each.lost_cost_usd), exact(each.lost_cost_usd), { class: "money lost" }) : "–",
       ]);

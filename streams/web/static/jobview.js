@@ -5,7 +5,7 @@ import { count, exact, jobCost, money, percent, stamp, times } from "./format.js
 import { get } from "./feed.js";
 import { Ticking } from "./meter.js";
 import { burnBand, LIVE } from "./words.js";
-import { Attempts, Components } from "./costs.js";
+import { Attempts, Components, Run } from "./costs.js";
 import { Evidence } from "./evidence.js";
 import { Explain } from "./explain.js";
 import { History } from "./history.js";
@@ -35,8 +35,9 @@ export class JobView {
     this.components = new Components();
     this.evidence = new Evidence(this.meter, this.acts);
     this.attempts = new Attempts(this.meter);
+    this.run = new Run(this.meter);
     this.explain = new Explain(this.meter);
-    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element), this.attempts.element, this.explain.element);
+    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element), this.attempts.element, this.run.element, this.explain.element);
     this.host.replaceChildren(
       h("p", { class: "back" }, h("a", { href: "#/", "data-leave": true }, "← All jobs"), h("span", { class: "dim" }, " or Esc")),
       h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state, this.receipts), this.about)),
@@ -116,6 +117,7 @@ export class JobView {
     this.history.show(detail);
     this.components.show(detail);
     this.attempts.show(detail);
+    this.run.show(detail);
     this.evidence.show(detail.alerts, true);
   }
 

@@ -31,7 +31,7 @@ def failed(raw_id: int, minute: float, seconds: int = 40, **changes: Any) -> Job
     jobs = accounted_jobs(text(recorded("24.11")[-1]["sacct"])).jobs
     bad = next(job for job in jobs if job.name == "bad")
     begin_s = T0_S + round(minute * 60)
-    times = {"submit_s": begin_s - 2, "start_s": begin_s, "end_s": begin_s + seconds}
+    times: dict[str, Any] = {"submit_s": begin_s - 2, "start_s": begin_s, "end_s": begin_s + seconds}
     named = {"name": "llama", "work_dir": "/home/ada/llama", "user": "ada", **changes}
     return bad._replace(raw_id=raw_id, restarts=None, **times, **named)
 

@@ -219,17 +219,14 @@ def _paid(shelf: Shelf, bound: Bound) -> Iterator[tuple[str, int, str, str, int,
 
 def _used(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     names = ("job_id", "minute", "sku", "price_usd", "quantity", "cost_usd")
-    sums: dict[tuple[str, str, int], int] = {}
+    sums: dict[tuple[int, str, str, int], int] = {}
     for job_id, minute_s, sku, price, quantity, cost in read(shelf, JOB_MINUTES, *names):
-        if (
-            quantity
-            and price
-            and sku in bound["skus"]
-            and bound["from_ms"] <= minute_s * 1000 < bound["to_ms"]
-        ):
-            sums[sku, job_id, price] = sums.get((sku, job_id, price), 0) + cost
-    for (sku, job_id, price), cost_nano in sums.items():
-        yield {"sku": sku, "job_id": job_id, "price_nano": price, "cost_nano": cost_nano}
+        if quantity and price and sku in bound["skus"]:
+            for at_ms in bound["instants"]:
+                if at_ms - 5 * MINUTE_MS <= minute_s * 1000 < at_ms:
+                    sums[at_ms, sku, job_id, price] = sums.get((at_ms, sku, job_id, price), 0) + cost
+    for (at_ms, sku, job_id, price), cost_nano in sums.items():
+        yield {"at_ms": at_ms, "sku": sku, "job_id": job_id, "price_nano": price, "cost_nano": cost_nano}
 
 
 def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:

@@ -38,7 +38,7 @@ from streams.engine.state.pace import ProgressPace
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines, are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union
-from streams.engine.timeline.lines import Lines, attempt_lines
+from streams.engine.timeline.lines import Lines, attempt_lines, differs_from_ms
 from streams.engine.windows.curve import (
     METERED_HOLDS_MS,
     Curve,
@@ -244,11 +244,7 @@ class JobCurve:
             lines = self.timelines
             later = lines.ending_after(from_ms) if isinstance(lines, Timelines) else lines
             of_later = {number: self.lines[number] for number in later if number in self.lines}
-            self.cut += (
-                each if each.from_ms >= from_ms else each._replace(from_ms=from_ms)
-                for each in stretches(lines, of_later)
-                if each.until_ms > from_ms
-            )
+            self.cut += stretches(lines, of_later, from_ms)
             self.cut_ms = NEVER_MS
         return self.cut
 
@@ -293,7 +289,8 @@ class JobCurve:
         if not self.timelines:
             self.lines, self.paid_by_attempt, self.settled = {}, {}, None
             self._cut_again()
-        changed, self.touched = {*changed_since(timelines, self.timelines), *self.touched}, set()
+        moved = changed_since(timelines, self.timelines)
+        changed, self.touched = {*moved, *self.touched}, set()
         self.timelines = timelines
         is_new = False
         for number in sorted(changed):
@@ -304,9 +301,12 @@ class JobCurve:
             is_new |= number not in self.lines
             spans = [(segment.start_ms, segment.end_ms) for segment in segments]
             self._unsettle(number, spans)
-            known = self.paid_by_attempt.get(number, [])
-            self._cut_again(min((span[0] for span in (*spans, *known)), default=NEVER_MS))
-            self.lines[number] = attempt_lines(segments, (), self.book, *self.payer)
+            known, before = self.paid_by_attempt.get(number, []), self.lines.get(number)
+            now = self.lines[number] = attempt_lines(segments, (), self.book, *self.payer)
+            if before is None or number in moved:
+                self._cut_again(min((span[0] for span in (*spans, *known)), default=NEVER_MS))
+            else:
+                self._cut_again(differs_from_ms(before, now))
             self.paid_by_attempt[number] = spans
             self.recent.add(number)
         if is_new and next(reversed(self.lines)) != max(self.lines):

@@ -21,6 +21,7 @@ from streams.engine.rules.formatting import gpus, rounded_usd, short_instant, sp
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, per_hour_nano
 from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, above_threshold, flag, from_threshold_on
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.growing import paid_after
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines
 from streams.engine.windows.expected import Expected
@@ -39,9 +40,9 @@ class RateSteps(NamedTuple):
 def rate_steps(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], since_ms: int) -> RateSteps:
     """Return what attempts with events pay from `since_ms` on, in whole numbers: fractions are slow."""
     found = [
-        lines[number]
-        for number, timeline in timelines.items()
-        if number in lines and not timeline.metered and not timeline.ended_by(since_ms)
+        lines[timeline.attempt]
+        for timeline in paid_after(timelines, since_ms)
+        if timeline.attempt in lines and not timeline.metered
     ]
     scale = lcm(*{line.price.divisor for each in found for line in each})
     changes: dict[int, int] = {}
@@ -90,7 +91,7 @@ def _rate_now(at: JobAt) -> Fraction:
 def _cause(at: JobAt) -> str:
     segments = [
         segment
-        for line in at.timelines.values()
+        for line in paid_after(at.timelines, at.at_ms)
         for segment in line.paid(OPEN_MS)
         if segment.start_ms <= at.at_ms < segment.end_ms
     ]

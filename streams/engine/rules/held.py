@@ -27,6 +27,7 @@ from streams.engine.rules.job_view import (
 from streams.engine.rules.line_costs import costly
 from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, page_from
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
+from streams.engine.timeline.growing import paid_after
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines
 
@@ -58,9 +59,7 @@ def suspensions(line: Timeline) -> tuple[Span, ...]:
 def _spans(known: JobKnown) -> Iterable[FactSpan]:
     longest_ms = round(known.thresholds["minutes"] * MINUTE_MS)
     least_nano = round(known.thresholds["least_usd_per_hour"] * NANO_PER_USD)
-    for line in known.timelines.values():
-        if line.ended_by(known.since_ms):
-            continue  # this is asked at each event of a job of many attempts
+    for line in paid_after(known.timelines, known.since_ms):
         lines = known.lines.get(line.attempt, _NO_LINES)
         for since_ms, until_ms in suspensions(line):
             if since_ms + longest_ms < until_ms:
@@ -81,7 +80,7 @@ def _standing(at: JobAt) -> Suspension | None:
 def _at_tick(
     timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], at_ms: int
 ) -> Iterator[Suspension]:
-    for line in timelines.values():
+    for line in paid_after(timelines, at_ms):
         for segment in holding(line):
             if segment.start_ms <= at_ms < segment.end_ms:
                 since_ms = next(a for a, b in suspensions(line) if a <= at_ms < b)

@@ -17,6 +17,7 @@ from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Wo
 from streams.engine.rules.line_costs import cost_reached_ms
 from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.growing import have_saved, paid_after
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 
@@ -32,10 +33,8 @@ def unsaved(
     Expected of a job that has made a checkpoint in any attempt, and of an attempt whose newest purchase is `spot`. Attempts
     that ended by `after_ms` are left out.
     """
-    saves = any(line.checkpoint_ms is not None for line in timelines.values())
-    for line in timelines.values():
-        if line.ended_by(after_ms):
-            continue
+    saves = have_saved(timelines)
+    for line in paid_after(timelines, after_ms):
         if not saves and line.values.fields[_PURCHASE] != "spot":
             continue
         since_ms = line.checkpoint_ms if line.checkpoint_ms is not None else line.started_ms
@@ -67,7 +66,7 @@ def _standing(at: JobAt) -> tuple[Timeline, int] | None:
     """The attempt that runs at the tick, and since when its work is not saved; of several the one that waits longest."""
     found = [
         (since_ms, line)
-        for line, since_ms, running in unsaved(at.timelines)
+        for line, since_ms, running in unsaved(at.timelines, at.at_ms)
         if any(start_ms <= at.at_ms < end_ms for start_ms, end_ms in running)
     ]
     if not found:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -43,7 +45,7 @@ class Profile(NamedTuple):
 
     def thresholds(self, rule: int) -> Mapping[str, float]:
         """Return all thresholds of a rule by name."""
-        return dict(zip(JOB_RULES[rule].thresholds, self.rules[rule].thresholds, strict=True))
+        return _by_name(rule, self.rules[rule].thresholds)
 
     def by_name(self) -> dict[str, Mapping[str, float]]:
         """Return the thresholds of every rule by its name."""
@@ -52,6 +54,11 @@ class Profile(NamedTuple):
     def severity(self, rule: int) -> str:
         """Return the severity of a rule."""
         return self.rules[rule].severity
+
+
+@lru_cache(maxsize=4096)
+def _by_name(rule: int, thresholds: tuple[float, ...]) -> Mapping[str, float]:
+    return MappingProxyType(dict(zip(JOB_RULES[rule].thresholds, thresholds, strict=True)))
 
 
 DEFAULT: Final = Profile(

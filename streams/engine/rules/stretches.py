@@ -10,6 +10,7 @@ from math import lcm
 from operator import itemgetter
 from typing import NamedTuple
 
+from schemas.durations import BEGINNING_MS
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.lines import Line, Lines
 
@@ -46,11 +47,16 @@ class _Edge(NamedTuple):
     quantity: int
 
 
-def stretches(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines]) -> Iterator[Stretch]:
-    """Yield the stretches in order; `lines` are those of the paid attempts. The last one of an open attempt is open."""
+def stretches(
+    timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], since_ms: int = BEGINNING_MS
+) -> Iterator[Stretch]:
+    """Yield the stretches of the time from an instant on, in order; `lines` are those of the paid attempts.
+
+    The last one of an open attempt is open.
+    """
     held: dict[int, Segment] = {}
     paid: dict[tuple[int, Line], int] = {}
-    edges = sorted(_edges(timelines, lines), key=itemgetter(0, 2))  # what ends goes first
+    edges = sorted(_edges(timelines, lines, since_ms), key=itemgetter(0, 2))  # what ends goes first
     for position, edge in enumerate(edges):
         if edge.segment is not None:
             if edge.begins:
@@ -67,14 +73,16 @@ def stretches(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines]) -> 
             yield _stretch(edge.at_ms, until_ms, held, paid)
 
 
-def _edges(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines]) -> Iterator[_Edge]:
+def _edges(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], since_ms: int) -> Iterator[_Edge]:
     for attempt, of_attempt in lines.items():
         for segment in timelines[attempt].paid(OPEN_MS):
-            if segment.start_ms < segment.end_ms:
-                yield _Edge(segment.start_ms, attempt, True, segment, None, 0)
+            start_ms = max(segment.start_ms, since_ms)
+            if start_ms < segment.end_ms:
+                yield _Edge(start_ms, attempt, True, segment, None, 0)
                 yield _Edge(segment.end_ms, attempt, False, segment, None, 0)
         for line, intervals in of_attempt.items():
-            for start_ms, end_ms, quantity, _ in intervals:
+            for begin_ms, end_ms, quantity, _ in intervals:
+                start_ms = max(begin_ms, since_ms)
                 if quantity and start_ms < end_ms:
                     yield _Edge(start_ms, attempt, True, None, line, quantity)
                     yield _Edge(end_ms, attempt, False, None, line, quantity)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from schemas.durations import BEGINNING_MS
 from schemas.events import JobEvent
@@ -18,7 +18,7 @@ from streams.engine.timeline.values import Values
 class TimeRanges:
     """By when each attempt and all before it are over, which usually ascends; and which attempts are open."""
 
-    __slots__ = ("_broken_ms", "_ended_ms", "_numbers", "_until_ms", "open")
+    __slots__ = ("_broken_ms", "_ended_ms", "_numbers", "_saved", "_until_ms", "open")
 
     def __init__(self, numbers: Sequence[int]) -> None:
         """`numbers` of the attempts, ascending; it may grow."""
@@ -27,13 +27,15 @@ class TimeRanges:
         self._until_ms: list[int] = []
         self._ended_ms: list[int] = []
         self._broken_ms: list[int] = []
+        self._saved: list[bool] = []  # whether any of them has made a checkpoint
         self.open: set[int] = set()  # attempts without an end
 
     def update(self, lines: Mapping[int, Timeline], first: int) -> None:
         """Set the ends from a position among the attempts on."""
         until_ms, ended_ms, broken_ms = self.latest_ms(first)
-        for known_ms in (self._until_ms, self._ended_ms, self._broken_ms):
-            del known_ms[first:]
+        saved = first > 0 and self._saved[first - 1]
+        for known in (self._until_ms, self._ended_ms, self._broken_ms, self._saved):
+            del known[first:]
         for number in self._numbers[first:]:
             line = lines[number]
             if line.segments:
@@ -45,9 +47,16 @@ class TimeRanges:
                 ended_ms = max(ended_ms, line.ended_ms)
             if line.state in ("preempted", "failed"):
                 broken_ms = max(broken_ms, line.ended_ms or 0)
+            saved = saved or line.checkpoint_ms is not None
+            self._saved.append(saved)
             self._until_ms.append(until_ms)
             self._ended_ms.append(ended_ms)
             self._broken_ms.append(broken_ms)
+
+    @property
+    def has_saved(self) -> bool:
+        """Return whether any attempt has made a checkpoint."""
+        return bool(self._saved) and self._saved[-1]
 
     def latest_ms(self, count: int | None = None) -> tuple[int, int, int]:
         """The latest ends of the first `count` attempts: of billed time, of any, of one that broke off; BEGINNING_MS: none."""
@@ -88,6 +97,25 @@ class Timelines(dict[int, Timeline]):
         if isinstance(before, Timelines) and before.log is self.log and before.length <= self.length:
             return self.log[before.length : self.length]
         return None
+
+
+def paid_after(lines: Mapping[int, Timeline], at_ms: int) -> Iterator[Timeline]:
+    """Yield the attempts that are paid after an instant, ascending; of a long history the others are not looked at.
+
+    There may be some among them of which no time is paid.
+    """
+    numbers = lines.ending_after(at_ms) if isinstance(lines, Timelines) else lines
+    for number in numbers:
+        line = lines[number]
+        if not line.ended_by(at_ms):
+            yield line
+
+
+def have_saved(lines: Mapping[int, Timeline]) -> bool:
+    """Whether any attempt has made a checkpoint."""
+    if isinstance(lines, Timelines) and lines.is_newest:
+        return lines.ranges.has_saved
+    return any(line.checkpoint_ms is not None for line in lines.values())
 
 
 def changed_since(now: Mapping[int, Timeline], before: Mapping[int, Timeline]) -> Collection[int]:

@@ -7,8 +7,10 @@ is the sum of overlap x rate, so a late or corrected event re-derives only what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 
+from schemas.durations import NEVER_MS
 from streams.engine.pricing.book import PriceBook, Steps
 from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.kinds import COMPUTE, SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
@@ -88,6 +90,22 @@ def _without_compute_price(segment: Segment, context: Context, book: PriceBook) 
         begin_ms = max(begin_ms, until_ms)
     if begin_ms < segment.end_ms:
         yield begin_ms, segment.end_ms
+
+
+def differs_from_ms(one: Lines, other: Lines) -> int:
+    """The first instant at which two results of one attempt's time differ; NEVER_MS: they do not."""
+    found = NEVER_MS
+    for line in one.keys() | other.keys():
+        mine, theirs = one.get(line, []), other.get(line, [])
+        for before, after in zip_longest(mine, theirs):
+            if before == after:
+                continue
+            if before is not None and after is not None and before[0] == after[0] and before[2:] == after[2:]:
+                found = min(found, before[1], after[1])
+            else:
+                found = min([found, *(each[0] for each in (before, after) if each is not None)])
+            break
+    return found
 
 
 def price_pieces(

@@ -5,13 +5,13 @@ Window sums are handed in, and are divided and rounded to nano-dollars here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import instants_of, money, table_of
+from schemas.columns import instants_of, money, table_of, take_text
 from schemas.durations import MINUTE_MS
 from schemas.tables import BURN_RATES, SCHEMAS
 from streams.engine.kernels.arrays import F64, I64, Records, exact
@@ -172,7 +172,7 @@ class BurnRows:
         rates = per_hour(rows.cost_nano, rows.elapsed_ms)
         columns = {
             "time": instants_of(rows.times_ms),
-            "job_id": pa.array(self._names(rows.job), pa.string()),
+            "job_id": self._names(rows.job),
             **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
             "expected_usd_per_hour": _usd(rows.expected_rate),
             "usd_per_hour_now": _usd(rows.now_rate),
@@ -184,12 +184,18 @@ class BurnRows:
         self.count, self._jobs, self._columns = 0, [], _Columns.empty(0)
         return table_of(SCHEMAS[BURN_RATES], columns)
 
-    def _names(self, jobs: I64) -> Iterator[str]:
-        """Yield the name of each row's job."""
-        first = 0
+    def _names(self, jobs: I64) -> pa.Array:
+        """The name of each row's job. Calls one after another mostly have the same names: these are made one text each."""
+        names: list[str] = []
+        last: Sequence[str] = ()
+        places, first, base = np.empty(len(jobs), np.int32), 0, 0
         for end, job_ids in self._jobs:
-            yield from map(job_ids.__getitem__, jobs[first:end].tolist())
+            if job_ids is not last:
+                base, last = len(names), job_ids
+                names += job_ids
+            places[first:end] = jobs[first:end] + base
             first = end
+        return take_text(names, places)
 
 
 class _Columns(NamedTuple):

@@ -105,6 +105,15 @@ def test_what_a_cause_reads_does_not_grow_with_the_history(many: Log, counted: C
     assert len(cut) - first[1] <= first[1] * 1.2
 
 
+def test_a_revision_of_an_open_attempt_does_not_cut_what_came_before_it(many: Log, counted: Counted) -> None:
+    many.add("jobs", T0, type="started", gpu_count=8, zone="here")
+    cut = counted(stretches_module, "_stretch")
+    many.judge(T0, T0 + 4 * HOUR_MS)
+    first = len(cut)
+    many.judge(T0 + 4 * HOUR_MS + 10_000, T0 + 8 * HOUR_MS)
+    assert 0 < len(cut) - first <= first * 1.2
+
+
 def test_causes_are_those_of_reading_the_whole_history(many: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = [0]
     known_cause = burn_cause_module.burn_cause

@@ -11,7 +11,7 @@ from schemas.events import JobEvent, JobType
 from streams.engine.state.job import JobState
 from streams.engine.timeline import growing
 from streams.engine.timeline.attempts import timeline_of, timelines
-from streams.engine.timeline.growing import are_alike, changed_since
+from streams.engine.timeline.growing import are_alike, changed_since, have_saved, paid_after
 from streams.engine.timeline.intervals import Covered, Span, uncovered, union
 
 _TYPES = (
@@ -53,6 +53,13 @@ def test_events_in_any_order_give_the_timelines_of_all_at_once(
         changed = changed_since(now, known)
         assert all(now.get(n) is known.get(n) for n in now.keys() | known.keys() if n not in changed)
         known = now
+        assert have_saved(now) == any(line.checkpoint_ms is not None for line in expected.values())
+        for at_ms in range(0, 31 * 60_000, 5 * 60_000):
+            later = [*paid_after(now, at_ms)]
+            paid = [line for line in expected.values() if any(end > at_ms for _, end, *_ in line.segments)]
+            assert [line for line in paid if not line.ended_by(at_ms)] == [
+                line for line in later if line in paid
+            ]
 
 
 def test_an_event_of_the_last_attempt_builds_its_timeline_alone(monkeypatch: Any) -> None:

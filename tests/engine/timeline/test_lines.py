@@ -10,10 +10,11 @@ from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
 from streams.engine.timeline.attempts import Segment
-from streams.engine.timeline.lines import attempt_lines
+from streams.engine.timeline.lines import Lines, attempt_lines, differs_from_ms
 from streams.engine.timeline.values import Values
 
 HOUR_MS = 3_600_000
+NEVER_MS = 2**62
 
 
 def price(sku: str, component: Component, per: Per, effective_ms: int = 0) -> PriceEvent:
@@ -73,3 +74,20 @@ def test_prices_of_other_components_are_none_of_the_machine() -> None:
 def test_nothing_is_booked_of_what_holds_gpus_or_says_nothing() -> None:
     assert booked([]) == []
     assert booked([], gpu_milli=1000, instance_milli=1000) == [("", "gpu", "gpu_milli_ms", "", 0, HOUR_MS)]
+
+
+def test_lines_differ_from_the_first_instant_with_another_price() -> None:
+    def lines(end_ms: int, *prices: tuple[str, int]) -> Lines:
+        events = [price(sku, Component.gpu, Per.gpu_hour, at_ms) for sku, at_ms in prices]
+        book = PriceBook.empty().with_events(events)
+        segments = [Segment(0, end_ms, "running", Values(gpu_milli=1000, cpu_milli=500))]
+        return attempt_lines(segments, (), book, None, None)
+
+    one = lines(9000, ("a", 0), ("a", 3000))
+    assert differs_from_ms(one, one) == NEVER_MS
+    assert differs_from_ms(one, lines(9000, ("a", 0), ("a", 3000), ("a", 7000))) == 7000
+    assert differs_from_ms(one, lines(9000, ("a", 0))) == 3000
+    assert differs_from_ms(lines(9000, ("a", 0)), one) == 3000
+    assert differs_from_ms(one, lines(8000, ("a", 0), ("a", 3000))) == 8000
+    assert differs_from_ms(one, lines(9000, ("b", 0), ("b", 3000))) == 0
+    assert differs_from_ms({}, one) == 0

@@ -98,6 +98,7 @@ class JobEvent(Struct, frozen=True, gc=False):
     deadline_ms: int | None = None
     quality: dict[str, float] | None = None
     progress: dict[str, float] | None = None
+    gpus_requested: int | None = None
     run_id: str | None = None
     work_dir: str | None = None
 

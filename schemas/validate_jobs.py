@@ -46,6 +46,7 @@ def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:
         deadline_ms=raw.deadline_ms,
         quality=raw.quality,
         progress=raw.progress,
+        gpus_requested=raw.gpus_requested,
         run_id=raw.run_id,
         work_dir=raw.work_dir,
     )

@@ -43,6 +43,7 @@ from schemas.wire_types import (
     Text,
     TimeMs,
     Usd,
+    WholeGpus,
     WireAmount,
     WireAttempt,
     one_of,
@@ -102,6 +103,14 @@ class JobWire(PricedWire, kw_only=True, gc=False):
         Doc(
             "the GPUs held on each node; their sum must be `gpu_count`, if that is given",
             {"n1": 8, "n2": 4.5},
+            "GPUs",
+        ),
+    ] = None
+    gpus_requested: Annotated[
+        WholeGpus,
+        Doc(
+            "how many GPUs the job is to hold when all of it has started: until then what it grows by is its [start](cost_model.md#the-expected-rate)",
+            16,
             "GPUs",
         ),
     ] = None

@@ -115,6 +115,10 @@ GpuCount: TypeAlias = Annotated[
     Annotated[float, Meta(ge=0, le=MAX_GPU_COUNT)] | None,
     Meta(description=f"a number from 0 to {MAX_GPU_COUNT} with at most three decimals"),
 ]
+WholeGpus: TypeAlias = Annotated[
+    Annotated[int, Meta(ge=0, le=MAX_GPU_COUNT)] | None,
+    Meta(description=f"a whole number from 0 to {MAX_GPU_COUNT}"),
+]
 Count: TypeAlias = Annotated[
     Annotated[float, Meta(ge=0, le=MAX_COUNT)] | None,
     Meta(description=f"a number from 0 to {MAX_COUNT} with at most three decimals"),

@@ -48,6 +48,7 @@ class Piece(NamedTuple):
     priced: bool  # something in it has a price
     unpriced: bool  # GPU-time in it has none
     on_gpus: bool  # GPU-time in it has a price
+    gpu_milli: int = 0
 
 
 class Steps:
@@ -354,7 +355,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         metered=union((p.start_ms, p.end_ms) for p in sampled),
         cost=Steps(changes),
         lumps=Lumps(lumps),
-        quoted=quoted(pieces, grows=not sampled),
+        quoted=quoted(pieces, requested(log.events), grows=not sampled),
         declared=rates,
         planned=plan,
         ended=has_ended(attempts),
@@ -386,6 +387,13 @@ def declared(events: Iterable[Json]) -> list[tuple[int, int]]:
     naming = [e for e in events if e.get("expected_usd_per_hour") is not None]
     naming.sort(key=lambda e: (e["time_ms"], attempt_of(e), event_order(e)))
     return [(e["time_ms"], nano(e["expected_usd_per_hour"]) * PER_HOUR) for e in naming]
+
+
+def requested(events: Iterable[Json]) -> list[tuple[int, int]]:
+    """(time, thousandths of a GPU) of every event that says how many are requested, in the order of `declared`."""
+    naming = [e for e in events if e.get("gpus_requested") is not None]
+    naming.sort(key=lambda e: (e["time_ms"], attempt_of(e), event_order(e)))
+    return [(e["time_ms"], 1000 * e["gpus_requested"]) for e in naming]
 
 
 def deadline_ms(events: Iterable[Json]) -> int | None:
@@ -444,14 +452,17 @@ def _piece(
                 on_gpus |= component == "gpu"
             elif component == "gpu":
                 unpriced = True
-    return Piece(start_ms, end_ms, rate, priced, unpriced, on_gpus)
+    gpu_milli = sum(count for component, _, count in held if component == "gpu")
+    return Piece(start_ms, end_ms, rate, priced, unpriced, on_gpus, gpu_milli)
 
 
-def quoted(pieces: Sequence[Piece], *, grows: bool) -> int:
+def quoted(pieces: Sequence[Piece], wanted: Sequence[tuple[int, int]] = (), *, grows: bool) -> int:
     """The cost rate "at the first paid and priced instant", at which no GPU-time is without a price; else 0.
 
-    The start `grows` "while the rate has grown within the last 10 min", and "begins again with the first GPUs".
+    The start `grows` "while the rate has grown within the last 10 min", and "begins again with the first GPUs". "Where events say how
+    many GPUs are requested": what it grows by "until so many were held", and nothing after that or beyond it.
     """
+    begins = sorted({p.start_ms for p in pieces})
     found: tuple[int, int, bool] | None = None  # (when it grew last, the rate, whether GPUs were held)
     for at_ms in sorted({p.start_ms for p in pieces} | {p.end_ms for p in pieces}):
         now = [p for p in pieces if p.start_ms <= at_ms < p.end_ms]
@@ -464,8 +475,18 @@ def quoted(pieces: Sequence[Piece], *, grows: bool) -> int:
             break
         grown_ms, before, had_gpus = found
         is_start, is_more = at_ms <= grown_ms + 10 * MINUTE_MS, rate > before + before // 10**9
+        size = next((gpus for time_ms, gpus in reversed(wanted) if time_ms <= at_ms), 0)
+        held = sum(p.gpu_milli for p in now)
+        most = max(
+            (sum(p.gpu_milli for p in pieces if p.start_ms <= x < p.end_ms) for x in begins if x < at_ms),
+            default=0,
+        )
+        if size and (most >= size or held > size):
+            is_start = False
+        elif size and held > most:
+            is_start = True
         if (on_gpus and not had_gpus) or (is_start and is_more):
             found = at_ms, rate, on_gpus or had_gpus
-        elif had_gpus and not is_start:
+        elif had_gpus and not is_start and not wanted:
             break
     return 0 if found is None else found[1]

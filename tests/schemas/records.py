@@ -40,6 +40,7 @@ FULL: dict[str, Record] = {
         "team": "nlp",
         "project": "llama",
         "experiment": "lr-sweep",
+        "gpus_requested": 16,
         "run_id": "llama-7b-a",
         "work_dir": "/home/ada/llama",
         "labels": {"stage": "pretraining", "größe": "70b"},

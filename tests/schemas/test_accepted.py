@@ -50,6 +50,7 @@ def test_a_full_job_record() -> None:
         team="nlp",
         project="llama",
         experiment="lr-sweep",
+        gpus_requested=16,
         run_id="llama-7b-a",
         work_dir="/home/ada/llama",
         labels={"stage": "pretraining", "größe": "70b"},

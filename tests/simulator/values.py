@@ -25,6 +25,12 @@ KINDS = (
 USD = ("4.00", "1.8", "98.32", "0", "0.000000001", "3.6", "60", "900.000000001")
 
 
+def _requested(time_ms: int) -> Json:
+    """How many GPUs an event says are requested, if it does; the draws of a seed stay as they are."""
+    apart = random.Random(f"requested {time_ms}")
+    return {"gpus_requested": apart.choice((1, 2, 4, 8))} if apart.random() < 0.2 else {}
+
+
 class Fleet:
     """Draws the events of a time: `[base_ms - 40 min, base_ms + span_ms]`."""
 
@@ -85,6 +91,7 @@ class Fleet:
                     event |= {"labels": {"a": rng.choice("12")}, "cpu_count": 4, "instance_count": 1}
                 if rng.random() < 0.1:
                     event |= {rng.choice(("quality", "progress")): {rng.choice("ab"): rng.choice((1, -0.5))}}
+                event |= _requested(time_ms)
                 if kind == "suspended" and rng.random() < 0.5:
                     event |= {"holds_gpus": True}
                 yield event

@@ -6,7 +6,7 @@ It reads the job and caches what it read, so that a change costs only its own pa
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -49,6 +49,7 @@ from streams.engine.windows.curve import (
 )
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.expected import Expected
+from streams.engine.windows.requested_start import RequestedStart
 
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.
 Planned = Sequence[tuple[int, int, int]]
@@ -81,6 +82,8 @@ class JobCurve:
     unpriced_gpu_ms: int = NEVER_MS
     unpriced_traffic: dict[int, int] = field(default_factory=dict)
     declared: Sequence[tuple[int, int]] = ()
+    requested: Sequence[tuple[int, int]] = ()
+    start: RequestedStart | None = None  # of these, and of the timelines
     planned: Planned = ()
     facts: JobFacts = field(default_factory=JobFacts)
     breaks: BrokenAttempts = field(default_factory=BrokenAttempts)
@@ -107,22 +110,27 @@ class JobCurve:
         """Return whether only samples and amounts may have changed since the last update."""
         read = self.read
         return (
-            len(read) == 4
+            len(read) == 5
             and not self.repriced
             and read[0] is job.timelines()
             and read[1] is job.dimensions()
             and read[2] is job.declared()
             and read[3] is controls
+            and read[4] is job.requested()
         )
 
     def mark_read(self, job: JobState, controls: object) -> None:
         """Record the objects read by this update."""
-        self.read = (job.timelines(), job.dimensions(), job.declared(), controls)
+        self.read = (job.timelines(), job.dimensions(), job.declared(), controls, job.requested())
 
     def may_differ(self, job: JobState, planned: Planned) -> bool:
         """Return whether the curve may have changed since the last update."""
         return (
-            is_fresh(job) or self._is_moved(job) or job.declared() != self.declared or planned != self.planned
+            is_fresh(job)
+            or self._is_moved(job)
+            or job.declared() != self.declared
+            or job.requested() != self.requested
+            or planned != self.planned
         )
 
     def _is_moved(self, job: JobState) -> bool:
@@ -152,7 +160,11 @@ class JobCurve:
         if declared != self.declared or planned != self.planned:
             self.passed = []  # it was expected otherwise
         self.declared, self.planned = declared, planned
+        if job.requested() != self.requested:
+            self.passed, self.settled = [], None
+            self.requested, self.start = job.requested(), None
         if moved:
+            self.start = None
             self._add_timelines(job, timelines)
         behind, self.behind = self.behind, False
         for attempt in job.with_usage.values():
@@ -178,6 +190,7 @@ class JobCurve:
             since_ms=since_ms,
             undecided_until_ms=undecided_until_ms(job, timelines),
             settled=self.settled,
+            start=self._requested_start(timelines),
         )
         if not self.runs:
             self._settle(found, since_ms)
@@ -202,6 +215,20 @@ class JobCurve:
         self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
         self.tail, self.behind = tail, True
         return True
+
+    def _requested_start(self, timelines: Mapping[int, Timeline]) -> RequestedStart | None:
+        """How the job grows to what is requested for it; None: nothing is."""
+        if self.requested and self.start is None:
+            self.start = RequestedStart(
+                self.requested,
+                (
+                    (segment.start_ms, segment.end_ms, segment.values.gpu_milli)
+                    for timeline in timelines.values()
+                    if not timeline.metered
+                    for segment in timeline.paid(OPEN_MS)
+                ),
+            )
+        return self.start
 
     def _settle(self, found: Curve, since_ms: int) -> None:
         """Leave the attempts that ended before all detail out of later builds."""

@@ -40,7 +40,7 @@ def names_nothing(event: JobEvent) -> bool:
 
 _NONE: Final[frozenset[int]] = frozenset()
 _VALUES: Final = (
-    "gpu_milli", "nodes", "instance_milli", "cpu_milli", "memory_milli", "owner", "team", "project", "experiment",
+    "gpu_milli", "gpus_requested", "nodes", "instance_milli", "cpu_milli", "memory_milli", "owner", "team", "project", "experiment",
     "run_id", "work_dir", "labels", "reason", "expected_nano_per_hour", "budget", "deadline_ms", "quality", "progress",
 )  # fmt: skip
 

@@ -80,6 +80,7 @@ class JobState:
         "_dimensions",
         "_growing",
         "_limits",
+        "_requested",
         "_shown",
         "_start_sources",
         "_timelines",
@@ -124,6 +125,7 @@ class JobState:
         self._limits: JobLimits | None = None
         self._deadline: int | None = None
         self._declared: list[tuple[int, int]] | None = None
+        self._requested: list[tuple[int, int]] | None = None
         self._start_sources: dict[int, tuple[str, ...]] | None = None
         self.is_redone = (
             False  # whether all of it will be derived again, so that no price change matters before
@@ -202,6 +204,8 @@ class JobState:
             self._limits = self._deadline = None
         if event.expected_nano_per_hour is not None:
             self._declared = self._limits = None
+        if event.gpus_requested is not None:
+            self._requested = None
 
     def booked_time_before(self) -> BookedTime:
         """Return what the hour rows contain; to be called before an event changes a job of a snapshot."""
@@ -238,7 +242,9 @@ class JobState:
 
     def forget_derived(self) -> None:
         """Drop cached derivations: events were added in another way than by `add_event`."""
-        self._timelines = self._dimensions = self._limits = self._declared = self._deadline = None
+        self._timelines = self._dimensions = self._limits = self._declared = self._deadline = (
+            self._requested
+        ) = None
         self._start_sources = None
         self._growing, self._changed = None, set()
 
@@ -313,6 +319,18 @@ class JobState:
             ]
             self._declared = [(time_ms, rate) for time_ms, _, _, rate in sorted(naming)]
         return self._declared
+
+    def requested(self) -> list[tuple[int, int]]:
+        """Return (time_ms, thousandths of a GPU) of the events that say how many GPUs are requested, in order."""
+        if self._requested is None:
+            naming = [
+                (event.time_ms, number, event_order(event), 1000 * event.gpus_requested)
+                for number, attempt in self.attempts.items()
+                for event in attempt.events
+                if event.gpus_requested is not None
+            ]
+            self._requested = [(time_ms, milli) for time_ms, _, _, milli in sorted(naming)]
+        return self._requested
 
     def start_sources(self) -> dict[int, tuple[str, ...]]:
         """The sources of the events by which attempts hold what they hold, by attempt."""

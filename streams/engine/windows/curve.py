@@ -13,6 +13,7 @@ from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.windows.expected import Expected
+from streams.engine.windows.requested_start import RequestedStart
 
 #: Twice the longest usual sampling interval of exporters.
 METERED_HOLDS_MS: Final = 120_000
@@ -97,19 +98,20 @@ def build_curve(
     since_ms: int,
     undecided_until_ms: int = 0,
     settled: Settled | None = None,
+    start: RequestedStart | None = None,
 ) -> Curve:
     """Build the curve of a job from the lines and billed time of its attempts, open ones up to the cap of 400 days.
 
     `declared` (time_ms, nano-dollars per hour) is in the order of its events; `planned` (from_ms, until_ms,
     nano-dollars per hour) is disjoint. Detail before `since_ms` is left out: only windows after it may be queried.
-    `settled`: attempts before it that are not among the lines.
+    `settled`: attempts before it that are not among the lines; `start`: what is known of the size of its start.
     """
     past = Settled() if settled is None else settled
     paid = list(paid)
     lines = list(lines)
     alone = None if seconds else _one_span(lines, paid)
     steps = _sweep(_edges(lines, paid, seconds)) if alone is None else alone
-    rate = _quoted(steps, past, grows=not seconds)
+    rate = _quoted(steps, past, start, grows=not seconds)
     quoted = None if rate is None else rate.nano_per_hour
     expected = Expected(declared, planned, quoted or 0.0)
     rows = _since(_with_expected(steps, expected), since_ms, had_any=past.first_paid_ms >= 0)
@@ -130,10 +132,13 @@ def build_curve(
     )
 
 
-def _quoted(steps: Sequence[_Step], past: Settled, *, grows: bool) -> QuotedRate | None:
+def _quoted(
+    steps: Sequence[_Step], past: Settled, start: RequestedStart | None, *, grows: bool
+) -> QuotedRate | None:
     """The rate at the first paid and priced instant, or after the growth of the start; None: there is none yet.
 
-    The start goes on while the rate grows within `SETTLES_MS` of the last growth, and begins again with the first GPUs.
+    The start goes on while the rate grows within `SETTLES_MS` of the last growth, and begins again with the first GPUs. Where the
+    size is requested it goes on until that is held, and no longer.
     """
     found = past.quoted
     for step in steps:
@@ -146,9 +151,12 @@ def _quoted(steps: Sequence[_Step], past: Settled, *, grows: bool) -> QuotedRate
             break
         begins = step.gpus > 0 and not found.on_gpus
         is_start = step.from_ms <= found.grown_ms + SETTLES_MS
+        if start is not None:
+            said = start.is_growth(step.from_ms)
+            is_start = is_start if said is None else said
         if begins or (is_start and _per_hour(step.rate) > found.nano_per_hour * (1 + 1e-9)):
             found = QuotedRate(step.from_ms, _per_hour(step.rate), found.on_gpus or step.gpus > 0)
-        elif found.on_gpus and not is_start:
+        elif found.on_gpus and not is_start and start is None:
             break
     return found
 

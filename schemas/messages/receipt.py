@@ -60,6 +60,15 @@ class ReceiptCheaper(Struct, frozen=True, kw_only=True):
     saved_usd: UsdText
 
 
+class ReceiptRun(Struct, frozen=True, kw_only=True):
+    """The training run that the job is a part of: its jobs up to this one's end."""
+
+    name: str
+    jobs: Annotated[int, Meta(ge=2)]
+    cost_usd: UsdText
+    lost_usd: UsdText
+
+
 class JobEndedData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a job cost, what of it was lost, and what it is to be held against."""
 
@@ -89,6 +98,7 @@ class JobEndedData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     expected: Annotated[ReceiptExpected | None, Meta(description="Null: nothing was expected.")]
     kind: Annotated[ReceiptKind | None, Meta(description="Null: too few similar jobs.")]
     cheaper: Annotated[ReceiptCheaper | None, Meta(description="Null: nothing, or it is not known.")]
+    run: Annotated[ReceiptRun | UnsetType, Meta(description="Absent: no other job is of its run.")] = UNSET
     summary: Sentence
     command: ShowCommand | UnsetType = UNSET
     links: ReceiptLinks | UnsetType = UNSET

@@ -364,3 +364,23 @@ def test_a_job_that_ends_again_days_later_has_another_receipt(
         assert [each["ended"] for each in stored(store)] == [at(END), at(again_ms)]
 
     run(scenario())
+
+
+def test_a_receipt_says_what_the_run_has_cost_up_to_then(store: ClickHouseStore) -> None:
+    run_of: dict[str, Any] = {"owner": "ada", "experiment": "llama", "work_dir": "/home/ada/llama"}
+
+    async def scenario() -> None:
+        ledger, life = Ledger(store), living(store)
+        ended(ledger, "101", [Hour(3 * 10**9, 3 * 10**9)], ended_ms=END, states=("failed",), **run_of)
+        ended(ledger, "102", [Hour(5 * 10**9)], ended_ms=END + HOUR_MS, **run_of)
+        ended(ledger, "103", [Hour(7 * 10**9)], ended_ms=END + 2 * HOUR_MS, **run_of)
+        await look(life, ledger, END + 2 * HOUR_MS + 1)
+        by_job = {data["job_id"]: data for data in told(life)}
+        assert by_job["102"]["run"] == {
+            "name": "llama", "jobs": 2, "cost_usd": "8", "lost_usd": "3",
+        }  # fmt: skip
+        assert by_job["102"]["summary"].endswith(" run llama: 2 jobs, $8.00 in all, $3.00 lost.")
+        assert "run" not in by_job["101"], "there was no other job yet"
+        assert "run" not in by_job["103"], "the run was completed before"
+
+    run(scenario())

@@ -10,14 +10,21 @@ from fractions import Fraction
 from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.escaping import utf8_text, visible
-from schemas.messages.receipt import JobEnded, JobEndedData, ReceiptCheaper, ReceiptExpected, ReceiptKind
+from schemas.messages.receipt import (
+    JobEnded,
+    JobEndedData,
+    ReceiptCheaper,
+    ReceiptExpected,
+    ReceiptKind,
+    ReceiptRun,
+)
 from streams.engine.alerts.alert import receipt_id
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
-from streams.engine.rules.formatting import one_line, span
+from streams.engine.rules.formatting import NAMES_AT_MOST, one_line, short, span
 from streams.engine.rules.formatting import usd as shown_usd
 from streams.notify.json_forms import rfc3339, usd
 from streams.notify.links import NO_LINKS, Links
@@ -62,6 +69,15 @@ class Cheaper(NamedTuple):
     cost_nano: int
 
 
+class RunCost(NamedTuple):
+    """The training run that it is a part of, up to its end."""
+
+    name: str
+    jobs: int
+    cost_nano: int
+    lost_nano: int
+
+
 class Figures(NamedTuple):
     """What a job cost, and what that is held against; None: not known."""
 
@@ -75,6 +91,7 @@ class Figures(NamedTuple):
     expected_nano_per_hour: int | None = None
     usual: UsualCost | None = None
     cheaper: Cheaper | None = None
+    run: RunCost | None = None
 
 
 class Receipt(NamedTuple):
@@ -135,6 +152,14 @@ def _data(job: EndedJob, of: Figures, links: Links) -> JobEndedData:
             cost_usd=usd(of.cheaper.cost_nano),
             saved_usd=usd(of.cost_nano - of.cheaper.cost_nano),
         )
+    run: ReceiptRun | UnsetType = UNSET
+    if of.run is not None:
+        run = ReceiptRun(
+            name=utf8_text(of.run.name),
+            jobs=of.run.jobs,
+            cost_usd=usd(of.run.cost_nano),
+            lost_usd=usd(of.run.lost_nano),
+        )
     identity = receipt_id(JOB_ENDED, "job", job.job_id, "", job.ended_ms)
     return JobEndedData(
         receipt_id=identity,
@@ -159,6 +184,7 @@ def _data(job: EndedJob, of: Figures, links: Links) -> JobEndedData:
         expected=expected,
         kind=usual,
         cheaper=cheaper,
+        run=run,
         summary=visible(sentence(job, of)),
         command=show_command(identity),
         links=links.of_receipt(JOB_ENDED, "job", job.job_id, job.ended_ms) or UNSET,
@@ -196,6 +222,9 @@ def _more(of: Figures, per_hour: int | None) -> Iterator[str]:
     if of.cheaper is not None:
         saved = shown_usd(of.cost_nano - of.cheaper.cost_nano)
         yield f"{of.cheaper.purchase} would have saved {saved}"
+    if of.run is not None:
+        total, lost = shown_usd(of.run.cost_nano), shown_usd(of.run.lost_nano)
+        yield f"run {short(of.run.name, NAMES_AT_MOST)}: {of.run.jobs} jobs, {total} in all, {lost} lost"
 
 
 _FAR_RATIO: Final = 3.0

@@ -19,10 +19,19 @@ from streams.estimate.asking import job_facts, other_purchase, ran_job, usual_co
 from streams.estimate.elsewhere import SPOT, Elsewhere, compared
 from streams.estimate.prices import STORED_PRICES, price_book
 from streams.estimate.ran import nano_of
+from streams.explain import run
 from streams.notify.links import Links
 from streams.worker.ledger_rules.reader import Accrued, SqlStore
 from streams.worker.receipts import receipt_sql
-from streams.worker.receipts.receipt import Cheaper, EndedJob, Figures, Receipt, UsualCost, receipt_of
+from streams.worker.receipts.receipt import (
+    Cheaper,
+    EndedJob,
+    Figures,
+    Receipt,
+    RunCost,
+    UsualCost,
+    receipt_of,
+)
 
 #: A job that reopens again and again gets so many receipts in a day.
 PER_JOB_AND_DAY: Final = 3
@@ -110,7 +119,20 @@ class ReceiptReader:
             usual=self._usual(job),
             # What it cost is not known: nor what would have cost less.
             cheaper=None if is_unpriced else self._cheaper(job.job_id, book),
+            run=self._run(job),
         )
+
+    def _run(self, job: EndedJob) -> RunCost | None:
+        search = run.search_of(self._records(run.JOB, job=job.job_id))
+        if search is None:
+            return None
+        until = {"to_ms": job.ended_ms - 1}  # what began after it is not of its receipt, whoever writes it
+        found = run.found_run(search, self._records(run.JOBS, **search.bound | until))
+        if found is None:
+            return None
+        told = run.told_run(found, self._records(run.COSTS, jobs=found.names))
+        costs = (nano_of(told[name]) for name in ("cost_usd", "lost_cost_usd"))
+        return RunCost(told["name"], told["job_count"], *costs)
 
     def _usual(self, job: EndedJob) -> UsualCost | None:
         names = {

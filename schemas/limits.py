@@ -12,7 +12,13 @@ from msgspec import Struct
 from schemas.reasons import Reason
 from schemas.redaction import field_name
 from schemas.refusal import RefusedError, shown
-from schemas.wire_types import MAX_ADDRESS_BYTES, MAX_COMMENT_BYTES, MAX_ENTRIES, MAX_NAME_BYTES
+from schemas.wire_types import (
+    MAX_ADDRESS_BYTES,
+    MAX_COMMENT_BYTES,
+    MAX_ENTRIES,
+    MAX_NAME_BYTES,
+    MAX_SQL_BYTES,
+)
 
 _BYTES_PER_CHARACTER: Final = 4  # of UTF-8, at most
 _NAME_CHARS: Final = 60  # of a name shown in a refusal
@@ -20,6 +26,7 @@ _LONGER: Final[dict[str, int]] = {
     "comment": MAX_COMMENT_BYTES,
     "webhook": MAX_ADDRESS_BYTES,
     "slack": MAX_ADDRESS_BYTES,
+    "sql": MAX_SQL_BYTES,
 }
 _ANY_SIZE: Final = 2**20
 _OTHERWISE: Final = frozenset(

@@ -22,6 +22,8 @@ MAX_NAME_BYTES: Final = 256  # of any other name, id or label, as UTF-8
 MAX_ENTRIES: Final = 64  # labels, match fields, measures
 MAX_NODES: Final = 16_384  # MAX_GPU_COUNT at eight a node are 12,500
 MAX_COMMENT_BYTES: Final = 1_024
+#: Of the statement of a rule by SQL.
+MAX_SQL_BYTES: Final = 8_192
 MAX_KEY_BYTES: Final = 512  # of a Kafka key: a record with a longer one is refused
 MAX_ADDRESS_BYTES: Final = 2_048  # of a webhook or Slack
 MAX_SAMPLE_MS: Final = 3_600_000

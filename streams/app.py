@@ -299,6 +299,7 @@ class Worker:
             canary=self_watch.canary,
             canary_enabled=self._settings.canary.enabled,
             ledger_rules_lag_ms=ledger_rules.lag_ms,
+            own_rules_failed=lambda: ledger_rules.own_failed,
             ownership=ownership,
         )
 

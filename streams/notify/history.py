@@ -193,8 +193,16 @@ class StoredDeliveries:
         """The alerts of these rules of a shard whose last change was at `since_ms` or later."""
         return self._of_rules(rules, shard, Condition("changed", ">=", since_ms))
 
+    def of_rules_between(self, first: str, end: str, shard: int, since_ms: int | None = None) -> list[Alert]:
+        """The alerts of a shard of rules whose names are in [first, end): those that fire, or that changed since then."""
+        which = Condition("status", "=", FIRING) if since_ms is None else Condition("changed", ">=", since_ms)
+        names = [Condition("rule", ">=", first), Condition("rule", "<", end)]
+        return self._all_pages([Condition("shard", "=", shard), which, *names])
+
     def _of_rules(self, rules: Sequence[str], shard: int, which: Condition) -> list[Alert]:
-        where = [Condition("shard", "=", shard), which, Condition("rule", "in", list(rules))]
+        return self._all_pages([Condition("shard", "=", shard), which, Condition("rule", "in", list(rules))])
+
+    def _all_pages(self, where: Sequence[Condition]) -> list[Alert]:
         found: list[Alert] = []
         after: str | None = ""
         while after is not None:

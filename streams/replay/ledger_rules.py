@@ -24,6 +24,7 @@ from streams.worker.ledger_rules.budget_judge import BudgetJudge, LedgerChanges
 from streams.worker.ledger_rules.control_spans import ControlSpans, JudgedSpan
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
+from streams.worker.ledger_rules.own_rules_judge import ConfinedQueries, OwnRulesJudge
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
@@ -50,7 +51,13 @@ class LogJudge:
         self._spans, self._prices = ControlSpans(view), PriceJumps(view.again())
         self._known_prices = KnownPrices(view.again())
         self._writer = RuleRowWriter(store, lambda: True)
+        self._queries = ConfinedQueries(store)
+        self._own = OwnRulesJudge(store, self._memory, self._queries)
         self._issuer = ReceiptIssuer(store, self._writer, NoAlertSink(), links)
+
+    def close(self) -> None:
+        """End the processes of rules by SQL."""
+        self._queries.close()
 
     async def judge(self, owner: OwnedShard, last_ms: int) -> list[Alert]:
         """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts and the receipts, which are stored."""
@@ -82,7 +89,9 @@ class LogJudge:
         books = self._known_prices.between(*part) if has_usage else []
         alerts = await self._threads.run(self._fleet.judge, controls, *part, jumps, books)
         await self._store_changes(owner, LedgerChanges(part.until_ms, alerts))
-        found += alerts
+        own = await self._threads.run(self._fleet.judge_own, self._own, controls, *part)
+        await self._store_changes(owner, LedgerChanges(part.until_ms, own))
+        found += [*alerts, *own]
         for span in _weeks(part) if controls.receipts else ():
             found += await self._issue_receipts(owner, controls, span)
         return found

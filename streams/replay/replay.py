@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -233,7 +234,12 @@ class _Replay:
             controls = tuple(self._replayed.controls_before(self._segment).values())
             await asyncio.to_thread(self._revisions.read, self._store, controls)
         parts = LogParts(self._records(meter, asyncio.get_running_loop()), self._revisions.is_one)
-        judge = LogJudge(self._store, view, links_of(self._settings))
+        with closing(LogJudge(self._store, view, links_of(self._settings))) as judge:
+            await self._feed_parts(meter, feeder, parts, judge)
+
+    async def _feed_parts(self, meter: Meter, feeder: LogFeeder, parts: LogParts, judge: LogJudge) -> None:
+        """Feed the log, and judge the rules across jobs after each part of it."""
+        base = self._segment.base
         while True:
             try:
                 await asyncio.to_thread(feeder.feed, parts.next())

@@ -15,7 +15,7 @@ from streams.rules.defaults import defaults_text
 
 KIND: Final = "rule"
 PUBLISHED: Final = "trainfare rules publish"
-_FIELDS: Final = ("name", "rule", "enabled", "severity", "thresholds", "match", "comment")
+_FIELDS: Final = ("name", "rule", "enabled", "severity", "thresholds", "match", "comment", "sql", "every")
 _SHOWN_AT_MOST: Final = 20
 _NAME_AT_MOST: Final = 60
 

@@ -13,13 +13,16 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, settings_of
 from streams.engine.alerts.rule_records import RuleRecord, profile_of
 from streams.engine.rules.finding import LedgerSettings
+from streams.engine.rules.formatting import span
 from streams.engine.rules.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES
-from streams.engine.rules.rule import JOB
+from streams.engine.rules.rule import JOB, TICKET
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 
 EVERY_JOB: Final = "every job"
 FLEET: Final = "the fleet"
+#: Of rules by SQL.
+_OWN_SUBJECTS: Final = "what it finds"
 
 
 class SettingChange(NamedTuple):
@@ -53,6 +56,9 @@ def changed_settings(event: ControlEvent) -> list[SettingChange]:
         found += _changed(record, NAMES[record.rule], EVERY_JOB, before)
     for each in controls.fleet_rules:
         found += _changed(each, each.rule, _subjects(each.rule), settings_of(each.rule, []))
+    for own in controls.own_rules:
+        found.append(SettingChange(own.name, own.rule, _OWN_SUBJECTS, "every", "", span(own.every_ms)))
+        found.append(SettingChange(own.name, own.rule, _OWN_SUBJECTS, "severity", TICKET, own.severity))
     return found
 
 
@@ -65,7 +71,13 @@ def rules_in_force(events: Iterable[ControlEvent]) -> list[ShownRule]:
         if record.match:
             settings = _of_job_rule(record.rule, profile_of([*common, record]).rules[record.rule])
             rows.append(_row(NAMES[record.rule], settings, match_text(record.match), [record.name]))
-    return rows + _fleet_rows(controls.fleet_rules, LEDGER_RULES)
+    own = [
+        ShownRule(
+            each.rule, _OWN_SUBJECTS, _text(True), each.severity, f"every {span(each.every_ms)}", each.name
+        )
+        for each in controls.own_rules
+    ]
+    return [*rows, *_fleet_rows(controls.fleet_rules, LEDGER_RULES), *own]
 
 
 def rules_of_job(

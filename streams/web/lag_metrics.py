@@ -44,6 +44,11 @@ def collect(status: WorkerStatus) -> Iterable[Metric]:
         "Age of the last minute judged by the rules across jobs; 0 where another worker judges them.",
         value=status.ledger_rules_lag_ms / 1000,
     )
+    yield CounterMetricFamily(
+        "trainfare_own_rules_failed",
+        "Times that a rule by SQL could not be judged, or only in part.",
+        value=status.own_rules_failed,
+    )
     slow = CounterMetricFamily(
         "trainfare_fallbacks", "Slow ways that were taken instead of a fast one, by what.", labels=["what"]
     )

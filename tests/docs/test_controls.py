@@ -79,7 +79,7 @@ def table_records() -> list[FileRecord]:
 def in_force(controls: Controls) -> int:
     """How many controls there are."""
     every = (controls.planned, controls.budgets, controls.overrides, controls.rules, controls.fleet_rules)
-    return sum(map(len, every)) + len(controls.receipts)
+    return sum(map(len, every)) + len(controls.receipts) + len(controls.own_rules)
 
 
 def test_there_are_examples_of_all_kinds_of_records() -> None:

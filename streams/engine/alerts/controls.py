@@ -25,6 +25,8 @@ from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, is_ledge
 from streams.engine.alerts.malformed import MalformedControlError, check_fields, nearest
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.operator_records import operator_owner
+from streams.engine.alerts.own_rule_records import AT_MOST as OWN_RULES_AT_MOST
+from streams.engine.alerts.own_rule_records import OwnRule, is_own_rule, own_rule_of
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 from streams.engine.alerts.possible import check_matched, check_silenced
 from streams.engine.alerts.receipt_records import ReceiptRecord, receipt_record_of
@@ -96,9 +98,11 @@ class Controls:
         receipts: Iterable[ReceiptRecord] = (),
         operators: Mapping[str, str] | None = None,
         teams: Mapping[str, ReceiverRecord] | None = None,
+        own_rules: Iterable[OwnRule] = (),
     ) -> None:
         self._receivers = dict(receivers)
         self._teams = dict(teams or {})
+        self.own_rules = tuple(own_rules)
         self.silences = tuple(silences)
         self._silences = Matching(((each.match, each) for each in self.silences), _Covered)
         self.planned = tuple(planned)
@@ -123,6 +127,7 @@ class Controls:
         rules: list[RuleRecord] = []
         fleet_rules: list[LedgerRuleRecord] = []
         receipts: list[ReceiptRecord] = []
+        own_rules: dict[str, OwnRule | None] = {}
         faults: list[ControlFault] = []
         standing = {(each.kind, each.name): each for each in events}.values()
         operators = _operators(standing, faults)
@@ -142,12 +147,7 @@ class Controls:
                         Planned(event.name, match, *each, rate) for each in _planned_spans(event.value)
                     )
                 elif event.kind == "rule":
-                    match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
-                    check_matched(match)
-                    if is_ledger_rule(event.name, event.value):
-                        fleet_rules.append(ledger_rule_record_of(event.name, event.value, match))
-                    else:
-                        rules.append(rule_record_of(event.name, event.value, match))
+                    _add_rule(event, rules, fleet_rules, own_rules)
                 elif event.kind == "budget":
                     match = _match(event.value, BUDGET_MATCHED, BUDGET_FIELDS)
                     check_matched(match)
@@ -174,6 +174,7 @@ class Controls:
             receipts,
             operators,
             receivers["team"],
+            _in_force(own_rules, faults),
         )
 
     def is_alike_for_curves(self, other: Controls) -> bool:
@@ -378,6 +379,37 @@ def _operators(standing: Iterable[ControlEvent], faults: list[ControlFault]) -> 
             except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
     return found
+
+
+def _add_rule(
+    event: ControlEvent,
+    rules: list[RuleRecord],
+    fleet_rules: list[LedgerRuleRecord],
+    own_rules: dict[str, OwnRule | None],
+) -> None:
+    if is_own_rule(event.value):
+        own_rules[event.name] = own_rule_of(event.name, event.value)
+        return
+    match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
+    check_matched(match)
+    if is_ledger_rule(event.name, event.value):
+        fleet_rules.append(ledger_rule_record_of(event.name, event.value, match))
+    else:
+        rules.append(rule_record_of(event.name, event.value, match))
+
+
+def _in_force(rules: Mapping[str, OwnRule | None], faults: list[ControlFault]) -> list[OwnRule]:
+    """The rules by SQL that are judged."""
+    found = [rule for _, rule in sorted(rules.items()) if rule is not None]
+    faults += (
+        ControlFault(
+            "rule",
+            rule.name,
+            f"sql: {OWN_RULES_AT_MOST} rules by SQL are judged, those with the smallest names",
+        )
+        for rule in found[OWN_RULES_AT_MOST:]
+    )
+    return found[:OWN_RULES_AT_MOST]
 
 
 def _receiver(event: ControlEvent, faults: list[ControlFault]) -> ReceiverRecord:

@@ -7,6 +7,7 @@ from typing import Final
 
 from schemas.refusal import shown
 from streams.engine.alerts.malformed import MalformedControlError, nearest
+from streams.engine.alerts.own_rule_records import PREFIX as OWN
 from streams.engine.rules.registry import ALL, BUDGET_NAMES, LEDGER_RULES, NAMES
 from streams.engine.rules.rule import JOB, PAGE, TICKET
 
@@ -33,7 +34,8 @@ def check_silenced(match: Mapping[str, str]) -> None:
         MalformedControlError: No alert that can be silenced has them.
     """
     rule, severity = match.get("rule"), match.get("severity")
-    if rule is not None and rule not in _RULES:
+    is_own = rule is not None and rule.startswith(OWN)
+    if rule is not None and rule not in _RULES and not is_own:
         raise MalformedControlError(
             f"rule: got {shown(rule)}, expected one of {', '.join(_RULES)}{nearest(rule, _RULES)}"
         )
@@ -45,7 +47,7 @@ def check_silenced(match: Mapping[str, str]) -> None:
     if rule in NAMES:
         check_matched(match)
     elif rule is not None:
-        known = _fields_of(rule)
+        known = _NAMES if is_own else _fields_of(rule)
         for field, value in match.items():
             if value and field not in (*known, "rule", "severity"):
                 raise MalformedControlError(f"{field}: alerts of {rule} have none, expected {_one_of(known)}")

@@ -103,6 +103,7 @@ class StatusCollector:
         canary: Callable[[], SeenCanary | None] = lambda: None,
         canary_enabled: bool = False,
         ledger_rules_lag_ms: Callable[[], int] = lambda: 0,
+        own_rules_failed: Callable[[], int] = lambda: 0,
         ownership: Ownership | None = None,
     ) -> None:
         self._shard_manager = shard_manager
@@ -114,6 +115,7 @@ class StatusCollector:
         self._canary = canary
         self._canary_enabled = canary_enabled
         self._ledger_rules_lag_ms = ledger_rules_lag_ms
+        self._own_rules_failed = own_rules_failed
         self._notifier = notifier
         self._consumer = consumer
         self._kafka = kafka
@@ -173,6 +175,7 @@ class StatusCollector:
             clock_ahead_ms=self._clock.ahead_ms,
             clock_faults=self._clock.faults,
             ledger_rules_lag_ms=self._ledger_rules_lag_ms(),
+            own_rules_failed=self._own_rules_failed(),
             shards_rewound=shard_manager.ingest.rewinds,
             restore_ms=totals.restore_ms,
             backlog_bytes=shard_manager.backlog_bytes,

@@ -120,6 +120,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     ledger_rules_lag_ms: int = (
         0  # since the last minute of the rules across jobs; 0: another worker judges them
     )
+    own_rules_failed: int = 0  # times that a rule by SQL could not be judged, or only in part
     shards_unowned: int = 0  # shards that no worker has owned for long
     shards_rewound: int = 0  # shards found to have judged ticks beyond log time
     stuck: str = ""  # why only a restart helps; empty: none is needed

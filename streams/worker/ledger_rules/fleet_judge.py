@@ -53,6 +53,7 @@ from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.named_episodes import named_episodes
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
+from streams.worker.ledger_rules.own_rules_judge import OwnRulesJudge
 from streams.worker.ledger_rules.price_use import price_uses
 from streams.worker.ledger_rules.quiet_hours_sql import quiet_hours
 from streams.worker.ledger_rules.reader import SqlStore
@@ -183,6 +184,10 @@ class FleetJudge:
         fresh = (alert for alert in changes if not self._is_stored(alert))
         return [_silenced(_operated(alert, controls), controls) for alert in fresh]
 
+    def judge_own(self, own: OwnRulesJudge, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        """The changes of the rules by SQL at the instants of (since_ms, until_ms]."""
+        return self._new(own.judge(controls, since_ms, until_ms), controls)
+
     def lacks_prices(self, controls: Controls, since_ms: int, until_ms: int) -> bool:
         """Whether there may be usage without a price in the span, so that prices known then have to be handed in."""
         of = settings_of(missing_price.RULE.name, controls.fleet_rules)
@@ -274,7 +279,8 @@ class FleetJudge:
 
 def _operated(alert: Alert, controls: Controls) -> Alert:
     """The alert for whoever operates what it is about, if it has nobody of its own."""
-    operator = controls.operators.get(LEDGER_RULES[alert.rule].operator, "")
+    known = LEDGER_RULES.get(alert.rule)
+    operator = "" if known is None else controls.operators.get(known.operator, "")
     return msgspec.structs.replace(alert, owner=operator) if operator and not alert.owner else alert
 
 

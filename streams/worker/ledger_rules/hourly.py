@@ -12,6 +12,7 @@ from streams.engine.reference_log import ReferenceView
 from streams.worker.ledger_rules.control_spans import ControlSpans
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
+from streams.worker.ledger_rules.own_rules_judge import Ask, OwnRulesJudge
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard
 
@@ -23,8 +24,9 @@ BACK_MS: Final = 48 * HOUR_MS
 class HourlyJudge:
     """The judge of one owner of shard 0, and the last minute that it has judged; the calls block."""
 
-    def __init__(self, store: Store, known_alerts: KnownAlerts, view: ReferenceView) -> None:
+    def __init__(self, store: Store, known_alerts: KnownAlerts, view: ReferenceView, ask: Ask) -> None:
         self.judge = FleetJudge(store, known_alerts)
+        self.own = OwnRulesJudge(store, known_alerts, ask)
         self.spans = ControlSpans(view)
         self.prices = PriceJumps(view.again())
         self.known_prices = KnownPrices(view.again())

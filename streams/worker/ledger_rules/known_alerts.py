@@ -7,6 +7,8 @@ from typing import Final
 
 from sinks.rows import Rows
 from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.own_rule_records import PREFIX as OWN_RULES
+from streams.engine.alerts.own_rule_records import PREFIX_END as OWN_RULES_END
 from streams.engine.rules.registry import BUDGET_NAMES, LEDGER_RULES
 from streams.notify.history import StoredDeliveries
 
@@ -29,9 +31,11 @@ class KnownAlerts:
         if self._is_read:
             return
         found = self._records.firing_of_rules(RULES, SHARD)
+        found += self._records.of_rules_between(OWN_RULES, OWN_RULES_END, SHARD)
         if since_ms is not None:
             # Read last: of an alert in both, this row is the newer one.
             found += self._records.changed_of_rules(RULES, SHARD, since_ms)
+            found += self._records.of_rules_between(OWN_RULES, OWN_RULES_END, SHARD, since_ms)
         rows = {alert.alert_id: alert for alert in found}
         self._rows |= rows
         self._found += rows.values()

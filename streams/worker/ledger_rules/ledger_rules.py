@@ -26,6 +26,7 @@ from streams.worker.ledger_rules.control_spans import ControlSpans
 from streams.worker.ledger_rules.hourly import BACK_MS, HourlyJudge
 from streams.worker.ledger_rules.known_alerts import SHARD, KnownAlerts
 from streams.worker.ledger_rules.known_log import KnownLog
+from streams.worker.ledger_rules.own_rules_judge import Ask, ConfinedQueries
 from streams.worker.ledger_rules.reader import LATE_MS, Accrued, LedgerReader
 from streams.worker.ledger_rules.rule_rows import RuleRows, RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
@@ -41,13 +42,13 @@ class _Duty:
     """What is known while shard 0 is ours; another owner begins anew, from the tables."""
 
     def __init__(
-        self, owner: OwnedShard, store: Store, view: ReferenceView, began_ms: int, late_ms: int
+        self, owner: OwnedShard, store: Store, view: ReferenceView, began_ms: int, late_ms: int, ask: Ask
     ) -> None:
         self.owner = ref(owner)  # a shard is megabytes
         self.reader = LedgerReader(store, late_ms)
         self.known_alerts = KnownAlerts(store)
         self.judge = BudgetJudge(self.reader, self.known_alerts)
-        self.hours = HourlyJudge(store, self.known_alerts, view.again())
+        self.hours = HourlyJudge(store, self.known_alerts, view.again(), ask)
         self.spans = ControlSpans(view)
         self.began_ms = began_ms
         self.judged_ms: int | None = None
@@ -121,6 +122,7 @@ class LedgerRules:
         self._known_log = known_log
         self._threads = Threads("ledger-rules")
         self._writer = RuleRowWriter(store, is_member)
+        self._queries = ConfinedQueries(store)
         self._duty: _Duty | None = None
         self.requester = None if requester is None else requester(self._writer)
         self._receipts = ReceiptIssuer(store, self._writer, alert_sink, links)
@@ -129,6 +131,11 @@ class LedgerRules:
         self._said_late: tuple[int, ...] = ()
         self.states: list[BudgetState] = []
         self.judged_ms: int | None = None  # the last whole minute that was judged here
+
+    @property
+    def own_failed(self) -> int:
+        """How often rules by SQL failed while shard 0 is ours."""
+        return 0 if self._duty is None else self._duty.hours.own.failed.total()
 
     def lag_ms(self) -> int:
         """The log time since the last minute that was judged, or since this worker has to judge; 0: it has not.
@@ -144,11 +151,14 @@ class LedgerRules:
 
     async def run(self) -> None:
         """Judge, and ask for actions, until cancelled; faults of the store are logged and tried again."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._repeated(self.step))
-            group.create_task(self._repeated(self.issue_receipts))
-            if self.requester is not None:
-                group.create_task(self.requester.run(self._owner))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._repeated(self.step))
+                group.create_task(self._repeated(self.issue_receipts))
+                if self.requester is not None:
+                    group.create_task(self.requester.run(self._owner))
+        finally:
+            self._queries.close()
 
     async def _repeated(self, step: Callable[[], Awaitable[object]]) -> None:
         while True:
@@ -181,7 +191,7 @@ class LedgerRules:
         duty = self._duty
         if duty is None or duty.owner() is not owner:
             duty = self._duty = _Duty(
-                owner, self._store, self._reference.view(), self._clock.now_ms(), self._late_ms
+                owner, self._store, self._reference.view(), self._clock.now_ms(), self._late_ms, self._queries
             )
             self._unsure = None  # it would keep the former shard in memory
             if self.requester is not None:
@@ -245,6 +255,10 @@ class LedgerRules:
             books = duty.hours.known_prices.between(*span)
             alerts = await self._threads.run(duty.hours.judge.judge, controls, *span, jumps, books)
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
+            # Last, as their statements take time.
+            own = await self._threads.run(duty.hours.judge.judge_own, duty.hours.own, controls, *span)
+            if own:
+                await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, own)))
             duty.hours.judged_ms = span.until_ms
         await self._threads.run(duty.hours.keep, self._writer, owner)
 

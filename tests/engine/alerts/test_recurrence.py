@@ -32,7 +32,7 @@ def made(**fields: object) -> Recurrence:
 def spans(first: str, last: str, **fields: object) -> list[tuple[str, str]]:
     """In UTC."""
     return [
-        tuple(datetime.fromtimestamp(each / 1000, UTC).strftime("%d %H:%M") for each in span)  # type: ignore[misc]
+        tuple(datetime.fromtimestamp(each / 1000, UTC).strftime("%d %H:%M") for each in span)  # type: ignore[misc]  # a span has two
         for span in made(**fields).spans(ms(first), ms(last))
     ]
 

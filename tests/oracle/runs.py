@@ -33,7 +33,7 @@ def run_of(job: dict[str, str], labels: dict[str, str]) -> tuple[str, ...] | Non
     name = without_number(job["job_id"].split("/")[-1])
     name = "" if name.isdigit() else name
     experiment = without_number(job["experiment"]) or job["experiment"]
-    if labels.get("slurm_array_job_id") or labels.get("slurm_het_job_id"):
+    if any(labels.get(name) for name in ("slurm_array_job_id", "slurm_het_job_id", "ci_job")):
         return None
     if (
         labels.get("interactive", "no") not in ("", "no", "0", "false")

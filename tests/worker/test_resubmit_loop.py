@@ -161,7 +161,7 @@ names = st.sampled_from(["17", "18_3", "train-1", "train-x7", "ns/5f0c/train-12"
 @settings(PROFILE)
 @given(st.lists(st.tuples(
     names, st.sampled_from(["", "lr-1", "lr-2", "bash"]), st.sampled_from(["", "r"]), st.sampled_from(["", "/a"]),
-    st.sampled_from(["", "ada"]), st.sampled_from([{}, {"interactive": "yes"}, {"slurm_array_job_id": "1"}]),
+    st.sampled_from(["", "ada"]), st.sampled_from([{}, {"interactive": "yes"}, {"slurm_array_job_id": "1"}, {"ci_job": "train"}]),
 ), min_size=2, max_size=2))  # fmt: skip
 def test_jobs_are_of_one_run_as_the_plain_judge_has_it(jobs: list[Any]) -> None:
     ours, plain = [], []

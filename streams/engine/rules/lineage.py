@@ -19,8 +19,8 @@ _FAILED: Final = ("failed", "superseded")
 BROKEN: Final = (*_FAILED, "preempted")
 #: After these the run is over, or its owner has seen to it.
 _DONE: Final = ("completed", "cancelled")
-#: Labels of a job that is one of several that were submitted together.
-_PARTS: Final = ("slurm_array_job_id", "slurm_het_job_id")
+#: Labels of a job that is one of several that were submitted together, or one of a CI system, which tries another commit each time.
+_PARTS: Final = ("slurm_array_job_id", "slurm_het_job_id", "ci_job")
 #: Names of sessions: what `srun --pty bash` and `salloc` call their jobs.
 _SESSIONS: Final = frozenset({"bash", "sh", "zsh", "fish", "csh", "tcsh", "interactive", "jupyter"})
 
@@ -162,7 +162,8 @@ def _alike(
     """Those that broke off one after another up to this one, itself included, in the hour up to its end."""
     last = broken[place]
     found: list[RunAttempt] = []
-    for each in reversed(broken[: place + 1]):
+    for before in range(place, -1, -1):
+        each = broken[before]
         is_late = each.ended_ms > last.ended_ms - HOUR_MS
         if not is_late or each not in apart or each.reason == "timeout":
             break

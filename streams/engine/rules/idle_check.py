@@ -78,12 +78,13 @@ class IdleGpus:
         self._uses = {}
         ids = curves.job_ids
         # Over many ticks most checks would find no sample at all: a log may have none, and a replay has millions of ticks.
-        turns = set(range(TURNS)) if len(times_ms) <= TURNS else set(map(turn_of, coverage.sampled(ids)))
-        if not turns:
-            return found
         ticks = np.asarray(times_ms, np.int64)
-        checked = np.isin(ticks // TICK_MS % TURNS, sorted(turns))
-        for tick in np.flatnonzero(checked).tolist():
+        checked: Sequence[int] = range(len(ticks))
+        if len(ticks) > TURNS:
+            is_turn = np.zeros(TURNS, np.bool_)
+            is_turn[[turn_of(job_id) for job_id in coverage.sampled(ids)]] = True
+            checked = np.flatnonzero(is_turn[ticks // TICK_MS % TURNS]).tolist()
+        for tick in checked:
             at_ms = int(ticks[tick])
             slots, usage = self.note_productive(curves, coverage, at_ms, profiles)
             if not len(slots):

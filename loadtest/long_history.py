@@ -13,8 +13,9 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,6 +129,11 @@ def replayed(file: Path) -> tuple[float, dict[str, Any]]:
     return cpu_s, json.loads(done.stdout)
 
 
+def growth(less: Mapping[str, Any], more: Mapping[str, Any]) -> float:
+    """How many times the CPU time of a log that of a longer one is; about their sizes' ratio, if what is done is linear."""
+    return float(more["cpu_s"] / less["cpu_s"])
+
+
 def measure(names: Sequence[str], sizes: Sequence[float]) -> dict[str, Any]:
     """Replay each log in each size and say what it took; returns the figures.
 
@@ -150,6 +156,10 @@ def measure(names: Sequence[str], sizes: Sequence[float]) -> dict[str, Any]:
                 goal = "" if goal_s is None or size != 1 else f" (goal: under {goal_s:g})"
                 say(
                     f"{name} x{size:g}: {lines} lines, {metered['rows_written']} rows, {cpu_s:.1f} CPU s{goal}"
+                )
+            for less, more in pairwise(found[name]):
+                say(
+                    f"{name} x{less['size']:g} to x{more['size']:g}: {growth(less, more):.2f} times the CPU time"
                 )
     return {"machine": machine(), "logs": found}
 

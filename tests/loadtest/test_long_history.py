@@ -57,13 +57,14 @@ def test_it_replays_and_prints_cpu_seconds(
 ) -> None:
     monkeypatch.setitem(LOGS, "small", (SMALL, 20))
     out = tmp_path / "figures.json"
-    assert long_history.main(["small", "--sizes", "1", "--out", str(out)]) == 0
-    (row,) = json.loads(out.read_text(encoding="utf-8"))["logs"]["small"]
+    assert long_history.main(["small", "--sizes", "1", "2", "--out", str(out)]) == 0
+    (row, _) = json.loads(out.read_text(encoding="utf-8"))["logs"]["small"]
     assert row["cpu_s"] > 0
     assert float(row["usd"]) > 0
     assert row["rows"] > 1_000
     said = capsys.readouterr()
     assert "small x1: " in said.out + said.err
+    assert "small x1 to x2: " in said.out + said.err
 
 
 def test_an_unknown_log_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,8 @@ def fields_of(environ: Mapping[str, str]) -> dict[str, Any]:
     if "work_dir" in found:  # a path may be longer than what an event may hold
         found["work_dir"] = found["work_dir"].encode("utf-8", "replace")[:256].decode("utf-8", "ignore")
     gpus = gpus_of(environ)
+    if requested := requested_of(environ):
+        found["gpus_requested"] = requested
     return {**found, "gpu_count": gpus} if gpus is not None else found
 
 
@@ -111,6 +113,19 @@ def gpus_of(environ: Mapping[str, str]) -> int | None:
     if visible is None or (world or 1) > (local or 1):
         return None
     return len([each for each in visible.split(",") if each.strip() not in ("", "-1")])
+
+
+def requested_of(environ: Mapping[str, str]) -> int | None:
+    """Return how many GPUs all processes of the job will hold: one each, unless this machine shows otherwise."""
+    if _first(environ, ("SLURM_GPUS", "SLURM_GPUS_ON_NODE")):
+        return gpus_of(environ)
+    visible, local = environ.get("CUDA_VISIBLE_DEVICES"), number_of(environ.get("LOCAL_WORLD_SIZE"))
+    shown = (
+        None
+        if visible is None
+        else len([each for each in visible.split(",") if each.strip() not in ("", "-1")])
+    )
+    return number_of(environ.get("WORLD_SIZE")) if shown in (None, 1, local) else None
 
 
 def is_off(environ: Mapping[str, str], name: str) -> bool:

@@ -82,6 +82,23 @@ def test_gpus_are_the_launcher_s(environ: Mapping[str, str], gpus: int | None) -
 
 
 @pytest.mark.parametrize(
+    ("environ", "gpus"),
+    [
+        ({}, None),
+        ({"SLURM_GPUS_ON_NODE": "8", "SLURM_JOB_NUM_NODES": "4", "WORLD_SIZE": "4"}, 32),
+        ({"WORLD_SIZE": "64", "LOCAL_WORLD_SIZE": "8"}, 64),
+        ({"CUDA_VISIBLE_DEVICES": "0,1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, 4),
+        ({"CUDA_VISIBLE_DEVICES": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, 4),
+        ({"CUDA_VISIBLE_DEVICES": "0,1,2,3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, None),  # two each
+        ({"CUDA_VISIBLE_DEVICES": "", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}, None),
+    ],
+)
+def test_what_is_requested_is_a_gpu_for_each_process(environ: Mapping[str, str], gpus: int | None) -> None:
+    assert environment.requested_of(environ) == gpus
+    assert environment.fields_of(environ).get("gpus_requested") == gpus
+
+
+@pytest.mark.parametrize(
     ("environ", "is_sampled"),
     [
         ({"CUDA_VISIBLE_DEVICES": "0,1"}, False),

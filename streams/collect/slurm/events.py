@@ -178,9 +178,9 @@ def _moments(part: SeenAttempt, options: Options, since_s: int) -> Iterator[_Mom
     if record.submit_s and not is_later_part:  # that has the time of the change instead
         yield _Moment("queued", record.submit_s, described)
     if has_run and "CONFIGURING" in states:
-        yield _Moment("allocated", record.start_s, held)
+        yield _Moment("allocated", record.start_s, held | _requested(record, options))
     elif has_run and not resized_s:
-        yield _Moment("started", record.start_s, held)
+        yield _Moment("started", record.start_s, held | _requested(record, options))
     elif has_run:
         yield _Moment("scaled", resized_s, held)
     if part.is_live and is_running(record) and "CONFIGURING" not in states:
@@ -260,6 +260,12 @@ def _description(record: JobRecord, options: Options) -> dict[str, Any]:
         **options.partition_price_fields.get(record.partition, {}),
         "labels": {name: text for name, text in labels.items() if text},
     }
+
+
+def _requested(record: JobRecord, options: Options) -> dict[str, int]:
+    """How many GPUs are requested; nothing where it is none, or a part of one. A job that was resized says something else here."""
+    gpus = _gpus(record.requested, options)
+    return {"gpus_requested": gpus} if gpus and isinstance(gpus, int) else {}
 
 
 def _resources(tres: Mapping[str, int], options: Options) -> dict[str, Any]:

@@ -216,3 +216,10 @@ def test_attempts_are_counted_where_slurm_does_not() -> None:
         scaled = told(rest, is_live=False) if start_of_rest == start_s else None
         if scaled is not None:
             assert scaled["scaled"]["time_ms"] == (start_s + 10) * 1000
+
+
+def test_what_is_requested_stands_where_it_is_held() -> None:
+    job = running(requested={"cpu": 4, "gres/gpu": 2}, allocated={"cpu": 4, "gres/gpu": 2})
+    assert told(job)["started"]["gpus_requested"] == 2
+    without = running(requested={"cpu": 4}, allocated={"cpu": 4, "gres/gpu": 2})
+    assert "gpus_requested" not in told(without)["started"]

@@ -19,6 +19,18 @@ _LINK_BASE = re.compile(
 _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$")
 _RUNNER_GPUS = re.compile(r"(?P<name>[^=]{1,256})=\s*(?P<count>[0-9]{1,6})(?:x(?P<type>[^=\s]{1,256}))?\Z")
 
+#: As `streams.notify.groups` has them.
+_GROUP_LABELS = (
+    "alertname",
+    "rule",
+    "severity",
+    "owner",
+    "team",
+    "project",
+    "subject_kind",
+    "subject_name",
+    "...",
+)
 SmtpSecurity = Literal["starttls", "tls", "none"]
 
 
@@ -134,11 +146,16 @@ class AlertSettings(Group):
         le=30_000,
         description="How long an alert that may share its cause waits for others with it: from three jobs on one message tells of all.",
     )
+    group_by: str = Field(
+        default="owner,project",
+        description="Labels, separated by commas: alerts that have the same share a message to people (Slack, e-mail). Of alertname (or "
+        "rule), severity, owner, team, project, subject_kind, subject_name; `...`: each alert alone; empty: all of a receiver.",
+    )
     group_wait_ms: int = Field(
         default=10_000,
         ge=0,
         le=300_000,
-        description="How long the first message to people (Slack, e-mail) about an owner and project waits for others of them.",
+        description="How long the first message to people (Slack, e-mail) of a group waits for others of them.",
     )
     group_interval_ms: int = Field(
         default=300_000,
@@ -196,6 +213,17 @@ class AlertSettings(Group):
     @classmethod
     def _peers(cls, text: str) -> str:
         return ",".join(link_base(part) for part in text.split(",") if part.strip())
+
+    @field_validator("group_by")
+    @classmethod
+    def _labels(cls, text: str) -> str:
+        names = [part.strip() for part in text.split(",") if part.strip()]
+        for name in names:
+            if name not in _GROUP_LABELS:
+                raise ValueError(f"{name}: no label of alerts, expected some of {', '.join(_GROUP_LABELS)}")
+        if len(set(names)) < len(names):
+            raise ValueError("a label is in it twice")
+        return ",".join(names)
 
     @field_validator("docs_url")
     @classmethod

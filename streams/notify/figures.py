@@ -50,8 +50,14 @@ def title(alerts: Sequence[Alert]) -> str:
     resolved = sum(alert.status == RESOLVED for alert in alerts)
     firing = len(alerts) - resolved
     counts = [f"{count} {word}" for count, word in ((firing, "firing"), (resolved, "resolved")) if count]
-    whose = [
-        f"{label} {name}" for label, name in (("owner", first.owner), ("project", first.project)) if name
-    ]
+    whose = [f"{label} {name}" for label in ("owner", "project") if (name := _shared(alerts, label))]
+    whose = whose or [f"{label} {name}" for label in ("team", "rule") if (name := _shared(alerts, label))]
+    nobody = "no owner" if not any(alert.owner for alert in alerts) else "several owners"
     worst = max(alerts, key=lambda alert: (alert.status != RESOLVED, alert.severity == "page"))
-    return f"{sign(worst)} {', '.join(counts)}: {', '.join(whose) or 'no owner'}"
+    return f"{sign(worst)} {', '.join(counts)}: {', '.join(whose) or nobody}"
+
+
+def _shared(alerts: Sequence[Alert], field: str) -> str:
+    """The value of a field that all alerts have, '' if they do not."""
+    found = {str(getattr(alert, field)) for alert in alerts}
+    return found.pop() if len(found) == 1 else ""

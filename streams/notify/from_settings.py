@@ -45,6 +45,7 @@ def notifier_options(settings: Settings) -> NotifierOptions:
         alertmanager_resend_ms=alerts.alertmanager_resend_ms,
         smtp=_smtp_options(alerts),
         incident_wait_ms=alerts.incident_wait_ms,
+        group_by=tuple(part for part in alerts.group_by.split(",") if part),
         group_wait_ms=alerts.group_wait_ms,
         group_interval_ms=alerts.group_interval_ms,
         repeat_interval_ms=alerts.repeat_interval_ms,

@@ -5,12 +5,12 @@ Every alert of a message has a row of its own in `deliveries`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.notify.delivery import Receiver
-from streams.notify.groups import GroupDelivery, GroupKey, Groups, GroupTimes
+from streams.notify.groups import DEFAULT_LABELS, GroupDelivery, GroupKey, Groups, GroupTimes, group_key
 from streams.notify.history import DeliveryHistory
 from streams.notify.inhibition import Inhibition
 from streams.notify.outcomes import OutcomeRecorder
@@ -33,7 +33,9 @@ class GroupDispatch:
         log: OutcomeRecorder,
         clock: Clock,
         jitter_ratio: Callable[[], float],
+        group_by: Sequence[str] = DEFAULT_LABELS,
     ) -> None:
+        self._group_by = group_by
         self.groups = Groups(times)
         self._outbox = outbox
         self._inhibition = inhibition
@@ -49,7 +51,7 @@ class GroupDispatch:
         """Take a change of status that is owed to the receiver; return False if there is no room."""
         if self.groups.is_full:
             return False
-        key, attempts = GroupKey(name, alert.owner, alert.project), history.attempts.get(name, 0)
+        key, attempts = group_key(name, alert, self._group_by), history.attempts.get(name, 0)
         needless = self.groups.add(key, receiver, alert, shard, attempts, self._clock.monotonic_ms())
         if needless is not None:
             why = _UNKNOWN if needless.alert.changed_ms == alert.changed_ms else _NEEDLESS
@@ -61,7 +63,7 @@ class GroupDispatch:
     ) -> None:
         """Take a firing alert for those people who have its message, to repeat it when it is time."""
         people = {
-            name: GroupKey(name, alert.owner, alert.project)
+            name: group_key(name, alert, self._group_by)
             for name, each in receivers.items()
             if each.channel.is_for_people
         }

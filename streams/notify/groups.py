@@ -1,10 +1,10 @@
-"""Groups messages to people by receiver, owner and project: what waits for which message, and when it is due."""
+"""Groups messages to people by receiver and labels, owner and project unless others are set: what waits for which message, and when it is due."""
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -35,11 +35,31 @@ class GroupKey(NamedTuple):
     """Alerts with the same key share messages."""
 
     receiver: str
-    owner: str
-    project: str
+    labels: tuple[str, ...]  # the values of those by which alerts are grouped
 
 
-_NO_GROUP: Final = GroupKey("", "", "")
+#: The labels of an alert by which messages may be grouped: the field of each, under the names that Alertmanagers get.
+LABELS: Final = {
+    "alertname": "rule",
+    "rule": "rule",
+    "severity": "severity",
+    "owner": "owner",
+    "team": "team",
+    "project": "project",
+    "subject_kind": "subject_kind",
+    "subject_name": "subject_name",
+}
+#: All labels: each alert has messages of its own.
+ALL_LABELS: Final = "..."
+DEFAULT_LABELS: Final = ("owner", "project")
+_NO_GROUP: Final = GroupKey("", ())
+
+
+def group_key(receiver: str, alert: Alert, group_by: Sequence[str]) -> GroupKey:
+    """The group of an alert's messages to a receiver."""
+    if ALL_LABELS in group_by:
+        return GroupKey(receiver, (alert.alert_id,))
+    return GroupKey(receiver, tuple(str(getattr(alert, LABELS[name])) for name in group_by))
 
 
 @dataclass(eq=False)
@@ -69,13 +89,15 @@ class GroupDelivery(Delivery):
         parts = [
             webhook_id(each.alert.alert_id, each.alert.status, each.alert.changed_ms) for each in self.members
         ]
-        text = "|".join((*self.key, *parts, str(self.number if self.is_repeat else 0)))
+        text = "|".join(
+            (self.key.receiver, *self.key.labels, *parts, str(self.number if self.is_repeat else 0))
+        )
         return "msg_" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
     @property
     def chain(self) -> AlertReceiver:
         """The key of the group's messages, which stay in order."""
-        return f"group {self.key.owner!r} {self.key.project!r}", self.receiver
+        return f"group {' '.join(map(repr, self.key.labels))}", self.receiver
 
     @property
     def alerts(self) -> list[Alert]:

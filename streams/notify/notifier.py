@@ -17,7 +17,7 @@ import msgspec
 from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
-from streams.engine.alerts.alert import FIRING, Address, Alert, webhook_id
+from streams.engine.alerts.alert import FIRING, Address, Alert, message_id
 from streams.engine.alerts.outlook import sentence_of
 from streams.engine.rules.formatting import one_line
 from streams.notify.channels.channels import Channels
@@ -93,7 +93,9 @@ class Notifier:
         self._incidents = IncidentHold(
             records, clock, self.faults, options.incident_wait_ms, options.look_up_timeout_ms
         )
-        self._people = GroupDispatch(times, self._outbox, inhibition, self._log, clock, jitter_ratio)
+        self._people = GroupDispatch(
+            times, self._outbox, inhibition, self._log, clock, jitter_ratio, options.group_by
+        )
         self._intake = AlertIntake(records, options, clock, self._outbox.__len__, self.faults)
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -271,7 +273,7 @@ class Notifier:
 
     def _address(self, passage: Passage) -> None:
         """Find the receivers, and leave nobody without an end who has a beginning."""
-        passage.history.merge(self._recent.history(_message(passage.alert)))
+        passage.history.merge(self._recent.history(message_id(passage.alert)))
         passage.was_notified = self._was_notified(passage.alert)
         passage.alert = alert = self._for_those_notified(passage.alert, passage.history)
         self._firing.note(alert, passage.shard)
@@ -339,7 +341,7 @@ class Notifier:
                 },
             )
             history = step.history
-            history.merge(self._recent.history(_message(alert)))
+            history.merge(self._recent.history(message_id(alert)))
             passage = Passage(alert, step.shard, history, receivers)
             for name, receiver in receivers.items():
                 if name not in history.finals and not self._owe(passage, name, receiver):
@@ -382,7 +384,7 @@ class Notifier:
         """Whether it is the end of an alert that somebody was notified of, by whichever process."""
         notified = None if alert.status == FIRING else self._firing.get(alert.alert_id)
         return notified is not None and (
-            notified.alert_id in self._notified or bool(self._recent.history(_message(notified)).finals)
+            notified.alert_id in self._notified or bool(self._recent.history(message_id(notified)).finals)
         )
 
     def _for_those_notified(self, alert: Alert, history: DeliveryHistory) -> Alert:
@@ -400,7 +402,12 @@ class Notifier:
         if notified is not None and self._was_notified(alert):
             self._notified.discard(notified.alert_id)
             return msgspec.structs.replace(
-                alert, silenced=False, owner=notified.owner, project=notified.project
+                alert,
+                silenced=False,
+                owner=notified.owner,
+                team=notified.team,
+                project=notified.project,
+                severity=notified.severity,
             )
         if alert.alert_id in self._withheld:
             return msgspec.structs.replace(alert, silenced=True)
@@ -490,7 +497,3 @@ class Notifier:
             await asyncio.wait_for(self._wake.wait(), timeout_s)
         except TimeoutError:
             return
-
-
-def _message(alert: Alert) -> str:
-    return webhook_id(alert.alert_id, alert.status, alert.changed_ms)

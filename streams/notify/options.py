@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.durations import DAY_MS
+from streams.notify.groups import DEFAULT_LABELS
 from streams.notify.mailer import SmtpOptions
 
 
@@ -28,7 +29,8 @@ class NotifierOptions:
     smtp: SmtpOptions | None = None
     # How long an alert waits for others with its cause: from three on one message tells of all.
     incident_wait_ms: int = 10_000
-    # Of messages to people (Slack, e-mail), which are grouped by owner and project.
+    # Of messages to people (Slack, e-mail): the labels of those that share one, and how long they wait.
+    group_by: tuple[str, ...] = DEFAULT_LABELS
     group_wait_ms: int = 10_000
     group_interval_ms: int = 300_000
     repeat_interval_ms: int = 14_400_000

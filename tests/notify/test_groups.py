@@ -407,7 +407,7 @@ def test_a_drain_waits_for_no_interval() -> None:
 
 def test_each_message_of_a_group_has_its_own_id_and_each_attempt_the_same() -> None:
     groups = Groups(GroupTimes(0, 0, REPEAT_MS))
-    key = GroupKey("r", "ada", "p")
+    key = GroupKey("r", ("ada", "p"))
     receiver = Receiver(SlackChannel.traits, SLACK)
     ids = []
     for now_ms in (0, REPEAT_MS, 2 * REPEAT_MS):
@@ -427,7 +427,9 @@ def test_more_than_there_is_room_for_stays_in_the_tables() -> None:
     groups = Groups(GroupTimes(0, 0, 0), at_most=2)
     for name in ("a", "b"):
         assert not groups.is_full
-        groups.add(GroupKey("r", "ada", name), Receiver(SlackChannel.traits, SLACK), an_alert(name), 0, 0, 0)
+        groups.add(
+            GroupKey("r", ("ada", name)), Receiver(SlackChannel.traits, SLACK), an_alert(name), 0, 0, 0
+        )
     assert groups.is_full
     groups.release([0])
     assert not groups.is_full

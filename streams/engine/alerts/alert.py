@@ -83,6 +83,11 @@ def webhook_id(alert_id: str, status: str, changed_ms: int) -> str:
     return "msg_" + _digest(f"{alert_id}|{status}|{changed_ms}")
 
 
+def message_id(alert: Alert) -> str:
+    """The id of the message about the row's status."""
+    return webhook_id(alert.alert_id, alert.status, alert.changed_ms)
+
+
 def receipt_id(message_type: str, subject_kind: str, subject_name: str, owner: str, ended_ms: int) -> str:
     """The id of a receipt or digest; `owner` is empty where the subject has one that may change."""
     # As JSON, since every name may contain what would divide them.

@@ -1,6 +1,9 @@
 """What Slurm's accounting says of runs that fail again, through the collector and a replay: one page each, none of an array.
 
-The records are those of a job that failed on a real cluster, with other ids, times and states.
+`runs.jsonl.xz` is what Slurm 22.05.8 answered (examples/quickstart/slurm-cluster.sh) after four times `sbatch -J llama --wrap 'sleep 5; exit 1'`,
+`sbatch -J again --requeue` of a script that calls `scontrol requeue $SLURM_JOB_ID` three times and then exits with 1, and
+`sbatch -J sweep --array=1-4` of which task 3 fails. The other records are those of a job that failed on a real cluster, with other ids, times
+and states.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ from streams.collect.slurm.events import events_of
 from streams.collect.slurm.options import Options
 from streams.collect.slurm.records import JobRecord, accounted_jobs
 from tests.cli.command import trainfare
+from tests.collect.recordings import looks_in
 from tests.collect.slurm.test_hostile import text
 from tests.collect.slurm.world import recorded
 
+ROOT: Final = Path(__file__).parents[2]
 T0_S: Final = 1_772_323_200  # 2026-03-01 00:00:00 UTC
 PRICE: Final = {
     "id": "p", "source": "t", "time_ms": T0_S * 1000, "sku": "h100", "component": "gpu", "usd": "3.60", "per": "gpu_hour",
@@ -55,7 +60,8 @@ def lines(records: list[JobRecord]) -> Iterator[str]:
     events.sort(key=lambda event: int(event.value["time_ms"]))
     for topic, value in events:
         yield json.dumps({"topic": topic.value, "value": value})
-    last = {"id": "l", "source": "t", "time_ms": (T0_S + 1800) * 1000, "job_id": "last", "type": "queued"}
+    until_ms = int(events[-1].value["time_ms"]) + 20 * 60_000
+    last = {"id": "l", "source": "t", "time_ms": until_ms, "job_id": "last", "type": "queued"}
     yield json.dumps({"topic": "jobs", "value": last})
 
 
@@ -105,3 +111,27 @@ def test_a_sweep_array_with_a_failed_task_is_none(tmp_path: Path) -> None:
         (failed if task < 4 else completed)(301 + task, 3 * task, array=(301, task)) for task in range(8)
     ]
     assert told(tmp_path, *tasks, *one_by_one) == []
+
+
+def a_day_before(record: JobRecord) -> JobRecord:
+    """A replay takes nothing that is later than now, however soon after the recording it is made."""
+    times = (record.submit_s, record.start_s, record.end_s)
+    submit_s, start_s, end_s = (each - 86_400 for each in times)
+    return record._replace(submit_s=submit_s, start_s=start_s, end_s=end_s)
+
+
+def test_of_a_real_cluster_each_run_that_fails_again_is_one_page(tmp_path: Path) -> None:
+    """What Slurm 22.05 answered after four `sbatch` of `llama`, a script that requeued itself, and an array with a failed task."""
+    (look,) = looks_in(ROOT / "tests/collect/slurm/runs.jsonl.xz")
+    records = [a_day_before(record) for record in accounted_jobs(text(look["sacct"])).jobs]
+    assert {record.name for record in records} == {"llama", "again", "sweep"}
+    alerts = {rule: (severity, said) for rule, severity, said in told(tmp_path, *records)}
+    assert alerts.keys() == {"resubmit_loop", "retry_loop"}
+    severity, said = alerts["resubmit_loop"]
+    assert severity == "page"
+    assert said.startswith(
+        "4, 8, 9 and 10 failed one after another in 27 s (unknown x4), $0.0230 of work lost in all"
+    )
+    severity, said = alerts["retry_loop"]
+    assert severity == "page"
+    assert said.startswith("3 failed 3 times in 19 s (unknown x3), last attempt 3, $0.0140")

@@ -106,8 +106,8 @@ def about_jobs() -> Iterator[Said]:
     yield from samples("idle_gpus", range(5, 120, 5), 0.0)
     yield started(0, "runaway_length", 1, deadline_ms=T0_MS + HOUR_MS)
     yield started(0, "traffic", 1)
-    moved = {"path": "internet", "direction": "egress", "bytes": 10**12, "interval_ms": MINUTE_MS}
-    yield 60, "network", {"job_id": "traffic", **moved}
+    moved = {"path": "internet", "direction": "egress", "bytes": 233 * 10**9, "interval_ms": MINUTE_MS}
+    yield 75, "network", {"job_id": "traffic", **moved}
     for attempt, purchase in enumerate(("spot", "on_demand"), 1):
         yield started(60 * attempt, "price_basis", 8, attempt=attempt, purchase=purchase)
     yield started(0, "no_checkpoint", 8, purchase="on_demand")

@@ -94,7 +94,7 @@ def test_this_is_planned_stands_where_a_planned_rate_quiets_the_rule(rule: str) 
     found = LINKS.of(an_alert(rule=rule))
     assert found is not None
     assert (found.planned is not UNSET) == (
-        rule in {"burn_fast", "burn_sustained", "burn_drift", "price_basis", "ceiling"}
+        rule in {"burn_fast", "burn_sustained", "burn_drift", "traffic", "price_basis", "ceiling"}
     )
     of_team = LINKS.of(an_alert(rule=rule, subject_kind="team"))
     assert of_team is not None

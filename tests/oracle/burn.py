@@ -28,6 +28,7 @@ from tests.oracle.pace import reported
 from tests.oracle.prices import PriceBook
 from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
 from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, event_order, union
+from tests.oracle.traffic import Hour, Lumps, moves, traffic_waste
 
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
 
@@ -73,21 +74,6 @@ class Steps:
         return self._sums[index - 1] + self._rates[index - 1] * (at_ms - self._at_ms[index - 1])
 
 
-class Lumps:
-    """Costs that belong to a minute as a whole."""
-
-    def __init__(self, of_minute: Mapping[int, int]) -> None:
-        self._minutes = sorted(of_minute)
-        self._sums = list(accumulate((of_minute[m] for m in self._minutes), initial=0))
-
-    def __bool__(self) -> bool:
-        return bool(self._minutes)
-
-    def before(self, minute: int) -> int:
-        """The lumps of all earlier minutes."""
-        return self._sums[bisect_right(self._minutes, minute - 1)]
-
-
 @dataclass
 class Burn:
     """One job as it was known at some tick; asked about that tick and later ones until more is known."""
@@ -98,6 +84,7 @@ class Burn:
     metered: list[Interval]  # sampled time that pays
     cost: Steps
     lumps: Lumps
+    on_gpus: bool  # GPUs that have a price are among what it pays for
     quoted: int  # the rates here are costs per ms, in SCALE-ths
     declared: list[tuple[int, int]]  # (from, rate)
     planned: list[tuple[str, int, int, int]]  # (name, from, until, rate)
@@ -237,11 +224,7 @@ class Burn:
 
     def traffic(self, at_ms: int, window_ms: int = HOUR_MS) -> int:
         """The amounts of the window before, times 60,000."""
-        if not self.lumps:
-            return 0
-        far, inside_ms = divmod(at_ms - window_ms, MINUTE_MS)
-        known, a, b = (self.lumps.before(m) for m in (at_ms // MINUTE_MS + 1, far, far + 1))
-        return (known - a) * MINUTE_MS - inside_ms * (b - a)
+        return self.lumps.within(at_ms, window_ms)
 
     def dearer(self, at_ms: int, window_ms: int) -> Fraction:
         """What another purchase than before adds to the window, times 60,000."""
@@ -256,21 +239,21 @@ class Burn:
             Fraction(0),
         )
 
-    def overtaken(self, at_ms: int) -> bool:
-        """Whether traffic costs more than what accrues with time, and enough to matter."""
-        least, ratio = self._traffic_limits
-        traffic = self.traffic(at_ms)
-        return traffic >= least and traffic >= ratio * (self.window(at_ms, HOUR_MS)[0] - traffic)
+    def accrued(self, at_ms: int, window_ms: int) -> tuple[int, int]:
+        """A window without traffic, of which a rule of its own tells."""
+        cost, expected = self.window(at_ms, window_ms)
+        return cost - self.traffic(at_ms, window_ms), expected
 
-    @cached_property
-    def _traffic_limits(self) -> tuple[Fraction, Fraction]:
-        """The least that matters, times 60,000, and the ratio to the rest.
+    def moves(self, at_ms: int, *, goes_on: bool) -> bool:
+        """Whether traffic is more than what is expected, and dear, new, or the same again and again."""
+        cost, expected = self.window(at_ms, HOUR_MS)
+        has_started = self.elapsed_ms(at_ms, HOUR_MS) == HOUR_MS
+        known = Hour(at_ms, cost, expected, has_started, self.first_paid_ms, self.on_gpus)
+        return moves(self.lumps, known, self.settings["traffic"].thresholds, 10**9 * SCALE, goes_on=goes_on)
 
-        "A threshold that is missed by less than 1e-9 of it counts as reached."
-        """
-        limits = self.settings["traffic"].thresholds
-        least = limits["usd_per_hour"] * 10**9 * SCALE * MINUTE_MS
-        return least, limits["ratio"] * Fraction(10**9 - 1, 10**9)
+    def traffic_waste(self, at_ms: int) -> Fraction:
+        """What traffic costs per hour, as a cost per ms."""
+        return traffic_waste(self.lumps, at_ms)
 
     def silent(self, at_ms: int) -> bool:
         """Whether it runs, and nothing was heard of it for long."""
@@ -354,8 +337,9 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         paid=union((p.start_ms, p.end_ms) for p in pieces),
         metered=union((p.start_ms, p.end_ms) for p in sampled),
         cost=Steps(changes),
-        lumps=Lumps(lumps),
-        quoted=quoted(pieces, requested(log.events), grows=not sampled),
+        lumps=Lumps({minute: cost for minute, cost in lumps.items() if cost}),
+        on_gpus=quoted(pieces, requested(log.events), grows=not sampled)[1],
+        quoted=quoted(pieces, requested(log.events), grows=not sampled)[0],
         declared=rates,
         planned=plan,
         ended=has_ended(attempts),
@@ -456,8 +440,10 @@ def _piece(
     return Piece(start_ms, end_ms, rate, priced, unpriced, on_gpus, gpu_milli)
 
 
-def quoted(pieces: Sequence[Piece], wanted: Sequence[tuple[int, int]] = (), *, grows: bool) -> int:
-    """The cost rate "at the first paid and priced instant", at which no GPU-time is without a price; else 0.
+def quoted(
+    pieces: Sequence[Piece], wanted: Sequence[tuple[int, int]] = (), *, grows: bool
+) -> tuple[int, bool]:
+    """The cost rate "at the first paid and priced instant", at which no GPU-time is without a price; else 0. And whether GPUs were held.
 
     The start `grows` "while the rate has grown within the last 10 min", and "begins again with the first GPUs". "Where events say how
     many GPUs are requested": what it grows by "until so many were held", and nothing after that or beyond it.
@@ -489,4 +475,4 @@ def quoted(pieces: Sequence[Piece], wanted: Sequence[tuple[int, int]] = (), *, g
             found = at_ms, rate, on_gpus or had_gpus
         elif had_gpus and not is_start and not wanted:
             break
-    return 0 if found is None else found[1]
+    return (0, False) if found is None else found[1:]

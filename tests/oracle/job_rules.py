@@ -36,7 +36,13 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "page_usd_per_hour": Fraction(100),
     },
     "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)},
-    "traffic": {"usd_per_hour": Fraction(5), "ratio": Fraction(1)},
+    "traffic": {
+        "usd_per_hour": Fraction(5),
+        "ratio": Fraction(1),
+        "start_times": Fraction(2),
+        "repeated_ratio": Fraction("0.5"),
+        "page_usd_per_hour": Fraction(100),
+    },
     "price_basis": {
         "rise_ratio": Fraction(1),
         "instance_ratio": Fraction("1.2"),

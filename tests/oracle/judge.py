@@ -45,17 +45,12 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "retry_loop": ("page", lambda now, at_ms: now.attempts.retries(at_ms)),
     "idle_gpus": ("ticket", Burn.idles),
     "runaway_length": ("ticket", Burn.runs_away),
-    "traffic": ("page", lambda now, at_ms: not is_over(now, at_ms) and now.overtaken(at_ms)),
+    "traffic": ("ticket", lambda now, at_ms: not is_over(now, at_ms) and now.moves(at_ms, goes_on=False)),
     "price_basis": ("ticket", lambda now, at_ms: now.attempts.paid_more(at_ms)),
     "ceiling": ("page", lambda now, at_ms: now.attempts.above_ceiling(at_ms)),
     "no_checkpoint": ("ticket", lambda now, at_ms: now.attempts.saves_nothing(at_ms)),
     "held": ("ticket", lambda now, at_ms: now.attempts.holds_gpus(at_ms)),
     "stalled": ("ticket", lambda now, at_ms: now.attempts.stands_still(at_ms)),
-}
-#: What each rule about a cause tells of a window, times 60,000.
-CAUSES: dict[str, Callable[[Burn, int, int], int | Fraction]] = {
-    "traffic": Burn.traffic,
-    "price_basis": Burn.dearer,
 }
 WITHOUT_FIGURES = ("unpriced", "silent_job")
 #: Of rules that tell of the same the one that fires keeps the other one from opening.
@@ -65,6 +60,7 @@ WASTES: dict[str, Callable[[Burn, int], int | Fraction]] = {
     "idle_gpus": Burn.idle_waste,
     "held": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
     "stalled": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
+    "traffic": Burn.traffic_waste,
 }
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = (
@@ -183,11 +179,11 @@ class JobJudge:
             return
         if not is_open and is_over(now, at_ms):  # "an ended job opens nothing"
             return
-        short = now.window(at_ms, rule.short_ms)
+        short = now.accrued(at_ms, rule.short_ms)
         if not is_open and not _at_least(short, limits["short_ratio"]):
             return
         rule = rule._replace(long_ratio=limits["long_ratio"], short_ratio=limits["short_ratio"])
-        long = now.window(at_ms, rule.long_ms)
+        long = now.accrued(at_ms, rule.long_ms)
         held = _at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio)
         silent = self._silent(rule.name, at_ms) or self._explained(rule, now, at_ms)
         clears = False
@@ -228,55 +224,36 @@ class JobJudge:
         return False
 
     def _explained(self, rule: Rule, now: Burn, at_ms: int) -> bool:
-        """Whether the rules about causes that tell something leave too little for this one."""
-        told = [cause for cause in CAUSES if self._explains(cause, rule, now, at_ms)]
-        if not told:
+        """Whether `price_basis` tells something, and leaves too little for this one."""
+        if not self._is_told(rule, now, at_ms):
             return False
-        short = self._rest(rule.short_ms, told, now, at_ms)
+        short = self._rest(rule.short_ms, now, at_ms)
         if self.firing(rule.name):
             return not _at_least(short, CLEARS_BELOW * rule.short_ratio)
-        long = self._rest(rule.long_ms, told, now, at_ms)
+        long = self._rest(rule.long_ms, now, at_ms)
         return not (_at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio))
 
-    def _rest(
-        self, window_ms: int, told: Sequence[str], now: Burn, at_ms: int
-    ) -> tuple[int | Fraction, int | Fraction]:
-        """A window without what these rules tell of."""
-        cost, expected = now.window(at_ms, window_ms)
-        return cost - sum(CAUSES[cause](now, at_ms, window_ms) for cause in told), expected
+    def _rest(self, window_ms: int, now: Burn, at_ms: int) -> tuple[int | Fraction, int | Fraction]:
+        """A window without what `price_basis` tells of."""
+        cost, expected = now.accrued(at_ms, window_ms)
+        return cost - now.dearer(at_ms, window_ms), expected
 
-    def _explains(self, cause: str, rule: Rule, now: Burn, at_ms: int) -> bool:
-        """Whether the cause fires, or the shorter window contains cost from when it did; no ticket hides burn_fast's page."""
-        severity = {name: now.settings[name].severity or SEVERITY[name] for name in (rule.name, cause)}
-        if severity == {"burn_fast": "page", cause: "ticket"}:
+    def _is_told(self, rule: Rule, now: Burn, at_ms: int) -> bool:
+        """Whether `price_basis` fires, or the shorter window contains cost from when it did; no ticket hides burn_fast's page."""
+        severity = {
+            name: now.settings[name].severity or SEVERITY[name] for name in (rule.name, "price_basis")
+        }
+        if severity == {"burn_fast": "page", "price_basis": "ticket"}:
             return False
-        latest = self._latest.get(cause)
+        latest = self._latest.get("price_basis")
         if latest is not None and (latest.resolved_ms is None or at_ms < latest.resolved_ms + rule.short_ms):
             return True
-        return now.settings[cause].enabled and self._holds(cause, now, at_ms)
+        return now.settings["price_basis"].enabled and self._holds("price_basis", now, at_ms)
 
     def _holds(self, fact: str, now: Burn, at_ms: int) -> bool:
-        holds = FACTS[fact][1](now, at_ms)
-        if fact == "traffic" and not is_over(now, at_ms):
-            holds = holds or any(self._is_page_of_traffic(rule, now, at_ms) for rule in BURN_RULES[:2])
-        return holds
-
-    def _is_page_of_traffic(self, rule: Rule, now: Burn, at_ms: int) -> bool:
-        """Whether a burn page would not be one but for traffic, which is at least half of its extra cost."""
-        setting = now.settings[rule.name]
-        limits, traffic = setting.thresholds, now.traffic(at_ms, rule.long_ms)
-        if not setting.enabled or (setting.severity or rule.severity) != "page" or not traffic:
-            return False
-        short, long = now.window(at_ms, rule.short_ms), now.window(at_ms, rule.long_ms)
-        extra = long[0] - long[1]
-        is_page = _at_least(short, limits["short_ratio"]) and _at_least(long, limits["long_ratio"])
-        is_page = is_page and now.paid_since(at_ms, at_ms - rule.short_ms)
-        is_page = is_page and extra >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
-        if self.stands("traffic"):
-            is_page = _at_least(short, CLEARS_BELOW * limits["short_ratio"])
-        rest = [self._rest(ms, ("traffic",), now, at_ms) for ms in (rule.short_ms, rule.long_ms)]
-        alone = _at_least(rest[0], limits["short_ratio"]) and _at_least(rest[1], limits["long_ratio"])
-        return is_page and 2 * traffic >= extra and not alone
+        if fact == "traffic" and self.stands(fact):
+            return not is_over(now, at_ms) and now.moves(at_ms, goes_on=True)
+        return FACTS[fact][1](now, at_ms)
 
     def _judge_fact(self, rule: str, holds: bool, now: Burn, at_ms: int) -> None:
         if holds:
@@ -340,6 +317,8 @@ def _at_least(window: tuple[int | Fraction, int | Fraction], ratio: Fraction) ->
 
 def take_figures(alert: Alert, now: Burn, at_ms: int, window_ms: int) -> None:
     cost, expected = now.window(at_ms, window_ms)
+    if alert.rule not in FACTS:
+        cost, expected = now.accrued(at_ms, window_ms)
     elapsed_ms = now.elapsed_ms(at_ms, window_ms)
     alert.held_ms, alert.window_ms = at_ms, window_ms
     if alert.rule == "traffic":  # its figures are what moves against what accrues with time

@@ -29,7 +29,7 @@ PRICES = (
 RULES = (
     {"rule": "retry_loop", "thresholds": {"failures": 2, "lost_usd": 1000}},
     {"rule": "retry_loop", "thresholds": {"preemptions": 2, "lost_usd": 3}},
-    {"rule": "traffic", "thresholds": {"usd_per_hour": 1, "ratio": 0.25}},
+    {"rule": "traffic", "thresholds": {"usd_per_hour": 1, "ratio": 0.25, "page_usd_per_hour": 2}},
     {"rule": "runaway_length", "thresholds": {"hours": 1.5, "grace_minutes": 7}},
     {"rule": "price_basis", "thresholds": {"rise_ratio": 2.2}, "severity": "page"},
     {

@@ -126,7 +126,6 @@ SILENT_LATER = plain_rules.DEFAULTS | {
     "silent_job": plain_rules.DEFAULTS["silent_job"] | {"minutes": Fraction(11)}
 }
 BROKEN = (
-    (plain_judge, "SAME_EPISODE_MS", 0),
     (plain_judge, "DRIFT_WAITS_MS", 0),
     (plain_judge, "CLEARS_BELOW", Fraction(1)),
     (plain_judge, "LEAST_EXTRA_NANO", 0),
@@ -149,6 +148,16 @@ def some_logs() -> FedLogs:
         alerts_differ,
         [*SHOWING, *(seed for seed in range(40) if seed not in SHOWING)],
     )
+
+
+def test_an_episode_that_began_anew_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = ((60, 72), (66, 8), (74, 72), (80, 8))
+    scaled = [job("j", "scaled", T0 + minute * M, gpu_count=gpus) for minute, gpus in sizes]
+    start = [price("p", "2", time_ms=T0), job("j", "started", T0, gpu_count=8)]
+    watching = check([*start, *scaled, job("j", "completed", T0 + 100 * M)])
+    assert [row["firings"] for row in watching.rows(ALERTS)] == [2]
+    monkeypatch.setattr(plain_judge, "SAME_EPISODE_MS", 0)
+    assert alerts_differ(watching, watching.told)
 
 
 @pytest.mark.parametrize(("module", "name", "value"), BROKEN)

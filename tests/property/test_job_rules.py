@@ -29,8 +29,8 @@ from tests.property.test_alerts import alerts_differ, check
 from tests.property.watching import Watching
 from tests.strategies.logs import time_of
 
-#: `idle_gpus` has logs of its own.
-RULES = set(plain_judge.FACTS) - {"idle_gpus"}
+#: These have logs of their own.
+RULES = set(plain_judge.FACTS) - {"idle_gpus", "traffic"}
 
 
 @PROFILE
@@ -65,8 +65,6 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("retry_loop", "lost_usd", Fraction(50)),
     ("runaway_length", "hours", Fraction(169)),
     ("runaway_length", "grace_minutes", Fraction(1)),
-    ("traffic", "usd_per_hour", Fraction(6)),
-    ("traffic", "ratio", Fraction("1.1")),
     ("price_basis", "rise_ratio", Fraction("0.99")),
     ("price_basis", "rise_ratio", Fraction("2.3")),
     ("price_basis", "instance_ratio", Fraction("1.8")),
@@ -301,10 +299,6 @@ def _judge_by(patch: pytest.MonkeyPatch, rule: str, holds: Callable[[plain_burn.
     patch.setitem(plain_judge.FACTS, rule, (severity, holds))
 
 
-def _ended_jobs_move(patch: pytest.MonkeyPatch) -> None:
-    _judge_by(patch, "traffic", plain_burn.Burn.overtaken)
-
-
 def _idle_though_unsampled(patch: pytest.MonkeyPatch) -> None:
     idles = plain_burn.Burn.idles
     _judge_by(patch, "idle_gpus", lambda now, at_ms: idles(replace(now, held=[]), at_ms))
@@ -341,7 +335,7 @@ def _looked_at_always(patch: pytest.MonkeyPatch) -> None:
 
 
 BREAKS: tuple[Patch, ...] = (
-    _half_an_hour, _nothing_lost, _not_cleared_when_done, _preemptions_are_failures, _samples_hold_not, _ended_jobs_move,
+    _half_an_hour, _nothing_lost, _not_cleared_when_done, _preemptions_are_failures, _samples_hold_not,
     _saved_elsewhere, _unsaved_though_suspended, _held_though_released, _held_anew,
     _checkpoints_are_no_progress, _stalled_though_suspended,
 )  # fmt: skip

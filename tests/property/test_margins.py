@@ -23,7 +23,7 @@ from streams.engine.rules.rule import Threshold
 from streams.engine.rules.turns import TURNS, turn_of
 from streams.engine.shard.margins import StoredJob
 from tests.harness_store import chain_of
-from tests.oracle.cases import T0
+from tests.oracle.cases import T0, job
 from tests.oracle.knowledge import in_log_time
 from tests.oracle.model import MINUTE_MS, Line
 from tests.property.job_rule_stories import story
@@ -71,6 +71,11 @@ def _fires_by(found: list[RuleMargins], at_ms: int, job_id: str) -> list[str]:
 def _disagreements(seed: int, patch: pytest.MonkeyPatch, seen: set[str]) -> list[str]:
     rng = random.Random(seed)
     lines = story(seed)
+    if seed % 6 == 0:  # one that burns
+        lines += [job("b", "started", T0, gpu_count=1, purchase="spot")]
+        lines += [
+            job("b", "scaled", T0 + minute * MINUTE_MS, gpu_count=g) for minute, g in ((70, 10), (110, 1))
+        ]
     lines = sorted([*lines, *_records(rng, max(map(time_of, lines)))], key=time_of)
     wrong: list[str] = []
     judged = BurnTracker._judge_stretch
@@ -132,6 +137,11 @@ def _stored_disagreements(seed: int) -> tuple[list[str], int]:
     """What the margins of restored jobs say otherwise than those of their shards, and how many were compared."""
     rng = random.Random(seed)
     lines = story(seed)
+    if seed % 6 == 0:  # one that burns
+        lines += [job("b", "started", T0, gpu_count=1, purchase="spot")]
+        lines += [
+            job("b", "scaled", T0 + minute * MINUTE_MS, gpu_count=g) for minute, g in ((70, 10), (110, 1))
+        ]
     lines = sorted([*lines, *_records(rng, max(map(time_of, lines)))], key=time_of)
     watching = Watching(in_log_time(lines))
     cuts = sorted({rng.randrange(1, len(watching.told) + 1) for _ in range(12)} | {len(watching.told)})

@@ -142,6 +142,8 @@ def test_all_faults_are_reported_at_once_up_to_a_number() -> None:
     assert lines[-1] == "and 3 more"
 
 
+#: The thresholds of `traffic` that the file does not set.
+_OTHERS = ", start_times=2, repeated_ratio=0.5, page_usd_per_hour=100"
 FILE = """
 [[rule]]
 name = "all"
@@ -155,7 +157,7 @@ match = { team = "vision" }
 [[rule]]
 name = "a-label"
 rule = "traffic"
-severity = "ticket"
+severity = "page"
 thresholds = { ratio = 3 }
 match = { "label.stage" = "train" }
 [[rule]]
@@ -176,24 +178,26 @@ def _traffic(team: str, *labels: tuple[str, str], cluster: str = "") -> tuple[st
 
 
 def test_the_record_with_the_most_match_fields_wins_then_the_smallest_name() -> None:
-    assert _traffic("other") == ("on", "page", "usd_per_hour=50, ratio=1", "all")
-    assert _traffic("vision") == ("on", "page", "usd_per_hour=50, ratio=2", "all, b-team")
+    assert _traffic("other") == ("on", "ticket", f"usd_per_hour=50, ratio=1{_OTHERS}", "all")
+    assert _traffic("vision") == ("on", "ticket", f"usd_per_hour=50, ratio=2{_OTHERS}", "all, b-team")
     label = ("stage", "train")
-    assert _traffic("other", label) == ("on", "ticket", "usd_per_hour=50, ratio=3", "a-label, all")
+    assert _traffic("other", label) == ("on", "page", f"usd_per_hour=50, ratio=3{_OTHERS}", "a-label, all")
     assert _traffic("vision", label, cluster="c") == (
         "on",
-        "ticket",
-        "usd_per_hour=50, ratio=3",
+        "page",
+        f"usd_per_hour=50, ratio=3{_OTHERS}",
         "a-label, all, b-team",
     )
-    assert _traffic("vision", label)[:2] == ("off", "ticket")
+    assert _traffic("vision", label)[:2] == ("off", "page")
     assert _traffic("vision", ("stage", "eval")) == _traffic("vision")
 
 
 def test_what_is_in_force_names_the_jobs_and_the_records() -> None:
     rows = rules_in_force([record.event for record in rule_records("f", FILE, NOW_MS)])
     assert len(rows) == len(NAMES) + 3 + len(LEDGER_RULES)
-    assert rows[NAMES.index("traffic")][1:] == ("every job", "on", "page", "usd_per_hour=50, ratio=1", "all")
+    assert rows[NAMES.index("traffic")][1:] == (
+        "every job", "on", "ticket", f"usd_per_hour=50, ratio=1{_OTHERS}", "all",
+    )  # fmt: skip
     assert [row.subjects for row in rows[len(NAMES) : -len(LEDGER_RULES)]] == [
         "label.stage=train",
         "team=vision",

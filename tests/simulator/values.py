@@ -179,7 +179,7 @@ class Fleet:
         rng = self.rng
         said: Json = rng.choice((
             {"rule": "retry_loop", "thresholds": {"failures": 2, "preemptions": 2}},
-            {"rule": "traffic", "thresholds": {"usd_per_hour": 0.01, "ratio": 0.01}, "severity": "ticket"},
+            {"rule": "traffic", "thresholds": {"usd_per_hour": 0.01, "ratio": 0.01, "page_usd_per_hour": 0.02}},
             {"rule": "runaway_length", "thresholds": {"hours": 0.2}},
             {"rule": "ceiling", "thresholds": {"usd_per_hour": 5}},
             {"rule": "no_checkpoint", "thresholds": {"hours": 0.1, "least_usd": 0.5}},

@@ -26,8 +26,8 @@ _RULES: Final = {rule.name: rule for rule in BURN_RULES}
 _WORDS: Final = {rule.name: rule.words for rule in JOB_RULES if rule.words is not None}
 _FLAPS: Final = "stays open until quiet for 1 h"
 _COVERED_BY: Final = {
-    "burn_fast": "traffic or price_basis",
-    "burn_sustained": "burn_fast, traffic or price_basis",
+    "burn_fast": "price_basis",
+    "burn_sustained": "burn_fast or price_basis",
     "burn_drift": "another alert",
 }
 
@@ -91,7 +91,7 @@ def _amounts(shown: AlertFigures) -> dict[str, str]:
 
 def _burns(shown: AlertFigures) -> str:
     since = short_instant(shown.started_ms, shown.at_ms)
-    # What goes on is the rate of now; traffic, which has none, goes on as in the window.
+    # What goes on is the rate of now, or of the window where it changes.
     extra_nano = max(shown.extra_nano_per_hour, shown.usd_nano_per_hour - shown.expected_nano_per_hour)
     return (
         f"burns {_rates_of_now(shown)}: {shown.cause or f'since {since} UTC; stop it or declare it'},"
@@ -116,7 +116,7 @@ def _burnt(shown: AlertFigures) -> str:
 def _rates_of_now(shown: AlertFigures) -> str:
     """Return the rate of the tick, and the window's mean where it is another one."""
     now, mean = rounded_usd(shown.now_nano_per_hour), rounded_usd(shown.usd_nano_per_hour)
-    # Traffic has no rate: a job that burns by it alone accrues no more than expected.
+    # A job that burnt before and does no more accrues no more than expected.
     if now == mean or shown.extra_nano_per_hour <= 0:
         return _mean(shown)
     return f"{now}/h, {_mean(shown)}"

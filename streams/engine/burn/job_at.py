@@ -8,7 +8,6 @@ from streams.engine.burn.job_curve import JobCurve
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.pricing.book import PriceBook
 from streams.engine.rules.burn_cause import JobRates
-from streams.engine.rules.flows import flow_costs
 from streams.engine.rules.idle_check import idle_since
 from streams.engine.rules.job_view import IdleSince, IdleUse, JobAt
 from streams.engine.state.job import JobState
@@ -26,13 +25,10 @@ def job_at(
 ) -> JobAt:
     """Return the view of a job at a tick; `settings` are the thresholds in force for it, by rule."""
 
-    def rates(from_ms: int) -> JobRates | None:
+    def rates() -> JobRates | None:
         if job is None or book is None:
             return None
-        flows = flow_costs(job, book, from_ms, at_ms)
-        return JobRates(
-            curve.timelines, curve.stretches(), curve.declared, curve.planned, flows, curve.passed
-        )
+        return JobRates(curve.timelines, curve.stretches(), curve.declared, curve.planned, curve.passed)
 
     def since() -> IdleSince | None:
         ratio = settings["idle_gpus"]["productive_ratio"]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from schemas.durations import BEGINNING_MS, MINUTE_MS, NEVER_MS
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
+from streams.engine.kernels.burn import REPORTED_WITHIN_MS
+from streams.engine.kernels.conditions import START_MS
 from streams.engine.ledger.gpu_rates import per_gpu_second
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
@@ -38,7 +41,7 @@ from streams.engine.state.pace import ProgressPace
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import Timelines, are_alike, changed_since
 from streams.engine.timeline.intervals import Span, union
-from streams.engine.timeline.lines import Lines, attempt_lines, differs_from_ms
+from streams.engine.timeline.lines import Line, Lines, attempt_lines, differs_from_ms
 from streams.engine.windows.curve import (
     METERED_HOLDS_MS,
     Curve,
@@ -53,6 +56,13 @@ from streams.engine.windows.requested_start import RequestedStart
 
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.
 Planned = Sequence[tuple[int, int, int]]
+
+
+class _Start(NamedTuple):
+    """What traffic cost before a minute."""
+
+    end_minute: int
+    nano: float
 
 
 @dataclass(slots=True)
@@ -71,6 +81,7 @@ class JobCurve:
     passed: list[Passed] = field(default_factory=list)
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
+    start_traffic: _Start | None = None  # the traffic of its start; None: unknown, or there may be more
     book: PriceBook | None = None  # book of the last build
     repriced: bool = True  # whether a price has changed since then
     # The attempts whose billed time has another price since then.
@@ -192,6 +203,8 @@ class JobCurve:
             settled=self.settled,
             start=self._requested_start(timelines),
         )
+        if any(len(attempt.traffic) for attempt in job.with_usage.values()):
+            found = replace(found, start_nano=self._start_nano(job, found.first_paid_ms))
         if not self.runs:
             self._settle(found, since_ms)
         self.tail = self._tail(job, found, now_ms)
@@ -211,7 +224,7 @@ class JobCurve:
         self.lines, self.paid_by_attempt, self.touched = {}, {}, set()
         self._cut_again()
         self.settled, self.recent = None, set()
-        self.runs, self.lumps, self.unpriced = {}, {}, {}
+        self.runs, self.lumps, self.unpriced, self.start_traffic = {}, {}, {}, None
         self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
         self.tail, self.behind = tail, True
         return True
@@ -261,6 +274,7 @@ class JobCurve:
         self.cut, self.passed = [], []
         self._cut_again()
         self.runs, self.lumps, self.unpriced, self.unpriced_traffic = {}, {}, {}, {}
+        self.start_traffic = None
 
     def stretches(self) -> Sequence[Stretch]:
         """Return the paid time cut into stretches in which nothing changes; valid until something does."""
@@ -393,14 +407,17 @@ class JobCurve:
         assert self.book is not None  # set by the caller
         fresh, attempt.fresh_traffic = attempt.fresh_traffic, []
         if repriced:
+            self.start_traffic = None
             self.unpriced_traffic.pop(attempt.number, None)
             if len(attempt.traffic):
                 fresh = [attempt.traffic.all_minutes()]
-        first = since_ms // MINUTE_MS
+        first = (since_ms - REPORTED_WITHIN_MS) // MINUTE_MS
         for key in [key for key in self.lumps if key[1] < first]:
             del self.lumps[key]
         if not fresh:
             return
+        if self.start_traffic is not None and min(lo for lo, _ in fresh) < self.start_traffic.end_minute:
+            self.start_traffic = None
         for minute, rows in attempt.traffic.rows(union(fresh), self.book, *self.payer, ()).items():
             if not all(line.price.sku for line in rows):
                 at_ms = minute * MINUTE_MS
@@ -408,13 +425,21 @@ class JobCurve:
                 self.unpriced_traffic[attempt.number] = min(known_ms, at_ms)
             if minute < first:
                 continue
-            # As the ledger bills them: at a job's first ms, half a nano-dollar would show as 1,800,000 an hour.
-            self.lumps[attempt.number, minute] = float(
-                sum(
-                    min(cost_of(quantity, line.price.usd_nano, line.price.divisor), MAX_COST_NANO)
-                    for line, (quantity, _) in rows.items()
-                )
-            )
+            self.lumps[attempt.number, minute] = float(_billed_nano(rows))
+
+    def _start_nano(self, job: JobState, first_paid_ms: int) -> float:
+        """Return what traffic cost in the first paid hour and before, by minutes that began then."""
+        assert self.book is not None  # set by the caller
+        end_minute = 0 if first_paid_ms < 0 else -(-(first_paid_ms + START_MS) // MINUTE_MS)
+        if self.start_traffic is None or self.start_traffic.end_minute != end_minute:
+            total_nano = 0
+            for attempt in job.with_usage.values():
+                span = attempt.traffic.all_minutes()[0], end_minute
+                if len(attempt.traffic) and span[0] < end_minute:
+                    rows = attempt.traffic.rows([span], self.book, *self.payer, ())
+                    total_nano += sum(map(_billed_nano, rows.values()))
+            self.start_traffic = _Start(end_minute, float(total_nano))
+        return self.start_traffic.nano
 
     def _lumps(self) -> dict[int, float]:
         """Return amounts by minute, all attempts together."""
@@ -422,6 +447,17 @@ class JobCurve:
         for (_, minute), cost in self.lumps.items():
             total[minute] = total.get(minute, 0.0) + cost
         return total
+
+
+def _billed_nano(rows: Mapping[Line, tuple[int, int]]) -> int:
+    """Return what a minute's amounts cost as the ledger bills them.
+
+    At a job's first ms, half a nano-dollar would show as 1,800,000 an hour.
+    """
+    return sum(
+        min(cost_of(quantity, line.price.usd_nano, line.price.divisor), MAX_COST_NANO)
+        for line, (quantity, _) in rows.items()
+    )
 
 
 def _whole(job: JobState, now_ms: int) -> CurveTail | None:

@@ -80,6 +80,10 @@ def _figures(arrays: EpisodeArrays, job: int, holds: frozenset[str], fires: froz
         paid_now=bool(arrays.paid_now[0, job]),
         is_over=bool(arrays.ended[0, job] and not arrays.undecided[0, job]),
         since_paid_ms=int(arrays.since_paid_ms[0, job]),
+        steady_nano=float(arrays.steady_nano[0, job]),
+        repeated_nano=float(arrays.repeated_nano[0, job]),
+        recurring_nano=float(arrays.recurring_nano[0, job]),
+        start_nano=float(arrays.start_nano[job]),
         holds=holds,
         fires=fires,
     )

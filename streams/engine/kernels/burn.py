@@ -58,13 +58,21 @@ CURVE = np.dtype(
         ("facts", np.int64),
         ("fact_room", np.int64),
         ("turn", np.int64),  # at which ticks it is looked at closely
+        ("start_cost", np.float64),  # the lumps of its first paid hour and before
+        ("on_gpus", np.int64),  # 1: it has paid for GPUs
+        ("in_bursts", np.int64),  # 1: its lumps are in some minutes only
     ],
     align=True,
 )
 #: The time between two turns of a job.
 TURN_MS = 5 * MINUTE_MS
-#: The window of the rule `traffic`.
+#: The window of the rule `traffic`, and its last quarter.
 TRAFFIC_WINDOW = 2
+QUARTER_WINDOW = 1
+#: Bursts are alike if the least of them is at least this share of the largest.
+LIKE_RATIO = 0.5
+#: Amounts are reported so long after they moved: whether they come again is looked at up to then.
+REPORTED_WITHIN_MS = 10 * MINUTE_MS
 
 
 @helper
@@ -196,6 +204,43 @@ def find_facts(
     return count
 
 
+@helper
+def _amounts_within(lumps: Records, lo: int, known: int, t_ms: int, span_ms: int) -> float:
+    """Sum the lumps of (t - span, t], as a window has them."""
+    edge_ms = t_ms - span_ms
+    far_minute = edge_ms // MINUTE_MS
+    return _lump_cost(lumps, lo, known, far_minute, ((far_minute + 1) * MINUTE_MS - edge_ms) / MINUTE_MS)
+
+
+@helper
+def _in_each_span(lumps: Records, lo: int, known: int, t_ms: int, span_ms: int) -> tuple[float, float]:
+    """The least and the most that moved in spans of the last three, each of which begins in the middle of another one."""
+    half_ms = span_ms // 2
+    middle = _amounts_within(lumps, lo, known, t_ms, half_ms)
+    end = least = most = _amounts_within(lumps, lo, known, t_ms, span_ms)
+    for number in range(3, 7):
+        before, middle, end = middle, end, _amounts_within(lumps, lo, known, t_ms, number * half_ms)
+        least, most = min(least, end - before), max(most, end - before)
+    return least, most
+
+
+@helper
+def _again(lumps: Records, lo: int, known: int, t_ms: int, in_bursts: int) -> tuple[float, float, float]:
+    """What moves steadily, repeatedly and recurringly per span, as far as it is reported."""
+    known_ms = t_ms - REPORTED_WITHIN_MS
+    end = _lumps_before(lumps, lo, known, known_ms // MINUTE_MS + 1)
+    two_hours = _amounts_within(lumps, lo, end, known_ms, 2 * HOUR_MS)
+    four_hours = _amounts_within(lumps, lo, end, known_ms, 4 * HOUR_MS)
+    steady = repeated = 0.0
+    for hours in range(1, 3):
+        least, most = _in_each_span(lumps, lo, end, known_ms, hours * HOUR_MS)
+        if hours == 1:
+            steady = least
+        if in_bursts and least >= LIKE_RATIO * most:
+            repeated = max(repeated, least / hours)
+    return steady, repeated, min(two_hours, four_hours - two_hours)
+
+
 @kernel
 def fill_figures(
     times_ms: I64,
@@ -216,10 +261,14 @@ def fill_figures(
     traffic: F64,
     basis: F64,
     holding: I64,
+    steady: F64,
+    repeated: F64,
+    recurring: F64,
 ) -> int:
     """Fill the figures, with rates per hour; return the first tick that does not ascend (-1: none).
 
-    `holding`: bit r says that fact r holds; `traffic`: the lumps by window; `basis`: what facts explain of the rest.
+    `holding`: bit r says that fact r holds; `traffic`: the lumps by window; `basis`: what facts explain of the rest;
+    `steady`, `repeated`, `recurring`: the least of some equal spans, of jobs on GPUs.
     """
     for tick in range(1, times_ms.size):
         if times_ms[tick] <= times_ms[tick - 1]:
@@ -246,6 +295,11 @@ def fill_figures(
             since_paid_ms = max(t_ms - first_paid_ms, 0) if first_paid_ms >= 0 else 0
             since_paid[tick, job] = since_paid_ms
             paid_now_ms = _paid_until(steps, now, t_ms)
+            steady[tick, job] = repeated[tick, job] = recurring[tick, job] = 0.0
+            if known > lump_begin and curves[job]["on_gpus"]:
+                steady[tick, job], repeated[tick, job], recurring[tick, job] = _again(
+                    lumps, lump_begin, known, t_ms, curves[job]["in_bursts"]
+                )
             far = now
             for window in range(len(WINDOWS_MS)):
                 window_ms = WINDOWS_MS[window]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from schemas.durations import HOUR_MS
 from streams.engine.kernels._jit import helper
-from streams.engine.kernels.arrays import I64, as_int64
-from streams.engine.kernels.burn import TRAFFIC_WINDOW
+from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.burn import QUARTER_WINDOW, TRAFFIC_WINDOW
 from streams.engine.kernels.episode import (
-    FAST,
     RUNAWAY,
-    SUSTAINED,
     TRAFFIC,
     UNSEEN,
     EpisodeArrays,
@@ -20,6 +19,14 @@ from streams.engine.kernels.episode import (
 NOISE_RATIO = 1e-9
 NOISE_NANO = 1.0
 LEAST_EXPECTED_NANO = 0.5
+#: An alert about traffic clears below so much of its thresholds.
+CLEARS_BELOW = 0.8
+#: Up to so many times what was expected an hour with traffic is as expected.
+ANNOUNCED_RATIO = 1.2
+#: A job has started: until then it may fetch what it needs.
+START_MS = HOUR_MS
+#: Traffic of an hour is young if it is less than so many times that of its last quarter.
+YOUNG_RATIO = 1.25
 
 
 @helper
@@ -35,19 +42,15 @@ def reaches_ratios(
     rule: int,
     limits: RuleLimits,
     figures: EpisodeArrays,
-    traffic: bool = True,
     basis: bool = True,
 ) -> bool:
-    """Whether both windows reach their ratios; `traffic`, `basis`: with that part of the cost."""
+    """Whether what accrues with time reaches both ratios; `basis`: with the part that `price_basis` tells of."""
     long, short = limits.long_window[rule], limits.short_window[rule]
     profile = figures.profile[job]
-    long_cost, short_cost = figures.cost_nano[tick, job, long], figures.cost_nano[tick, job, short]
-    if not traffic:
-        long_cost -= figures.traffic_nano[tick, job, long]
-        short_cost -= figures.traffic_nano[tick, job, short]
-    if not basis:
-        long_cost -= figures.basis_nano[tick, job, long]
-        short_cost -= figures.basis_nano[tick, job, short]
+    long_cost, short_cost = (
+        accrued(tick, job, long, figures, basis),
+        accrued(tick, job, short, figures, basis),
+    )
     # The shorter window first: most jobs fail it.
     return reaches(
         short_cost,
@@ -61,6 +64,15 @@ def reaches_ratios(
 
 
 @helper
+def accrued(tick: int, job: int, window: int, figures: EpisodeArrays, basis: bool = True) -> float:
+    """What accrued with time in a window: traffic has a rule of its own."""
+    cost_nano = figures.cost_nano[tick, job, window] - figures.traffic_nano[tick, job, window]
+    if not basis:
+        cost_nano -= figures.basis_nano[tick, job, window]
+    return float(cost_nano)
+
+
+@helper
 def is_over(tick: int, job: int, figures: EpisodeArrays) -> bool:
     """Whether the job has ended for good: for 10 min after a failure or preemption, a next attempt may follow."""
     return bool(figures.ended[tick, job] and not figures.undecided[tick, job])
@@ -70,7 +82,7 @@ def is_over(tick: int, job: int, figures: EpisodeArrays) -> bool:
 def may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Whether a rule that holds opens, unless another rule takes precedence."""
     long = limits.long_window[rule]
-    extra = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
+    extra = accrued(tick, job, long, figures) - figures.expected_nano[tick, job, long]
     return (
         extra >= limits.extra_nano[figures.profile[job], rule] - NOISE_NANO
         and figures.paid_whole[tick, job, limits.short_window[rule]]
@@ -79,53 +91,61 @@ def may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episod
 
 
 @helper
-def overtakes(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Whether traffic costs more than what accrues with time, and enough to matter."""
+def _is_most(traffic_nano: float, rest_nano: float, ratio: float) -> bool:
+    """Whether traffic reaches a ratio to what accrues with time."""
+    return traffic_nano >= ratio * rest_nano * (1.0 - NOISE_RATIO)
+
+
+@helper
+def _is_young(quarter_nano: float, hour_nano: float, dear_nano: float) -> bool:
+    """Whether nearly all traffic of an hour is of its last quarter, which does not tell yet whether the hour becomes dear."""
+    return hour_nano < YOUNG_RATIO * quarter_nano * (1.0 - NOISE_RATIO) and 4.0 * quarter_nano < dear_nano
+
+
+@helper
+def moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Whether traffic is more than the job should cost, and dear, new, or the same again and again.
+
+    `is_open`: an alert goes on until it is clearly less, or does not come again.
+    """
     traffic_nano = figures.traffic_nano[tick, job, TRAFFIC_WINDOW]
     profile = figures.profile[job]
-    if traffic_nano < limits.traffic_nano[profile] - NOISE_NANO or is_over(tick, job, figures):
+    least_nano = limits.traffic_nano[profile] - NOISE_NANO
+    repeated_nano = figures.recurring_nano[tick, job] if is_open else figures.repeated_nano[tick, job]
+    if (traffic_nano < CLEARS_BELOW * least_nano and repeated_nano < least_nano) or is_over(
+        tick, job, figures
+    ):
         return False
-    rest_nano = max(figures.cost_nano[tick, job, TRAFFIC_WINDOW] - traffic_nano, 0.0)
-    return bool(traffic_nano >= limits.traffic_ratio[profile] * rest_nano * (1.0 - NOISE_RATIO))
-
-
-@helper
-def _makes_page(
-    tick: int, job: int, rule: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays
-) -> bool:
-    """Whether traffic alone makes a burn rule page, and is most of the extra cost; `is_open`: until that clears."""
-    long, short = limits.long_window[rule], limits.short_window[rule]
-    profile = figures.profile[job]
-    traffic_nano = figures.traffic_nano[tick, job, long]
-    if traffic_nano <= 0.0 or not (limits.enabled[profile] & limits.pages[profile]) >> rule & 1:
-        return False
-    extra_nano = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
-    if 2.0 * traffic_nano < extra_nano * (1.0 - NOISE_RATIO):
+    cost_nano = figures.cost_nano[tick, job, TRAFFIC_WINDOW]
+    rest_nano = max(cost_nano - traffic_nano, 0.0)
+    announced_nano = ANNOUNCED_RATIO * figures.expected_nano[tick, job, TRAFFIC_WINDOW] * (1.0 + NOISE_RATIO)
+    ratio, repeated_ratio = limits.traffic_ratio[profile], limits.traffic_repeated_ratio[profile]
+    if (
+        repeated_nano >= least_nano
+        and _is_most(repeated_nano, rest_nano, repeated_ratio)
+        # Between two bursts an hour may have nothing.
+        and rest_nano + figures.recurring_nano[tick, job] / 2.0 > announced_nano
+    ):
+        return True
+    if cost_nano <= announced_nano:
         return False
     if is_open:
-        cost_nano, expected_nano = (
-            figures.cost_nano[tick, job, short],
-            figures.expected_nano[tick, job, short],
+        return bool(
+            traffic_nano >= CLEARS_BELOW * least_nano
+            and _is_most(traffic_nano, rest_nano, CLEARS_BELOW * ratio)
         )
-        pages = not is_over(tick, job, figures) and reaches(
-            cost_nano, expected_nano, limits.clear_ratio[profile, rule]
-        )
-    else:
-        pages = reaches_ratios(tick, job, rule, limits, figures) and may_open(
-            tick, job, rule, limits, figures
-        )
-    return pages and not reaches_ratios(tick, job, rule, limits, figures, False)
-
-
-@helper
-def _moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Whether traffic overtakes the rest, or alone makes a burn rule page: that is the page about traffic."""
-    if overtakes(tick, job, limits, figures):
+    if traffic_nano < least_nano or not _is_most(traffic_nano, rest_nano, ratio):
+        return False
+    dear_nano = limits.traffic_dear_nano[profile] - NOISE_NANO
+    if traffic_nano >= dear_nano:
         return True
-    for rule in (as_int64(FAST), as_int64(SUSTAINED)):
-        if _makes_page(tick, job, rule, is_open, limits, figures):
-            return True
-    return False
+    steady_nano = figures.steady_nano[tick, job]
+    if steady_nano >= least_nano and _is_most(steady_nano, rest_nano, ratio):
+        return True
+    if _is_young(figures.traffic_nano[tick, job, QUARTER_WINDOW], traffic_nano, dear_nano):
+        return False
+    began_nano = limits.traffic_start_times[profile] * figures.start_nano[job] * (1.0 + NOISE_RATIO)
+    return bool(figures.since_paid_ms[tick, job] >= START_MS and traffic_nano > began_nano)
 
 
 @helper
@@ -150,5 +170,5 @@ def holds_at(
     if rule == RUNAWAY:
         return runs_away(tick, job, times_ms, limits, figures)
     if rule == TRAFFIC:
-        return _moves(tick, job, is_open, limits, figures)
+        return moves(tick, job, is_open, limits, figures)
     return bool(figures.facts[tick, job] >> rule & 1)

@@ -101,6 +101,9 @@ class RuleLimits(NamedTuple):
     grace_ms: I64  # after the deadline
     traffic_nano: F64  # in an hour
     traffic_ratio: F64  # to what accrues with time
+    traffic_start_times: F64  # as much as in the first paid hour
+    traffic_repeated_ratio: F64  # likewise, of traffic that comes again and again
+    traffic_dear_nano: F64  # in an hour, whenever it is
     idle_ratio: F64  # productive share of sampled GPU-time; read by no kernel
     silent_ms: I64  # so long after its last activity a job is silent; read by no kernel
 
@@ -121,14 +124,23 @@ class EpisodeArrays(NamedTuple):
     paid_now: Flags
     since_paid_ms: I64  # since the first paid instant
     facts: I64
+    steady_nano: F64  # of a job on GPUs: the least traffic of the last three hours, each by itself
+    repeated_nano: (
+        F64  # likewise, if it comes in bursts; or half of the least of the last three spans of two hours
+    )
+    recurring_nano: F64  # likewise: the lesser traffic of the last two spans of two hours
+    start_nano: F64  # the traffic of the first paid hour and before
     deadline_ms: I64
     profile: I64
 
 
 _BY_WINDOW = ("cost_nano", "expected_nano", "traffic_nano", "basis_nano", "elapsed_ms", "paid_whole")
 #: Figures that are the same at all ticks.
-BY_JOB: Final = ("deadline_ms", "profile")
-_FLOATS = ("now_rate", "expected_rate", "cost_nano", "expected_nano", "traffic_nano", "basis_nano")
+BY_JOB: Final = ("start_nano", "deadline_ms", "profile")
+_FLOATS = (
+    "now_rate", "expected_rate", "cost_nano", "expected_nano", "traffic_nano", "basis_nano", "steady_nano", "repeated_nano",
+    "recurring_nano", "start_nano",
+)  # fmt: skip
 _DTYPES = dict.fromkeys(_FLOATS, np.float64) | dict.fromkeys(
     ("paid_whole", "ended", "undecided", "paid_now"), np.bool_
 )

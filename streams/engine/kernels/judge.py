@@ -14,10 +14,11 @@ from streams.engine.kernels.arrays import I32, I64, Records, as_flag, as_int64, 
 from streams.engine.kernels.burn import TRAFFIC_WINDOW, WINDOWS_MS
 from streams.engine.kernels.conditions import (
     LEAST_EXPECTED_NANO,
+    accrued,
     holds_at,
     is_over,
     may_open,
-    overtakes,
+    moves,
     reaches,
     reaches_ratios,
     runs_away,
@@ -73,7 +74,7 @@ def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures:
         return True
     if enabled >> RUNAWAY & 1 and runs_away(tick, job, times_ms, limits, figures):
         return True
-    return bool(enabled >> TRAFFIC & 1 and overtakes(tick, job, limits, figures))
+    return bool(enabled >> TRAFFIC & 1 and moves(tick, job, as_flag(False), limits, figures))
 
 
 @kernel
@@ -178,7 +179,7 @@ def _burn_is_over(
             return False
         return not _stays_open(at_ms, episode)
     short = limits.short_window[rule]
-    cost, expected = figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short]
+    cost, expected = accrued(tick, job, short, figures), figures.expected_nano[tick, job, short]
     if figures.undecided[tick, job] and expected < LEAST_EXPECTED_NANO:
         return False  # a next attempt may follow
     clear_ratio = limits.clear_ratio[figures.profile[job], rule]
@@ -204,7 +205,7 @@ def _judge_burn(
     if not is_open and (silent or ended or off):
         return 0
     long, short = limits.long_window[rule], limits.short_window[rule]
-    short_cost, short_expected = figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short]
+    short_cost, short_expected = accrued(tick, job, short, figures), figures.expected_nano[tick, job, short]
     holds = reaches_ratios(tick, job, rule, limits, figures)
     kind = 0
     if not is_open:
@@ -222,7 +223,7 @@ def _judge_burn(
         kind = RECOVERED
     if holds and episode["quiet_ms"] == BEGINNING_MS:
         episode["held_ms"] = at_ms
-        episode["cost_nano"] = figures.cost_nano[tick, job, long]
+        episode["cost_nano"] = accrued(tick, job, long, figures)
         episode["expected_nano"] = figures.expected_nano[tick, job, long]
         episode["elapsed_ms"] = figures.elapsed_ms[tick, job, long]
         episode["short_ratio"] = short_cost / short_expected
@@ -296,28 +297,6 @@ def _yields(rule: int, episodes: Records) -> bool:
 
 
 @helper
-def _explains(
-    cause: int,
-    rule: int,
-    times_ms: I64,
-    tick: int,
-    job: int,
-    limits: RuleLimits,
-    figures: EpisodeArrays,
-    episodes: Records,
-) -> bool:
-    """Whether the rule `cause` fires, or the shorter window of a burn rule remembers it; no ticket hides a burn_fast page."""
-    pages, enabled = limits.pages[figures.profile[job]], limits.enabled[figures.profile[job]]
-    if rule == FAST and pages >> FAST & 1 and not pages >> cause & 1:
-        return False
-    if episodes[cause]["open"] != 0:  # it may clear at this tick
-        return True
-    if times_ms[tick] < episodes[cause]["cleared_ms"] + WINDOWS_MS[limits.short_window[rule]]:
-        return True
-    return enabled >> cause & 1 != 0 and holds_at(cause, tick, job, as_flag(False), times_ms, limits, figures)
-
-
-@helper
 def _is_explained(
     rule: int,
     times_ms: I64,
@@ -327,21 +306,24 @@ def _is_explained(
     figures: EpisodeArrays,
     episodes: Records,
 ) -> bool:
-    """Whether rules about causes explain so much of the burn that the rest neither opens nor keeps an alert."""
-    traffic = _explains(as_int64(TRAFFIC), rule, times_ms, tick, job, limits, figures, episodes)
-    basis = _explains(as_int64(PRICE_BASIS), rule, times_ms, tick, job, limits, figures, episodes)
-    if not (traffic or basis):
+    """Whether `price_basis` explains so much of the burn that the rest neither opens nor keeps an alert.
+
+    It does while it fires, and as long as the shorter window remembers that; no ticket hides a burn_fast page.
+    """
+    profile, short = figures.profile[job], limits.short_window[rule]
+    if rule == FAST and limits.pages[profile] >> FAST & 1 and not limits.pages[profile] >> PRICE_BASIS & 1:
+        return False
+    is_named = (
+        episodes[PRICE_BASIS]["open"] != 0  # it may clear at this tick
+        or times_ms[tick] < episodes[PRICE_BASIS]["cleared_ms"] + WINDOWS_MS[short]
+        or (limits.enabled[profile] >> PRICE_BASIS & 1 and figures.facts[tick, job] >> PRICE_BASIS & 1)
+    )
+    if not is_named:
         return False
     if episodes[rule]["open"] == 0:
-        return not reaches_ratios(tick, job, rule, limits, figures, not traffic, not basis)
-    short = limits.short_window[rule]
-    rest_nano = figures.cost_nano[tick, job, short]
-    if traffic:
-        rest_nano -= figures.traffic_nano[tick, job, short]
-    if basis:
-        rest_nano -= figures.basis_nano[tick, job, short]
-    expected_nano = figures.expected_nano[tick, job, short]
-    return not reaches(rest_nano, expected_nano, limits.clear_ratio[figures.profile[job], rule])
+        return not reaches_ratios(tick, job, rule, limits, figures, as_flag(False))
+    rest_nano = accrued(tick, job, short, figures, as_flag(False))
+    return not reaches(rest_nano, figures.expected_nano[tick, job, short], limits.clear_ratio[profile, rule])
 
 
 @helper

@@ -103,7 +103,10 @@ def _warm_ticks() -> None:
     steps, lumps, facts = np.zeros(1, STEP), np.zeros(1, LUMP), np.zeros(1, FACT)
     whole = flat.astype(np.int64)
     flags = deep > 0, no, no.copy(), no.copy(), whole, deep.copy(), deep.copy(), whole.copy()
-    fill_figures(tick, curve, steps, lumps, facts, flat, flat.copy(), deep, deep.copy(), longs, *flags)
+    of_traffic = flat.copy(), flat.copy(), flat.copy()
+    fill_figures(
+        tick, curve, steps, lumps, facts, flat, flat.copy(), deep, deep.copy(), longs, *flags, *of_traffic
+    )
     find_facts(curve, facts, 0, 0, 0, 0, tick.copy(), tick.copy())
     choose_rows(tick, flat, flat, no, deep, longs, tick, tick, np.zeros(1, LAST_ROW), no.copy())
     wide = deep[0].copy()
@@ -122,10 +125,10 @@ def _warm_rules() -> None:
     flat, deep = np.zeros((1, 1)), np.ones((1, 1, len(WINDOWS_MS)))
     no, whole, longs = flat > 0, flat.astype(np.int64), deep.astype(np.int64)
     given = EpisodeArrays(
-        flat, flat, deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, tick, tick
-    )
+        flat, flat, deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, flat, flat, flat, flat[0], tick, tick
+    )  # fmt: skip
     arrays = as_arrays(given, 1, 1, len(WINDOWS_MS))
-    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((4, 1))
+    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((7, 1))
     windows = np.array([1, 2, 3]), np.array([0, 1, 2])
     limits = RuleLimits._make((*windows, *ratios, ones[0], tick, tick, tick, tick, *ones[1:], tick))
     find_jobs(tick, limits, arrays, job, no_episodes(1))

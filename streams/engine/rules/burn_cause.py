@@ -1,7 +1,7 @@
 """Finds why a job costs more than expected: the cause of the largest share of the extra cost in a window, and what to do.
 
 A pure function of what the job pays as known at an instant. The rate is compared with that of the last time at which it
-was no more than expected: they differ by size or by price. Traffic comes on top, and so does what nothing explains.
+was no more than expected: they differ by size or by price. On top comes what nothing explains. Traffic has a rule of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS
 from schemas.events import PRICE_FIELDS
-from streams.engine.rules.formatting import count, rounded_usd, short, short_instant, span, usd
+from streams.engine.rules.formatting import count, rounded_usd, short, short_instant, usd
 from streams.engine.rules.stretches import Stretch
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.windows.expected import Expected
@@ -21,7 +21,7 @@ from streams.engine.windows.expected import Expected
 _PURCHASE: Final = PRICE_FIELDS.index("purchase")
 _HARDWARE: Final = (PRICE_FIELDS.index("gpu_type"), PRICE_FIELDS.index("instance_type"))
 # The kinds of causes; of equal shares the first one is named.
-SIZE, PURCHASE, HARDWARE, PRICE, TRAFFIC, REST = range(6)
+SIZE, PURCHASE, HARDWARE, PRICE, REST = range(5)
 # As the judge has it: a threshold that is missed by less than this share of it is reached.
 _NOISE: Final = 1e-9
 
@@ -29,15 +29,14 @@ _NOISE: Final = 1e-9
 class JobRates(NamedTuple):
     """What a job pays and what is expected, as known at an instant.
 
-    `stretches` may end after the instant; `traffic` is what each flow cost in the window, in nano-dollars; `declared` and
-    `planned` are those of Expected. `passed` is what is known of the first stretches: a cause adds to it.
+    `stretches` may end after the instant; `declared` and `planned` are those of Expected. `passed` is what is known of the
+    first stretches: a cause adds to it.
     """
 
     timelines: Mapping[int, Timeline]
     stretches: Sequence[Stretch]
     declared: Sequence[tuple[int, int]]
     planned: Sequence[tuple[int, int, int]]
-    traffic: Mapping[str, int]
     passed: list[Passed] | None = None
 
 
@@ -65,9 +64,6 @@ def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
     """
     extras, expected = _extras(paid, from_ms, at_ms)
     largest, largest_nano = _largest(extras)
-    if sum(paid.traffic.values()) > max(largest_nano, 0):
-        flow, flow_nano = min(paid.traffic.items(), key=lambda item: (-item[1], item[0]))
-        return f"{flow} cost {rounded_usd(flow_nano)} in {span(at_ms - from_ms)}; keep the data where the job runs"
     if expected is None or largest_nano <= 0:
         return ""
     since_ms, extra = _costliest(extras[largest])
@@ -84,7 +80,7 @@ def dearer_sku(paid: JobRates, from_ms: int, at_ms: int) -> str:
     """The SKU of which a revision is the cause of the burn in [from_ms, at_ms); '': something else is."""
     extras, _ = _extras(paid, from_ms, at_ms)
     largest, largest_nano = _largest(extras)
-    if largest != PRICE or sum(paid.traffic.values()) > max(largest_nano, 0) or largest_nano <= 0:
+    if largest != PRICE or largest_nano <= 0:
         return ""
     _, extra = _costliest(extras[PRICE])
     return "" if extra.before is None else _risen_sku(extra.before, extra.after)

@@ -50,7 +50,9 @@ def burn_rule(
         holds=f">= {long_ratio:g} over {span_of(long_ms)} and >= {short_ratio:g} over {span_of(short_ms)}",
         runbook="operations.md#spend-spike",
         thresholds={
-            "long_ratio": Threshold(long_ratio, 1.05, 1e6, "cost / expected cost over the longer window"),
+            "long_ratio": Threshold(
+                long_ratio, 1.05, 1e6, "cost / expected cost over the longer window, without traffic"
+            ),
             "short_ratio": Threshold(short_ratio, 1.05, 1e6, "the same over the shorter window"),
             "extra_usd": Threshold(1.0, 0.01, 1e9, "dollars more than expected over the longer window"),
         },
@@ -75,14 +77,14 @@ def span_of(ms: int) -> str:
 
 def _cause(long_ms: int, at: JobAt) -> str:
     from_ms = at.at_ms - long_ms
-    paid = at.rates(from_ms)
+    paid = at.rates()
     return "" if paid is None else burn_cause(paid, from_ms, at.at_ms)
 
 
 def dearer_price(window_ms: int, at: JobAt, _job: AlertDimensions) -> str:
     """The shared cause of a job that pays more by a revision of a price in the window; '': by something else."""
     from_ms = at.at_ms - window_ms
-    paid = at.rates(from_ms)
+    paid = at.rates()
     sku = "" if paid is None else dearer_sku(paid, from_ms, at.at_ms)
     return cause_text(PRICE, sku) if sku else ""
 
@@ -90,13 +92,17 @@ def dearer_price(window_ms: int, at: JobAt, _job: AlertDimensions) -> str:
 def _margins(name: str, long_ms: int, short_ms: int, at: JobAt) -> list[Margin]:
     figures, of = at.figures, at.settings[name]
     assert figures is not None  # margins are asked for with figures
+    accrued_nano = {
+        window_ms: figures.cost_nano[window_ms] - figures.traffic_nano[window_ms]
+        for window_ms in (long_ms, short_ms)
+    }
     ratios = {
-        window_ms: figures.cost_nano[window_ms] / figures.expected_nano[window_ms]
+        window_ms: accrued_nano[window_ms] / figures.expected_nano[window_ms]
         if figures.expected_nano[window_ms] >= LEAST_EXPECTED_NANO
         else None
         for window_ms in (long_ms, short_ms)
     }
-    extra_nano = figures.cost_nano[long_ms] - figures.expected_nano[long_ms]
+    extra_nano = accrued_nano[long_ms] - figures.expected_nano[long_ms]
     least_nano = of["extra_usd"] * NANO_PER_USD
     extra = Margin(
         f"dollars more than expected over {span_of(long_ms)}",

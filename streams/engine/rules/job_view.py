@@ -111,6 +111,10 @@ class TickFigures(NamedTuple):
     paid_now: bool
     is_over: bool  # the job has ended, and no next attempt may follow
     since_paid_ms: int
+    steady_nano: float  # of a job on GPUs: the least traffic of the last three hours, each by itself
+    repeated_nano: float  # likewise if it comes in bursts, or half of the least of three spans of two hours
+    recurring_nano: float  # likewise: the lesser traffic of the last two spans of two hours
+    start_nano: float  # the traffic of the first paid hour and before
     holds: frozenset[str]  # rules whose condition holds at the tick, as the kernel has it
     fires: frozenset[str]  # rules of the job that fire
 
@@ -130,7 +134,7 @@ class JobAt:
     first_paid_ms: int
     idle: IdleUse | None = None
     idle_since: Callable[[], IdleSince | None] = lambda: None
-    rates: Callable[[int], JobRates | None] = lambda _from_ms: None
+    rates: Callable[[], JobRates | None] = lambda: None
     figures: TickFigures | None = None
 
 

@@ -15,7 +15,7 @@ from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, SILENT, TRAFFIC, RuleLimits
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES, NAMES
-from streams.engine.rules.rule import PAGE
+from streams.engine.rules.rule import PAGE, PAGE_FROM
 
 _CLEARS_BELOW: Final = 0.8
 _RATIO_DIGITS: Final = 12
@@ -130,6 +130,9 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         grace_ms=np.array(whole(RUNAWAY, "grace_minutes", MINUTE_MS), np.int64),
         traffic_nano=np.array([each.threshold(TRAFFIC, "usd_per_hour") * NANO_PER_USD for each in profiles]),
         traffic_ratio=np.array([each.threshold(TRAFFIC, "ratio") for each in profiles]),
+        traffic_start_times=np.array([each.threshold(TRAFFIC, "start_times") for each in profiles]),
+        traffic_repeated_ratio=np.array([each.threshold(TRAFFIC, "repeated_ratio") for each in profiles]),
+        traffic_dear_nano=np.array([each.threshold(TRAFFIC, PAGE_FROM) * NANO_PER_USD for each in profiles]),
         idle_ratio=np.array([each.threshold(IDLE_GPUS, "productive_ratio") for each in profiles]),
         silent_ms=np.array(whole(SILENT, "minutes", MINUTE_MS), np.int64),
     )

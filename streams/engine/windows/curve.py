@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import Final, NamedTuple
 
 from schemas.durations import BEGINNING_MS, HOUR_MS, MINUTE_MS, NEVER_MS
+from streams.engine.kernels.burn import REPORTED_WITHIN_MS
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.windows.expected import Expected
@@ -19,6 +21,10 @@ from streams.engine.windows.requested_start import RequestedStart
 METERED_HOLDS_MS: Final = 120_000
 #: A job whose rate has not grown for this long has been started.
 SETTLES_MS: Final = 10 * MINUTE_MS
+#: Traffic comes in bursts if no more than this share of so many minutes has each at least this share of their mean.
+_BURST_MINUTES: Final = 180
+_BURST_MOST: Final = 2 / 3
+_BURST_LEAST: Final = 0.1
 #: Rates are summed as integers, multiples of 2**-40 nano-dollars per ms, so that sums return to exactly zero.
 _FRACTION_BITS: Final = 40
 _ONE: Final = float(1 << _FRACTION_BITS)
@@ -52,6 +58,20 @@ class Curve:
     #: Until then a next attempt may follow one that failed or was preempted; 0: there was none.
     undecided_until_ms: int = 0
     quoted: QuotedRate | None = None  # as of the last step
+    start_nano: float = 0.0  # the lumps of the first paid hour and before
+
+    @property
+    def on_gpus(self) -> bool:
+        """Whether GPUs are among what it pays for, as far as they have a price."""
+        return self.quoted is not None and self.quoted.on_gpus
+
+    @property
+    def in_bursts(self) -> bool:
+        """Whether nearly all of the lumps of the last three hours before the newest are in some minutes only."""
+        last = self.lumps[-1][0] if self.lumps else 0
+        recent = [cost for minute, cost in self.lumps if minute > last - _BURST_MINUTES]
+        least = _BURST_LEAST * fsum(recent) / _BURST_MINUTES
+        return sum(cost >= least for cost in recent) <= _BURST_MOST * _BURST_MINUTES
 
 
 class QuotedRate(NamedTuple):
@@ -117,7 +137,8 @@ def build_curve(
     rows = _since(_with_expected(steps, expected), since_ms, had_any=past.first_paid_ms >= 0)
     starts_ms = [past.first_paid_ms, next((step.from_ms for step in steps if step.paid), -1)]
     unpriced_from_ms = next((step.from_ms for step in steps if step.unpriced), NEVER_MS)
-    kept = sorted((m, cost) for m, cost in lumps.items() if cost and (m + 1) * MINUTE_MS > since_ms)
+    known_ms = since_ms - REPORTED_WITHIN_MS
+    kept = sorted((m, cost) for m, cost in lumps.items() if cost and (m + 1) * MINUTE_MS > known_ms)
     return Curve(
         job_id=job_id,
         first_paid_ms=min((at_ms for at_ms in starts_ms if at_ms >= 0), default=-1),

@@ -137,6 +137,11 @@ class CurveBook:
         entry["ended_ms"] = curve.ended_ms
         entry["undecided_until_ms"] = curve.undecided_until_ms
         entry["holds_ms"] = curve.holds_ms
+        entry["start_cost"], entry["on_gpus"], entry["in_bursts"] = (
+            curve.start_nano,
+            curve.on_gpus,
+            curve.in_bursts,
+        )
         curves = self._curves[: len(self._ids)]
         steps = self._steps.place(curves, slot, len(curve.steps))
         self._steady_ms[slot] = UNKNOWN
@@ -336,6 +341,7 @@ class CurveBook:
         curves = self._curves[: len(self._ids)]
         found = WindowFigures.empty(len(ticks), len(curves))
         found.ended_ms[:] = curves["ended_ms"]
+        found.start_nano[:] = curves["start_cost"]
         found.deadline_ms[:] = curves["deadline_ms"]
         found.profile[:] = curves["profile"]
         bad = fill_figures(
@@ -357,6 +363,9 @@ class CurveBook:
             found.traffic_nano,
             found.basis_nano,
             found.facts,
+            found.steady_nano,
+            found.repeated_nano,
+            found.recurring_nano,
         )
         if bad >= 0:
             raise ValueError(f"tick {ticks[bad]} does not follow {ticks[bad - 1]}")

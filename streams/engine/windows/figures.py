@@ -31,6 +31,12 @@ class WindowFigures(NamedTuple):
     elapsed_ms: I64  # [tick, job, window] the part of the window since the first billed instant, 0 before it
     paid_whole: Bool  # [tick, job, window] billed at every instant of the window
     ended_ms: I64  #: [job]
+    steady_nano: F64  # [tick, job] of jobs on GPUs: the least traffic of the last three hours, each by itself
+    repeated_nano: (
+        F64  # [tick, job] likewise if it comes in bursts, or half of the least of three spans of two hours
+    )
+    recurring_nano: F64  # [tick, job] likewise: the lesser traffic of the last two spans of two hours
+    start_nano: F64  # [job] the traffic of the first paid hour and before
     deadline_ms: I64  # [job] NEVER_MS: none
     profile: I64  # [job] which settings of rules apply
 
@@ -59,6 +65,10 @@ class WindowFigures(NamedTuple):
             elapsed_ms=np.empty(deep, np.int64),
             paid_whole=np.empty(deep, np.bool_),
             ended_ms=np.empty(jobs, np.int64),
+            steady_nano=np.empty(flat),
+            repeated_nano=np.empty(flat),
+            recurring_nano=np.empty(flat),
+            start_nano=np.empty(jobs),
             deadline_ms=np.empty(jobs, np.int64),
             profile=np.empty(jobs, np.int64),
         )

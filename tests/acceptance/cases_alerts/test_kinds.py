@@ -72,6 +72,17 @@ def test_a_large_job_that_was_announced_is_told_to_nobody(tmp_path: Path) -> Non
     assert told("planned_big", tmp_path) == []
 
 
+def test_a_first_download_is_a_start_and_the_second_repeat_a_message(tmp_path: Path) -> None:
+    (alert,) = told("redownload_small", tmp_path)
+    assert (alert["rule"], alert["severity"], alert["owner"]) == ("traffic", "ticket", "ada")
+    assert f"{alert['started']:%H:%M}" == "10:23"  # the second repeat ended at 10:20
+    assert alert["firings"] == 1
+
+
+def test_what_a_job_does_from_its_start_is_its_work(tmp_path: Path) -> None:
+    assert told("cpu_prep_traffic", tmp_path) == []
+
+
 def test_requests_are_told_as_requests(tmp_path: Path) -> None:
     alerts = told("put_explosion", tmp_path)
     assert rules(alerts) == ["missing_price", "traffic"]

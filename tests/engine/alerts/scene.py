@@ -42,6 +42,8 @@ class At:
     facts: tuple[int, ...] = ()
     traffic_usd: float = 0.0
     basis_usd: float = 0.0
+    again_usd: float = 0.0
+    start_usd: float = 0.0
     paid_now: bool = True
     since_paid_ms: int = HOUR_MS
 
@@ -72,6 +74,9 @@ def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
             made.facts[tick, job] = sum(1 << fact for fact in at.facts)
             made.traffic_nano[tick, job] = at.traffic_usd * USD  # in each window
             made.basis_nano[tick, job] = at.basis_usd * USD
+            made.steady_nano[tick, job] = 0
+            made.repeated_nano[tick, job] = made.recurring_nano[tick, job] = at.again_usd * USD
+            made.start_nano[job] = at.start_usd * USD
             made.paid_now[tick, job] = at.paid_now
             made.since_paid_ms[tick, job] = at.since_paid_ms
     return made

@@ -235,50 +235,40 @@ def test_many_jobs_a_tick_are_no_work_for_python() -> None:
     assert steps[1] < steps[0] + 100
 
 
-MOVES = At(m5=6, m15=2.5, h1=6, traffic_usd=50)
-#: Traffic is the lesser part of everything, but the shorter windows contain it.
-MOVED = At(m5=6, m15=2.5, h1=20, traffic_usd=6)
-#: It cost less than the GPUs in the hour, and brings the shorter windows to the ratios of a page.
-BEGINS = At(m5=6, m15=2.5, h1=1.9, traffic_usd=9)
+#: In each window traffic costs $30, and all else what is expected.
+MOVES = At(m5=4, m15=4, h1=4, h6=4, traffic_usd=30)
 #: At 2.2 times the price, from a preemption on.
 DEARER = At(m5=2.2, m15=2.2, h1=2.2, h6=2.2, basis_usd=12, facts=(PRICE_BASIS,))
 
 
-def test_traffic_that_explains_a_burn_is_the_only_page() -> None:
-    assert Scene().changes((HOUR_MS, MOVES), (5 * MINUTE_MS, MOVED)) == [
+def test_traffic_makes_no_burn_rule_open() -> None:
+    assert Scene().changes((HOUR_MS, MOVES), (0, USUAL)) == [
         ("traffic", "firing", 0),
         ("traffic", "resolved", 3600),
     ]
-    # By then the 5 min of burn_fast have forgotten it.
-    later = Scene().changes((HOUR_MS, MOVES), (5 * MINUTE_MS + TICK_MS, MOVED))
-    assert later[2:] == [("burn_fast", "firing", 3900)]
+    more = At(m5=9, m15=9, h1=9, traffic_usd=30)
+    assert [rule for rule, *_ in Scene().changes((0, more))] == ["burn_fast"]
 
 
-def test_a_burn_that_traffic_does_not_explain_is_told_beside_it() -> None:
-    more = At(m5=11, m15=7.5, h1=6, traffic_usd=50)
-    assert Scene().changes((0, MOVES), (0, more)) == [("traffic", "firing", 0), ("burn_fast", "firing", 10)]
+def test_a_start_fetches_what_it_needs() -> None:
+    begun = replace(MOVES, start_usd=15)  # as much as twice of what it fetched
+    assert Scene().changes((0, begun)) == []
+    assert Scene().changes((0, replace(begun, start_usd=14.9))) == [("traffic", "firing", 0)]
+    young = replace(MOVES, since_paid_ms=HOUR_MS - 1)
+    dear = At(m5=11, m15=11, h1=11, h6=11, traffic_usd=100, since_paid_ms=MINUTE_MS)
+    assert Scene().changes((0, young), (0, dear)) == [("traffic", "firing", 10)]
 
 
-def test_an_open_burn_gives_way_to_the_traffic_that_explains_it() -> None:
-    before = replace(MOVES, traffic_usd=4)
-    assert Scene().changes((0, before), (0, MOVES)) == [
-        ("burn_fast", "firing", 0),
-        ("burn_fast", "resolved", 10),
-        ("traffic", "firing", 10),
-    ]
-
-
-def test_a_burn_page_that_only_traffic_causes_is_the_page_about_traffic() -> None:
-    falls = replace(BEGINS, m5=4.8)
-    assert Scene().changes((0, BEGINS), (HOUR_MS, falls), (0, replace(falls, m5=4.7, m15=1.6))) == [
+def test_what_comes_again_fires_until_it_does_not() -> None:
+    again = At(h1=1.6, traffic_usd=6, again_usd=6, start_usd=6)
+    between = replace(again, h1=1, traffic_usd=0)
+    assert Scene().changes((0, again), (0, between), (0, replace(between, again_usd=4))) == [
         ("traffic", "firing", 0),
-        ("traffic", "resolved", 3610),
+        ("traffic", "resolved", 20),
     ]
-    # Not where it is the lesser part of what is too much.
-    assert Scene().changes((0, replace(BEGINS, traffic_usd=7))) == [("burn_fast", "firing", 0)]
-    # A burn rule that is a ticket, or off, makes no page.
-    for change in ({"severity": "ticket"}, {"enabled": False}):
-        assert "traffic" not in [rule for rule, _ in severities(BEGINS, burn_fast=change)]
+    # It is not much of what the job costs, or it was expected.
+    assert Scene().changes((0, replace(again, h1=1.9, again_usd=6))) == []
+    assert Scene().changes((0, replace(again, h1=1.2, again_usd=5.5, traffic_usd=3.3))) == []
 
 
 def test_a_higher_price_is_told_by_price_basis_alone() -> None:
@@ -314,9 +304,6 @@ def severities(at: At, **changes: Mapping[str, object]) -> list[tuple[str, str]]
 
 
 def test_a_ticket_suppresses_no_burn_fast_page() -> None:
-    ticket = {"severity": "ticket"}
-    assert severities(MOVES, traffic=ticket) == [("burn_fast", "page"), ("traffic", "ticket")]
-    assert severities(MOVES, traffic=ticket, burn_fast=ticket) == [("traffic", "ticket")]
     sixfold = replace(DEARER, m5=6, m15=6, h1=6, basis_usd=52)
     assert severities(sixfold) == [("burn_fast", "page"), ("price_basis", "ticket")]
     assert severities(sixfold, price_basis={"severity": "page"}) == [("price_basis", "page")]

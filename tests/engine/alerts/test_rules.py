@@ -61,7 +61,7 @@ def test_the_rules_are_the_contracts() -> None:
         "retry_loop": ("page", 5 * MINUTE_MS),
         "idle_gpus": ("ticket", 5 * MINUTE_MS),
         "runaway_length": ("ticket", 5 * MINUTE_MS),
-        "traffic": ("page", HOUR_MS),
+        "traffic": ("ticket", HOUR_MS),
         "price_basis": ("ticket", 5 * MINUTE_MS),
         "no_checkpoint": ("ticket", 5 * MINUTE_MS),
         "ceiling": ("page", 5 * MINUTE_MS),

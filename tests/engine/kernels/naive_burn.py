@@ -109,3 +109,25 @@ def chosen(ticks: list[Seen], ended_ms: int) -> list[bool]:
         if write:
             written.append((sort, seen.now, seen.expected))
     return found
+
+
+def again(
+    t_ms: int, lumps: dict[int, Amount], *, on_gpus: bool, in_bursts: bool
+) -> tuple[Fraction, Fraction, Fraction]:
+    """What comes steadily, repeatedly and recurringly: the least of the last equal spans, of hours or of two."""
+    t_ms -= 10 * MINUTE_MS
+    if not on_gpus:
+        return Fraction(0), Fraction(0), Fraction(0)
+
+    def since(minutes: int) -> Fraction:
+        return window(t_ms, minutes * MINUTE_MS, [], [], [], lumps).cost if minutes else Fraction(0)
+
+    def spans(hours: int) -> list[Fraction]:
+        return [since(30 * hours * (k + 2)) - since(30 * hours * k) for k in range(5)]
+
+    alike = [min(of) / hours for hours in (1, 2) for of in (spans(hours),) if 2 * min(of) >= max(of)]
+    return (
+        min(spans(1)),
+        max(alike, default=Fraction(0)) if in_bursts else Fraction(0),
+        min(spans(2)[::2][:2]),
+    )

@@ -36,6 +36,9 @@ class Settings:
     grace: int = 0
     traffic: int = 5 * USD
     traffic_ratio: Fraction = Fraction(1)
+    start_times: Fraction = Fraction(2)
+    repeated_ratio: Fraction = Fraction("0.5")
+    dear: int = 100 * USD
 
 
 DEFAULT = Settings()
@@ -59,20 +62,22 @@ class At:
     unseen: frozenset[int] = frozenset()
     now_rate: int = 0
     expected_rate: int = 0
+    steady: int = 0
+    repeated: int = 0
+    recurring: int = 0
 
     @property
     def over(self) -> bool:
         """Ended for good."""
         return self.ended and not self.undecided
 
-    def ratio(self, window: int) -> Fraction:
-        """Zero where it is not judged."""
-        return Fraction(self.cost[window], self.expected[window]) if self.expected[window] else Fraction(0)
+    def accrued(self, window: int) -> int:
+        """What is left without traffic."""
+        return self.cost[window] - self.traffic[window]
 
-    def ratio_without(self, window: int, told: set[str]) -> Fraction:
-        """The ratio of what is left without what rules tell of."""
-        parts = {"traffic": self.traffic[window], "price_basis": self.basis[window]}
-        rest = self.cost[window] - sum(parts[name] for name in told)
+    def ratio(self, window: int, basis: bool = True) -> Fraction:
+        """Zero where it is not judged; `basis`: with what `price_basis` tells of."""
+        rest = self.accrued(window) - (0 if basis else self.basis[window])
         return Fraction(rest, self.expected[window]) if self.expected[window] else Fraction(0)
 
 
@@ -102,6 +107,7 @@ class Job:
     quiet: dict[str, int] = field(default_factory=dict)
     settings: Settings = DEFAULT
     deadline: int = NEVER
+    start: int = 0  # what its traffic cost in its first hour
 
     def judge(self, ticks: list[int], facts: list[At]) -> list[tuple[int, str, str, Episode]]:
         """(instant, rule, what, the episode then), in order."""
@@ -160,33 +166,34 @@ class Job:
         return self._firing(cause) or recent or holds
 
     def _explained(self, rule: str, t: int, at: At) -> bool:
-        told = {cause for cause in ("traffic", "price_basis") if self._explains(cause, rule, t, at)}
-        if not told:
+        if not self._explains("price_basis", rule, t, at):
             return False
         long, _, short, _ = BURN[rule]
         long_ratio, short_ratio, _ = self.settings.burn[rule]
         if self._firing(rule):
-            return at.ratio_without(short, told) < Fraction(8, 10) * short_ratio
-        return not (
-            at.ratio_without(long, told) >= long_ratio and at.ratio_without(short, told) >= short_ratio
-        )
+            return at.ratio(short, False) < Fraction(8, 10) * short_ratio
+        return not (at.ratio(long, False) >= long_ratio and at.ratio(short, False) >= short_ratio)
 
-    def _would_page(self, rule: str, at: At) -> bool:
-        """Whether traffic, which is most of the extra cost, makes this burn rule page."""
-        long, _, short, _ = BURN[rule]
-        long_ratio, short_ratio, least = self.settings.burn[rule]
-        extra = at.cost[long] - at.expected[long]
-        if rule in self.settings.off or rule not in self.settings.pages or not at.traffic[long]:
+    def _moves(self, at: At) -> bool:
+        """Whether traffic is dear, new, or the same again and again."""
+        settings, traffic = self.settings, at.traffic[2]
+        rest = max(at.cost[2] - traffic, 0)
+
+        def reaches(amount: int, ratio: Fraction, part: Fraction = Fraction(1)) -> bool:
+            return amount >= part * settings.traffic and amount >= part * ratio * rest
+
+        is_open = self._stands("traffic")
+        comes_again = reaches(at.recurring if is_open else at.repeated, settings.repeated_ratio)
+        if comes_again and rest + Fraction(at.recurring, 2) > Fraction(6, 5) * at.expected[2]:
+            return True
+        if 5 * at.cost[2] <= 6 * at.expected[2]:
             return False
-        rest = {"traffic"}
-        if at.ratio_without(long, rest) >= long_ratio and at.ratio_without(short, rest) >= short_ratio:
-            return False
-        if self._stands("traffic"):
-            holds = bool(at.expected[short]) and at.ratio(short) >= Fraction(8, 10) * short_ratio
-        else:
-            holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
-            holds = holds and extra >= least and at.paid_whole[short]
-        return holds and not at.over and 2 * at.traffic[long] >= extra
+        if is_open:
+            return reaches(traffic, settings.traffic_ratio, Fraction(8, 10))
+        is_young = 4 * traffic < 5 * at.traffic[1] and 4 * at.traffic[1] < settings.dear
+        is_new = at.since_paid >= HOUR and traffic > settings.start_times * self.start and not is_young
+        is_worth = traffic >= settings.dear or is_new or reaches(at.steady, settings.traffic_ratio)
+        return reaches(traffic, settings.traffic_ratio) and is_worth
 
     def _burn(self, rule: str, t: int, at: At) -> str:
         long, _, short, _ = BURN[rule]
@@ -195,7 +202,7 @@ class Job:
         holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
         silent = self._silent(rule, t) or self._explained(rule, t, at)
         what = ""
-        extra = at.cost[long] - at.expected[long]
+        extra = at.accrued(long) - at.expected[long]
         if not self._firing(rule):
             if not (holds and not at.over and not silent) or off:
                 return ""
@@ -217,7 +224,7 @@ class Job:
             what = "recovered"
         episode = self.episodes[rule]
         if holds and rule not in self.quiet:
-            episode.held, episode.cost, episode.expected = t, at.cost[long], at.expected[long]
+            episode.held, episode.cost, episode.expected = t, at.accrued(long), at.expected[long]
             episode.elapsed, episode.short_ratio = at.elapsed[long], at.ratio(short)
         if what and what != "opened":
             episode.firing, episode.cleared = False, t
@@ -236,11 +243,7 @@ class Job:
             late = t >= self.deadline + settings.grace or at.since_paid >= settings.longest
             return at.paid_now and late
         if rule == "traffic":
-            traffic = at.traffic[2]
-            rest = max(at.cost[2] - traffic, 0)
-            overtakes = traffic >= settings.traffic and traffic >= settings.traffic_ratio * rest
-            pages = any(self._would_page(rule, at) for rule in ("burn_fast", "burn_sustained"))
-            return not at.over and (overtakes or pages)
+            return not at.over and self._moves(at)
         return FACTS[rule] in at.facts
 
     def _fact(self, rule: str, t: int, at: At) -> str:

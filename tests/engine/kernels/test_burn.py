@@ -33,6 +33,8 @@ class Job(NamedTuple):
     ended_ms: int
     undecided_until_ms: int = 0
     facts: Sequence[tuple[int, int, int, float]] = ()
+    on_gpus: bool = True
+    in_bursts: bool = True
 
 
 @st.composite
@@ -52,6 +54,8 @@ def jobs(draw: st.DrawFn) -> Job:
                 max_size=4,
             )
         ),
+        draw(st.booleans()),
+        draw(st.booleans()),
     )
 
 
@@ -74,6 +78,9 @@ class Filled(NamedTuple):
     traffic: np.ndarray
     basis: np.ndarray
     facts: np.ndarray
+    steady: np.ndarray
+    repeated: np.ndarray
+    recurring: np.ndarray
 
 
 def facts_of(given_jobs: list[Job]) -> np.ndarray:
@@ -105,6 +112,9 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
             len(job.facts),
             0,
             0,
+            0.0,
+            job.on_gpus,
+            job.in_bursts,
         )
         fact_at += len(job.facts)
         cost, expected, paid_ms = 0.0, 0.0, 0
@@ -136,6 +146,9 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
         traffic=np.empty(deep),
         basis=np.empty(deep),
         facts=np.empty(flat, np.int64),
+        steady=np.empty(flat),
+        repeated=np.empty(flat),
+        recurring=np.empty(flat),
     )
     rows = steps, lumps, facts_of(given_jobs)
     return filled, fill_figures(np.array(times, np.int64), curves, *rows, *filled)
@@ -161,8 +174,11 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
             since_ms = t_ms - job.first_paid_ms if job.first_paid_ms >= 0 else 0
             assert filled.since_paid[i, j] == max(since_ms, 0)
             assert filled.undecided[i, j] == (t_ms < job.undecided_until_ms)
+            lumps: dict[int, naive_burn.Amount] = dict(job.lumps)
+            again = naive_burn.again(t_ms, lumps, on_gpus=job.on_gpus, in_bursts=job.in_bursts)
+            seen = filled.steady[i, j], filled.repeated[i, j], filled.recurring[i, j]
+            assert seen == pytest.approx([float(each) for each in again], rel=1e-9, abs=1e-3)
             for w, window_ms in enumerate(WINDOWS_MS):
-                lumps: dict[int, naive_burn.Amount] = dict(job.lumps)
                 want = naive_burn.window(t_ms, window_ms, cost, expected, paid, lumps)
                 # What a greater sum beyond the window leaves of a float64.
                 noise = 1e-13 * sum(float(rate) for _, rate, _, _ in job.steps) * 9 * HOUR_MS

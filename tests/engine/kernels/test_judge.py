@@ -78,10 +78,16 @@ STRICT = Settings(
     grace=300_000,
     traffic=USD,
     traffic_ratio=Fraction("0.5"),
+    start_times=Fraction(1),
+    repeated_ratio=Fraction("0.25"),
+    dear=10 * USD,
     pages=frozenset({"burn_fast", "price_basis"}),
 )
 PROFILES = (DEFAULT, STRICT)
 STEPS_MS = (10_000, 10_000, 10_000, 300_000, 590_000, 600_000, 610_000, 3_590_000, 3_600_000)
+
+
+amounts = st.sampled_from((0, 0, 4 * USD, 5 * USD - USD // 1000, 5 * USD, 10 * USD, 100 * USD))
 
 
 @st.composite
@@ -100,12 +106,15 @@ def facts(draw: st.DrawFn) -> At:
         frozenset(draw(st.sets(st.sampled_from((3, 4, 5, 6, 9)), max_size=2))),
         draw(st.booleans()),
         draw(usually),
-        draw(st.sampled_from((0, HOUR, 2 * HOUR - 1, 2 * HOUR, 168 * HOUR - 1, 168 * HOUR))),
-        tuple(draw(st.sampled_from((0, 0, USD, 5 * USD - 1000, 5 * USD, 10 * USD))) for _ in range(WINDOWS)),
+        draw(st.sampled_from((0, HOUR - 1, HOUR, 2 * HOUR - 1, 2 * HOUR, 168 * HOUR - 1, 168 * HOUR))),
+        tuple(draw(amounts) for _ in range(WINDOWS)),
         tuple(draw(st.sampled_from((0, 0, USD // 2, USD, 10 * USD))) for _ in range(WINDOWS)),
         frozenset(draw(st.sets(st.just(6)))),
         draw(st.sampled_from((0, 12 * USD, 120 * USD))),
         draw(st.sampled_from((0, 12 * USD))),
+        draw(amounts),
+        draw(amounts),
+        draw(amounts),
     )
 
 
@@ -125,7 +134,10 @@ def histories(draw: st.DrawFn) -> History:
             job.append(job[-1] if stays else draw(facts()))
         jobs.append(job)
     deadlines = st.sampled_from((2**62, ticks[-1] - 300_000, ticks[0] + 10_000))
-    kinds = [Job(settings=draw(st.sampled_from(PROFILES)), deadline=draw(deadlines)) for _ in jobs]
+    kinds = [
+        Job(settings=draw(st.sampled_from(PROFILES)), deadline=draw(deadlines), start=draw(amounts))
+        for _ in jobs
+    ]
     return ticks, jobs, kinds
 
 
@@ -149,6 +161,9 @@ def limits() -> RuleLimits:
         grace_ms=np.array([each.grace for each in PROFILES]),
         traffic_nano=np.array([float(each.traffic) for each in PROFILES]),
         traffic_ratio=np.array([float(each.traffic_ratio) for each in PROFILES]),
+        traffic_start_times=np.array([float(each.start_times) for each in PROFILES]),
+        traffic_repeated_ratio=np.array([float(each.repeated_ratio) for each in PROFILES]),
+        traffic_dear_nano=np.array([float(each.dear) for each in PROFILES]),
     )
 
 
@@ -178,6 +193,10 @@ def arrays(jobs: list[list[At]], kinds: Sequence[Job] = ()) -> EpisodeArrays:
         of("paid_now", np.bool_),
         of("since_paid", np.int64),
         np.array(bits, np.int64),
+        of("steady", np.float64),
+        of("repeated", np.float64),
+        of("recurring", np.float64),
+        np.array([kind.start for kind in kinds], np.float64),
         np.array([kind.deadline for kind in kinds], np.int64),
         np.array([PROFILES.index(kind.settings) for kind in kinds], np.int64),
     )
@@ -197,7 +216,7 @@ def shown(episode: np.void) -> Episode:
         int(episode["cost_nano"]),
         int(episode["expected_nano"]),
         int(episode["elapsed_ms"]),
-        Fraction(float(episode["short_ratio"])).limit_denominator(1000),
+        Fraction(float(episode["short_ratio"])).limit_denominator(10**5),
     )
 
 
@@ -322,8 +341,9 @@ def test_jobs_far_from_every_threshold_cost_next_to_nothing(
     whole = np.ones(cost.shape, np.bool_)
     flat = np.zeros((ticks, jobs), np.bool_)
     none, of_job = np.zeros(flat.shape, np.int64), np.zeros(jobs, np.int64)
+    zero = 0 * cost[:, :, 0]
     given = EpisodeArrays(
-        cost[:, :, 0], cost[:, :, 0], cost, cost, 0 * cost, 0 * cost, cost.astype(np.int64), whole, flat, flat, flat, none, none, of_job + 2**62, of_job
+        cost[:, :, 0], cost[:, :, 0], cost, cost, 0 * cost, 0 * cost, cost.astype(np.int64), whole, flat, flat, flat, none, none, zero, zero, zero, np.zeros(jobs), of_job + 2**62, of_job
     )  # fmt: skip
     figures = as_arrays(given, ticks, jobs, WINDOWS)
     row = np.full(jobs, -1, np.int32)

@@ -8,7 +8,7 @@ import pytest
 
 from streams.engine.rules.burn_cause import JobRates, burn_cause
 from tests.engine.rules.told import M, sentences
-from tests.oracle.cases import T0, gpu, job, network, price
+from tests.oracle.cases import T0, gpu, job, price
 from tests.oracle.model import HOUR_MS, Line
 from tests.strategies.logs import time_of
 
@@ -94,17 +94,6 @@ def test_a_price_revision_names_the_sku() -> None:
     )
 
 
-def test_traffic_names_the_component_and_the_regions() -> None:
-    ways = {"path": "cross_region", "region": "eu", "dst_region": "us"}
-    moved = [network("run-1", HALF + k * M, M, bytes=10**11, id=f"n{k}", **ways) for k in range(8)]
-    # As a page of its own `traffic` would say it, and the burn rule nothing.
-    rule = {"kind": "rule", "name": "r", "rule": "traffic", "severity": "ticket"}
-    record = Line("controls", rule | {"time_ms": T0, "source": "s", "id": "1"})
-    words = cause(START, record, *moved, job("run-1", "heartbeat", HALF + 12 * M))
-    assert words.startswith("cross_region eu -> us cost $")
-    assert " in 15 min; keep the data where the job runs, else $" in words
-
-
 def test_what_nothing_explains_is_above_the_declared_rate() -> None:
     start = job("run-1", "started", T0, gpu_count=8, purchase="spot", expected_usd_per_hour="1.5")
     assert cause(start).startswith("$14/h since 00:00 is above the declared $1.50/h; stop it or declare")
@@ -127,10 +116,8 @@ def test_a_stretch_that_is_over_has_an_end() -> None:
     assert told.startswith("80 GPUs from 00:30 to 00:40, 8 before; ")
 
 
-def test_sampled_jobs_have_no_cause_but_traffic() -> None:
-    assert burn_cause(JobRates({}, (), (), (), {}), T0, HALF) == ""
-    moved = burn_cause(JobRates({}, (), (), (), {"storage get": 10**9}), T0, HALF)
-    assert moved == "storage get cost $1.00 in 30 min; keep the data where the job runs"
+def test_sampled_jobs_have_no_cause() -> None:
+    assert burn_cause(JobRates({}, (), (), ()), T0, HALF) == ""
 
 
 def test_what_is_expected_of_a_sample_alone_is_no_cause() -> None:

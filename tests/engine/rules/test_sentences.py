@@ -131,15 +131,15 @@ def test_traffic_names_the_flow_that_costs_most() -> None:
     ways = {"path": "cross_region", "region": "eu\nwest", "dst_region": "us\u202eeast"}
     told = sentences(
         job("run\n1", "started", T0, gpu_count=2, purchase="spot"),
-        network("run\n1", T0 + 30 * M, M, bytes=10**11, **ways),
-        network("run\n1", T0 + 30 * M, M, bytes=10**9, path="cross_region", region="eu", dst_region="us"),
-        job("other", "queued", T0 + 3 * HOUR_MS),
+        network("run\n1", T0 + 90 * M, M, bytes=10**11, **ways),
+        network("run\n1", T0 + 90 * M, M, bytes=10**9, path="cross_region", region="eu", dst_region="us"),
+        job("other", "queued", T0 + 4 * HOUR_MS),
     )
     assert told["traffic", "firing"].startswith(
-        "run\\n1 pays $9.09 for traffic in 1 h, $1.80 for all else: cross_region eu\\nwest -> us\\u202eeast; keep the"
-        " data where the job runs, else at least $68 more"
+        "run\\n1 pays $9.09 for traffic in 1 h, $3.60 for all else: cross_region eu\\nwest -> us\\u202eeast; keep the"
+        " data where the job runs, else at least $66 more"
     )
-    assert "no longer pays so much for traffic; it paid $6.06 in 1 h, $" in told["traffic", "resolved"]
+    assert "no longer pays so much for traffic; it paid $4.55 in 1 h, $" in told["traffic", "resolved"]
 
 
 def test_traffic_that_is_requests_counts_them_and_says_what_to_do_about_requests() -> None:
@@ -148,17 +148,18 @@ def test_traffic_that_is_requests_counts_them_and_says_what_to_do_about_requests
         put,
         price("get", "0.0004", component="storage", per="thousand_requests", match={"op": "read"}),
         job("run-1", "started", T0, gpu_count=2, purchase="spot"),
-        storage("run-1", T0 + 30 * M, 5 * M, "write", requests=2_500_000, storage_class="standard"),
-        storage("run-1", T0 + 30 * M, 5 * M, "read", requests=900_000),
-        network("run-1", T0 + 30 * M, M, bytes=10**9, path="cross_region", region="eu", dst_region="us"),
-        job("other", "queued", T0 + 3 * HOUR_MS),
+        storage("run-1", T0 + 90 * M, 5 * M, "write", requests=2_500_000, storage_class="standard"),
+        storage("run-1", T0 + 95 * M, 5 * M, "write", requests=2_500_000, storage_class="standard"),
+        storage("run-1", T0 + 90 * M, 5 * M, "read", requests=900_000),
+        network("run-1", T0 + 90 * M, M, bytes=10**9, path="cross_region", region="eu", dst_region="us"),
+        job("other", "queued", T0 + 4 * HOUR_MS),
     ]
     assert sentences(*lines)["traffic", "firing"].startswith(
-        "run-1 pays $13 for traffic in 1 h, $1.80 for all else: 2.5 M PUT requests in 5 min, $12.50 ($150/h); write or"
+        "run-1 pays $25 for traffic in 1 h, $3.60 for all else: 2.5 M PUT requests in 5 min, $12.50 ($150/h); write or"
         " read fewer, larger objects, else at least $"
     )
     more = network(
-        "run-1", T0 + 30 * M, M, bytes=2 * 10**11, path="cross_region", region="eu", dst_region="us"
+        "run-1", T0 + 90 * M, M, bytes=4 * 10**11, path="cross_region", region="eu", dst_region="us"
     )
     said = sentences(*lines, more)["traffic", "firing"]
     assert "for all else: cross_region eu -> us; keep the data where the job runs" in said

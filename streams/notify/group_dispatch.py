@@ -5,7 +5,7 @@ Every alert of a message has a row of its own in `deliveries`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
@@ -20,6 +20,10 @@ from streams.notify.retry_schedule import delay_ms
 INHIBITED = "a page of its team fires; sent once that is over and this still fires"
 _NEEDLESS = "the alert changed again before it was sent"
 _UNKNOWN = "its firing was not sent"
+
+
+async def _as_they_were(_alerts: Sequence[Alert]) -> Mapping[str, Alert]:
+    return {}
 
 
 class GroupDispatch:
@@ -42,6 +46,8 @@ class GroupDispatch:
         self._log = log
         self._clock = clock
         self._jitter_ratio = jitter_ratio
+        #: What repeated messages say of these alerts.
+        self.present_figures: Callable[[Sequence[Alert]], Awaitable[Mapping[str, Alert]]] = _as_they_were
         #: Whether an alert, by its id, is acknowledged now.
         self.is_acknowledged: Callable[[str], bool] = lambda _: False
 
@@ -91,6 +97,8 @@ class GroupDispatch:
             for member in muted:
                 self._log.record(member.alert, key.receiver, "inhibited", INHIBITED)
             if delivery is not None:
+                if delivery.is_repeat:
+                    delivery.present = await self.present_figures(delivery.alerts)
                 wait_ms = delay_ms(delivery.attempt - 1, self._jitter_ratio())
                 self._outbox.put(delivery, now_ms + wait_ms)
 

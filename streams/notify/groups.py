@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -82,6 +82,7 @@ class GroupDelivery(Delivery):
     is_repeat: bool = False
     number: int = 0  # of the group's messages, which makes its id another one than that of the last
     sent: tuple[Member, ...] = ()  # of the attempt under way
+    present: Mapping[str, Alert] = field(default_factory=dict)  # of a repetition: its alerts as of now, by id
 
     @property
     def webhook_id(self) -> str:
@@ -103,7 +104,7 @@ class GroupDelivery(Delivery):
     def alerts(self) -> list[Alert]:
         """Return its alerts: firing pages, firing tickets, what has resolved."""
         return sorted(
-            (each.alert for each in self.members),
+            (self.present.get(each.alert.alert_id, each.alert) for each in self.members),
             key=lambda each: (each.status == RESOLVED, each.severity != "page"),
         )
 

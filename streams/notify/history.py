@@ -16,7 +16,7 @@ import pyarrow as pa
 from schemas.column_types import MILLI
 from schemas.columns import rows_of, times_as_integers
 from schemas.receipt_table import RECEIPTS
-from schemas.tables import ALERTS, DELIVERIES
+from schemas.tables import ALERTS, BURN_RATES, DELIVERIES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
@@ -210,6 +210,17 @@ class StoredDeliveries:
             found += [alert for alert, _ in page]
             after = page[-1].alert.alert_id if len(page) == AT_ONCE else None
         return found
+
+    def rates_of(self, jobs: Collection[str], since_ms: int) -> dict[str, int]:
+        """What each of these jobs pays, by its newest burn rate since then, in nano-dollars per hour; without one it is left out."""
+        found: dict[str, tuple[int, int]] = {}
+        for some in pieces(sorted(set(jobs))):
+            where = [Condition("job_id", "in", some), Condition("time", ">=", since_ms)]
+            page = self._store.select(BURN_RATES, where, ("job_id", "time", "usd_per_hour_now"))
+            for row in _rows(page):
+                rate = row["time"], _nano(row["usd_per_hour_now"])
+                found[row["job_id"]] = max(rate, found.get(row["job_id"], rate))
+        return {job_id: nano for job_id, (_, nano) in found.items()}
 
     def of_causes(self, causes: Collection[str], since_ms: int) -> list[SharedCauseRow]:
         """The alerts with these causes whose episodes began at `since_ms` or later."""

@@ -34,6 +34,7 @@ from streams.notify.intake import AlertIntake, Passage
 from streams.notify.notice import Notice
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
+from streams.notify.present_figures import PresentFigures
 from streams.notify.queue import DeliveryQueue
 from streams.notify.receivers import Receivers
 from streams.notify.retry_schedule import delay_ms, retry_after_ms
@@ -96,6 +97,8 @@ class Notifier:
         self._people = GroupDispatch(
             times, self._outbox, inhibition, self._log, clock, jitter_ratio, options.group_by
         )
+        present = PresentFigures(records, clock, self.faults, options.look_up_timeout_ms)
+        self._people.present_figures = present.of
         self._intake = AlertIntake(records, options, clock, self._outbox.__len__, self.faults)
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -257,8 +260,6 @@ class Notifier:
         for delivery in self._throttle():
             self._send(delivery)
 
-    # -- stages --------------------------------------------------------------------------------------------
-
     async def _take(self) -> AsyncIterator[Passage]:
         """Yield alerts whose rows are stored, with what was sent of them, and those that fire though their silence is over."""
         async for passage in self._intake.take():
@@ -377,8 +378,6 @@ class Notifier:
         task = asyncio.create_task(self._attempt(delivery), name=f"webhook {delivery.webhook_id}")
         self._in_flight.add(task)
         task.add_done_callback(self._attempt_ended)
-
-    # -- what the stages are made of -----------------------------------------------------------------------
 
     def _was_notified(self, alert: Alert) -> bool:
         """Whether it is the end of an alert that somebody was notified of, by whichever process."""

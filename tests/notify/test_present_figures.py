@@ -1,0 +1,58 @@
+"""A repetition to people says the figures of now: those of the alert's newest row, and what its job pays."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from schemas.tables import ALERTS, BURN_RATES
+from tests.notify.scripted_sender import NOW_MS, Watched, an_alert, run
+from tests.notify.test_groups import REPEAT_MS, WAIT_MS, office
+from tests.sinks.rows import rows
+
+MORE = ", else $60 more by 17:00 UTC"
+SAID = f"j burns $9.00/h: 64 GPUs; stop it{MORE}"
+
+
+def rate(job_id: str, at_ms: int, usd: str) -> dict[str, object]:
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return {"job_id": job_id, "time": at, "usd_per_hour_now": Decimal(usd), "shard": 0, "version": at_ms}
+
+
+def test_the_newest_row_and_the_rate_of_now_are_said() -> None:
+    async def go() -> None:
+        there = office()
+        await there.offer(an_alert("j", rule="held", summary=SAID), an_alert("k", summary=SAID))
+        await there.work(WAIT_MS)
+        now_ms = NOW_MS + WAIT_MS + REPEAT_MS
+        # Of k the judge has stored newer figures; of j its job's rate is known alone.
+        there.keep(an_alert("k", held_ms=now_ms - 20_000, summary="k burns $70/h: 80 GPUs; stop it"))
+        found = [rate("j", now_ms - 120_000, "7"), rate("j", now_ms - 60_000, "448"), rate("x", now_ms, "1")]
+        there.store.insert(BURN_RATES, rows(BURN_RATES, *found), "rates")
+        await there.work(REPEAT_MS)
+        text = str(there.sender.sent[-1].body)
+        assert "j burns $9.00/h: 64 GPUs; stop it; pays $448/h now" in text
+        assert "k burns $70/h: 80 GPUs; stop it" in text
+        assert MORE not in text
+        assert len(there.sender.sent) == 2
+
+    run(go())
+
+
+def test_where_the_store_does_not_answer_it_says_what_was() -> None:
+    looks: list[bool] = []
+
+    def fails(table: str, columns: object) -> None:
+        if table == ALERTS and columns is None and looks:
+            raise RuntimeError("no")
+
+    async def go() -> None:
+        there = office(store=Watched(fails))
+        await there.offer(an_alert("j", summary=SAID))
+        await there.work(WAIT_MS)
+        looks.append(True)
+        await there.work(REPEAT_MS)
+        assert "j burns $9.00/h: 64 GPUs; stop it" in str(there.sender.sent[-1].body)
+        assert len(there.sender.sent) == 2
+
+    run(go())

@@ -118,6 +118,16 @@ def test_what_is_planned_begins_with_the_rate_of_now(
     page.evaluate("sessionStorage.clear()")
 
 
+def test_what_is_planned_for_traffic_has_all_else_that_the_job_costs(
+    board: Board, alert: dict[str, Any]
+) -> None:
+    alert["rule"] = "traffic"
+    page = board().page
+    page.get_by_role("button", name="This is planned…").click()
+    expect(page.get_by_label("Dollars per hour")).to_have_value("165.08")
+    page.keyboard.press("Escape")
+
+
 def test_a_rate_that_is_none_is_not_sent_and_escape_sends_nothing(
     board: Board, script: Script, alert: dict[str, Any]
 ) -> None:

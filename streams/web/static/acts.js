@@ -16,6 +16,11 @@ const UNTIL = `${KEY}.until-ms`;
 // What neither prints nor belongs into a line: shown as \u{...}, as the terminal does.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800]/gu;
 
+/** What the job costs per hour by an alert; one of `traffic` has what traffic costs, and all else apart. */
+function rateOf(alert) {
+  return Number(alert.usd_per_hour) + (alert.rule === "traffic" ? Number(alert.expected_usd_per_hour) : 0);
+}
+
 /** Text of strangers with all that does not show, or turns the direction, as an escape. */
 export function visible(text) {
   return text.replace(HIDDEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
@@ -125,7 +130,7 @@ export class Acts {
 
   async plan(alert) {
     const given = await ask(`What is planned for ${visible(alert.subject.name)}?`, [
-      { name: "rate", label: "Dollars per hour", value: editable(alert.usd_per_hour), inputmode: "decimal", pattern: "[0-9]{1,9}(\\.[0-9]{1,9})?", required: true },
+      { name: "rate", label: "Dollars per hour", value: editable(rateOf(alert)), inputmode: "decimal", pattern: "[0-9]{1,9}(\\.[0-9]{1,9})?", required: true },
       { name: "hours", label: "For the next hours", value: String(PLAN_HOURS), type: "number", min: 1, max: 744, required: true },
       { name: "comment", label: "Why (optional)" },
     ], "It is planned");

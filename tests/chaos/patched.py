@@ -40,7 +40,7 @@ from streams.transport.whole_metadata import WholeMetadata
 from streams.worker.ledger_rules.known_alerts import SHARD
 from streams.worker.log_time import LogTime
 from streams.worker.shard_manager import ShardManager
-from tests.chaos.present import BEHIND, PAID_UNTIL_MS
+from tests.chaos.present import BEHIND, PAID_UNTIL, PAID_UNTIL_MS
 
 _LOST_RATIO: Final = 0.03
 _COMMITS_LOST_RATIO: Final = 0.5
@@ -208,13 +208,14 @@ def stock_leader() -> None:
 def own_present() -> None:
     """Take it to be earlier than it is, and records to be appended when their producer says; pay up to an instant only."""
     behind_ns = int(os.environ.get(BEHIND, "0")) * 1_000_000
+    paid_until_ms = int(os.environ.get(PAID_UNTIL, PAID_UNTIL_MS))
     time_ns, faults, accrue_until_ms = time.time_ns, admin.faults, LogTime.accrue_until_ms
 
     def faults_but_one(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> list[str]:
         return [each for each in faults(kafka, states) if not each.endswith(_GIVEN_TIMES)]
 
     def accrue_until(self: LogTime) -> int:
-        return min(accrue_until_ms(self), PAID_UNTIL_MS)
+        return min(accrue_until_ms(self), paid_until_ms)
 
     time.time_ns = lambda: time_ns() - behind_ns
     _set(admin, "faults", faults_but_one)

@@ -19,15 +19,17 @@ from streams.topics import Topic, full_name
 WEEK_END_MS: Final = 1_704_672_000_000
 #: What goes on is paid up to here.
 PAID_UNTIL_MS: Final = WEEK_END_MS + 120_000
-#: Of the environment of workers: by how many ms they are behind the clock of the machine.
+#: Of the environment of workers: by how many ms they are behind the clock of the machine, and up to when they pay.
 BEHIND: Final = "CHAOS_BEHIND_MS"
+PAID_UNTIL: Final = "CHAOS_PAID_UNTIL_MS"
 
 
 class Present:
     """Goes on as the machine's clock does, from `lead_s` before the week ends on."""
 
-    def __init__(self, lead_s: float) -> None:
-        self.begun_ms = WEEK_END_MS - round(lead_s * 1000)
+    def __init__(self, lead_s: float, end_ms: int = WEEK_END_MS, paid_until_ms: int = PAID_UNTIL_MS) -> None:
+        self.begun_ms = end_ms - round(lead_s * 1000)
+        self._paid_until_ms = paid_until_ms
         self.begin()
 
     def begin(self) -> None:
@@ -41,7 +43,7 @@ class Present:
     @property
     def env(self) -> dict[str, str]:
         """For workers with the patch `own_present`."""
-        return {BEHIND: str(self._behind_ms)}
+        return {BEHIND: str(self._behind_ms), PAID_UNTIL: str(self._paid_until_ms)}
 
 
 def keep_append_times(kafka: KafkaSettings, client: AdminClient) -> None:

@@ -109,6 +109,8 @@ def team_burn(costs: Costs, end_ms: int, rule: Json) -> list[Held]:
 def unallocated(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
     """ "jobs used less than 95 % of what GPU nodes cost, and $1 or more was idle" """
     spent = idle = 0
+    if _comes_up(costs, end_ms):
+        return []
     for node in _gpu_nodes(costs, end_ms):
         used = sum(
             use.cost_nano for use in costs.uses if (use.node, use.hour_ms) == (node.node, node.hour_ms)
@@ -118,6 +120,11 @@ def unallocated(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> l
     most = exact(thresholds.get("idle_ratio", 0.05)) * spent
     holds = idle > most and idle >= exact(thresholds.get("least_usd", 1)) * 10**9
     return [Held(Subject("fleet", "nodes"), idle, spent)] if holds else []
+
+
+def _comes_up(costs: Costs, end_ms: int) -> bool:
+    """ "not in the first hour that any node was paid in" """
+    return all(node.hour_ms >= end_ms - HOUR_MS for node in costs.nodes)
 
 
 def owner_coverage(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
@@ -145,7 +152,9 @@ def forgotten_node(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -
 def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> list[Held]:
     """ "10 or more new nodes of a type in a cluster, and ten times the usual": the mean of the hours of the week before."""
     hour_ms = end_ms - HOUR_MS
-    found = []
+    found: list[Held] = []
+    if _comes_up(costs, end_ms):
+        return found
     kinds = {(node.cluster, node.instance_type) for node in costs.nodes if node.hour_ms == hour_ms}
     for cluster, instance_type in sorted(kinds):
         begun = [

@@ -250,7 +250,8 @@ def test_idle_nodes_and_forgotten_ones(world: World) -> None:
         world.node("used", hour, 20, used=20)
         world.node("empty", hour, 5)
     changes = world.look(8)
-    assert said(changes, "unallocated") == [("nodes", "firing", 1)]
+    # Not in the fleet's first hour.
+    assert said(changes, "unallocated") == [("nodes", "firing", 2)]
     assert said(changes, "forgotten_node") == [("empty", "firing", 6)]
     alert = next(each for each in changes if each.rule == "forgotten_node")
     assert (alert.team, alert.cost_nano) == ("infra", 30 * 10**9)
@@ -344,7 +345,10 @@ def test_cost_without_an_owner(world: World) -> None:
     works(world, changes[0])
 
 
-def test_a_burst_of_new_nodes(world: World) -> None:
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_burst_of_new_nodes(world: World, is_first: bool) -> None:
+    if not is_first:
+        world.node("old", -1, 5)
     for number in range(12):
         world.put(
             NODE_HOURS,
@@ -356,8 +360,11 @@ def test_a_burst_of_new_nodes(world: World) -> None:
             gpu_milli_ms=0,
         )
     changes = world.look(2)
+    if is_first:  # the fleet comes up
+        assert said(changes, "provisioning_burst") == []
+        return
     assert said(changes, "provisioning_burst") == [("c/p5", "firing", 1), ("c/p5", "resolved", 2)]
-    works(world, changes[0])
+    works(world, next(each for each in changes if each.rule == "provisioning_burst"))
 
 
 def test_a_price_that_jumps_is_told_for_an_hour(world: World) -> None:

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import short
-from streams.engine.rules.hourly_sql import END, IN, in_named_group
+from streams.engine.rules.hourly_sql import AFTER_FIRST, END, IN, in_named_group
 from streams.engine.rules.rule import PAGE, HourlyRule, Margin, from_threshold_on
 
 _NAME: Final = "provisioning_burst"
 SQL: Final = f"""
 SELECT {END}, cluster, instance_type, nodes, usual_nodes FROM provisioning_bursts
-WHERE {IN} AND NOT {in_named_group("cluster", "instance_type")}"""
+WHERE {IN} AND {AFTER_FIRST} AND NOT {in_named_group("cluster", "instance_type")}"""
 
 
 def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:

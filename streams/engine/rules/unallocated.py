@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, unheeded
-from streams.engine.rules.hourly_sql import END, FROM, TO, nodes_sql
+from streams.engine.rules.hourly_sql import AFTER_FIRST, END, FROM, TO, nodes_sql
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.wording import nano_of
 
@@ -15,7 +15,7 @@ _NAME: Final = "unallocated"
 SQL: Final = f"""
 SELECT {END}, sum(node_usd) AS usd, sum(greatest(toDecimal128(node_usd, 9) - toDecimal128(job_usd, 9)
     - toDecimal128(toFloat64(node_usd) * least(unpriced_ms / gpu_ms, 1), 9), toDecimal128(0, 9))) AS idle_usd
-FROM ({nodes_sql(FROM, TO)}) GROUP BY hour
+FROM ({nodes_sql(FROM, TO)}) WHERE {AFTER_FIRST} GROUP BY hour
 HAVING toFloat64(idle_usd) > {{idle_ratio:Float64}} * toFloat64(usd) AND toFloat64(idle_usd) >= {{least_usd:Float64}}"""
 
 

@@ -109,7 +109,7 @@ class LedgerReader:
         return int(row["judged_ms"]) if row["budgets"] else None
 
     def first_ms(self) -> int | None:
-        """The first hour that anything was paid in; None: nothing was."""
+        """The first hour that a job or a node was paid in; None: nothing was paid."""
         (row,) = rows_of(self._store.query(usage_sql.FIRST_HOUR))
         return int(row["first_ms"]) if row["hours"] else None
 

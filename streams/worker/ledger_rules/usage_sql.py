@@ -43,7 +43,11 @@ JUDGED: Final = """
 SELECT count() AS budgets, toUnixTimestamp64Milli(max(time)) AS judged_ms FROM budget_use"""
 
 FIRST_HOUR: Final = f"""
-SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM job_hours WHERE {USERS_JOBS}"""
+SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM
+(
+    SELECT hour FROM job_hours WHERE {USERS_JOBS}
+    UNION ALL SELECT hour FROM node_hours WHERE paid_ms > 0
+)"""
 
 #: How many rows the rules by the hour look at, by day; of rows that were written again since, former versions count.
 ROWS_BY_DAY: Final = f"""

@@ -50,6 +50,7 @@ def test_every_kind_that_people_set_has_tables() -> None:
         "owner",
         "budget",
         "silence",
+        "team",
         "planned",
         "override",
         "ack",

@@ -114,11 +114,11 @@ def job(
 
 def _run_of(store: Reader, job_id: str) -> dict[str, Any] | None:
     """The run that the job is a part of; None: there is no other job of it."""
-    from streams.explain.run import COSTS, JOB, JOBS, found_run, search_of, told_run
+    from streams.explain.run import COSTS, JOB, JOBS, found_run, run_detail, search_of
 
     search = search_of(store.records(JOB, job=job_id))
     found = None if search is None else found_run(search, store.records(JOBS, **search.bound))
-    return None if found is None else told_run(found, store.records(COSTS, jobs=found.names))
+    return None if found is None else run_detail(found, store.records(COSTS, jobs=found.names))
 
 
 def _show_run(run: dict[str, Any]) -> None:

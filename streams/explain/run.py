@@ -84,7 +84,7 @@ def found_run(search: RunSearch, rows: Iterable[Mapping[str, Any]]) -> FoundRun 
     return FoundRun(search.key, [alike[name] for name in names]) if len(names) > 1 else None
 
 
-def told_run(run: FoundRun, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def run_detail(run: FoundRun, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The run with what its jobs cost, of the answer to `COSTS`."""
     costs = {str(row["job_id"]): row for row in rows}
     nothing = {"cost_usd": Decimal(0), "lost_cost_usd": Decimal(0)}

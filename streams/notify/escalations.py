@@ -28,7 +28,7 @@ class EscalationOf(NamedTuple):
     acknowledged_until_ms: float = 0.0
 
 
-class EscalationStep(NamedTuple):
+class OwnerReached(NamedTuple):
     """An owner to whom a page goes on now."""
 
     alert: Alert
@@ -38,7 +38,7 @@ class EscalationStep(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Page:
+class _FiringPage:
     alert: Alert
     shard: int
     history: DeliveryHistory
@@ -52,8 +52,8 @@ class Escalations:
     def __init__(self, now_ms: int, at_most: int = KEPT_AT_MOST) -> None:
         """`now_ms`: monotonic."""
         self._at_most = at_most
-        self._pages: dict[str, _Page] = {}
-        self._told: dict[str, list[str]] = {}  # owners, by alert id
+        self._pages: dict[str, _FiringPage] = {}
+        self._notified: dict[str, list[str]] = {}  # owners, by alert id
         self._look_ms = now_ms + LOOK_MS
         #: To whom a page goes on; None: to nobody, or a silence covers it.
         self.of: Callable[[Alert], EscalationOf | None] = lambda _: None
@@ -68,8 +68,8 @@ class Escalations:
             return
         if known is None and len(self._pages) >= self._at_most:
             return
-        self._pages[alert.alert_id] = _Page(alert, shard, history)
-        self._told.pop(alert.alert_id, None)  # it begins anew with its owner
+        self._pages[alert.alert_id] = _FiringPage(alert, shard, history)
+        self._notified.pop(alert.alert_id, None)  # it begins anew with its owner
         for name in history.attempts:
             if ESCALATED in name:
                 self._tell(alert.alert_id, name.rpartition(ESCALATED)[2])
@@ -78,22 +78,22 @@ class Escalations:
         """Another alert tells of its cause."""
         self._pages.pop(alert_id, None)
 
-    def told(self, alert_id: str) -> list[str]:
-        """The owners to whom the alert went on: they are told its end, too."""
-        return self._told.get(alert_id, [])
+    def notified(self, alert_id: str) -> list[str]:
+        """The owners to whom the alert went on: they learn its end, too."""
+        return self._notified.get(alert_id, [])
 
     def release(self, shards: Collection[int]) -> None:
         """Forget the pages of shards that are no longer ours."""
         gone = [alert_id for alert_id, page in self._pages.items() if page.shard in shards]
         for alert_id in gone:
             del self._pages[alert_id]
-            self._told.pop(alert_id, None)
+            self._notified.pop(alert_id, None)
 
     def look_ms(self) -> int | None:
         """When to look again (monotonic ms); None: no page fires."""
         return self._look_ms if self._pages else None
 
-    def due(self, now_ms: int, log_ms: int) -> Iterator[EscalationStep]:
+    def due(self, now_ms: int, log_ms: int) -> Iterator[OwnerReached]:
         """Yield the steps that are due, once in an interval: `now_ms` is monotonic, `log_ms` since 1970."""
         if not self._pages or now_ms < self._look_ms:
             return
@@ -114,11 +114,11 @@ class Escalations:
                 page.steps += 1
                 left -= 1
                 self._tell(page.alert.alert_id, owner)
-                yield EscalationStep(page.alert, page.shard, owner, page.history)
+                yield OwnerReached(page.alert, page.shard, owner, page.history)
 
     def _tell(self, alert_id: str, owner: str) -> None:
-        if alert_id not in self._told and len(self._told) >= self._at_most:
-            del self._told[next(iter(self._told))]
-        told = self._told.setdefault(alert_id, [])
-        if owner not in told:
-            told.append(owner)
+        if alert_id not in self._notified and len(self._notified) >= self._at_most:
+            del self._notified[next(iter(self._notified))]
+        owners = self._notified.setdefault(alert_id, [])
+        if owner not in owners:
+            owners.append(owner)

@@ -281,7 +281,7 @@ class Notifier:
         self._withheld.note(alert, passage.shard)
         self._escalations.note(alert, passage.shard, passage.history)
         passage.receivers = self._receivers.of(alert.owner, alert.team)
-        for owner in self._escalations.told(alert.alert_id):
+        for owner in self._escalations.notified(alert.alert_id):
             passage.receivers |= self._receivers.on_behalf(owner, passage.receivers.values())
         if isinstance(alert, Notice):
             passage.receivers = {

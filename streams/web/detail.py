@@ -8,7 +8,7 @@ from typing import Any, Final
 from sinks.clickhouse import ClickHouseStore
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
-from streams.explain.run import COSTS, JOB, JOBS, found_run, search_of, told_run
+from streams.explain.run import COSTS, JOB, JOBS, found_run, run_detail, search_of
 from streams.explain.stored import StoredJobs
 from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
@@ -66,7 +66,7 @@ class Details:
         ask = self._store_reader.rows
         search = search_of(await ask(JOB, job=job_id))
         found = None if search is None else found_run(search, await ask(JOBS, **search.bound))
-        return None if found is None else told_run(found, await ask(COSTS, jobs=found.names))
+        return None if found is None else run_detail(found, await ask(COSTS, jobs=found.names))
 
     async def _phases(self, job_id: str) -> list[dict[str, Any]]:
         as_of_ms = await self._figures.as_of_ms()

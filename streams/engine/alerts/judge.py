@@ -31,7 +31,7 @@ def _unknown(_job_id: str, _at_ms: int) -> None:
     return None
 
 
-class _Known(NamedTuple):
+class _KnownTicks(NamedTuple):
     """What is known at successive ticks."""
 
     ticks: I64
@@ -83,7 +83,7 @@ class Judge:
         first = 0
         for last in self._looks(ticks, controls):
             part = slice(first, last + 1)
-            known = _Known(
+            known = _KnownTicks(
                 ticks[part], _between(arrays, part), job_ids, dimensions_of, controls, profiles, job_at
             )
             rows += self._judge(known)
@@ -100,7 +100,7 @@ class Judge:
             looks.add(0)
         return sorted(looks)
 
-    def _judge(self, known: _Known) -> list[Alert]:
+    def _judge(self, known: _KnownTicks) -> list[Alert]:
         """Judge ticks between which no silence ends, and then say what is silenced no more."""
         arrays, limits = known.figures, known.profiles.limits
         places = self._episodes.places(known.job_ids)
@@ -122,7 +122,7 @@ class Judge:
 
     def _row(
         self,
-        known: _Known,
+        known: _KnownTicks,
         job: int,
         rule: int,
         kind: int,
@@ -147,7 +147,7 @@ class Judge:
             rule, kind, at_ms, then, bool(line["silenced"]), severity, dimensions, cause, rates, opening
         )
 
-    def _heard_again(self, known: _Known, line_of: Mapping[int, int]) -> list[Alert]:
+    def _heard_again(self, known: _KnownTicks, line_of: Mapping[int, int]) -> list[Alert]:
         """The rows of alerts that fire after the last of these ticks, and that no silence covers any more."""
         if not self._episodes.any_silenced:
             return []

@@ -25,12 +25,16 @@ from streams.engine.windows.curves import CurveBook
 
 
 class RuleMargins(NamedTuple):
-    """One rule of a job at a tick: whether its condition holds, whether it applies and fires, and how far it is from both."""
+    """One rule of a job at a tick: whether its condition holds, whether it applies and fires, and how far it is from both.
+
+    `flaps`: it opened so often that it fires until its condition has not held for an hour.
+    """
 
     rule: str
     holds: bool
     enabled: bool
     fires: bool
+    flaps: bool
     margins: tuple[Margin, ...]
 
 
@@ -62,6 +66,7 @@ def job_margins(
             rule.name in holds,
             settings.rules[number].enabled,
             rule.name in fires,
+            bool(episodes[number]["flaps"]),
             tuple(rule.margins(at)),
         )
         for number, rule in enumerate(JOB_RULES)

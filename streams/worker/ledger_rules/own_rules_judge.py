@@ -109,7 +109,7 @@ class OwnRulesJudge:
         return sorted(changes, key=lambda each: (each.changed_ms, each.rule, each.subject_name))
 
     def _found(self, rule: OwnRule, at_ms: int) -> list[LedgerFinding] | None:
-        """Where a rule holds; None: it cannot be told."""
+        """Where a rule holds; None: nobody can say."""
         try:
             found, left_out = own_findings(rule, at_ms, self._ask(rule.statement(at_ms)))
         except (SinkError, OwnRuleError) as fault:

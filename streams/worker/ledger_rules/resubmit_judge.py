@@ -23,7 +23,7 @@ from streams.worker.ledger_rules.reader import SqlStore
 _READ_BACK_MS: Final = 2 * HOUR_MS
 
 
-class _Run(NamedTuple):
+class _JobsOfRun(NamedTuple):
     """The jobs of one run, and when they went on."""
 
     key: RunKey
@@ -55,7 +55,7 @@ class ResubmitJudge:
             (row["job_id"], row["attempt"]): row["nano"]
             for row in named_rows(self._store, run_sql.LOST, "jobs", jobs)
         }
-        told = [*named_rows(self._store, run_sql.TOLD, "jobs", jobs, **bound)]
+        alerted = [*named_rows(self._store, run_sql.ALERTED, "jobs", jobs, **bound)]
 
         def lost_nano(attempt: RunAttempt) -> int:
             return int(lost.get((attempt.job_id, attempt.attempt), 0))
@@ -63,22 +63,22 @@ class ResubmitJudge:
         for run in runs:
             loops = run_loops(run.attempts, limits_of(of.thresholds), lost_nano)
             subject = next((alert.subject_name for alert in firing if alert.subject_name in run.jobs), "")
-            told_ms = [
+            alerted_ms = [
                 (row["began_ms"], NEVER_MS if row["over_ms"] is None else row["over_ms"])
-                for row in told
+                for row in alerted
                 if row["job_id"] in run.jobs
             ]
             before_ms = instants[0] - MINUTE_MS
             for at_ms, loop in _holding(loops, instants):
                 subject = subject if at_ms == before_ms + MINUTE_MS else ""
                 first_ms = loop.attempts[0].ended_ms
-                if not subject and any(began <= at_ms and over > first_ms for began, over in told_ms):
+                if not subject and any(began <= at_ms and over > first_ms for began, over in alerted_ms):
                     continue
                 before_ms, subject = at_ms, subject or loop.attempts[-1].job_id
                 nano = sum(map(lost_nano, loop.attempts))
                 yield finding(of, run.key, loop, run.jobs[subject], nano, at_ms)
 
-    def _runs(self, firing: Iterable[Alert], bound: Mapping[str, int]) -> Iterator[_Run]:
+    def _runs(self, firing: Iterable[Alert], bound: Mapping[str, int]) -> Iterator[_JobsOfRun]:
         """The runs of which two jobs or more broke off in the span, or of which an alert fires."""
         fires = {alert.subject_name for alert in firing}
         broken = {row["job_id"] for row in rows_of(self._store.query(run_sql.BROKEN_JOBS, bound))}
@@ -103,7 +103,7 @@ class ResubmitJudge:
         for each in self._attempts([job_id for jobs in runs.values() for job_id in jobs]):
             attempts.setdefault(each.job_id, []).append(each)
         for key, jobs in runs.items():
-            yield _Run(key, jobs, [each for job_id in jobs for each in attempts.get(job_id, ())])
+            yield _JobsOfRun(key, jobs, [each for job_id in jobs for each in attempts.get(job_id, ())])
 
     def _attempts(self, jobs: Iterable[str]) -> list[RunAttempt]:
         """When these jobs went on."""

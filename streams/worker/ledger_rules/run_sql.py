@@ -36,8 +36,8 @@ LOST: Final = """
 SELECT job_id, attempt, toInt64(sum(toDecimal128(lost_cost_usd, 9)) * 1000000000) AS nano
 FROM job_hours FINAL WHERE job_id IN {jobs:Array(String)} GROUP BY job_id, attempt HAVING nano != 0"""
 
-#: When these jobs were told of by themselves.
-TOLD: Final = f"""
+#: When these jobs had alerts of their own.
+ALERTED: Final = f"""
 SELECT subject_name AS job_id, toUnixTimestamp64Milli(started) AS began_ms, toUnixTimestamp64Milli(resolved) AS over_ms
 FROM alerts FINAL
 WHERE rule = 'retry_loop' AND subject_name IN {{jobs:Array(String)}} AND started <= {_TO} AND (resolved IS NULL OR resolved >= {_FROM})"""

@@ -130,9 +130,9 @@ class ReceiptReader:
         found = run.found_run(search, self._records(run.JOBS, **search.bound | until))
         if found is None:
             return None
-        told = run.told_run(found, self._records(run.COSTS, jobs=found.names))
-        costs = (nano_of(told[name]) for name in ("cost_usd", "lost_cost_usd"))
-        return RunCost(told["name"], told["job_count"], *costs)
+        detail = run.run_detail(found, self._records(run.COSTS, jobs=found.names))
+        costs = (nano_of(detail[name]) for name in ("cost_usd", "lost_cost_usd"))
+        return RunCost(detail["name"], detail["job_count"], *costs)
 
     def _usual(self, job: EndedJob) -> UsualCost | None:
         names = {

@@ -113,12 +113,12 @@ class OwnRulesJudge:
         try:
             found, left_out = own_findings(rule, at_ms, self._ask(rule.statement(at_ms)))
         except (SinkError, OwnRuleError) as fault:
-            self._fault(rule, str(fault), "rule by SQL failed, its alerts stay as they are")
+            self._fault(rule, str(fault))
             return None
         if left_out:
             reasons = Counter(left_out)
             words = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items()))
-            self._fault(rule, words, "rule by SQL: a part of its answer is left out")
+            self._fault(rule, f"left out of its answer: {words}")
         else:
             self._said.pop(rule.name, None)
         return list(self._with_owners(found))
@@ -134,13 +134,13 @@ class OwnRulesJudge:
                 each = each._replace(**own)
             yield each
 
-    def _fault(self, rule: OwnRule, words: str, message: str) -> None:
+    def _fault(self, rule: OwnRule, words: str) -> None:
         self.failed[rule.name] += 1
         reason = visible(words)[:_LOGGED_CHARS]
         if self._said.get(rule.name) != reason:
             self._said[rule.name] = reason
             logger.warning(
-                message,
+                "rule by SQL failed",
                 extra={
                     "rule": rule.rule,
                     "reason": reason,

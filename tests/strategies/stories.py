@@ -108,9 +108,10 @@ def bursting(tell: Teller, job: str) -> None:
     if rng.random() < 0.3:
         stored: Json = {"job_id": job, "op": "stored", "bytes": rng.randrange(2**53)}
         tell.say("storage", from_ms, interval_ms=rng.choice((MINUTE_MS, 30 * MINUTE_MS)), **stored)
-    # 12 times the GPUs' cost for 12 min are more than those of an hour: burn rules may be suppressed by then.
+    # 12 times the GPUs' cost for 12 min are more than those of an hour; in the first one they are its start.
     lasts = minutes >= 12 and interval_ms <= 60_000 and end_ms > from_ms + 12 * MINUTE_MS
-    if times >= 12 and lasts and minute_usd >= 0.15:
+    has_started = from_ms >= begin_ms + HOUR_MS and end_ms > from_ms + 35 * MINUTE_MS
+    if times >= 12 and lasts and has_started and minute_usd >= 0.15:
         tell.trace.must.add(("traffic", job))
     tell.end(job, end_ms)
 

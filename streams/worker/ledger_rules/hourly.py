@@ -13,7 +13,6 @@ from streams.worker.ledger_rules.control_spans import ControlSpans
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.own_rules_judge import Ask, OwnRulesJudge
-from streams.worker.ledger_rules.reader import LedgerReader
 from streams.worker.ledger_rules.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard
 
@@ -33,19 +32,14 @@ class HourlyJudge:
         self.known_prices = KnownPrices(view.again())
         self.judged_ms: int | None = None
         self._meta = store.meta
-        self._first_ms = LedgerReader(store).first_ms
         self._kept_ms: int | None = None
 
     def since_ms(self, until_ms: int) -> int:
-        """The minute after which to judge: where this owner, or the one before it, has stopped; else the last hour.
-
-        What came before the first hour that counts is judged by nobody, as in a replay.
-        """
+        """The minute after which to judge: where this owner, or the one before it, has stopped; else the last hour."""
         if self.judged_ms is None:
             known = self._meta.get(HOURS_KEY)
             self._kept_ms = None if known is None else int(known)
-            since_ms = until_ms - HOUR_MS
-            self.judged_ms = max(since_ms, self._first_ms() or since_ms) if known is None else int(known)
+            self.judged_ms = until_ms - HOUR_MS if self._kept_ms is None else self._kept_ms
         self.judged_ms = max(self.judged_ms, until_ms - BACK_MS, 0)
         return self.judged_ms
 

@@ -61,7 +61,12 @@ def story(name: str, directory: Path) -> tuple[Path, int]:
     until_ms = UNTIL_MS.get(name, 2**53)
     lines = gzip.decompress(packed.read_bytes()).splitlines(keepends=True)
     times_ms = [json.loads(line)["value"]["time_ms"] for line in lines]
-    log.write_bytes(b"".join(line for line, ms in zip(lines, times_ms, strict=True) if ms <= until_ms))
+    kept = [line for line, ms in zip(lines, times_ms, strict=True) if ms <= until_ms]
+    if len(kept) < len(lines):  # its last line shows only how far it has come
+        last = json.loads(lines[-1])
+        last["value"]["time_ms"] = until_ms
+        kept.append(json.dumps(last).encode() + b"\n")
+    log.write_bytes(b"".join(kept))
     return log, UNTIL_MS.get(name, max(times_ms))
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
 import threading
 import time
 import uuid
@@ -26,8 +24,8 @@ from streams.transport.admin import connect, create_topics
 from tests.acceptance.cases_alerts.test_stalled import STORIES
 from tests.chaos.across_jobs import OwnInbox
 from tests.chaos.present import Present, keep_append_times
-from tests.cli.command import ROOT, trainfare
-from tests.forked import FORKER, Forked
+from tests.chaos.workers import OWN_PRESENT, Workers
+from tests.cli.command import trainfare
 from tests.kafka.broker import shared_broker
 from tests.kafka.test_alerts_live import SECRET
 from tests.store_process import StoreProcess
@@ -99,14 +97,8 @@ def feed(kafka: KafkaSettings, log: Path) -> None:
     feeder.feed(record for record in records if isinstance(record, Sendable))
 
 
-def start_worker(
-    kafka: KafkaSettings, present: Present, store_url: str, inbox: OwnInbox, log: Path
-) -> Forked:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINFARE_")}
-    env = {
-        **inherited,
-        **present.env,
-        "PYTHONPATH": str(ROOT),
+def worker_env(kafka: KafkaSettings, store_url: str, inbox: OwnInbox) -> dict[str, str]:
+    return {
         "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         "TRAINFARE_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
         "TRAINFARE_KAFKA_PARTITIONS": str(kafka.partitions),
@@ -117,8 +109,6 @@ def start_worker(
         "TRAINFARE_ALERTS_DEFAULT_WEBHOOK": inbox.receiver.url,
         "TRAINFARE_ALERTS_ALLOW_HOSTS": inbox.receiver.host_port,
     }
-    patched = ("tests.chaos.patched:main", "own_present", "worker")
-    return FORKER.start(*patched, env=env, cwd=log.parent, out=log, err=log)
 
 
 @pytest.mark.parametrize("name", TOLD)
@@ -138,17 +128,17 @@ def test_a_worker_tells_what_a_replay_tells(name: str, tmp_path: Path) -> None:
     feed(kafka, log)
     present = Present(0, last_ms + MINUTE_MS, last_ms)
     with OwnInbox(present) as inbox, StoreProcess(tmp_path / "shared") as front:
-        worker = start_worker(kafka, present, front.url, inbox, tmp_path / "worker.log")
+        workers = Workers(tmp_path, present.env | worker_env(kafka, front.url, inbox), OWN_PRESENT)
+        worker = workers.start()
         store = ClickHouseStore(front.target())
         try:
             deadline_s = time.monotonic() + PATIENCE_S
             while time.monotonic() < deadline_s and not (alerts(store) == want and sent(inbox) == TOLD[name]):
-                assert worker.poll() is None, (tmp_path / "worker.log").read_text()[-2000:]
+                assert worker.alive, worker.text()[-2000:]
                 time.sleep(0.2)
-            worker.send_signal(signal.SIGTERM)
-            assert worker.wait(30) == 0
+            assert worker.terminate() == 0
             assert alerts(store) == want
             assert sent(inbox) == TOLD[name]
         finally:
             store.close()
-            worker.kill()
+            workers.end()

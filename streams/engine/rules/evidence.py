@@ -41,6 +41,20 @@ def _minute(ms: int) -> str:
     return f"toDateTime('{at.isoformat(' ')[:19]}', 'UTC')"
 
 
+def gpu_use_evidence(job_id: str, by: str, name: str, since_ms: int, until_ms: int) -> str:
+    """Return SQL for how busy and active a job's GPUs were in [since_ms, until_ms), by an expression of the minute."""
+    since, until = (f"toDateTime({each // 1000:d}, 'UTC')" for each in (since_ms, until_ms))
+    return (
+        f"SELECT {by} AS {name}, uniqExact(u.node) AS nodes,"
+        " round(sum(u.productive_gpu_ms) / 1000 / greatest(sum(u.sampled_gpu_s), 1), 4) AS util_ratio,"
+        " round(sum(u.sm_gpu_ms) / 1000 / greatest(sum(u.sm_sampled_gpu_s), 1), 4) AS sm_ratio,"
+        " round(sum(u.tensor_gpu_ms) / 1000 / greatest(sum(u.tensor_sampled_gpu_s), 1), 4) AS tensor_ratio,"
+        " max(u.power_w_max) AS power_w_max"
+        f" FROM job_usage_minutes AS u FINAL WHERE u.job_id = {quoted(job_id)} AND u.minute >= {since} AND u.minute < {until}"
+        f" GROUP BY {name} ORDER BY {name}"
+    )
+
+
 def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_hour: int) -> str:
     """Return SQL for the job's cost over the window: actual and expected dollars per hour, GPUs, and the prices applied."""
     step_minutes = max(1, window_ms // MINUTE_MS // _ROWS_ABOUT)

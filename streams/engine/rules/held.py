@@ -25,7 +25,15 @@ from streams.engine.rules.job_view import (
     rate_at,
 )
 from streams.engine.rules.line_costs import costly
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, page_from
+from streams.engine.rules.rule import (
+    JOB,
+    TICKET,
+    Margin,
+    Threshold,
+    from_threshold_on,
+    page_from,
+    unless_zero,
+)
 from streams.engine.timeline.attempts import OPEN_MS, Segment, Timeline
 from streams.engine.timeline.growing import paid_after
 from streams.engine.timeline.intervals import Span, union
@@ -102,8 +110,7 @@ def _margins(at: JobAt) -> list[Margin]:
     minutes = None if standing is None else (at.at_ms - standing.since_ms) / MINUTE_MS
     usd_per_hour = None if standing is None else float(standing.nano_per_ms * HOUR_MS / NANO_PER_USD)
     found = [from_threshold_on("minutes suspended while it holds GPUs", minutes, of["minutes"])]
-    if of["least_usd_per_hour"] > 0:
-        found.append(from_threshold_on("dollars per hour meanwhile", usd_per_hour, of["least_usd_per_hour"]))
+    found += unless_zero("dollars per hour meanwhile", usd_per_hour, of["least_usd_per_hour"])
     return found
 
 

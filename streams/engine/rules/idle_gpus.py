@@ -21,6 +21,7 @@ from streams.engine.rules.rule import (
     flag,
     from_threshold_on,
     page_from,
+    unless_zero,
 )
 
 #: Use is judged in blocks: in each of them the GPUs idle, so that no work before stands for them.
@@ -111,8 +112,7 @@ def _margins(at: JobAt) -> list[Margin]:
         from_threshold_on("minutes of idle GPUs, in whole tens", float(use.minutes), use.wait_minutes),
         _covered(use.sampled_ms, use.held_ms, 0),
     ]
-    if of["least_usd"] > 0:
-        found.append(from_threshold_on("dollars paid for idle GPUs meanwhile", usd, of["least_usd"]))
+    found += unless_zero("dollars paid for idle GPUs meanwhile", usd, of["least_usd"])
     fallen = use.fallen
     if fallen is not None:
         wait = max(of["fallen_minutes"], LONGEST_HALVES * fallen.longest_before / 2)
@@ -123,9 +123,8 @@ def _margins(at: JobAt) -> list[Margin]:
             flag("on all nodes (1: yes)", fallen.on_all_nodes, 1),
             _covered(fallen.sampled_ms, fallen.held_ms, 1),
         ]
-        if of[PAGE_FROM] > 0:
-            rate = fallen.nano_per_hour / NANO_PER_USD
-            found.append(from_threshold_on("dollars per hour that it pays", rate, of[PAGE_FROM], 1))
+        rate = fallen.nano_per_hour / NANO_PER_USD
+        found += unless_zero("dollars per hour that it pays", rate, of[PAGE_FROM], 1)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
-from streams.engine.rules.evidence import quoted
+from streams.engine.rules.evidence import gpu_use_evidence
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short, unheeded
 from streams.engine.rules.rule import (
@@ -24,6 +24,8 @@ from streams.engine.rules.rule import (
     from_threshold_on,
     page_from,
     severity_of,
+    unless_zero,
+    wastes_enough,
 )
 
 NAME: Final = "inefficient"
@@ -105,7 +107,7 @@ def slots_of(of: Mapping[str, float]) -> int:
 def holds(low: LowUse, of: Mapping[str, float]) -> bool:
     """Whether GPUs are so dear, and so much is wasted per hour, that an alert opens."""
     is_dear = low.nano_per_gpu_hour >= of["usd_per_gpu_hour"] * NANO_PER_USD
-    return is_dear and low.waste_nano > 0 and low.waste_nano >= of[LEAST_WASTE] * NANO_PER_USD
+    return is_dear and wastes_enough(low.waste_nano, of)
 
 
 def finding(of: LedgerSettings, job: str, low: LowUse, at_ms: int, about: Mapping[str, str]) -> LedgerFinding:
@@ -124,25 +126,10 @@ def finding(of: LedgerSettings, job: str, low: LowUse, at_ms: int, about: Mappin
         )
 
     return LedgerFinding(
-        NAME, severity_of(of.severity, waste, of.thresholds), JOB, job, at_ms, sentence(said), _evidence(job, low, at_ms),
+        NAME, severity_of(of.severity, waste, of.thresholds), JOB, job, at_ms, sentence(said),
+        gpu_use_evidence(job, "toStartOfTenMinutes(u.minute)", "from_minute", at_ms - LAG_MS - low.slots * SLOT_MS, at_ms),
         active, waste, low.paid.nano, about["owner"], about["team"], about["project"],
     )  # fmt: skip
-
-
-def _evidence(job: str, low: LowUse, at_ms: int) -> str:
-    """SQL for what the job's GPUs have done, ten minutes by ten minutes."""
-    since, until = (
-        f"toDateTime({each // 1000:d}, 'UTC')" for each in (at_ms - LAG_MS - low.slots * SLOT_MS, at_ms)
-    )
-    return (
-        "SELECT toStartOfTenMinutes(u.minute) AS from_minute, uniqExact(u.node) AS nodes,"
-        " round(sum(u.productive_gpu_ms) / 1000 / greatest(sum(u.sampled_gpu_s), 1), 4) AS util_ratio,"
-        " round(sum(u.sm_gpu_ms) / 1000 / greatest(sum(u.sm_sampled_gpu_s), 1), 4) AS sm_ratio,"
-        " round(sum(u.tensor_gpu_ms) / 1000 / greatest(sum(u.tensor_sampled_gpu_s), 1), 4) AS tensor_ratio,"
-        " max(u.power_w_max) AS power_w_max"
-        f" FROM job_usage_minutes AS u FINAL WHERE u.job_id = {quoted(job)} AND u.minute >= {since} AND u.minute < {until}"
-        " GROUP BY from_minute ORDER BY from_minute"
-    )
 
 
 def margins(of: Mapping[str, float], low: LowUse) -> list[Margin]:
@@ -151,12 +138,10 @@ def margins(of: Mapping[str, float], low: LowUse) -> list[Margin]:
         from_threshold_on("hours for which it has been so", low.slots * SLOT_MS / HOUR_MS, of["hours"]),
         from_threshold_on("busy share", low.use.productive_ms / low.use.sampled_ms, of["busy_ratio"]),
     ]
-    if of["usd_per_gpu_hour"] > 0:
-        usd = low.nano_per_gpu_hour / NANO_PER_USD
-        found.append(from_threshold_on("dollars per GPU-hour", usd, of["usd_per_gpu_hour"]))
-    if of[LEAST_WASTE] > 0:
-        usd = low.waste_nano / NANO_PER_USD
-        found.append(from_threshold_on("dollars per hour that are wasted", usd, of[LEAST_WASTE]))
+    usd = low.nano_per_gpu_hour / NANO_PER_USD
+    found += unless_zero("dollars per GPU-hour", usd, of["usd_per_gpu_hour"])
+    usd = low.waste_nano / NANO_PER_USD
+    found += unless_zero("dollars per hour that are wasted", usd, of[LEAST_WASTE])
     return found
 
 

@@ -15,7 +15,7 @@ from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span, usd
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
 from streams.engine.rules.line_costs import cost_reached_ms
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, unless_zero
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import have_saved, paid_after
 from streams.engine.timeline.intervals import Span
@@ -94,8 +94,7 @@ def _margins(at: JobAt) -> list[Margin]:
     since = None if standing is None else (at.at_ms - standing[1]) / HOUR_MS
     at_risk = None if standing is None else _at_risk_nano(at, *standing) / NANO_PER_USD
     found = [from_threshold_on("hours since its last checkpoint, or its start", since, of["hours"])]
-    if of["least_usd"] > 0:
-        found.append(from_threshold_on("dollars of work at risk", at_risk, of["least_usd"]))
+    found += unless_zero("dollars of work at risk", at_risk, of["least_usd"])
     return found
 
 

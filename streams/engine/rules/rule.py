@@ -45,6 +45,11 @@ def severity_of(severity: str, waste_nano_per_hour: int, thresholds: Mapping[str
     return PAGE if waste_nano_per_hour >= thresholds[PAGE_FROM] * NANO_PER_USD else severity
 
 
+def wastes_enough(waste_nano_per_hour: int, thresholds: Mapping[str, float]) -> bool:
+    """Whether something is wasted, and so much that an alert opens."""
+    return waste_nano_per_hour > 0 and waste_nano_per_hour >= thresholds[LEAST_WASTE] * NANO_PER_USD
+
+
 class Margin(NamedTuple):
     """How far one condition of a rule is from holding; all conditions with the same `way` must hold, one way is enough."""
 
@@ -61,6 +66,11 @@ def from_threshold_on(what: str, value: float | None, threshold: float, way: int
         return Margin(what, None, threshold, None, way)
     share = value / threshold if threshold else float(value > 0)
     return Margin(what, value, threshold, share, way)
+
+
+def unless_zero(what: str, value: float | None, threshold: float, way: int = 0) -> list[Margin]:
+    """The margin of a condition that holds from its threshold on; none where a threshold of 0 switches it off."""
+    return [from_threshold_on(what, value, threshold, way)] if threshold > 0 else []
 
 
 def below_threshold(what: str, value: float | None, threshold: float, way: int = 0) -> Margin:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.units import NANO_PER_USD
-from streams.engine.rules.evidence import quoted
+from streams.engine.rules.evidence import gpu_use_evidence
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short, short_instant, unheeded
 from streams.engine.rules.rule import (
@@ -25,6 +25,7 @@ from streams.engine.rules.rule import (
     from_threshold_on,
     page_from,
     severity_of,
+    unless_zero,
 )
 
 NAME: Final = "spinning"
@@ -137,11 +138,6 @@ class JobMinutesUse:
         return longest
 
 
-def holds(paid_nano: int, of: Mapping[str, float]) -> bool:
-    """Whether the job pays so much per hour that an alert opens."""
-    return paid_nano > 0 and paid_nano >= of[LEAST_WASTE] * NANO_PER_USD
-
-
 def finding(
     of: LedgerSettings, job: str, spin: Spin, paid_nano: int, at_ms: int, about: Mapping[str, str]
 ) -> LedgerFinding:
@@ -162,25 +158,9 @@ def finding(
 
     return LedgerFinding(
         NAME, severity_of(of.severity, paid_nano, of.thresholds), JOB, job, at_ms, sentence(said),
-        _evidence(job, since_ms, at_ms), 0.0, paid_nano, paid_nano * (at_ms - since_ms) // HOUR_MS,
+        gpu_use_evidence(job, "u.minute", "minute", since_ms - WORKED_MINUTES * MINUTE_MS, at_ms), 0.0, paid_nano, paid_nano * (at_ms - since_ms) // HOUR_MS,
         about["owner"], about["team"], about["project"],
     )  # fmt: skip
-
-
-def _evidence(job: str, since_ms: int, at_ms: int) -> str:
-    """SQL for what the job's GPUs did, minute by minute, and ten minutes before."""
-    since, until = (
-        f"toDateTime({each // 1000:d}, 'UTC')" for each in (since_ms - WORKED_MINUTES * MINUTE_MS, at_ms)
-    )
-    return (
-        "SELECT u.minute AS minute, uniqExact(u.node) AS nodes,"
-        " round(sum(u.productive_gpu_ms) / 1000 / greatest(sum(u.sampled_gpu_s), 1), 4) AS util_ratio,"
-        " round(sum(u.sm_gpu_ms) / 1000 / greatest(sum(u.sm_sampled_gpu_s), 1), 4) AS sm_ratio,"
-        " round(sum(u.tensor_gpu_ms) / 1000 / greatest(sum(u.tensor_sampled_gpu_s), 1), 4) AS tensor_ratio,"
-        " max(u.power_w_max) AS power_w_max"
-        f" FROM job_usage_minutes AS u FINAL WHERE u.job_id = {quoted(job)} AND u.minute >= {since} AND u.minute < {until}"
-        " GROUP BY minute ORDER BY minute"
-    )
 
 
 def margins(of: Mapping[str, float], spin: Spin, paid_nano: int) -> list[Margin]:
@@ -188,10 +168,7 @@ def margins(of: Mapping[str, float], spin: Spin, paid_nano: int) -> list[Margin]
     found = [
         from_threshold_on("minutes for which its GPUs are busy and do nothing", spin.minutes, of["minutes"])
     ]
-    if of[LEAST_WASTE] > 0:
-        found.append(
-            from_threshold_on("dollars per hour that it pays", paid_nano / NANO_PER_USD, of[LEAST_WASTE])
-        )
+    found += unless_zero("dollars per hour that it pays", paid_nano / NANO_PER_USD, of[LEAST_WASTE])
     return found
 
 

@@ -34,6 +34,7 @@ from streams.engine.rules.rule import (
     Threshold,
     from_threshold_on,
     page_from,
+    unless_zero,
 )
 from streams.engine.state.pace import ProgressPace
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
@@ -143,12 +144,8 @@ def _margins(at: JobAt) -> list[Margin]:
         from_threshold_on("minutes for which reports show no progress", minutes, wait),
         from_threshold_on("reports of the same values", repeats, REPEATS_LEAST),
     ]
-    if of["least_usd"] > 0:
-        found.append(
-            from_threshold_on("dollars paid meanwhile, until its last report", spent, of["least_usd"])
-        )
-    if of[LEAST_WASTE] > 0:
-        found.append(from_threshold_on("dollars per hour that it pays", usd_per_hour, of[LEAST_WASTE]))
+    found += unless_zero("dollars paid meanwhile, until its last report", spent, of["least_usd"])
+    found += unless_zero("dollars per hour that it pays", usd_per_hour, of[LEAST_WASTE])
     return found
 
 

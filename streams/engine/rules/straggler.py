@@ -195,11 +195,6 @@ def _ratio(uses: Iterable[NodeUse]) -> float:
     return sum(each.productive_ms for each in found) / sampled_ms if sampled_ms else 0.0
 
 
-def holds(waste_nano: int, of: Mapping[str, float]) -> bool:
-    """Whether so much is wasted per hour that an alert opens."""
-    return waste_nano > 0 and waste_nano >= of[LEAST_WASTE] * NANO_PER_USD
-
-
 def finding(
     of: LedgerSettings, job: str, uneven: Uneven, waste_nano: int, at_ms: int, about: Mapping[str, str]
 ) -> LedgerFinding:

@@ -12,10 +12,10 @@ from typing import Final
 from schemas.columns import rows_of
 from schemas.durations import MINUTE_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules.empty_group import TOGETHER_MS, EmptyNode, NodeGroup, finding, is_enough
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.worker.ledger_rules import empty_group_sql
+from streams.worker.ledger_rules.instants import changes_at, instants_of
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
@@ -33,11 +33,7 @@ class EmptyGroupJudge:
 
     def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """The changes at the whole minutes in (since_ms, until_ms]."""
-        instants = range(since_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS, until_ms + 1, MINUTE_MS)
-        if not instants:
-            return []
-        found = [*self._found(of, firing, instants)] if of.enabled else []
-        return hourly_changes(firing, found, instants)
+        return changes_at(instants_of(since_ms, until_ms, MINUTE_MS), of, firing, self._found)
 
     def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
         began_ms = min((alert.started_ms for alert in firing), default=instants[0])

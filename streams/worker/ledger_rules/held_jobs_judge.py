@@ -17,6 +17,7 @@ from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.worker.ledger_rules import held_jobs_sql
 from streams.worker.ledger_rules.after_node_finder import after_node_findings
 from streams.worker.ledger_rules.double_held_finder import double_held_findings
+from streams.worker.ledger_rules.instants import instants_of
 from streams.worker.ledger_rules.metered_twice_finder import metered_twice_findings
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
@@ -38,7 +39,7 @@ class HeldJobsJudge:
         self, records: Iterable[LedgerRuleRecord], firing: Sequence[Alert], since_ms: int, until_ms: int
     ) -> list[Alert]:
         """The changes at the whole five minutes in (since_ms, until_ms]. `records`: the settings in force."""
-        instants = range(since_ms // EVERY_MS * EVERY_MS + EVERY_MS, until_ms + 1, EVERY_MS)
+        instants = instants_of(since_ms, until_ms, EVERY_MS)
         if not instants:
             return []
         known = [*records]

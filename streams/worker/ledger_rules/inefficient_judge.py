@@ -6,14 +6,13 @@ All calls block, so they belong in a thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Final
 
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.inefficient import (
     AGAIN_MS,
@@ -33,6 +32,7 @@ from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.oversized import ANNOUNCED
 from streams.engine.rules.similar_jobs import stem_of
 from streams.worker.ledger_rules import job_use_sql
+from streams.worker.ledger_rules.instants import changes_at, instants_of
 from streams.worker.ledger_rules.job_use import AlertedJobs
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
@@ -56,14 +56,11 @@ class InefficientJudge:
         controls: Controls,
     ) -> list[Alert]:
         """The changes at the whole half hours in (since_ms, until_ms]."""
-        instants = range(since_ms // SLOT_MS * SLOT_MS + SLOT_MS, until_ms + 1, SLOT_MS)
-        if not instants:
-            return []
-        found = [*self._found(of, firing, instants, controls)] if of.enabled else []
-        return hourly_changes(firing, found, instants)
+        find = partial(self._found, controls)
+        return changes_at(instants_of(since_ms, until_ms, SLOT_MS), of, firing, find)
 
     def _found(
-        self, of: LedgerSettings, firing: Sequence[Alert], instants: range, controls: Controls
+        self, controls: Controls, of: LedgerSettings, firing: Sequence[Alert], instants: range
     ) -> Iterator[LedgerFinding]:
         least, fires = slots_of(of.thresholds), {alert.subject_name for alert in firing}
         bound = {

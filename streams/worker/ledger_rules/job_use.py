@@ -18,6 +18,13 @@ from streams.worker.ledger_rules.reader import SqlStore
 _NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": (), "progress": ()}
 
 
+def planned_nano(controls: Controls, row: Mapping[str, Any], at_ms: int) -> int:
+    """The rate that is planned for the job of a row at an instant, in nano-dollars per hour; 0: none is."""
+    known = {name: row[name] for name in MATCHED if name in row}  # a job's row has neither zone nor account
+    spans = controls.planned_for(AlertDimensions(**known))
+    return next((rate for from_ms, until_ms, rate in spans if from_ms <= at_ms < until_ms), 0)
+
+
 class AlertedJobs:
     """Of some jobs: whose they are, their labels, and when an alert of these rules stood."""
 
@@ -38,10 +45,7 @@ class AlertedJobs:
 
     def planned(self, controls: Controls, job_id: str, at_ms: int) -> int:
         """The rate that is planned for a job at an instant, in nano-dollars per hour; 0: none is."""
-        row = self.about(job_id)  # it has neither zone nor account
-        known = {name: row[name] for name in MATCHED if name in row} | {"job_id": job_id}
-        spans = controls.planned_for(AlertDimensions(**known))
-        return next((rate for from_ms, until_ms, rate in spans if from_ms <= at_ms < until_ms), 0)
+        return planned_nano(controls, {**self.about(job_id), "job_id": job_id}, at_ms)
 
     def stood(self, job_id: str, at_ms: int) -> bool:
         """Whether such an alert stood at an instant."""

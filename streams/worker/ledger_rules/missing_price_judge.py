@@ -27,6 +27,7 @@ from streams.engine.rules.missing_price import (
     finding,
 )
 from streams.worker.ledger_rules import missing_price_sql
+from streams.worker.ledger_rules.instants import instants_of
 from streams.worker.ledger_rules.reader import SqlStore
 
 #: What lacks one price: each usage, and since when in the window.
@@ -49,7 +50,7 @@ class MissingPriceJudge:
         books: Sequence[KnownBook],
     ) -> list[Alert]:
         """The changes at the whole five minutes in (since_ms, until_ms], by the prices known then."""
-        instants = _instants(since_ms, until_ms)
+        instants = instants_of(since_ms, until_ms, EVERY_MS)
         if not instants:
             return []
         known = {(alert.subject_kind, alert.subject_name) for alert in firing}
@@ -58,7 +59,7 @@ class MissingPriceJudge:
 
     def may_find(self, of: LedgerSettings, since_ms: int, until_ms: int) -> bool:
         """Whether `judge` may find anything in the span, so that it needs its books."""
-        instants = _instants(since_ms, until_ms)
+        instants = instants_of(since_ms, until_ms, EVERY_MS)
         return bool(instants) and of.enabled and self._is_there(instants[0] - WINDOW_MS, instants[-1])
 
     def _is_there(self, from_ms: int, to_ms: int) -> bool:
@@ -116,11 +117,6 @@ class MissingPriceJudge:
         bound = {"from_ms": at_ms - WINDOW_MS, "to_ms": at_ms}
         rows = [*rows_of(self._store.query(missing_price_sql.JOBS, bound))]
         return [UnpricedJob(int(row["amount"]), row["job_id"], _usage(row)) for row in rows]
-
-
-def _instants(since_ms: int, until_ms: int) -> range:
-    """The whole five minutes of (since_ms, until_ms]."""
-    return range(since_ms // EVERY_MS * EVERY_MS + EVERY_MS, until_ms + 1, EVERY_MS)
 
 
 def _usage(row: Mapping[str, Any]) -> UnpricedUsage:

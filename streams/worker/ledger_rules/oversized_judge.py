@@ -5,8 +5,7 @@ All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
 
 from schemas.columns import rows_of, values_of
 from schemas.durations import HOUR_MS
@@ -23,12 +22,10 @@ from streams.engine.rules.oversized import (
     finding,
     judged_ms,
 )
-from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.worker.ledger_rules import oversized_sql
+from streams.worker.ledger_rules.job_use import planned_nano
+from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
-
-#: Names of one parameter: ClickHouse refuses one of more than 128 KiB.
-_JOBS_AT_ONCE: Final = 400
 
 
 class OversizedJudge:
@@ -82,22 +79,13 @@ class OversizedJudge:
             usual = history.usual(job, jobs)
             if usual is None or not usual.exceeded_by(rate, factor):
                 continue
-            known = _planned(controls, row) or int(row["declared"].scaleb(9))
+            planned = planned_nano(controls, row, judged_ms(row["started_ms"]))
+            known = planned or int(row["declared"].scaleb(9))
             if not known or rate > known * ANNOUNCED:
                 yield finding(of, job, usual, row["owner"], row["project"])
 
     def _paid(self, jobs: Sequence[str], from_ms: int, to_ms: int) -> set[tuple[str, int]]:
-        found: set[tuple[str, int]] = set()
-        for begin in range(0, len(jobs) if from_ms < to_ms else 0, _JOBS_AT_ONCE):
-            bound = {"jobs": jobs[begin : begin + _JOBS_AT_ONCE], "from_ms": from_ms, "to_ms": to_ms}
-            rows = [*rows_of(self._store.query(oversized_sql.PAID, bound))]
-            found |= {(row["job_id"], row["at_ms"]) for row in rows}
-        return found
-
-
-def _planned(controls: Controls, row: Mapping[str, Any]) -> int:
-    """The rate that is planned for a job when its first rate is known; 0: none is."""
-    at_ms = judged_ms(row["started_ms"])
-    known = {name: row[name] for name in MATCHED if name in row}  # a job's row has neither zone nor account
-    spans = controls.planned_for(AlertDimensions(**known))
-    return next((rate for from_ms, until_ms, rate in spans if from_ms <= at_ms < until_ms), 0)
+        if from_ms >= to_ms:
+            return set()
+        rows = named_rows(self._store, oversized_sql.PAID, "jobs", jobs, from_ms=from_ms, to_ms=to_ms)
+        return {(row["job_id"], row["at_ms"]) for row in rows}

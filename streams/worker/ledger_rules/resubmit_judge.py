@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.lineage import BROKEN, RunAttempt, RunJob, RunKey, RunLoop, run_key, run_loops
 from streams.engine.rules.resubmit_loop import finding, limits_of
 from streams.worker.ledger_rules import run_sql
+from streams.worker.ledger_rules.instants import changes_at, instants_of
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
@@ -39,11 +39,7 @@ class ResubmitJudge:
 
     def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """The changes at the whole minutes in (since_ms, until_ms]."""
-        instants = range(since_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS, until_ms + 1, MINUTE_MS)
-        if not instants:
-            return []
-        found = [*self._found(of, firing, instants)] if of.enabled else []
-        return hourly_changes(firing, found, instants)
+        return changes_at(instants_of(since_ms, until_ms, MINUTE_MS), of, firing, self._found)
 
     def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
         bound = {"from_ms": instants[0] - _READ_BACK_MS, "to_ms": instants[-1]}

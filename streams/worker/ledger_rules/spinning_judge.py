@@ -11,9 +11,9 @@ from typing import Final
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.interactive import is_interactive
+from streams.engine.rules.rule import wastes_enough
 from streams.engine.rules.spinning import (
     LAG_MINUTES,
     LOOKBACK_MINUTES,
@@ -21,9 +21,9 @@ from streams.engine.rules.spinning import (
     JobMinutesUse,
     MinuteUse,
     finding,
-    holds,
 )
 from streams.worker.ledger_rules import job_use_sql
+from streams.worker.ledger_rules.instants import changes_at, instants_of
 from streams.worker.ledger_rules.job_use import AlertedJobs
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
@@ -45,11 +45,7 @@ class SpinningJudge:
 
     def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """The changes at the whole five minutes in (since_ms, until_ms]."""
-        instants = range(since_ms // _EVERY_MS * _EVERY_MS + _EVERY_MS, until_ms + 1, _EVERY_MS)
-        if not instants:
-            return []
-        found = [*self._found(of, firing, instants)] if of.enabled else []
-        return hourly_changes(firing, found, instants)
+        return changes_at(instants_of(since_ms, until_ms, _EVERY_MS), of, firing, self._found)
 
     def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
         opened = {alert.subject_name: alert.started_ms for alert in firing}
@@ -86,7 +82,7 @@ class SpinningJudge:
                     continue
                 spin = minutes.spin(until)
                 rate = _nano_per_hour(paid.get(job_id, {}), until)
-                if spin is not None and holds(rate, thresholds):
+                if spin is not None and wastes_enough(rate, thresholds):
                     opened_ms = at_ms
                     yield finding(of, job_id, spin, rate, at_ms, known.about(job_id))
 

@@ -12,9 +12,9 @@ from typing import Final
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.interactive import is_interactive
+from streams.engine.rules.rule import wastes_enough
 from streams.engine.rules.straggler import (
     FIGURE_SLOTS,
     LAG_MS,
@@ -25,9 +25,9 @@ from streams.engine.rules.straggler import (
     NodeUse,
     Uneven,
     finding,
-    holds,
 )
 from streams.worker.ledger_rules import job_use_sql
+from streams.worker.ledger_rules.instants import changes_at, instants_of
 from streams.worker.ledger_rules.job_use import AlertedJobs
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
@@ -44,11 +44,7 @@ class StragglerJudge:
 
     def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """The changes at the whole five minutes in (since_ms, until_ms]."""
-        instants = range(since_ms // SLOT_MS * SLOT_MS + SLOT_MS, until_ms + 1, SLOT_MS)
-        if not instants:
-            return []
-        found = [*self._found(of, firing, instants)] if of.enabled else []
-        return hourly_changes(firing, found, instants)
+        return changes_at(instants_of(since_ms, until_ms, SLOT_MS), of, firing, self._found)
 
     def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
         opened = {alert.subject_name for alert in firing}
@@ -76,7 +72,7 @@ class StragglerJudge:
                     continue
                 nodes = use[job_id][last]
                 waste = paid.waste_nano(job_id, last, uneven, len(nodes))
-                if holds(waste, of.thresholds):
+                if wastes_enough(waste, of.thresholds):
                     fires = True
                     yield finding(of, job_id, uneven, waste, at_ms, known.about(job_id))
 

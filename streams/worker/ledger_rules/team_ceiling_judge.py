@@ -16,6 +16,7 @@ from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.team_ceiling import EVERY_MS, NAME, TEAM, TeamJob, finding, holds, limit_nano
 from streams.worker.ledger_rules import team_ceiling_sql
+from streams.worker.ledger_rules.instants import instants_of
 from streams.worker.ledger_rules.job_use import AlertedJobs
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
@@ -31,7 +32,7 @@ class TeamCeilingJudge:
 
     def judge(self, controls: Controls, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
         """The changes at the whole five minutes in (since_ms, until_ms]."""
-        instants = range(since_ms // EVERY_MS * EVERY_MS + EVERY_MS, until_ms + 1, EVERY_MS)
+        instants = instants_of(since_ms, until_ms, EVERY_MS)
         if not instants:
             return []
         limits = _Limits(controls)

@@ -5,18 +5,15 @@ All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
 
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.unusual_length import Lengths, RunTime, finding
 from streams.worker.ledger_rules import unusual_length_sql
+from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
-
-#: Names of one parameter: ClickHouse refuses one of more than 128 KiB.
-_JOBS_AT_ONCE: Final = 400
 
 
 def unusual_lengths(
@@ -35,7 +32,7 @@ def unusual_lengths(
         job = RunTime(**row)
         if lengths.may_exceed(job, factor):
             found[job.job_id] = job, owner, project
-    for row in _hours(store, sorted(found), bound):
+    for row in named_rows(store, unusual_length_sql.HOURS, "jobs", sorted(found), **bound):
         job, owner, project = found[row["job_id"]]
         usual = lengths.usual(job, row["at_ms"])
         is_over = 0 < job.ended_ms < row["at_ms"]
@@ -43,9 +40,3 @@ def unusual_lengths(
             continue
         if float(row["usd"]) >= of.thresholds["least_usd"]:
             yield finding(of, job, usual, row, owner, project)
-
-
-def _hours(store: SqlStore, jobs: Sequence[str], bound: dict[str, int]) -> Iterator[dict[str, Any]]:
-    for begin in range(0, len(jobs), _JOBS_AT_ONCE):
-        more = {**bound, "jobs": jobs[begin : begin + _JOBS_AT_ONCE]}
-        yield from rows_of(store.query(unusual_length_sql.HOURS, more))

@@ -37,6 +37,7 @@ def does(world: World, job_id: str, minutes: Mapping[int, Minute], **about: Any)
         row = {"job_id": job_id, "node": "n0", "minute": at(T0 + minute * M)}
         sampled, whole = 60 * use.gpus, 60_000 * use.gpus
         measures: dict[str, int] = {"sampled_gpu_s": sampled, "productive_gpu_ms": round(use.busy * whole)}
+        measures["power_w_max"] = 600  # what spins draws less than before
         for name, value in (("sm", use.sm), ("tensor", use.tensor)):
             if value is not None:
                 measures |= {f"{name}_gpu_ms": round(value * whole), f"{name}_sampled_gpu_s": sampled}
@@ -103,9 +104,9 @@ def test_jobs_of_one_name_are_told_once_in_a_week(world: World) -> None:
     assert sorted(told(changes, RULE)) == [("daily-1", "resolved", 240), ("other-1", "firing", 270)]
 
 
-def test_a_job_whose_slow_nodes_are_known_is_told_once(world: World) -> None:
+def test_a_job_whose_idle_gpus_are_known_is_told_once(world: World) -> None:
     does(world, "waits", phases((LOW, LENGTH)))
-    known = {"alert_id": "al_1", "rule": "straggler", "severity": "ticket", "status": "firing"}
+    known = {"alert_id": "al_1", "rule": "idle_gpus", "severity": "ticket", "status": "firing"}
     world.put(ALERTS, **known, subject_kind="job", subject_name="waits", started=at(T0 + 60 * M))
     assert told(world.look(4.5), RULE) == []
 

@@ -24,15 +24,12 @@ from streams.engine.rules import (
     empty_group,
     forgotten_node,
     incident,
-    inefficient,
     metered_twice,
     missing_price,
     not_understood,
     oversized,
     price_jump,
     resubmit_loop,
-    spinning,
-    straggler,
     team_burn,
     team_ceiling,
     unusual_length,
@@ -48,7 +45,7 @@ from streams.worker.ledger_rules.empty_group_judge import EmptyGroupJudge
 from streams.worker.ledger_rules.held_jobs_judge import RULES as HELD_JOBS_RULES
 from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_rules.incident_judge import IncidentJudge
-from streams.worker.ledger_rules.inefficient_judge import InefficientJudge
+from streams.worker.ledger_rules.job_use_judge import JobUseJudge
 from streams.worker.ledger_rules.known_alerts import KnownAlerts
 from streams.worker.ledger_rules.missing_price_judge import MissingPriceJudge
 from streams.worker.ledger_rules.named_episodes import named_episodes
@@ -59,8 +56,6 @@ from streams.worker.ledger_rules.quiet_hours_sql import quiet_hours
 from streams.worker.ledger_rules.reader import SqlStore
 from streams.worker.ledger_rules.resubmit_judge import ResubmitJudge
 from streams.worker.ledger_rules.source_judge import SourceJudge
-from streams.worker.ledger_rules.spinning_judge import SpinningJudge
-from streams.worker.ledger_rules.straggler_judge import StragglerJudge
 from streams.worker.ledger_rules.team_ceiling_judge import TeamCeilingJudge
 from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
 
@@ -80,10 +75,8 @@ class FleetJudge:
         self._empty_group = EmptyGroupJudge(store)
         self._sources = SourceJudge(store)
         self._incidents = IncidentJudge(store)
-        self._spinning = SpinningJudge(store)
         self._team_ceiling = TeamCeilingJudge(store)
-        self._straggler = StragglerJudge(store)
-        self._inefficient = InefficientJudge(store)
+        self._job_use = JobUseJudge(store)
         self._resubmit = ResubmitJudge(store)
 
     def judge(
@@ -117,9 +110,7 @@ class FleetJudge:
         changes += self._incidents.judge(*known, jumped, span, controls.operators)
         changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
         changes += self._team_ceiling.judge(controls, self._firing((team_ceiling.NAME,)), *span)
-        changes += self._spinning.judge(*self._known(spinning.NAME, controls), *span)
-        changes += self._straggler.judge(*self._known(straggler.NAME, controls), *span)
-        changes += self._inefficient.judge(*self._known(inefficient.NAME, controls), *span, controls)
+        changes += self._job_use.judge(lambda rule: self._known(rule, controls), *span, controls)
         changes += self._resubmit.judge(*self._known(resubmit_loop.NAME, controls), *span)
         named = [*changes]
         others = self._firing(_BY_HOUR)

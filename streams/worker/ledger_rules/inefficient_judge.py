@@ -1,4 +1,4 @@
-"""Judges the rule `inefficient` at whole half hours: reads what the GPUs of jobs did, and steps one alert for each job.
+"""Looks at whole half hours where the rule `inefficient` holds: reads what the GPUs of jobs did.
 
 All calls block, so they belong in a thread.
 """
@@ -6,8 +6,7 @@ All calls block, so they belong in a thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial, reduce
-from typing import Final
+from functools import reduce
 
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS
@@ -32,36 +31,19 @@ from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.oversized import ANNOUNCED
 from streams.engine.rules.similar_jobs import stem_of
 from streams.worker.ledger_rules import job_use_sql
-from streams.worker.ledger_rules.instants import changes_at, instants_of
-from streams.worker.ledger_rules.job_use import AlertedJobs
+from streams.worker.ledger_rules.job_use import AlertedJobs, IsTold, Look, nothing
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
-#: Alerts that name the same cause; while one of them stands, none opens.
-_SAME_CAUSE: Final = ("stalled", "idle_gpus", "spinning", "straggler")
-
 
 class InefficientJudge:
-    """Call `judge` for successive spans of whole minutes."""
+    """Call `look` for successive spans."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def judge(
-        self,
-        of: LedgerSettings,
-        firing: Sequence[Alert],
-        since_ms: int,
-        until_ms: int,
-        controls: Controls,
-    ) -> list[Alert]:
-        """The changes at the whole half hours in (since_ms, until_ms]."""
-        find = partial(self._found, controls)
-        return changes_at(instants_of(since_ms, until_ms, SLOT_MS), of, firing, find)
-
-    def _found(
-        self, controls: Controls, of: LedgerSettings, firing: Sequence[Alert], instants: range
-    ) -> Iterator[LedgerFinding]:
+    def look(self, of: LedgerSettings, firing: Sequence[Alert], instants: range, controls: Controls) -> Look:
+        """Read what is needed for these instants; what is returned is to be called for each of them, in order."""
         least, fires = slots_of(of.thresholds), {alert.subject_name for alert in firing}
         bound = {
             "from_ms": instants[0] - LAG_MS - max(least, 2) * SLOT_MS,
@@ -70,14 +52,15 @@ class InefficientJudge:
         low = self._low(of.thresholds, bound)
         low = {job_id: of_job for job_id, of_job in low.items() if len(of_job) >= least or job_id in fires}
         if not low:
-            return
+            return nothing
         jobs = sorted(low)
         paid: dict[str, dict[int, GpuPaid]] = {}
         for row in named_rows(self._store, job_use_sql.PAID_BY_HALF_HOUR, "jobs", jobs, **bound):
             paid.setdefault(row["job_id"], {})[row["slot"]] = GpuPaid(row["nano"], row["gpu_milli_ms"])
-        alerted = AlertedJobs(self._store, jobs, _SAME_CAUSE)
+        alerted = AlertedJobs(self._store, jobs)
         said = self._said(instants)
-        for at_ms in instants:
+
+        def found(at_ms: int, is_told: IsTold) -> Iterator[LedgerFinding]:
             last = at_ms // SLOT_MS - 1
             for job_id in jobs:
                 if job_id in fires and (last in low[job_id] or last - 1 in low[job_id]):
@@ -90,6 +73,7 @@ class InefficientJudge:
                 if (
                     use is None
                     or not holds(use, of.thresholds)
+                    or is_told(job_id)
                     or alerted.stood(job_id, at_ms)
                     or is_interactive(alerted.labels(job_id))
                     or any(at_ms - AGAIN_MS < each < at_ms for each in said.get(kind, ()))
@@ -100,6 +84,8 @@ class InefficientJudge:
                     fires.add(job_id)
                     said.setdefault(kind, []).append(at_ms)
                     yield finding(of, job_id, use, at_ms, about)
+
+        return found
 
     def _low(self, of: Mapping[str, float], bound: Mapping[str, int]) -> dict[str, dict[int, JobUse]]:
         """The half hours of each job in which its GPUs were busy and did little."""

@@ -1,21 +1,34 @@
-"""Whose jobs are, and when alerts stood that name the same cause; read once for some jobs.
+"""Whose jobs are, and when alerts of their shards stood that name the same cause; read once for some jobs.
 
 All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from schemas.durations import NEVER_MS
 from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
+from streams.engine.rules.finding import LedgerFinding
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.worker.ledger_rules import job_use_sql
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
+#: Whether another rule tells of what a job's GPUs do at the instant that is judged.
+IsTold: TypeAlias = Callable[[str], bool]
+#: Where a rule holds at an instant.
+Look: TypeAlias = Callable[[int, IsTold], Iterable[LedgerFinding]]
+#: Rules that shards judge and that name the cause of what a job's GPUs do.
+_OF_SHARDS: Final = ("stalled", "idle_gpus")
 _NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": (), "progress": ()}
+
+
+def nothing(_at_ms: int, _is_told: IsTold) -> Iterable[LedgerFinding]:
+    """The look of a rule that holds nowhere."""
+    return ()
 
 
 def planned_nano(controls: Controls, row: Mapping[str, Any], at_ms: int) -> int:
@@ -26,12 +39,12 @@ def planned_nano(controls: Controls, row: Mapping[str, Any], at_ms: int) -> int:
 
 
 class AlertedJobs:
-    """Of some jobs: whose they are, their labels, and when an alert of these rules stood."""
+    """Of some jobs: whose they are, their labels, and when an alert of their shards about their work stood."""
 
-    def __init__(self, store: SqlStore, jobs: Sequence[str], rules: Sequence[str]) -> None:
+    def __init__(self, store: SqlStore, jobs: Sequence[str]) -> None:
         self._about = {row["job_id"]: row for row in named_rows(store, job_use_sql.JOBS, "jobs", jobs)}
         self._alerted: dict[str, list[tuple[int, int]]] = {}
-        for row in named_rows(store, job_use_sql.ALERTED, "jobs", jobs, rules=[*rules]):
+        for row in named_rows(store, job_use_sql.ALERTED, "jobs", jobs, rules=[*_OF_SHARDS]):
             until_ms = NEVER_MS if row["until_ms"] is None else row["until_ms"]
             self._alerted.setdefault(row["subject_name"], []).append((row["from_ms"], until_ms))
 
@@ -48,5 +61,11 @@ class AlertedJobs:
         return planned_nano(controls, {**self.about(job_id), "job_id": job_id}, at_ms)
 
     def stood(self, job_id: str, at_ms: int) -> bool:
-        """Whether such an alert stood at an instant."""
-        return any(from_ms <= at_ms < until_ms for from_ms, until_ms in self._alerted.get(job_id, ()))
+        """Whether such an alert stood at an instant, or might have fired again.
+
+        One that cleared counts for as long as it may, so that it does not matter whether it is known yet that it did.
+        """
+        return any(
+            from_ms <= at_ms <= until_ms + SAME_EPISODE_MS
+            for from_ms, until_ms in self._alerted.get(job_id, ())
+        )

@@ -1,4 +1,4 @@
-"""Judges the rule `spinning` at whole five minutes: reads what the GPUs of jobs did, and steps one alert for each job.
+"""Looks at whole five minutes where the rule `spinning` holds: reads what the GPUs of jobs did.
 
 All calls block, so they belong in a thread.
 """
@@ -23,14 +23,11 @@ from streams.engine.rules.spinning import (
     finding,
 )
 from streams.worker.ledger_rules import job_use_sql
-from streams.worker.ledger_rules.instants import changes_at, instants_of
-from streams.worker.ledger_rules.job_use import AlertedJobs
+from streams.worker.ledger_rules.job_use import AlertedJobs, IsTold, Look, nothing
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
-_EVERY_MS: Final = 5 * MINUTE_MS
-#: Alerts that name the same cause; while one of them stands, none opens.
-_SAME_CAUSE: Final = ("stalled", "idle_gpus", "straggler", "inefficient")
+EVERY_MS: Final = 5 * MINUTE_MS
 #: Where activity is not sampled, a job is looked at whose power fell within so many minutes before the wait.
 _FELL_MINUTES: Final = 30
 #: What is paid is that of the last minutes.
@@ -38,20 +35,17 @@ _PAID_MINUTES: Final = 10
 
 
 class SpinningJudge:
-    """Call `judge` for successive spans of whole minutes."""
+    """Call `look` for successive spans."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
-        """The changes at the whole five minutes in (since_ms, until_ms]."""
-        return changes_at(instants_of(since_ms, until_ms, _EVERY_MS), of, firing, self._found)
-
-    def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
+    def look(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Look:
+        """Read what is needed for these instants; what is returned is to be called for each of them, in order."""
         opened = {alert.subject_name: alert.started_ms for alert in firing}
         jobs = sorted(opened.keys() | self._candidates(of.thresholds, instants))
         if not jobs:
-            return
+            return nothing
         first_ms = min([*opened.values(), instants[0]])
         bound = {
             "from_ms": first_ms - (2 * LOOKBACK_MINUTES + LAG_MINUTES) * MINUTE_MS,
@@ -62,29 +56,29 @@ class SpinningJudge:
         since = {**bound, "from_ms": instants[0] - (LAG_MINUTES + _PAID_MINUTES) * MINUTE_MS}
         for row in named_rows(self._store, job_use_sql.PAID_BY_MINUTE, "jobs", jobs, **since):
             paid.setdefault(row["job_id"], {})[row["number"]] = row["nano"]
-        known = AlertedJobs(self._store, jobs, _SAME_CAUSE)
-        for job_id in jobs:
-            reports = bool(known.about(job_id)["progress"])
-            thresholds = {**of.thresholds}
-            if reports:
-                thresholds["minutes"] = thresholds["reporting_minutes"]
-            minutes = JobMinutesUse(use.get(job_id, {}), thresholds)
-            opened_ms = opened.get(job_id)
-            for at_ms in instants:
-                until = at_ms // MINUTE_MS - LAG_MINUTES
-                if opened_ms is not None:
-                    before_w = minutes.power_before_w(opened_ms // MINUTE_MS - LAG_MINUTES) or 0
-                    if minutes.goes_on(until, before_w):
+        known = AlertedJobs(self._store, jobs)
+        thresholds = {job_id: _thresholds(of, bool(known.about(job_id)["progress"])) for job_id in jobs}
+        minutes = {job_id: JobMinutesUse(use.get(job_id, {}), thresholds[job_id]) for job_id in jobs}
+
+        def found(at_ms: int, is_told: IsTold) -> Iterator[LedgerFinding]:
+            until = at_ms // MINUTE_MS - LAG_MINUTES
+            for job_id in jobs:
+                if job_id in opened:
+                    opened_minute = opened[job_id] // MINUTE_MS - LAG_MINUTES
+                    before_w = minutes[job_id].power_before_w(opened_minute) or 0
+                    if minutes[job_id].goes_on(until, before_w):
                         yield LedgerFinding(NAME, of.severity, "job", job_id, at_ms, "", "")
                         continue
-                    opened_ms = None
-                if known.stood(job_id, at_ms) or is_interactive(known.labels(job_id)):
+                    del opened[job_id]
+                if is_told(job_id) or known.stood(job_id, at_ms) or is_interactive(known.labels(job_id)):
                     continue
-                spin = minutes.spin(until)
+                spin = minutes[job_id].spin(until)
                 rate = _nano_per_hour(paid.get(job_id, {}), until)
-                if spin is not None and wastes_enough(rate, thresholds):
-                    opened_ms = at_ms
+                if spin is not None and wastes_enough(rate, thresholds[job_id]):
+                    opened[job_id] = at_ms
                     yield finding(of, job_id, spin, rate, at_ms, known.about(job_id))
+
+        return found
 
     def _candidates(self, of: Mapping[str, float], instants: range) -> set[str]:
         """The jobs that were busy and did nothing for so many minutes of the span."""
@@ -107,6 +101,11 @@ class SpinningJudge:
         return {
             job_id: {number: use for number, (_, use) in of_job.items()} for job_id, of_job in found.items()
         }
+
+
+def _thresholds(of: LedgerSettings, reports: bool) -> dict[str, float]:
+    """Those of a job, which may report progress."""
+    return {**of.thresholds, "minutes": of.thresholds["reporting_minutes" if reports else "minutes"]}
 
 
 def _nano_per_hour(paid: Mapping[int, int], until: int) -> int:

@@ -1,4 +1,4 @@
-"""Judges the rule `straggler` at whole five minutes: reads what the nodes of jobs did, and steps one alert for each job.
+"""Looks at whole five minutes where the rule `straggler` holds: reads what the nodes of jobs did.
 
 All calls block, so they belong in a thread.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
 
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, MINUTE_MS
@@ -27,54 +26,50 @@ from streams.engine.rules.straggler import (
     finding,
 )
 from streams.worker.ledger_rules import job_use_sql
-from streams.worker.ledger_rules.instants import changes_at, instants_of
-from streams.worker.ledger_rules.job_use import AlertedJobs
+from streams.worker.ledger_rules.job_use import AlertedJobs, IsTold, Look, nothing
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
-#: Alerts that name the same cause; while one of them stands, none opens.
-_SAME_CAUSE: Final = ("stalled", "idle_gpus", "spinning")
-
 
 class StragglerJudge:
-    """Call `judge` for successive spans of whole minutes."""
+    """Call `look` for successive spans."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
-    def judge(self, of: LedgerSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
-        """The changes at the whole five minutes in (since_ms, until_ms]."""
-        return changes_at(instants_of(since_ms, until_ms, SLOT_MS), of, firing, self._found)
-
-    def _found(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Iterator[LedgerFinding]:
+    def look(self, of: LedgerSettings, firing: Sequence[Alert], instants: range) -> Look:
+        """Read what is needed for these instants; what is returned is to be called for each of them, in order."""
         opened = {alert.subject_name for alert in firing}
         jobs = sorted(opened | self._candidates(of, instants))
         if not jobs:
-            return
+            return nothing
         bound = {
             "from_ms": instants[0] - LAG_MS - 2 * LOOKBACK_SLOTS * SLOT_MS,
             "to_ms": instants[-1] - LAG_MS,
         }
         use = self._use(jobs, bound)
         paid = _Paid(self._store, jobs, bound)
-        known = AlertedJobs(self._store, jobs, _SAME_CAUSE)
-        for job_id in jobs:
-            slots = JobSlots(use.get(job_id, {}), of.thresholds)
-            fires = job_id in opened
-            for at_ms in instants:
-                last = at_ms // SLOT_MS - 1
-                if fires and slots.goes_on(last):
+        known = AlertedJobs(self._store, jobs)
+        slots = {job_id: JobSlots(use.get(job_id, {}), of.thresholds) for job_id in jobs}
+
+        def found(at_ms: int, is_told: IsTold) -> Iterator[LedgerFinding]:
+            last = at_ms // SLOT_MS - 1
+            for job_id in jobs:
+                if job_id in opened and slots[job_id].goes_on(last):
                     yield LedgerFinding(NAME, of.severity, "job", job_id, at_ms, "", "")
                     continue
-                fires = False
-                uneven = slots.uneven(last)
-                if uneven is None or known.stood(job_id, at_ms) or is_interactive(known.labels(job_id)):
+                opened.discard(job_id)
+                uneven = slots[job_id].uneven(last)
+                if uneven is None or is_told(job_id) or known.stood(job_id, at_ms):
                     continue
-                nodes = use[job_id][last]
-                waste = paid.waste_nano(job_id, last, uneven, len(nodes))
+                if is_interactive(known.labels(job_id)):
+                    continue
+                waste = paid.waste_nano(job_id, last, uneven, len(use[job_id][last]))
                 if wastes_enough(waste, of.thresholds):
-                    fires = True
+                    opened.add(job_id)
                     yield finding(of, job_id, uneven, waste, at_ms, known.about(job_id))
+
+        return found
 
     def _candidates(self, of: LedgerSettings, instants: range) -> set[str]:
         """The jobs whose nodes were uneven for so long without a break."""

@@ -47,7 +47,7 @@ class TeamCeilingJudge:
         paid: dict[tuple[str, int], dict[str, int]] = {}
         for row in named_rows(self._store, team_ceiling_sql.BY_JOB, "teams", teams, **bound):
             paid.setdefault((row["team"], row["slot"]), {})[row["job_id"]] = row["nano"]
-        jobs = AlertedJobs(self._store, sorted({job_id for each in paid.values() for job_id in each}), ())
+        jobs = AlertedJobs(self._store, sorted({job_id for each in paid.values() for job_id in each}))
         for (team, slot), of_jobs in sorted(paid.items()):
             at_ms, of = (slot + 1) * EVERY_MS, limits.of(team)
             if not of.enabled or limit_nano(of.thresholds) > sum(of_jobs.values()) * _SLOTS_PER_HOUR:

@@ -1,0 +1,101 @@
+"""Judges the rules about how the GPUs of jobs are used, instant by instant: one cause is one message.
+
+What one of them opened in a span is not stored yet when the next one is judged there, and must be known to it all the same: else a
+span of hours told of a job twice where spans of minutes tell of it once. All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.episodes import hourly_changes
+from streams.engine.rules import inefficient, spinning, straggler
+from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.worker.ledger_rules.inefficient_judge import InefficientJudge
+from streams.worker.ledger_rules.instants import instants_of
+from streams.worker.ledger_rules.job_use import Look, nothing
+from streams.worker.ledger_rules.reader import SqlStore
+from streams.worker.ledger_rules.spinning_judge import EVERY_MS, SpinningJudge
+from streams.worker.ledger_rules.straggler_judge import StragglerJudge
+
+#: In the order in which they are judged at an instant, with those that name the same cause: while one of these stands, none opens.
+_TOLD_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    spinning.NAME: (straggler.NAME, inefficient.NAME),
+    straggler.NAME: (spinning.NAME,),
+    inefficient.NAME: (spinning.NAME, straggler.NAME),
+}
+RULES: Final = tuple(_TOLD_BY)
+_EVERY_MS: Final = {
+    spinning.NAME: EVERY_MS,
+    straggler.NAME: straggler.SLOT_MS,
+    inefficient.NAME: inefficient.SLOT_MS,
+}
+
+
+class _Rule(NamedTuple):
+    """A rule in a span: when it is judged, and where it holds."""
+
+    of: LedgerSettings
+    firing: Sequence[Alert]
+    instants: range
+    look: Look
+    found: list[LedgerFinding]
+
+
+class JobUseJudge:
+    """Call `judge` for successive spans of whole minutes."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._spinning = SpinningJudge(store)
+        self._straggler = StragglerJudge(store)
+        self._inefficient = InefficientJudge(store)
+
+    def judge(
+        self,
+        known: Callable[[str], tuple[LedgerSettings, Sequence[Alert]]],
+        since_ms: int,
+        until_ms: int,
+        controls: Controls,
+    ) -> list[Alert]:
+        """The changes in (since_ms, until_ms]; `known`: the settings of a rule, and its alerts that fire."""
+        rules = {name: self._rule(name, *known(name), since_ms, until_ms, controls) for name in RULES}
+        # What was stored after the span began is found again in it.
+        stands = {
+            name: {alert.subject_name for alert in rule.firing if alert.started_ms <= since_ms}
+            for name, rule in rules.items()
+        }
+        for at_ms in sorted({at_ms for rule in rules.values() for at_ms in rule.instants}):
+            for name, rule in rules.items():
+                if at_ms not in rule.instants:
+                    continue
+                told = set().union(*(stands[other] for other in _TOLD_BY[name]))
+                found = [*rule.look(at_ms, told.__contains__)]
+                stands[name] = {each.subject_name for each in found}
+                rule.found.extend(found)
+        changes: list[Alert] = []
+        for rule in rules.values():
+            changes += hourly_changes(rule.firing, rule.found, rule.instants)
+        return changes
+
+    def _rule(
+        self,
+        name: str,
+        of: LedgerSettings,
+        firing: Sequence[Alert],
+        since_ms: int,
+        until_ms: int,
+        controls: Controls,
+    ) -> _Rule:
+        instants = instants_of(since_ms, until_ms, _EVERY_MS[name])
+        look: Look = nothing
+        if instants and of.enabled:
+            if name == spinning.NAME:
+                look = self._spinning.look(of, firing, instants)
+            elif name == straggler.NAME:
+                look = self._straggler.look(of, firing, instants)
+            else:
+                look = self._inefficient.look(of, firing, instants, controls)
+        return _Rule(of, firing, instants, look, [])

@@ -72,6 +72,7 @@ def _take(
         letter = DeadLetter(opened.topic, 0, 0, str(event.reason), event.detail, raw, lines.newest_ms)
         _refuse(read, letter, detail)
         return
+    lines.clock.newest_ms = max(lines.newest_ms, event.time_ms)  # of dead letters alone
     owner = read.histories.add(event)
     if isinstance(event, PriceEvent):
         read.counts.prices += 1

@@ -103,7 +103,7 @@ def rule_file(path: Path) -> RuleFile:
         WrongUseError: The file cannot be read, or is not valid.
     """
     from streams.backtest.fired import RuleFile
-    from streams.replay.lines import FIRST_LOG_MS  # loads the engine
+    from streams.replay.log_clock import FIRST_LOG_MS  # loads the engine
 
     records = read_rules(path, FIRST_LOG_MS)
     return RuleFile(str(path), tuple(b'{"topic":"controls","value":%b}' % record.value for record in records))

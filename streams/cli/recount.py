@@ -224,7 +224,7 @@ def _parts(replayed: Replayed, files: Sequence[Path]) -> Iterator[tuple[LogSegme
 def _reader(settings: Settings, replayed: Replayed, segment: LogSegment) -> LineReader:
     allowed_ms = shard_settings(settings.meter, segment.run_start_ms).newest_allowed_ms(0)
     reader = LineReader(settings.kafka.topic_prefix, replayed.partitions, allowed_ms)
-    reader.newest_ms = max(reader.newest_ms, segment.newest_ms)
+    reader.clock = segment.clock()
     return reader
 
 
@@ -248,10 +248,7 @@ def _records(
 
 
 def _sendable(reader: LineReader, lines: Iterator[FileLine]) -> Iterator[Sendable]:
-    for line in lines:
-        record = reader.read(line)
-        if isinstance(record, Sendable):
-            yield record
+    return (record for record in reader.records(lines) if isinstance(record, Sendable))
 
 
 def _headers(record: Sendable) -> list[tuple[str, bytes]]:

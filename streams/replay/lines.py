@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,14 +18,15 @@ from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.shard.job_tables import DeadLetter
 from streams.keys import key_of
 from streams.replay.files import FileLine
+from streams.replay.log_clock import LOOK_AHEAD, LogClock
 from streams.replay.packed import LINE_MAX_BYTES
 from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.partitions import partition_of
 
 #: The topic name of lines without an event: `partition` is the file's index, `offset` the line's number.
 LINES_TOPIC: Final = "replay"
-#: The log time of lines before the first valid event; older events are refused.
-FIRST_LOG_MS: Final = 946_684_800_000
+#: Lines read ahead take so much memory at most.
+_AHEAD_BYTES: Final = 16 * 2**20
 _RAW_BYTES_AT_MOST: Final = 64 * 1024
 _TOPICS: Final = frozenset(topic.value for topic in Topic)
 _SHARD_TOPICS: Final = frozenset(topic.value for topic in SHARD_TOPICS)
@@ -44,6 +47,7 @@ class OpenedLine:
     value: bytes | None
     headers: list[tuple[str, bytes]]
     event: Event | Invalid
+    line: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +61,23 @@ class Sendable:
     log_ms: int
     key: bytes
     event: Event | Invalid | None = None
+    line: tuple[int, int] = (0, 0)  # the file's index, the line's number
 
 
 @dataclass
 class LineReader:
-    """Lines in log order; the log time is the newest event time so far."""
+    """Lines in log order; `clock` says at which log time each was read."""
 
     topic_prefix: str
     partitions: int
     newest_allowed_ms: int
-    newest_ms: int = FIRST_LOG_MS
+    clock: LogClock = field(default_factory=LogClock)
     _decoder: msgspec.json.Decoder[_Envelope] = field(default_factory=lambda: msgspec.json.Decoder(_Envelope))
+
+    @property
+    def newest_ms(self) -> int:
+        """The log time so far."""
+        return self.clock.newest_ms
 
     def open(self, line: FileLine) -> OpenedLine | DeadLetter:
         """What is in the line's envelope, or the dead letter of a line that is none."""
@@ -92,21 +102,69 @@ class LineReader:
         value = None if raw == _NULL else raw
         headers = [(name, text.encode()) for name, text in (envelope.headers or {}).items()]
         event = decode(topic, value, headers, self.newest_allowed_ms)
-        if not isinstance(event, Invalid):
-            self.newest_ms = max(self.newest_ms, event.time_ms)
-        return OpenedLine(topic, value, headers, event)
+        return OpenedLine(topic, value, headers, event, (line.file, line.number))
+
+    def records(self, lines: Iterable[FileLine]) -> Iterator[Sendable | DeadLetter]:
+        """Yield the record of each line, or the dead letter of an invalid one."""
+        ahead = _ReadAhead(self.open(line) for line in lines)
+        for opened in ahead:
+            if isinstance(opened, DeadLetter):
+                yield opened._replace(log_ms=self.newest_ms)
+                continue
+            if not isinstance(opened.event, Invalid):
+                self.clock.read(opened.event, ahead.events())
+            yield self._sendable(opened)
 
     def read(self, line: FileLine) -> Sendable | DeadLetter:
-        """The record, or the dead letter of an invalid line."""
-        opened = self.open(line)
-        if isinstance(opened, DeadLetter):
-            return opened
+        """The record of a line behind which nothing is known, or the dead letter of an invalid one."""
+        return next(self.records((line,)))
+
+    def _sendable(self, opened: OpenedLine) -> Sendable:
         topic, value = opened.topic, opened.value
         # Even truncated, it differs from any valid key, and passes through the broker beside its record.
         key = b"" if value is None else key_of(Topic(topic), value)[:MAX_KEY_BYTES]
         partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
-        return Sendable(topic, partition, value, [*opened.headers], self.newest_ms, key, opened.event)
+        return Sendable(
+            topic, partition, value, [*opened.headers], self.newest_ms, key, opened.event, opened.line
+        )
 
     def _refused(self, line: FileLine, reason: Reason, detail: str) -> DeadLetter:
         raw = kept_raw(LINES_TOPIC, reason, line.data.rstrip(b"\r\n"))[:_RAW_BYTES_AT_MOST]
         return DeadLetter(LINES_TOPIC, line.file, line.number, str(reason), detail, raw, self.newest_ms)
+
+
+class _ReadAhead:
+    """Lines in their order, of which those that follow can be looked at before their turn."""
+
+    def __init__(self, lines: Iterator[OpenedLine | DeadLetter]) -> None:
+        self._lines = lines
+        self._waiting: deque[OpenedLine | DeadLetter] = deque()
+        self._waiting_bytes = 0
+
+    def __iter__(self) -> Iterator[OpenedLine | DeadLetter]:
+        while True:
+            if self._waiting:
+                line = self._waiting.popleft()
+                self._waiting_bytes -= _size_bytes(line)
+                yield line
+            elif (read := next(self._lines, None)) is not None:
+                yield read
+            else:
+                return
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events that follow, as many as may be looked at."""
+        for place in range(LOOK_AHEAD):
+            if place == len(self._waiting):
+                line = None if self._waiting_bytes > _AHEAD_BYTES else next(self._lines, None)
+                if line is None:
+                    return
+                self._waiting.append(line)
+                self._waiting_bytes += _size_bytes(line)
+            waiting = self._waiting[place]
+            if isinstance(waiting, OpenedLine) and not isinstance(waiting.event, Invalid):
+                yield waiting.event
+
+
+def _size_bytes(line: OpenedLine | DeadLetter) -> int:
+    return len(line.raw if isinstance(line, DeadLetter) else line.value or b"")

@@ -153,8 +153,8 @@ class _Replay:
             settings.kafka.topic_prefix,
             replayed.partitions,
             shard_settings(settings.meter, segment.run_start_ms).newest_allowed_ms(0),
+            segment.clock(),
         )
-        self._lines.newest_ms = max(self._lines.newest_ms, segment.newest_ms)
         self._bad_lines = 0
         self._watermarks = ReplayWatermarks()
         self._revisions = LedgerRevisions()
@@ -276,10 +276,12 @@ class _Replay:
         """Yield the records of all lines, in the feeder's thread; invalid lines become dead letters."""
         refused: list[DeadLetter] = []
         before = self._replayed.files_before(self._segment)
-        for count, line in enumerate(read_lines(self._files), 1):
-            record = self._lines.read(line._replace(file=before + line.file))
+        lines = (line._replace(file=before + line.file) for line in read_lines(self._files))
+        for count, record in enumerate(self._lines.records(lines), 1):
             if isinstance(record, Sendable) and record.topic == Topic.CONTROLS:
-                self._note_faults(record.event, f"{self._files[line.file]} line {line.number}")
+                self._note_faults(
+                    record.event, f"{self._files[record.line[0] - before]} line {record.line[1]}"
+                )
             if isinstance(record, Sendable):
                 self._ignored.add(record.topic, record.value)
                 yield record
@@ -315,6 +317,7 @@ class _Replay:
         before = {place: _at(segment.base, place) for place in every}
         segment.end = segments.counts(before | ends, topics, self._replayed.partitions)
         segment.end_newest_ms = self._lines.newest_ms
+        segment.end_ahead = [*self._lines.clock.ahead.items()]
         segment.as_of_ms = self._as_of_ms
         segment.control_faults = self._control_faults
         segment.ignored_fields = [*self._ignored.sentences()]

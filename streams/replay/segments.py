@@ -15,6 +15,7 @@ from sinks.meta import Meta
 from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
 from streams.engine.shard.books import Books
 from streams.errors import TrainfareError, WrongUseError
+from streams.replay.log_clock import FIRST_LOG_MS, AheadClock, LogClock, Sender
 
 _KEY: Final = "replayed"
 _FORMAT: Final = 1
@@ -31,6 +32,8 @@ class LogSegment(msgspec.Struct):
     newest_ms: int  # log time before it
     end: dict[str, list[int]] = {}
     end_newest_ms: int = 0
+    ahead: list[tuple[Sender, AheadClock]] = []  # clocks known before it to run ahead
+    end_ahead: list[tuple[Sender, AheadClock]] = []
     books: Books = msgspec.field(
         default_factory=Books
     )  # of lines, prices and controls; the shards count their own
@@ -47,6 +50,11 @@ class LogSegment(msgspec.Struct):
     def identity(self) -> str:
         """The digest of the contents, in order."""
         return hashlib.sha256("\n".join(self.files).encode()).hexdigest()
+
+    def clock(self) -> LogClock:
+        """The log time at its beginning."""
+        ahead = {sender: msgspec.structs.replace(clock) for sender, clock in self.ahead}
+        return LogClock(max(self.newest_ms, FIRST_LOG_MS), ahead)
 
 
 class Replayed(msgspec.Struct):
@@ -105,6 +113,7 @@ class Replayed(msgspec.Struct):
             run_start_ms=now_ms,
             base={} if before is None else before.end,
             newest_ms=0 if before is None else before.end_newest_ms,
+            ahead=[] if before is None else before.end_ahead,
         )
         self.segments.append(segment)
         return segment

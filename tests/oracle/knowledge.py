@@ -26,7 +26,7 @@ class Told(NamedTuple):
 
 
 def in_log_time(lines: Iterable[Line]) -> list[Told]:
-    """By the contract: "in `replay` it is the newest event time so far"."""
+    """By the contract: "in `replay` it is the newest event time so far"; no clock of these logs runs ahead."""
     told, newest_ms = [], 0
     for line in lines:
         if line.valid:

@@ -13,6 +13,7 @@ from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from streams.engine.batch import Record
+from streams.engine.settings import FUTURE_MS
 from streams.engine.shard.books import Tally
 from streams.engine.shard.fold import FoldOutcome, fold_job, fold_node, fold_samples, fold_traffic
 from streams.engine.shard.job_tables import late_by, late_gpus
@@ -46,7 +47,8 @@ def _timely_records(
             tally.too_late += 1
             shard.refused.add(record, Reason.too_late, late_by(event.time_ms, newest_ms))
         else:
-            newest_ms = max(newest_ms, event.time_ms)
+            # In a replay a clock may be far ahead of the log: it makes nobody else late.
+            newest_ms = max(newest_ms, min(event.time_ms, record.timestamp + FUTURE_MS))
             accepted.append((record, event))
     shard.position.newest_ms[topic] = newest_ms
     shard.position.log_ms[topic] = log_ms
@@ -120,7 +122,8 @@ def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> ND
     newest_ms = shard.position.newest_ms.get(_GPU_TOPIC, BEGINNING_MS)
     forgotten_ms = shard.position.forgotten_ms.get(_GPU_TOPIC, 0)
     # The newest accepted time before each record; a record beyond the horizon never counts as the newest.
-    known_ms = np.where(times_ms < forgotten_ms, BEGINNING_MS, times_ms)
+    allowed_ms = np.minimum(times_ms, records.log_ms + FUTURE_MS)  # as above
+    known_ms = np.where(times_ms < forgotten_ms, BEGINNING_MS, allowed_ms)
     before_ms = np.maximum.accumulate(np.concatenate((np.array([newest_ms]), known_ms)))
     is_event = times_ms > BEGINNING_MS
     limit_ms = np.maximum(before_ms[:-1] - shard.settings.job_horizon_ms, forgotten_ms)

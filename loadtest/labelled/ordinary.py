@@ -6,7 +6,7 @@ No job declares what it should cost. The same shape and seed give the same lines
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ class OrdinaryJob:
         self.rng = rng
         self.job_id = job_id
         self.attempt = 1
+        self.source = "fleet"
         self.events: list[Event] = []
         usual = {"gpu_type": "H100", "purchase": "on_demand", "region": "us-east-1", "cluster": "main"}
         self._about = {"team": f"team-{kind}", "owner": f"owner-{kind}", **usual, **about}
@@ -42,7 +43,12 @@ class OrdinaryJob:
 
     def say(self, topic: str, at_ms: int, **value: Any) -> None:
         """Add an event, which comes up to eight seconds late."""
-        said = {"source": "fleet", "id": f"{len(self.events)}", "time_ms": at_ms, "job_id": self.job_id}
+        said = {
+            "source": self.source,
+            "id": f"{len(self.events)}",
+            "time_ms": at_ms,
+            "job_id": self.job_id,
+        }
         self.events.append((at_ms + self.rng.randrange(8_000), topic, said | value))
 
     def tell(self, kind: str, at_ms: int, **value: Any) -> None:
@@ -301,11 +307,12 @@ def _made(
     return job
 
 
-def make_events(shape: OrdinaryShape) -> list[Event]:
-    """All lines in the order in which they come, prices first."""
-    events = [event for job in jobs_of(shape) for event in job.events]
+def make_events(shape: OrdinaryShape, more: Iterable[Event] = ()) -> list[Event]:
+    """All lines in the order in which they come, prices first; `more`: of other jobs and nodes in the same log."""
+    events = [*(event for job in jobs_of(shape) for event in job.events), *more]
     end_ms = max(value["time_ms"] for _, _, value in events) + HOUR_MS
-    events.sort(key=lambda event: (event[0], event[2]["job_id"], int(event[2]["id"])))
+    # Of one job in the order in which they were said.
+    events.sort(key=lambda event: (event[0], event[2].get("job_id", "")))
     prices = [(at_ms, "prices", value) for at_ms, value in market.price_events(BEGIN_MS, end_ms, shape.seed)]
     reads: Event = (
         BEGIN_MS,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import sys
 import tempfile
 import time
@@ -14,15 +13,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import orjson
-
+from loadtest.labelled.judging import judged
 from loadtest.labelled.ordinary import KINDS, OrdinaryShape, make_events
 from loadtest.saying import say
 from schemas.durations import DAY_MS
 from streams.backtest.fired import JOB, PAGE, TICKET
-from streams.backtest.run import backtested
-from streams.config.load import load_settings
-from streams.log import configure_logging
 
 #: Messages per job-day that people put up with.
 BOUNDS: Final = {PAGE: 0.01, TICKET: 0.05}
@@ -47,18 +42,9 @@ class Told(NamedTuple):
 
 def run_part(shape: OrdinaryShape, directory: Path) -> Told:
     """Make a log and judge it."""
-    # In one shard: each of them judges every tick by itself.
-    settings = load_settings({}, overrides={"kafka.partitions": 1})
-    configure_logging(settings.log.model_copy(update={"level": "warning"}))
-    log = directory / f"ordinary{shape.part}.jsonl.gz"
     events = make_events(shape)
-    with gzip.open(log, "wb", compresslevel=1) as packed:
-        packed.writelines(
-            orjson.dumps({"topic": topic, "value": value}, option=orjson.OPT_APPEND_NEWLINE)
-            for _, topic, value in events
-        )
     told = Told(Counter(), Counter(), Counter(), {}, len(events))
-    with backtested([log], None, settings) as run:
+    with judged(events, directory / f"ordinary{shape.part}.jsonl.gz") as run:
         for job_id, ran_ms in run.backtest.ran_ms.items():
             told.ran_ms[kind_of(job_id)] += ran_ms
         for alert in run.backtest.alerts:

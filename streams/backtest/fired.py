@@ -33,7 +33,7 @@ class FiredAlert(NamedTuple):
     started_ms: int
     resolved_ms: int | None  # None: still firing at the end of the log
     summary: str  # of the first time it fired
-    messages: int  # how often it fired without a silence
+    messages: int  # how often it fired without a silence; 0 where an alert about its cause tells of it
     silenced: int  # how often it fired under a silence
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from streams.backtest.fired import FiredAlert
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
+from streams.engine.rules.incident import RULE as INCIDENT
+from streams.engine.rules.rule import JOB
+from streams.notify.history import SharedCauseRow
+from streams.notify.incident_hold import CauseAlerts
+
+#: So long an alert waits for others that may have its cause, by the default of `alerts.incident_wait_ms`.
+_WAIT_MS: Final = 10_000
 
 
 class AlertRecorder:
@@ -35,12 +43,39 @@ class AlertRecorder:
         for alert in sorted(self._changes.values(), key=lambda alert: alert.changed_ms):
             if alert.subject_kind != METER:
                 by_id.setdefault(alert.alert_id, []).append(alert)
-        return tuple(sorted(map(_episode, by_id.values()), key=_order))
+        episodes = [changes for _, changes in sorted(by_id.items())]
+        causes = _causes(episodes)
+        found = (_episode(changes, causes) for changes in episodes)
+        return tuple(sorted(found, key=_order))
 
 
-def _episode(changes: list[Alert]) -> FiredAlert:
+def _causes(episodes: Iterable[Sequence[Alert]]) -> dict[str, list[SharedCauseRow]]:
+    """The episodes of each cause that alerts share."""
+    causes: dict[str, list[SharedCauseRow]] = {}
+    for changes in episodes:
+        first, last = changes[0], changes[-1]
+        if first.shared_cause:
+            causes.setdefault(first.shared_cause, []).append(
+                SharedCauseRow(
+                    first.shared_cause, first.alert_id, first.rule, first.subject_kind, first.subject_name,
+                    first.started_ms, last.resolved_ms,
+                )
+            )  # fmt: skip
+    return causes
+
+
+def _is_covered(alert: Alert, causes: Mapping[str, Sequence[SharedCauseRow]]) -> bool:
+    """Whether another alert tells of its cause, by what is known when the wait for others is over."""
+    if not alert.shared_cause or alert.subject_kind != JOB:
+        return False
+    by_ms = alert.started_ms + _WAIT_MS
+    known = [row for row in causes[alert.shared_cause] if row.started_ms <= by_ms]
+    return bool(CauseAlerts(known).covered_by(alert, round(INCIDENT.thresholds["jobs"].default)))
+
+
+def _episode(changes: list[Alert], causes: Mapping[str, Sequence[SharedCauseRow]]) -> FiredAlert:
     fired = [alert for alert in changes if alert.status == FIRING] or changes[:1]
-    silenced = sum(alert.silenced for alert in fired)
+    sent = [] if _is_covered(fired[0], causes) else [alert for alert in fired if not alert.silenced]
     first = fired[0]
     return FiredAlert(
         rule=first.rule,
@@ -50,8 +85,8 @@ def _episode(changes: list[Alert]) -> FiredAlert:
         started_ms=first.started_ms,
         resolved_ms=changes[-1].resolved_ms,
         summary=first.summary,
-        messages=len(fired) - silenced,
-        silenced=silenced,
+        messages=len(sent),
+        silenced=sum(alert.silenced for alert in fired),
     )
 
 

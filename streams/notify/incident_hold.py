@@ -38,7 +38,7 @@ class _HeldAlert:
     due_ms: int  # monotonic
 
 
-class _Cause:
+class CauseAlerts:
     """The stored alerts of one cause: how many jobs have some of the time of each whole minute, and those about no job."""
 
     def __init__(self, rows: Iterable[SharedCauseRow] = ()) -> None:
@@ -64,7 +64,7 @@ class _Cause:
         return ""
 
 
-_NOTHING: Final = _Cause()
+_NOTHING: Final = CauseAlerts()
 
 
 class IncidentHold:
@@ -153,7 +153,7 @@ class IncidentHold:
             self._look_ms = min([self._look_ms, *(each.due_ms for each in self._held)])
         return found
 
-    async def _causes(self, alerts: Sequence[Alert]) -> Mapping[str, _Cause]:
+    async def _causes(self, alerts: Sequence[Alert]) -> Mapping[str, CauseAlerts]:
         causes = {alert.shared_cause for alert in alerts}
         since_ms = min(alert.started_ms for alert in alerts) - EXPLAINED_MS
         reading = self._threads.run(self._records.of_causes, causes, since_ms)
@@ -161,4 +161,4 @@ class IncidentHold:
         for row in await asyncio.wait_for(reading, self._timeout_ms / 1000):
             rows.setdefault(row.shared_cause, []).append(row)
         self._faults.worked("read_alerts")
-        return {cause: _Cause(of_cause) for cause, of_cause in rows.items()}
+        return {cause: CauseAlerts(of_cause) for cause, of_cause in rows.items()}

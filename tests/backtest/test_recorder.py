@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from streams.backtest.fired import FiredAlert
 from streams.backtest.recorder import AlertRecorder
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
@@ -31,3 +33,24 @@ def test_alerts_about_the_meter_are_left_out_and_the_others_in_order() -> None:
     late = an_alert("a", alert_id="al_2", started_ms=NOW_MS + 1)
     recorder.offer([late, an_alert("b"), an_alert("shard", subject_kind="meter", alert_id="al_3")], 0)
     assert [found.subject for found in recorder.episodes()] == ["b", "a"]
+
+
+def test_what_an_alert_about_its_cause_tells_of_sends_nothing() -> None:
+    recorder = AlertRecorder()
+    price: dict[str, Any] = {"shared_cause": '["price","h100"]'}
+    jump = an_alert("h100", rule="price_jump", subject_kind="sku", alert_id="al_0", **price)
+    later: dict[str, Any] = {"started_ms": NOW_MS + 60_000, "changed_ms": NOW_MS + 60_000}
+    burns = [an_alert(name, alert_id=f"al_{name}", **later, **price) for name in "ab"]
+    recorder.offer([jump, *burns, an_alert("c", alert_id="al_c", **later)], 0)
+    assert [(found.subject, found.messages) for found in recorder.episodes()] == [
+        ("h100", 1), ("a", 0), ("b", 0), ("c", 1),
+    ]  # fmt: skip
+
+
+def test_an_incident_tells_of_its_alerts_but_not_of_those_sent_before_it() -> None:
+    recorder = AlertRecorder()
+    for place, name in enumerate("abcd"):
+        at_ms = NOW_MS + 20_000 * (place > 0) + 10_000 * (place == 3)
+        times: dict[str, Any] = {"started_ms": at_ms, "changed_ms": at_ms}
+        recorder.offer([an_alert(name, alert_id=f"al_{name}", shared_cause='["sweep","x"]', **times)], 0)
+    assert [found.messages for found in recorder.episodes()] == [1, 0, 0, 0]

@@ -92,6 +92,15 @@ def after_node(seen: Seen, at_ms: int, minutes: int = 8) -> set[str]:
     return found
 
 
+def waits(seen: Seen, job: str, at_ms: int) -> bool:
+    """ "of a job that was sampled in the hour before, at two whole five minutes in a row" """
+    heard = any(
+        who == job and at_ms - 60 * MINUTE_MS <= place.minute_ms < at_ms for place, who in seen.sampled
+    )
+    before_ms = at_ms - FIVE_MINUTES_MS
+    return heard and job not in double_held(seen, before_ms) | after_node(seen, before_ms)
+
+
 def changes(seen: Seen, instants: range) -> list[tuple[str, str, str, int]]:
     """(rule, job, status, instant): while one of both rules fires for a job, the other one opens none for it."""
     found, firing = list[tuple[str, str, str, int]](), dict[str, str]()
@@ -103,7 +112,7 @@ def changes(seen: Seen, instants: range) -> list[tuple[str, str, str, int]]:
                 found.append((rule, job, "resolved", at_ms))
                 del firing[job]
         for rule, jobs in holds.items():
-            for job in jobs - firing.keys():
+            for job in (job for job in jobs - firing.keys() if not waits(seen, job, at_ms)):
                 found.append((rule, job, "firing", at_ms))
                 firing[job] = rule
     return found

@@ -105,8 +105,8 @@ def in_time(costs: Costs, alerts: Collection[Alert], at_ms: int) -> dict[str, se
 
 
 def silent_jobs(alerts: Collection[Alert], at_ms: int) -> set[str]:
-    """ "It does not hold in an hour in which a `silent_job` of the job was firing" """
-    silent = (with_ms(row) for row in alerts if row["rule"] == "silent_job")
+    """ "It does not hold in an hour in which a `silent_job` or a `held` of the job was firing" """
+    silent = (with_ms(row) for row in alerts if row["rule"] in ("silent_job", "held"))
     return {
         row["subject_name"]
         for row in silent

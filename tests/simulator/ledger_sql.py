@@ -350,7 +350,10 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
             held_by = [
                 held
                 for held in held_by
-                if not job_answers.stood(shelf, "silent_job", held.subject.name, at_ms)
+                if not any(
+                    job_answers.stood(shelf, each, held.subject.name, at_ms)
+                    for each in ("silent_job", "held")
+                )
             ]
         stored = {row["shard"]: row["accrued_ms"] for row in _accrued(shelf, {})}
         shelf.short.setdefault(at_ms, set()).update(each for each in range(3) if stored.get(each, 0) < at_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.tables import BOOKS
+from schemas.tables import ALERTS, BOOKS
 from streams.engine.rules.after_node import margins
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_double_held import holds, nodes, told
@@ -110,3 +110,23 @@ def test_a_job_that_is_sampled_again_runs_on_others(world: World) -> None:
 
 def test_the_margins_are_those_of_the_thresholds() -> None:
     assert [each.share for each in margins({"minutes": 8}, 4)] == [0.5]
+
+
+def test_of_a_job_that_was_heard_of_silent_job_comes_first(world: World) -> None:
+    nodes(world, range(30))
+    holds(world, "old", range(120), sampled=range(30))
+    assert told(world.look(3), RULE)[0] == ("old", "firing", 45)
+
+
+def test_what_silent_job_tells_of_is_told_once(world: World) -> None:
+    nodes(world, range(30))
+    holds(world, "old", range(120), sampled=range(30))
+    silent = {
+        "alert_id": "al_1",
+        "rule": "silent_job",
+        "subject_kind": "job",
+        "subject_name": "old",
+        "status": "firing",
+    }
+    world.put(ALERTS, **silent, started=at(T0 + 40 * MINUTE_MS))
+    assert told(world.look(3), RULE) == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from schemas.tables import ALERTS, JOB_HOURS, JOBS
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, said, shared, works, world
@@ -71,11 +73,12 @@ def test_late_samples_starts_and_parts_of_hours_are_none(world: World) -> None:
     assert found(world) == [("partly", "firing", 1)]
 
 
-def test_a_silent_job_is_told_once(world: World) -> None:
+@pytest.mark.parametrize("rule", ["silent_job", "held", "metered_twice", "double_held", "after_node"])
+def test_what_another_rule_tells_of_is_told_once(world: World, rule: str) -> None:
     for hour in range(3):
         held(world, "well", 1, hour=hour)
         held(world, "lost", 0, hour=hour)
-    silent = {"alert_id": "al_1", "rule": "silent_job", "subject_kind": "job", "subject_name": "lost"}
+    silent = {"alert_id": "al_1", "rule": rule, "subject_kind": "job", "subject_name": "lost"}
     world.put(
         ALERTS, **silent, started=at(T0 + HOUR_MS - 1), resolved=at(T0 + HOUR_MS + 1), status="resolved"
     )

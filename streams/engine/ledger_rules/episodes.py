@@ -48,11 +48,12 @@ def lasting_changes(
     firing: Sequence[Alert],
     found: Iterable[LedgerFinding],
     lasts: Callable[[Alert, int], bool],
+    opens: Callable[[LedgerFinding], bool],
     instants: Sequence[int],
 ) -> list[Alert]:
     """As `hourly_changes`, of rules whose episodes go on for longer than they hold, and of which one at a time fires for a subject.
 
-    `lasts`: whether an alert that fires goes on at an instant. Of several findings of a subject at an instant the last one counts.
+    `lasts`: whether an alert that fires goes on at an instant; `opens`: whether a finding opens one. Of several findings of a subject at an instant the last one counts.
     """
     now = {alert.subject_name: alert for alert in firing}
     at: dict[int, dict[str, LedgerFinding]] = {}
@@ -70,7 +71,7 @@ def lasting_changes(
         ]
         changes += [resolved(now.pop(name), at_ms) for name in over]
         for name, each in sorted(holding.items()):
-            if name not in now:
+            if name not in now and opens(each):
                 now[name] = opened(each)
                 changes.append(now[name])
     return changes

@@ -26,21 +26,22 @@ SELECT (SELECT count() FROM job_hours WHERE {IN}) > 0 AS jobs, (SELECT max(sampl
     (SELECT count() FROM node_hours WHERE hour >= {FROM} - INTERVAL 1 HOUR AND hour < {TO}) > 0 AS nodes"""
 
 
-def episodes_of(rule: str) -> str:
-    """Return SQL for the episodes of a rule that stood in the span or the hour before it, by job: they name the same cause."""
-    return _episodes(rule, f" AND (resolved IS NULL OR resolved >= {FROM})")
+def episodes_of(*rules: str) -> str:
+    """Return SQL for the episodes of rules that stood in the span or the hour before it, by job: they name the same cause."""
+    return _episodes(rules, f" AND (resolved IS NULL OR resolved >= {FROM})")
 
 
 def all_episodes_of(rule: str) -> str:
     """Return SQL for all episodes of a rule that began before the end of the span, by job."""
-    return _episodes(rule, "")
+    return _episodes((rule,), "")
 
 
-def _episodes(rule: str, which: str) -> str:
+def _episodes(rules: Sequence[str], which: str) -> str:
+    names = ", ".join(f"'{rule}'" for rule in rules)
     return f"""
 SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
     if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS episodes
-FROM alerts FINAL WHERE rule = '{rule}' AND started < {TO}{which}
+FROM alerts FINAL WHERE rule IN ({names}) AND started < {TO}{which}
 GROUP BY subject_name"""
 
 

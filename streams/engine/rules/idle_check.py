@@ -19,6 +19,7 @@ from streams.engine.coverage.coverage import Coverage, RecentUsage
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import TURN_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
+from streams.engine.rules.held import suspensions
 from streams.engine.rules.idle_gpus import (
     BLOCK_MINUTES,
     BLOCKS_AT_MOST,
@@ -162,7 +163,7 @@ def _use(
     ratio, least_nano = thresholds["productive_ratio"], round(thresholds["least_usd"] * NANO_PER_USD)
     wait = _wait_blocks(profile, interactive=_is_interactive(job))
     until = _until_minute(at_ms)
-    paid_ms = until * MINUTE_MS - curves.paid_since_ms(job.id, until * MINUTE_MS)
+    paid_ms = until * MINUTE_MS - _works_since_ms(curves, job, until * MINUTE_MS)
     paid = min(paid_ms // (BLOCK_MINUTES * MINUTE_MS), BLOCKS_AT_MOST)
     idle = _idle_blocks(sums, ratio, paid)
     if idle == len(sums) < wait or (
@@ -184,6 +185,16 @@ def _use(
     if not idle or _is_interactive(job) or is_long(use, least_nano):
         return use
     return use._replace(fallen=_fallen(curves, coverage, job, until, ratio, thresholds[PAGE_FROM]))
+
+
+def _works_since_ms(curves: CurveBook, job: JobState, until_ms: int) -> int:
+    """Since when a job is paid and not suspended: GPUs that it holds meanwhile idle as they should, and `held` tells of them."""
+    since_ms = curves.paid_since_ms(job.id, until_ms)
+    for line in job.timelines().values():
+        for from_ms, end_ms in suspensions(line):
+            if from_ms < until_ms:
+                since_ms = max(since_ms, min(end_ms, until_ms))
+    return since_ms
 
 
 def _idle_blocks(sums: I64, ratio: float, paid: int) -> int:
@@ -220,7 +231,7 @@ def _fallen(
     if begin is None:
         return None
     from_ms = (until - LOOKBACK_MINUTES + begin) * MINUTE_MS
-    if curves.paid_since_ms(job.id, until_ms) > from_ms:
+    if _works_since_ms(curves, job, until_ms) > from_ms:
         return None
     before = slice(max(begin - WORKED_MINUTES, 0), begin)
     of_node = usage.sampled_ms[:, begin:].sum(axis=1), usage.productive_ms[:, begin:].sum(axis=1)

@@ -71,7 +71,6 @@ def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding
     went = f"went from {usd(jump.before_nano)} to {usd(jump.usd_nano)} a {jump.per}, {_said(ratio)}"
     more_nano = max(use.more_nano_per_hour, 0)
     is_page = more_nano >= of.thresholds["page_usd_per_hour"] * NANO_PER_USD
-    is_shared = use.jobs >= of.thresholds["jobs"]
     if jump.other_sku:
         went = f"is {usd(jump.usd_nano)} a {jump.per}, {_said(ratio)} that of {short(jump.other_sku)}, the nearest of {short(jump.gpu_type)}"
 
@@ -86,7 +85,7 @@ def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding
         _NAME, PAGE if is_page else of.severity, "sku", jump.sku, jump.at_ms,
         sentence(text, "is it right? A revision with the same `effective_ms` corrects it"),
         f"SELECT * FROM prices FINAL WHERE sku = {quoted(jump.sku)} ORDER BY effective",
-        ratio, more_nano, 0, shared_cause=cause_text(PRICE, jump.sku) if is_shared else "",
+        ratio, more_nano, 0, shared_cause=cause_text(PRICE, jump.sku) if use.jobs else "",
     )  # fmt: skip
 
 

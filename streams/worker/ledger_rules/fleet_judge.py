@@ -24,7 +24,6 @@ from streams.engine.rules import (
     empty_group,
     forgotten_node,
     incident,
-    metered_twice,
     missing_price,
     not_understood,
     oversized,
@@ -141,8 +140,8 @@ class FleetJudge:
         """When alerts stood that name the cause of others, as parameters of the rules by the hour."""
         known = [*changes]
         return {
-            **named_episodes(self._store, empty_group.NAME, GROUPS, known, from_ms, to_ms),
-            **named_episodes(self._store, metered_twice.RULE.name, TWICE, known, from_ms, to_ms),
+            **named_episodes(self._store, (empty_group.NAME,), GROUPS, known, from_ms, to_ms),
+            **named_episodes(self._store, HELD_JOBS_RULES, TWICE, known, from_ms, to_ms),
         }
 
     def _firing(self, rules: Collection[str]) -> list[Alert]:

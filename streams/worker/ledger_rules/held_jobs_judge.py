@@ -5,19 +5,20 @@ One cause is one message: while one of them fires for a job, another one opens n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from schemas.durations import MINUTE_MS
+from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, settings_of
 from streams.engine.ledger_rules.episodes import lasting_changes
-from streams.engine.rules import after_node, double_held, metered_twice
+from streams.engine.rules import after_node, double_held, metered_twice, silent_job
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.worker.ledger_rules import held_jobs_sql
 from streams.worker.ledger_rules.after_node_finder import after_node_findings
 from streams.worker.ledger_rules.double_held_finder import double_held_findings
 from streams.worker.ledger_rules.instants import instants_of
+from streams.worker.ledger_rules.job_use import AlertedJobs
 from streams.worker.ledger_rules.metered_twice_finder import metered_twice_findings
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
@@ -25,6 +26,8 @@ from streams.worker.ledger_rules.reader import SqlStore
 EVERY_MS: Final = 5 * MINUTE_MS
 #: Samples may come so late: whether a job is alive is looked at before.
 _SAMPLES_LATE_MS: Final = 2 * EVERY_MS
+#: They tell of an end that was lost.
+_OF_LOST_ENDS: Final = (double_held.RULE.name, after_node.RULE.name)
 #: Of one job at one instant the first one counts.
 RULES: Final = (metered_twice.RULE.name, double_held.RULE.name, after_node.RULE.name)
 
@@ -45,15 +48,41 @@ class HeldJobsJudge:
         known = [*records]
         settings = {rule: settings_of(rule, known) for rule in RULES}
         lasts = {rule for rule, of in settings.items() if of.enabled and rule != metered_twice.RULE.name}
-        found = self._found(settings, firing, instants)
+        found = self._found(settings, firing, range(instants[0] - EVERY_MS, instants.stop, EVERY_MS))
         jobs = sorted({alert.subject_name for alert in firing} | {each.subject_name for each in found})
         lasting = self._lasting(jobs, instants)
         return lasting_changes(
             firing,
             found,
             lambda alert, at_ms: alert.rule in lasts and (alert.subject_name, at_ms) in lasting,
+            self._what_opens(found, instants),
             instants,
         )
+
+    def _what_opens(self, found: Sequence[LedgerFinding], instants: range) -> Callable[[LedgerFinding], bool]:
+        """Whether a finding is new: `silent_job` names an end that was lost, too, 10 min after the job was heard of.
+
+        Of a job that was heard of in the hour before, the next instant is waited for, so that `silent_job` comes first.
+        """
+        held = {(each.subject_name, each.at_ms) for each in found if each.rule in _OF_LOST_ENDS}
+        jobs = sorted({each.subject_name for each in found if each.rule in _OF_LOST_ENDS})
+        known = AlertedJobs(self._store, jobs, (silent_job.RULE.name,))
+        bound = {"from_ms": instants[0] - HOUR_MS, "to_ms": instants[-1]}
+        heard_ms: dict[str, list[int]] = {}
+        for row in named_rows(self._store, held_jobs_sql.ALIVE, "jobs", jobs, **bound):
+            heard_ms.setdefault(row["job_id"], []).append(row["begin_ms"])
+
+        def is_new(each: LedgerFinding) -> bool:
+            job_id, at_ms = each.subject_name, each.at_ms
+            if each.rule not in _OF_LOST_ENDS:
+                return True
+            is_heard = any(at_ms - HOUR_MS <= sampled_ms < at_ms for sampled_ms in heard_ms.get(job_id, ()))
+            is_heard = is_heard or bool(known.about(job_id)["progress"])
+            if is_heard and (job_id, at_ms - EVERY_MS) not in held:
+                return False
+            return not known.stood(job_id, at_ms)
+
+        return is_new
 
     def _found(
         self, settings: Mapping[str, LedgerSettings], firing: Iterable[Alert], instants: range

@@ -39,12 +39,12 @@ def planned_nano(controls: Controls, row: Mapping[str, Any], at_ms: int) -> int:
 
 
 class AlertedJobs:
-    """Of some jobs: whose they are, their labels, and when an alert of their shards about their work stood."""
+    """Of some jobs: whose they are, their labels, and when an alert of their shards stood, of these rules; without any about their work."""
 
-    def __init__(self, store: SqlStore, jobs: Sequence[str]) -> None:
+    def __init__(self, store: SqlStore, jobs: Sequence[str], rules: Sequence[str] = _OF_SHARDS) -> None:
         self._about = {row["job_id"]: row for row in named_rows(store, job_use_sql.JOBS, "jobs", jobs)}
         self._alerted: dict[str, list[tuple[int, int]]] = {}
-        for row in named_rows(store, job_use_sql.ALERTED, "jobs", jobs, rules=[*_OF_SHARDS]):
+        for row in named_rows(store, job_use_sql.ALERTED, "jobs", jobs, rules=[*rules]):
             until_ms = NEVER_MS if row["until_ms"] is None else row["until_ms"]
             self._alerted.setdefault(row["subject_name"], []).append((row["from_ms"], until_ms))
 

@@ -109,3 +109,19 @@ def test_of_several_turns_in_one_batch_each_has_its_own_figures() -> None:
     assert alerts_differ(watching, watching.told) == []
     (row,) = (row for row in watching.rows(ALERTS) if row["rule"] == "idle_gpus")
     assert row["severity"] == "ticket", "of $115.20 an hour $93.31 is wasted"
+
+
+@pytest.mark.parametrize(
+    ("holds_gpus", "resumed_min", "idle"), [(True, 100, set()), (True, 60, EACH), (False, 100, set())]
+)
+def test_gpus_of_a_suspended_job_are_not_idle_and_count_from_where_it_is_resumed(
+    holds_gpus: bool, resumed_min: int, idle: set[str]
+) -> None:
+    until = 145
+    lines = [
+        *(line for line in _sampled(util=0.0) if time_of(line) < T0 + until * M),
+        *(job(name, "suspended", T0 + 2 * M, holds_gpus=holds_gpus) for name in sorted(EACH)),
+        *(job(name, "resumed", T0 + resumed_min * M) for name in sorted(EACH)),
+        *(job(name, "completed", T0 + until * M) for name in sorted(EACH)),
+    ]
+    assert _idle(*lines) == idle

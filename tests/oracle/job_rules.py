@@ -23,7 +23,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "short_ratio": Fraction("2.1"),
         "extra_usd": Fraction(1),
     },
-    "burn_drift": {"long_ratio": Fraction("1.5"), "short_ratio": Fraction("1.5"), "extra_usd": Fraction(1)},
+    "burn_drift": {"long_ratio": Fraction("1.4"), "short_ratio": Fraction("1.4"), "extra_usd": Fraction(1)},
     "unpriced": {"traffic": Fraction(1)},
     "silent_job": {"minutes": Fraction(10), "never_heard_minutes": Fraction(0)},
     "retry_loop": {"failures": Fraction(3), "preemptions": Fraction(6), "lost_usd": Fraction(25)},

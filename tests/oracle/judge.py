@@ -37,7 +37,7 @@ class Rule(NamedTuple):
 BURN_RULES = (
     Rule("burn_fast", "page", 15 * MINUTE_MS, Fraction("2.5"), 5 * MINUTE_MS, Fraction(6)),
     Rule("burn_sustained", "page", HOUR_MS, Fraction("2.1"), 15 * MINUTE_MS, Fraction("2.1")),
-    Rule("burn_drift", "ticket", 6 * HOUR_MS, Fraction("1.5"), HOUR_MS, Fraction("1.5")),
+    Rule("burn_drift", "ticket", 6 * HOUR_MS, Fraction("1.4"), HOUR_MS, Fraction("1.4")),
 )
 FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "unpriced": ("ticket", Burn.unpriced),

@@ -8,4 +8,4 @@ from schemas.durations import HOUR_MS
 from streams.engine.rules.burn_rule import burn_rule
 from streams.engine.rules.rule import TICKET
 
-RULE: Final = burn_rule("burn_drift", "Slow drift above plan", TICKET, 6 * HOUR_MS, 1.5, HOUR_MS, 1.5)
+RULE: Final = burn_rule("burn_drift", "Slow drift above plan", TICKET, 6 * HOUR_MS, 1.4, HOUR_MS, 1.4)

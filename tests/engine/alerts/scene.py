@@ -51,7 +51,7 @@ class At:
 USUAL = At()
 FAST = At(m5=6, m15=2.5)
 SUSTAINED = At(m5=2.1, m15=2.1, h1=2.1)
-DRIFT = At(m5=1.5, m15=1.5, h1=1.5, h6=1.5)
+DRIFT = At(m5=1.4, m15=1.4, h1=1.4, h6=1.4)
 ALL = At(m5=9, m15=9, h1=9, h6=9)
 UNPRICED = At(facts=(UNPRICED_FACT,))
 SILENT = At(facts=(SILENT_FACT,))

@@ -45,7 +45,7 @@ each = pytest.mark.parametrize(
     [
         Case("burn_fast", FAST, "m5", "m15", 4.8, 4.79),
         Case("burn_sustained", SUSTAINED, "m15", "h1", 1.68, 1.67),
-        Case("burn_drift", DRIFT, "h1", "h6", 1.2, 1.19),
+        Case("burn_drift", DRIFT, "h1", "h6", 1.12, 1.11),
     ],
     ids=lambda case: case.rule,
 )

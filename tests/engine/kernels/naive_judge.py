@@ -13,7 +13,7 @@ HOUR = 60 * MINUTE
 BURN = {
     "burn_fast": (1, Fraction("2.5"), 0, Fraction(6)),
     "burn_sustained": (2, Fraction("2.1"), 1, Fraction("2.1")),
-    "burn_drift": (3, Fraction("1.5"), 2, Fraction("1.5")),
+    "burn_drift": (3, Fraction("1.4"), 2, Fraction("1.4")),
 }
 FACTS = {
     "unpriced": 3, "silent_job": 4, "retry_loop": 5, "idle_gpus": 6, "runaway_length": 7, "traffic": 8, "price_basis": 9,

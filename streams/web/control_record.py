@@ -28,7 +28,9 @@ UNTIL_MAX_MS: Final = 366 * 86_400_000
 _OURS: Final = ("source", "id", "time_ms", "by", "specversion")
 # Addresses are for those who may write to the topic: what is sent there is signed by us.
 _BY_LOG_ALONE: Final = ADDRESS_KINDS
-_OF_ACK: Final = frozenset({"kind", "name", "alert_id", "until_ms", "comment"})
+_OF_ACK: Final = frozenset(
+    {"kind", "name", "alert_id", "until_ms", "comment", "job_id", "team", "usd_per_hour"}
+)
 _NOT_MATCHED: Final = frozenset(
     {"kind", "name", "from_ms", "until_ms", "usd_per_hour", "comment", "match", *RECURRENCE_FIELDS}
 )

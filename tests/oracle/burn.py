@@ -328,6 +328,12 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         for c in in_plan
         if c.get("usd_per_hour") is not None
     ]
+    # An acknowledgement that names the job's rate is as a plan from then on, before all others.
+    plan += [
+        (f"\0{c['name']}", c["time_ms"], period(c)[1], nano(c["usd_per_hour"]) * PER_HOUR)
+        for c in controls
+        if c["kind"] == "ack" and c.get("job_id") == job_id
+    ]
     rates = declared(log.events)
     anew_ms = [*(at_ms for at_ms, _ in rates), *(x for _, a_ms, b_ms, _ in plan for x in (a_ms, b_ms))]
     changes: Counter[int] = Counter()

@@ -27,7 +27,7 @@ def write(path: Path, *events: tuple[int, str, dict[str, Any]]) -> Path:
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
     """A job that scales out by mistake and is cancelled, and one that goes on."""
-    price = {"sku": "x", "component": "gpu", "usd": "4", "per": "gpu_hour", "effective_ms": T0}
+    price = {"sku": "x", "component": "gpu", "usd": "3.5", "per": "gpu_hour", "effective_ms": T0}
     return write(
         tmp_path / "first.jsonl",
         (T0, "prices", price),

@@ -91,7 +91,9 @@ def posted(
 # -- what is written -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [ACK, SILENCE, PLANNED, BUDGET, RECEIPT, SOURCE])
+@pytest.mark.parametrize(
+    "body", [ACK, {**ACK, "job_id": "b", "usd_per_hour": "637.50"}, SILENCE, PLANNED, BUDGET, RECEIPT, SOURCE]
+)
 def test_a_record_is_written_and_says_who(body: dict[str, Any]) -> None:
     log = Log()
     status, found = posted(body, log)
@@ -170,7 +172,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**ACK, "alert_id": None}, "alert_id"),
     ({**ACK, "alert_id": ["al_8fe63f15d88e32e0d55fbafd"]}, "alert_id"),
     ({**ACK, "name": "al_000000000000000000000000"}, "name"),
-    ({**ACK, "job_id": "b"}, "job_id"),
+    ({**ACK, "job_id": "b"}, "usd_per_hour"),
+    ({**ACK, "owner": "b"}, "owner"),
     ({**ACK, "by": "somebody else"}, "by"),
     ({**ACK, "source": "s"}, "source"),
     ({**ACK, "time_ms": 1}, "time_ms"),

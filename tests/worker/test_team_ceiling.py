@@ -81,6 +81,24 @@ def test_what_is_planned_and_traffic_do_not_count(world: World) -> None:
     assert told(world.look(0.5, limit(100), *plans), RULE) == [("above", "firing", 5)]
 
 
+def test_what_is_acknowledged_is_not_told_up_to_a_fifth_more_until_that_ends(world: World) -> None:
+    pays(world, "first", range(60), 5)
+    pays(world, "second", range(20, 30), 1.5)
+    known = {"alert_id": "al_x", "team": "nlp", "usd_per_hour": "300", "until_ms": T0 + 40 * M}
+    changes = world.look(1, limit(200), ("ack", "al_x", known))
+    assert told(changes, RULE) == [
+        ("nlp", "firing", 25),  # $390/h
+        ("nlp", "resolved", 35),
+        ("nlp", "firing", 45),
+    ]
+
+
+def test_what_is_acknowledged_of_another_team_changes_nothing(world: World) -> None:
+    pays(world, "first", range(30), 5)
+    others = {"alert_id": "al_x", "team": "vision", "usd_per_hour": "300", "until_ms": T0 + 9 * HOUR_MS}
+    assert told(world.look(0.5, limit(200), ("ack", "al_x", others)), RULE) == [("nlp", "firing", 5)]
+
+
 def test_the_margins_are_those_of_the_thresholds() -> None:
     jobs = [TeamJob("a", 10**9), TeamJob("b", 5 * 10**9, 5 * 10**9)]
     assert [each.share for each in margins({"usd_per_hour": 2}, jobs)] == [0.5]

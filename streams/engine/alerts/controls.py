@@ -46,7 +46,9 @@ _RECURRING_AT_MOST_MS: Final = 366 * DAY_MS
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
 _NO_RECEIVER: Final = ReceiverRecord()
-_ACK_FIELDS: Final = frozenset({"alert_id", "until_ms", "by", "comment"})
+_ACK_FIELDS: Final = frozenset({"alert_id", "until_ms", "by", "comment", "job_id", "team", "usd_per_hour"})
+#: What the rate of an acknowledgement is of.
+_ACKNOWLEDGED: Final = ("job_id", "team")
 
 
 class Silence(NamedTuple):
@@ -99,10 +101,12 @@ class Controls:
         operators: Mapping[str, str] | None = None,
         teams: Mapping[str, ReceiverRecord] | None = None,
         own_rules: Iterable[OwnRule] = (),
+        team_rates: Iterable[Planned] = (),
     ) -> None:
         self._receivers = dict(receivers)
         self._teams = dict(teams or {})
         self.own_rules = tuple(own_rules)
+        self._team_rates = tuple(team_rates)
         self.silences = tuple(silences)
         self._silences = Matching(((each.match, each) for each in self.silences), _Covered)
         self.planned = tuple(planned)
@@ -127,6 +131,7 @@ class Controls:
         rules: list[RuleRecord] = []
         fleet_rules: list[LedgerRuleRecord] = []
         receipts: list[ReceiptRecord] = []
+        team_rates: list[Planned] = []
         own_rules: dict[str, OwnRule | None] = {}
         faults: list[ControlFault] = []
         standing = {(each.kind, each.name): each for each in events}.values()
@@ -157,7 +162,9 @@ class Controls:
                     check_matched(match)
                     overrides.append(override_of(event.name, event.value, match, _interval(event.value)))
                 elif event.kind == "ack":
-                    _check_ack(event.value)
+                    rate_known = _acknowledged(event)
+                    if rate_known is not None:
+                        (planned if "job_id" in rate_known.match else team_rates).append(rate_known)
                 elif event.kind == "receipt":
                     receipts.append(receipt_record_of(event.name, event.value, event.time_ms))
             except MalformedControlError as fault:
@@ -175,6 +182,7 @@ class Controls:
             operators,
             receivers["team"],
             _in_force(own_rules, faults),
+            team_rates,
         )
 
     def is_alike_for_curves(self, other: Controls) -> bool:
@@ -199,6 +207,17 @@ class Controls:
     def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:
         """Return disjoint (from_ms, until_ms, nano-dollars per hour) in order; where plans overlap, the smallest name wins."""
         return spans(list(chain.from_iterable(self._planned.of(dimensions._asdict()))))
+
+    def acknowledged_for(self, team: str, at_ms: int) -> int:
+        """What somebody has acknowledged that a team pays, in nano-dollars per hour; 0: nothing."""
+        return max(
+            (
+                each.nano_per_hour
+                for each in self._team_rates
+                if each.match["team"] == team and each.from_ms <= at_ms < each.until_ms
+            ),
+            default=0,
+        )
 
     def profile_for(
         self, dimensions: AlertDimensions, labels: Iterable[tuple[str, str]] | None = None
@@ -364,9 +383,20 @@ def _rate(value: Mapping[str, object]) -> int:
         raise MalformedControlError(f"usd_per_hour: got {shown(given)}, {error}") from None
 
 
-def _check_ack(value: Mapping[str, object]) -> None:
+def _acknowledged(event: ControlEvent) -> Planned | None:
+    """The rate that an acknowledgement is of, until it ends; None: it names none. It comes before plans: it is newer than what they say."""
+    value = event.value
     check_fields(value, _ACK_FIELDS)
-    _instant(value, "until_ms", FOR_EVER_MS)
+    until_ms = _instant(value, "until_ms", FOR_EVER_MS)
+    named = {field: value[field] for field in _ACKNOWLEDGED if value.get(field) is not None}
+    if not named and value.get("usd_per_hour") is None:
+        return None
+    ((field, name),) = named.items() if len(named) == 1 else (("", None),)
+    if not isinstance(name, str) or not name:
+        raise MalformedControlError(
+            f"{field or 'usd_per_hour'}: expected the rate of one job (`job_id`) or of one team (`team`)"
+        )
+    return Planned(f"\0{event.name}", {field: name}, event.time_ms, until_ms, _rate(value))
 
 
 def _operators(standing: Iterable[ControlEvent], faults: list[ControlFault]) -> dict[str, str]:

@@ -150,7 +150,7 @@ RULE: Final = JobRule(
     words=Words(
         "pays {cause}",
         "stop or shrink it, or declare or plan it",
-        "pays less, or its rate is declared or planned",
+        "pays less, or its rate is declared, planned or acknowledged",
         unknown="more than any job may that nobody declared or planned",
     ),
     goes_on="all",

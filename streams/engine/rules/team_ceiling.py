@@ -46,10 +46,10 @@ def limit_nano(of: Mapping[str, float]) -> int:
     return round(of["usd_per_hour"] * NANO_PER_USD)
 
 
-def holds(jobs: Sequence[TeamJob], of: Mapping[str, float]) -> bool:
-    """Whether the team is at its ceiling or above it."""
-    limit = limit_nano(of)
-    return limit > 0 and counted(jobs) >= limit
+def holds(jobs: Sequence[TeamJob], of: Mapping[str, float], acknowledged_nano: int = 0) -> bool:
+    """Whether the team is at its ceiling or above it, and pays more than somebody has acknowledged."""
+    limit, paid = limit_nano(of), counted(jobs)
+    return limit > 0 and paid >= limit and 10 * paid > _PLANNED_TENTHS * acknowledged_nano
 
 
 def finding(of: LedgerSettings, team: str, jobs: Sequence[TeamJob], at_ms: int) -> LedgerFinding:

@@ -100,7 +100,7 @@ export class Acts {
   }
 
   acknowledge(alert) {
-    return this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS) }, "Acknowledged");
+    return this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS), ...acknowledgedRate(alert) }, "Acknowledged");
   }
 
   /** A link alone writes nothing: whoever follows it is asked first. */
@@ -110,7 +110,7 @@ export class Acts {
     ], "Acknowledge");
     if (!given) return;
     const comment = given.comment ? { comment: given.comment } : {};
-    await this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS), ...comment }, "Acknowledged");
+    await this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS), ...acknowledgedRate(alert), ...comment }, "Acknowledged");
   }
 
   silence(alert, hours) {
@@ -206,6 +206,12 @@ export class Acts {
     else if (act === "ack") this.acknowledgeFromLink(alert);
     else this.silenceFromLink(alert);
   }
+}
+
+/** Of a ceiling: what is acknowledged, so that it pages again only above it. */
+function acknowledgedRate(alert) {
+  const of = { ceiling: "job_id", team_ceiling: "team" }[alert.rule];
+  return of ? { [of]: alert.subject.name, usd_per_hour: String(alert.usd_per_hour) } : {};
 }
 
 function plannable(alert) {

@@ -56,7 +56,7 @@ class TeamCeilingJudge:
                 TeamJob(job_id, nano * _SLOTS_PER_HOUR, jobs.planned(controls, job_id, at_ms - 1))
                 for job_id, nano in sorted(of_jobs.items())
             ]
-            if holds(found, of.thresholds):
+            if holds(found, of.thresholds, controls.acknowledged_for(team, at_ms - 1)):
                 yield finding(of, team, found, at_ms)
 
 

@@ -45,6 +45,37 @@ def planned(name: str, usd_per_hour: Any = "1", **value: Any) -> ControlEvent:
     return control("planned", name, usd_per_hour=usd_per_hour, **value)
 
 
+def test_an_acknowledgement_with_a_rate_is_as_a_plan_until_it_ends() -> None:
+    acked = {"alert_id": "al_x", "until_ms": 90}
+    plain = Controls.from_events([control("ack", "al_x", **acked)])
+    assert (plain.planned, plain.faults, plain.acknowledged_for("nlp", 50)) == ((), (), 0)
+    of_job = Controls.from_events(
+        [planned("a", "1"), control("ack", "al_x", **acked, job_id="j", usd_per_hour="637.5")]
+    )
+    assert of_job.planned_for(JOB) == ((0, 1, 10**9), (1, 90, 637_500_000_000), (90, FOR_EVER_MS, 10**9))
+    of_team = Controls.from_events([control("ack", "al_y", **acked, team="nlp", usd_per_hour=300)])
+    rates = [of_team.acknowledged_for("nlp", at_ms) for at_ms in (0, 1, 89, 90)]
+    assert (rates, of_team.acknowledged_for("cv", 50)) == ([0, 300 * 10**9, 300 * 10**9, 0], 0)
+    assert of_team.planned_for(JOB) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"usd_per_hour": "5"}, "usd_per_hour: expected the rate of one job"),
+        ({"usd_per_hour": "5", "job_id": "j", "team": "t"}, "usd_per_hour: expected the rate of one job"),
+        ({"usd_per_hour": "5", "job_id": ""}, "job_id: expected the rate of one job"),
+        ({"job_id": "j"}, "usd_per_hour: got null"),
+        ({"usd_per_hour": "much", "job_id": "j"}, "usd_per_hour: got"),
+    ],
+)
+def test_an_acknowledgement_of_half_a_rate_has_no_effect(value: dict[str, Any], reason: str) -> None:
+    found = Controls.from_events([control("ack", "al_x", alert_id="al_x", **value)])
+    (fault,) = found.faults
+    assert fault.detail.startswith(reason), fault
+    assert found.planned == ()
+
+
 def silenced(*events: ControlEvent, at_ms: int = 50, job: AlertDimensions = JOB) -> bool:
     return Controls.from_events(events).silenced(job, "burn_fast", "page", at_ms)
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from loadtest.labelled import market
-from loadtest.labelled.ordinary import BEGIN_MS, Event, OrdinaryJob
+from loadtest.labelled.ordinary import BEGIN_MS, Event
+from loadtest.labelled.planted_job import NODE_GPUS, NOTHING, SPIN, WORK, PlantedJob, Use
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 
 #: Within so long after the rule's own wait somebody is told: work that stands still, and what cannot be, sooner than waste.
 SOON_MS: Final = 15 * MINUTE_MS
 LATER_MS: Final = 45 * MINUTE_MS
-_NODE_GPUS: Final = 8
 _SIZES: Final = (1, 2, 4, 8, 8, 16, 16, 32, 64, 128, 256)
 #: More nodes that come up at one time would be a burst of them.
 _FEW_NODES: Final = (1, 2, 4, 8, 8, 16, 32, 64)
@@ -39,140 +39,6 @@ class Planted(NamedTuple):
     rules: frozenset[str]  # one of them tells it
     names: tuple[str, ...]  # one of them is in the sentence
     events: tuple[Event, ...]
-
-
-class Use(NamedTuple):
-    """What a GPU does: shares of the time, and watts."""
-
-    util: float
-    sm: float
-    tensor: float
-    power_w: float
-
-
-_WORK: Final = Use(0.9, 0.55, 0.3, 560)
-_NOTHING: Final = Use(0.0, 0.0, 0.0, 95)
-_SPIN: Final = Use(1.0, 0.03, 0.0, 170)
-
-
-class PlantedJob(OrdinaryJob):
-    """A job of which some of the usual things are known; what it does at an instant is told by functions."""
-
-    def __init__(self, rng: random.Random, job_id: str, gpus: int, **about: Any) -> None:
-        drawn = {
-            "gpu_type": rng.choices(("H100", "A100", "L40S"), (3, 2, 1))[0],
-            "purchase": rng.choice(("on_demand", "on_demand", "spot")),
-            "team": f"lab-{rng.randrange(12)}",
-            "owner": f"owner-{job_id}",
-        }
-        self.of = drawn | about
-        super().__init__(rng, job_id, "planted", **self.of)
-        self.gpus = gpus
-        self.node_word = job_id
-        self.sampled = rng.random() < 0.6
-        self.reports = rng.random() < 0.5
-        self.sample_ms = rng.choice((MINUTE_MS, MINUTE_MS, 2 * MINUTE_MS))
-        self.beat_ms = rng.choice((1, 2, 5)) * MINUTE_MS
-        self.measures: tuple[str, ...] = ("sm", "tensor", "power") if rng.random() < 0.5 else ()
-        self.saves_ms = rng.choice((30, 60, 120)) * MINUTE_MS if rng.random() < 0.6 else 0
-        self.use: Callable[[int, int], Use] = lambda _at_ms, _node: _WORK
-        self.moves: Callable[[int], bool] = lambda _at_ms: True
-        self.names_nodes = False
-        #: What costs so much is declared: else `ceiling` would have told of it long ago.
-        self.declares = rng.random() < 0.3 or self.usd_per_hour >= 400
-        self._steps = 0
-
-    @property
-    def usd_per_hour(self) -> float:
-        """What it costs; 0: nobody knows."""
-        gpu_type = self.of["gpu_type"]
-        if gpu_type not in market.ON_DEMAND_USD:
-            return 0.0
-        return self.gpus * market.mean_usd(gpu_type, self.of["purchase"])
-
-    @property
-    def cluster(self) -> str:
-        """Where everything is sampled, or nothing is."""
-        return "main" if self.sampled else "bare"
-
-    @property
-    def nodes(self) -> list[str]:
-        """The names of its nodes."""
-        return [f"{self.node_word}-{node}" for node in range(-(-self.gpus // _NODE_GPUS))]
-
-    def held(self) -> dict[str, int]:
-        """The GPUs of each node."""
-        return {
-            name: min(self.gpus - place * _NODE_GPUS, _NODE_GPUS) for place, name in enumerate(self.nodes)
-        }
-
-    def begin(self, at_ms: int, **value: Any) -> None:
-        """Begin an attempt with all of its GPUs."""
-        self._about["cluster"] = self.cluster
-        if self.names_nodes:
-            value = {"nodes": self.held(), **value}
-        if self.declares and self.usd_per_hour:
-            value = {"expected_usd_per_hour": f"{self.usd_per_hour:.4f}", **value}
-        self.start(at_ms, self.gpus, **value)
-
-    def run(self, from_ms: int, until_ms: int) -> None:
-        """What is heard of it in a part of its time in which it runs."""
-        if self.sampled:
-            for at_ms in range(from_ms + self.sample_ms, until_ms, self.sample_ms):
-                self._sample(at_ms)
-        if self.reports:
-            for at_ms in range(from_ms + self.beat_ms, until_ms, self.beat_ms):
-                self._steps += self.rng.randrange(40, 60) if self.moves(at_ms) else 0
-                self.tell("heartbeat", at_ms, progress={"step": self._steps})
-        if self.saves_ms:
-            self.checkpoints(from_ms, until_ms, self.saves_ms)
-
-    def earlier(self, at_ms: int) -> int:
-        """Begin the job, in one of three after an attempt that breaks off; when its last attempt begins."""
-        if self.rng.random() < 0.33:
-            begin_ms = at_ms
-            until_ms = begin_ms + int(self.rng.uniform(40, 90) * MINUTE_MS)
-            self.begin(begin_ms)
-            self.run(begin_ms, until_ms)
-            is_spot = self.of["purchase"] == "spot"
-            self.tell(
-                "preempted" if is_spot else "failed",
-                until_ms,
-                reason="spot_reclaim" if is_spot else "node_failure",
-            )
-            self.attempt += 1
-            at_ms = until_ms + int(self.rng.uniform(2, 8) * MINUTE_MS)
-        self.begin(at_ms)
-        return at_ms
-
-    def node(self, name: str, kind: str, at_ms: int, gpus: int) -> None:
-        """Say of a node that it is there, or no longer."""
-        said = {"source": self.source, "id": f"{len(self.events)}", "time_ms": at_ms, "node": name}
-        about = {key: self.of[key] for key in ("gpu_type", "purchase")}
-        where = {"region": "us-east-1", "cluster": self.cluster}
-        self.events.append((at_ms, "nodes", {**said, **about, **where, "type": kind, "gpu_count": gpus}))
-
-    def _sample(self, at_ms: int) -> None:
-        for place, (name, gpus) in enumerate(self.held().items()):
-            use = self.use(at_ms, place)
-            value: dict[str, Any] = {
-                "node": name, "attempt": self.attempt, "interval_ms": self.sample_ms,
-                "gpus": [str(gpu) for gpu in range(gpus)],
-                "util_ratio": [self._noisy(use.util) for _ in range(gpus)],
-                "memory_used_mib": [62_000] * gpus,
-            }  # fmt: skip
-            if "sm" in self.measures:
-                value["sm_ratio"] = [self._noisy(use.sm) for _ in range(gpus)]
-            if "tensor" in self.measures:
-                value["tensor_ratio"] = [self._noisy(use.tensor, 0.005) for _ in range(gpus)]
-            if "power" in self.measures:
-                value["power_w"] = [round(self.rng.gauss(use.power_w, 8)) for _ in range(gpus)]
-            self.say("gpu", at_ms, **value, **self._about)
-
-    def _noisy(self, share: float, sigma: float = 0.02) -> float:
-        if share in (0.0, 1.0):
-            return share
-        return round(min(max(self.rng.gauss(share, sigma), 0.0), 1.0), 3)
 
 
 @dataclass
@@ -250,8 +116,8 @@ def _stalled(plot: _Plot) -> Planted:
     from_ms = begin_ms + plot.lasts_ms(35, 180) // job.beat_ms * job.beat_ms
     due_ms = from_ms + max(15 * MINUTE_MS, _until_usd_ms(job, 20))
     until_ms = due_ms + plot.lasts_ms(60, 180)
-    use = plot.rng.choice((_NOTHING, _SPIN, _WORK))
-    job.use = lambda at_ms, _node: use if from_ms < at_ms <= until_ms else _WORK
+    use = plot.rng.choice((NOTHING, SPIN, WORK))
+    job.use = lambda at_ms, _node: use if from_ms < at_ms <= until_ms else WORK
     job.moves = lambda at_ms: not from_ms < at_ms <= until_ms
     _told(plot, job, begin_ms, until_ms)
     return plot.planted(from_ms, due_ms, until_ms, "stalled", "idle_gpus", "spinning")
@@ -267,7 +133,7 @@ def _spinning(plot: _Plot) -> Planted:
     from_ms = begin_ms + plot.lasts_ms(25, 240) // MINUTE_MS * MINUTE_MS
     wait_ms = 30 * MINUTE_MS if job.reports else 12 * MINUTE_MS
     until_ms = from_ms + wait_ms + plot.lasts_ms(45, 180)
-    job.use = lambda at_ms, _node: _SPIN if from_ms < at_ms <= until_ms else _WORK
+    job.use = lambda at_ms, _node: SPIN if from_ms < at_ms <= until_ms else WORK
     job.moves = lambda at_ms: not from_ms < at_ms <= until_ms
     _told(plot, job, begin_ms, until_ms)
     return plot.planted(from_ms, from_ms + wait_ms, until_ms, "spinning", "stalled")
@@ -290,7 +156,7 @@ def _straggler(plot: _Plot) -> Planted:
     low = Use(util, 0.5 * util, 0.3 * util, 200)
 
     def use(at_ms: int, node: int) -> Use:
-        return low if node in slow and from_ms < at_ms <= until_ms else _WORK
+        return low if node in slow and from_ms < at_ms <= until_ms else WORK
 
     job.use = use
     _told(plot, job, begin_ms, until_ms)
@@ -313,7 +179,7 @@ def _inefficient(plot: _Plot) -> Planted:
     due_ms = from_ms + 2 * HOUR_MS
     until_ms = due_ms + plot.lasts_ms(60, 240)
     low = Use(plot.rng.uniform(0.85, 0.99), sm, 0.004, 330)
-    job.use = lambda at_ms, _node: low if from_ms < at_ms <= until_ms else _WORK
+    job.use = lambda at_ms, _node: low if from_ms < at_ms <= until_ms else WORK
     _told(plot, job, begin_ms, until_ms)
     return plot.planted(from_ms, due_ms, until_ms, "inefficient", "spinning", within_ms=LATER_MS)
 
@@ -345,10 +211,10 @@ def _held(plot: _Plot) -> Planted:
     due_ms = from_ms + 30 * MINUTE_MS
     until_ms = due_ms + plot.lasts_ms(60, 400)
     if job.sampled and plot.rng.random() < 0.5:  # an exporter of the node goes on
-        job.use = lambda _at_ms, _node: _NOTHING
+        job.use = lambda _at_ms, _node: NOTHING
         reports, job.reports, job.saves_ms = job.reports, False, 0
         job.run(from_ms, until_ms)
-        job.use, job.reports = (lambda _at_ms, _node: _WORK), reports
+        job.use, job.reports = (lambda _at_ms, _node: WORK), reports
     if plot.rng.random() < 0.6:
         job.tell("resumed", until_ms)
         end_ms = until_ms + plot.lasts_ms(30, 90)
@@ -364,7 +230,7 @@ def _idle_gpus(plot: _Plot) -> Planted:
     labels: dict[str, Any] = {"labels": {"interactive": "true"}} if plot.rng.random() < 0.2 else {}
     job = plot.job(least_usd=1.5, **labels)
     job.sampled, job.reports = True, False
-    is_partial = job.gpus >= _NODE_GPUS and plot.rng.random() < 0.25
+    is_partial = job.gpus >= NODE_GPUS and plot.rng.random() < 0.25
     share = 0.1 if is_partial else plot.rng.choice((0.0, 0.0, 0.03))
     begin_ms = job.earlier(plot.at_ms)
     from_ms = begin_ms if plot.rng.random() < 0.4 else begin_ms + plot.lasts_ms(10, 240)
@@ -372,7 +238,7 @@ def _idle_gpus(plot: _Plot) -> Planted:
     due_ms = from_ms + max(wait_ms, _until_usd_ms(job, 5, 1 - share))
     until_ms = due_ms + plot.lasts_ms(70, 240)
     low = Use(share, share / 2, share / 4, 110)
-    job.use = lambda at_ms, _node: low if from_ms < at_ms <= until_ms else _WORK
+    job.use = lambda at_ms, _node: low if from_ms < at_ms <= until_ms else WORK
     _told(plot, job, begin_ms, until_ms)
     return plot.planted(from_ms, due_ms, until_ms, "idle_gpus", within_ms=LATER_MS)
 

@@ -73,7 +73,8 @@ the log counts.
 | `controls` | by `kind` and `name` | the last in the log stands |
 
 Log time is the instant at which Kafka appended the record. In `trainfare replay` it is the newest event time so far of
-clocks that go with the others': one that is more than 5 min ahead, while records of others go on behind it, moves nothing.
+clocks that go with the others': one that is more than 5 min ahead, while records of others go on behind it, moves nothing, and
+`replay` names it on stderr.
 
 ### Lateness
 

@@ -66,7 +66,7 @@ def replay(
     compile_kernels()
     with progress("metering", None) as advance:
         result = run_replay(files, data, as_of, append, settings, advance, deliver=deliver)
-    for sentence in result.ignored_fields:
+    for sentence in (*result.clocks_ahead, *result.ignored_fields):
         sys.stderr.write(f"trainfare: {sentence}\n")
     _show(result, form or (OutputFormat.table if sys.stdout.isatty() else OutputFormat.json))
     if not result.balanced:

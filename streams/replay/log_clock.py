@@ -5,13 +5,14 @@ A file has no times of receipt, so one clock that runs ahead would move the log 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.events import Event, GpuEvent, JobEvent, NodeEvent
+from streams.engine.rules.formatting import instant, short, span
 
 #: The log time of lines before the first valid event; older events are refused.
 FIRST_LOG_MS: Final = 946_684_800_000
@@ -23,6 +24,8 @@ LOOK_AHEAD: Final = 2_000
 _WITNESSES: Final = 2
 #: In so many minutes of the log others said so: from then on the source is known to be ahead.
 _FIRM_MINUTES: Final = 3
+#: So many of them are named.
+_SAID: Final = 20
 
 
 class Sender(NamedTuple):
@@ -34,9 +37,10 @@ class Sender(NamedTuple):
 
 
 class AheadClock(msgspec.Struct, array_like=True):
-    """A clock that runs ahead: by how much at least, and in how many minutes of the log that was seen."""
+    """A clock that runs ahead: by how much at least, since when, and in how many minutes of the log that was seen."""
 
     ahead_ms: int
+    since_ms: int
     minutes: int = 0
     minute: int = -1
 
@@ -54,6 +58,19 @@ class LogClock:
     def __init__(self, newest_ms: int = FIRST_LOG_MS, ahead: dict[Sender, AheadClock] | None = None) -> None:
         self.newest_ms = newest_ms
         self.ahead: dict[Sender, AheadClock] = {} if ahead is None else ahead
+
+    def sentences(self) -> Iterator[str]:
+        """Yield a sentence for each clock that is known to be ahead, those that are most first."""
+        firm = [(each, clock) for each, clock in self.ahead.items() if clock.minutes >= _FIRM_MINUTES]
+        firm.sort(key=lambda each: (-each[1].ahead_ms, each[0]))
+        for sender, clock in firm[:_SAID]:
+            where = f"on node {short(sender.node)}" if sender.node else f"for job {short(sender.job_id)}"
+            yield (
+                f"times of {short(sender.source)} {where} are {span(clock.ahead_ms)} ahead of the others since"
+                f" {instant(clock.since_ms)}; synchronise that host's clock (NTP, chrony)"
+            )
+        if len(firm) > _SAID:
+            yield f"{len(firm) - _SAID} more clocks are ahead of the others"
 
     def read(self, event: Event, following: Iterable[Event]) -> int:
         """The log time of a record; `following`: the events behind it, as far as they are known."""
@@ -110,7 +127,7 @@ class LogClock:
         """Note that it is ahead. After a pause of all the log goes on with the others, not with the day before."""
         if others_ms > self.newest_ms + HOUR_MS:
             self.newest_ms = others_ms
-        known = self.ahead.setdefault(sender, AheadClock(time_ms - self.newest_ms))
+        known = self.ahead.setdefault(sender, AheadClock(time_ms - self.newest_ms, self.newest_ms))
         known.ahead_ms = time_ms - self.newest_ms
         minute = self.newest_ms // MINUTE_MS
         if known.minute != minute:

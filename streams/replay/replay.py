@@ -320,6 +320,7 @@ class _Replay:
         segment.end_ahead = [*self._lines.clock.ahead.items()]
         segment.as_of_ms = self._as_of_ms
         segment.control_faults = self._control_faults
+        segment.clocks_ahead = [*self._lines.clock.sentences()]
         segment.ignored_fields = [*self._ignored.sentences()]
         segment.controls = list(meter.shard_manager.reference.controls.items())
         bad = Books(records_in=self._bad_lines, dead_lettered=self._bad_lines)

@@ -28,6 +28,7 @@ class ReplayResult:
     seconds: float
     rows: int  # written by this run
     control_faults: tuple[str, ...] = ()  # of these files' controls that have no effect
+    clocks_ahead: tuple[str, ...] = ()  # a sentence for each clock of these files that is ahead of the others
     ignored_fields: tuple[str, ...] = ()  # a sentence for each field of these files that nobody reads
 
     @property
@@ -59,5 +60,6 @@ def result_of(store: Store, books: Books, rows: int, seconds: float, segment: Lo
         seconds=round(seconds, 3),
         rows=rows,
         control_faults=tuple(segment.control_faults),
+        clocks_ahead=tuple(segment.clocks_ahead),
         ignored_fields=tuple(segment.ignored_fields),
     )

@@ -44,6 +44,7 @@ class LogSegment(msgspec.Struct):
     # Until it is done, the prices at its beginning: the table soon includes later ones, too.
     prices: list[PriceEvent] | None = None
     control_faults: list[str] = []  # of its controls that have no effect, each with its file and line
+    clocks_ahead: list[str] = []  # a sentence for each clock that was ahead of the others at its end
     ignored_fields: list[str] = []  # of its records, a sentence for each
 
     @property

@@ -42,6 +42,7 @@ def replayed(data: Path, *parts: list[str]) -> list[list[dict[str, Any]]]:
         done = trainfare("replay", file, "--data", data, *(["--append"] if number else []))
         assert done.code == 0, done.err
         assert json.loads(done.out)["dead_lettered"] == 0
+        assert "times of dcgm on node n4 are 1 d 6 h ahead of the others" in done.err
     return [rows(data, SILENT), rows(data, BILLED)]
 
 

@@ -76,6 +76,16 @@ def test_a_clock_that_is_ahead_moves_nothing(ahead: dict[int, int]) -> None:
     assert found == sorted(found)
 
 
+def test_it_is_named_with_what_mends_it() -> None:
+    clock = LogClock()
+    log_times(clock, [told("first", 0), *fleet({7: 30 * MINUTE_MS, 12: 20 * HOUR_MS})])
+    first, second = clock.sentences()
+    assert first.startswith("times of dcgm on node n12 are 20 h ahead of the others since 2026-06-01 10:00")
+    assert second.startswith("times of dcgm on node n7 are ")
+    assert second.endswith("; synchronise that host's clock (NTP, chrony)")
+    assert not [*LogClock().sentences()]
+
+
 def test_one_that_is_a_little_ahead_is_believed() -> None:
     found = log_times(LogClock(), [told("first", 0), *fleet({7: AHEAD_MS - 31_000})])
     assert found[-1] >= found[0] + 20 * MINUTE_MS + AHEAD_MS - 62_000

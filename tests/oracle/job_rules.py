@@ -222,7 +222,8 @@ class AttemptRules:
                 piece.rate * max(0, min(at_ms, piece.end_ms) - max(each.since_ms, piece.start_ms))
                 for piece in each.pieces
             )
-            is_long = at_ms - each.since_ms >= self.unsaved_limits["hours"] * HOUR_MS
+            ran_ms = sum(max(0, min(at_ms, end_ms) - start_ms) for start_ms, end_ms in each.running)
+            is_long = ran_ms >= self.unsaved_limits["hours"] * HOUR_MS
             if is_long and cost >= self.unsaved_limits["least_usd"] * 10**9 * each.scale:
                 return True
         return False

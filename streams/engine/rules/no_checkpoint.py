@@ -52,27 +52,45 @@ def _spans(known: JobKnown) -> Iterable[FactSpan]:
     longest_ms = round(known.thresholds["hours"] * HOUR_MS)
     least_nano = round(known.thresholds["least_usd"] * NANO_PER_USD)
     for line, since_ms, running in unsaved(known.timelines, known.since_ms):
+        ran_long_ms = ran_for_ms(running, longest_ms)
         # Most attempts end, or save, long before: what they cost is not looked at.
-        if not running or running[-1][1] <= since_ms + longest_ms:
+        if ran_long_ms is None:
             continue
         lines = known.lines.get(line.attempt, _NO_LINES)
-        from_ms = max(since_ms + longest_ms, cost_reached_ms(lines, since_ms, least_nano))
+        from_ms = max(ran_long_ms, cost_reached_ms(lines, since_ms, least_nano))
         for start_ms, end_ms in running:
             if max(start_ms, from_ms) < end_ms:
                 yield FactSpan(max(start_ms, from_ms), end_ms)
 
 
-def _standing(at: JobAt) -> tuple[Timeline, int] | None:
-    """The attempt that runs at the tick, and since when its work is not saved; of several the one that waits longest."""
+def ran_for_ms(running: Iterable[Span], longest_ms: int) -> int | None:
+    """The instant at which it has run for so long, without the time in which it was suspended; None: it never has."""
+    left_ms = longest_ms
+    for start_ms, end_ms in running:
+        if end_ms - start_ms > left_ms:
+            return start_ms + left_ms
+        left_ms -= end_ms - start_ms
+    return None
+
+
+def _standing(at: JobAt) -> tuple[Timeline, int, int] | None:
+    """The attempt that runs at the tick, since when its work is not saved, and for how long it has run since (ms).
+
+    Of several the one that has run longest.
+    """
     found = [
-        (since_ms, line)
+        (
+            since_ms,
+            line,
+            sum(min(end_ms, at.at_ms) - start_ms for start_ms, end_ms in running if start_ms < at.at_ms),
+        )
         for line, since_ms, running in unsaved(at.timelines, at.at_ms)
         if any(start_ms <= at.at_ms < end_ms for start_ms, end_ms in running)
     ]
     if not found:
         return None
-    since_ms, line = min(found, key=lambda each: each[0])
-    return line, since_ms
+    since_ms, line, ran_ms = max(found, key=lambda each: each[2])
+    return line, since_ms, ran_ms
 
 
 def _at_risk_nano(at: JobAt, line: Timeline, since_ms: int) -> int:
@@ -83,7 +101,7 @@ def _cause(at: JobAt) -> str:
     standing = _standing(at)
     if standing is None:
         return ""
-    line, since_ms = standing
+    line, since_ms, _ = standing
     at_risk = usd(_at_risk_nano(at, line, since_ms))
     whence = "its last one" if line.checkpoint_ms is not None else "its start"
     return f"{span(at.at_ms - since_ms)} since {whence}, {short_instant(since_ms, at.at_ms)} UTC: {at_risk} at risk"
@@ -91,9 +109,9 @@ def _cause(at: JobAt) -> str:
 
 def _margins(at: JobAt) -> list[Margin]:
     of, standing = at.settings["no_checkpoint"], _standing(at)
-    since = None if standing is None else (at.at_ms - standing[1]) / HOUR_MS
-    at_risk = None if standing is None else _at_risk_nano(at, *standing) / NANO_PER_USD
-    found = [from_threshold_on("hours since its last checkpoint, or its start", since, of["hours"])]
+    ran = None if standing is None else standing[2] / HOUR_MS
+    at_risk = None if standing is None else _at_risk_nano(at, *standing[:2]) / NANO_PER_USD
+    found = [from_threshold_on("hours of running since its last checkpoint, or its start", ran, of["hours"])]
     found += unless_zero("dollars of work at risk", at_risk, of["least_usd"])
     return found
 
@@ -103,11 +121,11 @@ RULE: Final = JobRule(
     title="No checkpoint",
     severity=TICKET,
     about=JOB,
-    holds="a running job on `spot`, or one that has made a checkpoint in any attempt, has made none for 6 h, and its attempt has"
-    " cost $100 since then, or since its start",
+    holds="a running job on `spot`, or one that has made a checkpoint in any attempt, has made none in 6 h of"
+    " running, and its attempt has cost $100 since then, or since its start",
     runbook="operations.md#no-checkpoint",
     thresholds={
-        "hours": Threshold(6, 0.1, 9600, "hours since its last checkpoint, or its start"),
+        "hours": Threshold(6, 0.1, 9600, "hours of running since its last checkpoint, or its start"),
         "least_usd": Threshold(100, 0, 1e9, "dollars that the attempt has cost since then"),
     },
     window_ms=5 * MINUTE_MS,

@@ -28,7 +28,7 @@ _FIRM_MINUTES: Final = 3
 _SAID: Final = 20
 
 
-class Sender(NamedTuple):
+class ClockKey(NamedTuple):
     """Whose clock it is: samples and nodes have that of the node, other events that of whoever reports the job."""
 
     source: str
@@ -45,19 +45,21 @@ class AheadClock(msgspec.Struct, array_like=True):
     minute: int = -1
 
 
-def sender_of(event: Event) -> Sender:
+def clock_key_of(event: Event) -> ClockKey:
     """Whose clock an event's time is of."""
     if isinstance(event, GpuEvent | NodeEvent):
-        return Sender(event.source, event.node, "")
-    return Sender(event.source, "", getattr(event, "job_id", ""))
+        return ClockKey(event.source, event.node, "")
+    return ClockKey(event.source, "", getattr(event, "job_id", ""))
 
 
 class LogClock:
     """Call `read` for the records in their order. `newest_ms` and `ahead` are what a log that goes on needs."""
 
-    def __init__(self, newest_ms: int = FIRST_LOG_MS, ahead: dict[Sender, AheadClock] | None = None) -> None:
+    def __init__(
+        self, newest_ms: int = FIRST_LOG_MS, ahead: dict[ClockKey, AheadClock] | None = None
+    ) -> None:
         self.newest_ms = newest_ms
-        self.ahead: dict[Sender, AheadClock] = {} if ahead is None else ahead
+        self.ahead: dict[ClockKey, AheadClock] = {} if ahead is None else ahead
 
     def sentences(self) -> Iterator[str]:
         """Yield a sentence for each clock that is known to be ahead, those that are most first."""
@@ -75,10 +77,10 @@ class LogClock:
     def read(self, event: Event, following: Iterable[Event]) -> int:
         """The log time of a record; `following`: the events behind it, as far as they are known."""
         if event.time_ms <= self.newest_ms + AHEAD_MS:
-            self.ahead.pop(sender_of(event), None)
+            self.ahead.pop(clock_key_of(event), None)
             self.newest_ms = max(self.newest_ms, event.time_ms)
             return self.newest_ms
-        sender = sender_of(event)
+        sender = clock_key_of(event)
         known = self.ahead.get(sender)
         if known is not None and known.minutes >= _FIRM_MINUTES:
             known.ahead_ms = min(known.ahead_ms, event.time_ms - self.newest_ms)
@@ -96,14 +98,16 @@ class LogClock:
             self.newest_ms = event.time_ms
         return self.newest_ms
 
-    def _others_ms(self, sender: Sender, time_ms: int, following: Iterable[Event]) -> tuple[bool, list[int]]:
+    def _others_ms(
+        self, sender: ClockKey, time_ms: int, following: Iterable[Event]
+    ) -> tuple[bool, list[int]]:
         """Where others go on behind the sender, twice at most; and whether enough follows to say that they do or do not."""
-        behind: set[tuple[Sender, int]] = set()
-        as_far: set[Sender] = set()
+        behind: set[tuple[ClockKey, int]] = set()
+        as_far: set[ClockKey] = set()
         looked = 0
         for event in following:
             looked += 1
-            other = sender_of(event)
+            other = clock_key_of(event)
             if event.time_ms >= time_ms + AHEAD_MS and other not in self.ahead:
                 is_far = other != sender or event.time_ms >= time_ms + 2 * AHEAD_MS
                 if is_far:
@@ -123,7 +127,7 @@ class LogClock:
         is_decided = bool(as_far) or len(behind) == _WITNESSES or looked == LOOK_AHEAD
         return is_decided, [at_ms for _, at_ms in behind]
 
-    def _note(self, sender: Sender, time_ms: int, others_ms: int) -> None:
+    def _note(self, sender: ClockKey, time_ms: int, others_ms: int) -> None:
         """Note that it is ahead. After a pause of all the log goes on with the others, not with the day before."""
         if others_ms > self.newest_ms + HOUR_MS:
             self.newest_ms = others_ms

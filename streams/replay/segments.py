@@ -15,7 +15,7 @@ from sinks.meta import Meta
 from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
 from streams.engine.shard.books import Books
 from streams.errors import TrainfareError, WrongUseError
-from streams.replay.log_clock import FIRST_LOG_MS, AheadClock, LogClock, Sender
+from streams.replay.log_clock import FIRST_LOG_MS, AheadClock, ClockKey, LogClock
 
 _KEY: Final = "replayed"
 _FORMAT: Final = 1
@@ -32,8 +32,8 @@ class LogSegment(msgspec.Struct):
     newest_ms: int  # log time before it
     end: dict[str, list[int]] = {}
     end_newest_ms: int = 0
-    ahead: list[tuple[Sender, AheadClock]] = []  # clocks known before it to run ahead
-    end_ahead: list[tuple[Sender, AheadClock]] = []
+    ahead: list[tuple[ClockKey, AheadClock]] = []  # clocks known before it to run ahead
+    end_ahead: list[tuple[ClockKey, AheadClock]] = []
     books: Books = msgspec.field(
         default_factory=Books
     )  # of lines, prices and controls; the shards count their own

@@ -31,7 +31,7 @@ from streams.engine.rules.interactive import is_interactive
 from streams.engine.rules.oversized import ANNOUNCED
 from streams.engine.rules.similar_jobs import stem_of
 from streams.worker.ledger_rules import job_use_sql
-from streams.worker.ledger_rules.job_use import AlertedJobs, IsTold, Look, nothing
+from streams.worker.ledger_rules.job_use import AlertedJobs, IsExplained, Look, nothing
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
@@ -60,7 +60,7 @@ class InefficientJudge:
         alerted = AlertedJobs(self._store, jobs)
         said = self._said(instants)
 
-        def found(at_ms: int, is_told: IsTold) -> Iterator[LedgerFinding]:
+        def found(at_ms: int, is_explained: IsExplained) -> Iterator[LedgerFinding]:
             last = at_ms // SLOT_MS - 1
             for job_id in jobs:
                 if job_id in fires and (last in low[job_id] or last - 1 in low[job_id]):
@@ -73,7 +73,7 @@ class InefficientJudge:
                 if (
                     use is None
                     or not holds(use, of.thresholds)
-                    or is_told(job_id)
+                    or is_explained(job_id)
                     or alerted.stood(job_id, at_ms)
                     or is_interactive(alerted.labels(job_id))
                     or any(at_ms - AGAIN_MS < each < at_ms for each in said.get(kind, ()))

@@ -18,15 +18,15 @@ from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
 #: Whether another rule tells of what a job's GPUs do at the instant that is judged.
-IsTold: TypeAlias = Callable[[str], bool]
+IsExplained: TypeAlias = Callable[[str], bool]
 #: Where a rule holds at an instant.
-Look: TypeAlias = Callable[[int, IsTold], Iterable[LedgerFinding]]
+Look: TypeAlias = Callable[[int, IsExplained], Iterable[LedgerFinding]]
 #: Rules that shards judge and that name the cause of what a job's GPUs do.
 _OF_SHARDS: Final = ("stalled", "idle_gpus")
 _NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": (), "progress": ()}
 
 
-def nothing(_at_ms: int, _is_told: IsTold) -> Iterable[LedgerFinding]:
+def nothing(_at_ms: int, _is_explained: IsExplained) -> Iterable[LedgerFinding]:
     """The look of a rule that holds nowhere."""
     return ()
 

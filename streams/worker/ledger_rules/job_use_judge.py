@@ -1,7 +1,7 @@
 """Judges the rules about how the GPUs of jobs are used, instant by instant: one cause is one message.
 
 What one of them opened in a span is not stored yet when the next one is judged there, and must be known to it all the same: else a
-span of hours told of a job twice where spans of minutes tell of it once. All calls block, so they belong in a thread.
+span of hours would open two alerts where spans of minutes open one. All calls block, so they belong in a thread.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from streams.worker.ledger_rules.spinning_judge import EVERY_MS, SpinningJudge
 from streams.worker.ledger_rules.straggler_judge import StragglerJudge
 
 #: In the order in which they are judged at an instant, with those that name the same cause: while one of these stands, none opens.
-_TOLD_BY: Final[Mapping[str, tuple[str, ...]]] = {
+_SAME_CAUSE: Final[Mapping[str, tuple[str, ...]]] = {
     spinning.NAME: (straggler.NAME, inefficient.NAME),
     straggler.NAME: (spinning.NAME,),
     inefficient.NAME: (spinning.NAME, straggler.NAME),
 }
-RULES: Final = tuple(_TOLD_BY)
+RULES: Final = tuple(_SAME_CAUSE)
 _EVERY_MS: Final = {
     spinning.NAME: EVERY_MS,
     straggler.NAME: straggler.SLOT_MS,
@@ -35,7 +35,7 @@ _EVERY_MS: Final = {
 }
 
 
-class _Rule(NamedTuple):
+class _JudgedRule(NamedTuple):
     """A rule in a span: when it is judged, and where it holds."""
 
     of: LedgerSettings
@@ -71,8 +71,8 @@ class JobUseJudge:
             for name, rule in rules.items():
                 if at_ms not in rule.instants:
                     continue
-                told = set().union(*(stands[other] for other in _TOLD_BY[name]))
-                found = [*rule.look(at_ms, told.__contains__)]
+                explained = set().union(*(stands[other] for other in _SAME_CAUSE[name]))
+                found = [*rule.look(at_ms, explained.__contains__)]
                 stands[name] = {each.subject_name for each in found}
                 rule.found.extend(found)
         changes: list[Alert] = []
@@ -88,7 +88,7 @@ class JobUseJudge:
         since_ms: int,
         until_ms: int,
         controls: Controls,
-    ) -> _Rule:
+    ) -> _JudgedRule:
         instants = instants_of(since_ms, until_ms, _EVERY_MS[name])
         look: Look = nothing
         if instants and of.enabled:
@@ -98,4 +98,4 @@ class JobUseJudge:
                 look = self._straggler.look(of, firing, instants)
             else:
                 look = self._inefficient.look(of, firing, instants, controls)
-        return _Rule(of, firing, instants, look, [])
+        return _JudgedRule(of, firing, instants, look, [])

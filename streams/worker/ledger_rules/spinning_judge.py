@@ -23,7 +23,7 @@ from streams.engine.rules.spinning import (
     finding,
 )
 from streams.worker.ledger_rules import job_use_sql
-from streams.worker.ledger_rules.job_use import AlertedJobs, IsTold, Look, nothing
+from streams.worker.ledger_rules.job_use import AlertedJobs, IsExplained, Look, nothing
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
@@ -60,7 +60,7 @@ class SpinningJudge:
         thresholds = {job_id: _thresholds(of, bool(known.about(job_id)["progress"])) for job_id in jobs}
         minutes = {job_id: JobMinutesUse(use.get(job_id, {}), thresholds[job_id]) for job_id in jobs}
 
-        def found(at_ms: int, is_told: IsTold) -> Iterator[LedgerFinding]:
+        def found(at_ms: int, is_explained: IsExplained) -> Iterator[LedgerFinding]:
             until = at_ms // MINUTE_MS - LAG_MINUTES
             for job_id in jobs:
                 if job_id in opened:
@@ -70,7 +70,7 @@ class SpinningJudge:
                         yield LedgerFinding(NAME, of.severity, "job", job_id, at_ms, "", "")
                         continue
                     del opened[job_id]
-                if is_told(job_id) or known.stood(job_id, at_ms) or is_interactive(known.labels(job_id)):
+                if is_explained(job_id) or known.stood(job_id, at_ms) or is_interactive(known.labels(job_id)):
                     continue
                 spin = minutes[job_id].spin(until)
                 rate = _nano_per_hour(paid.get(job_id, {}), until)

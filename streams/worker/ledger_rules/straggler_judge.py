@@ -26,7 +26,7 @@ from streams.engine.rules.straggler import (
     finding,
 )
 from streams.worker.ledger_rules import job_use_sql
-from streams.worker.ledger_rules.job_use import AlertedJobs, IsTold, Look, nothing
+from streams.worker.ledger_rules.job_use import AlertedJobs, IsExplained, Look, nothing
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
@@ -52,7 +52,7 @@ class StragglerJudge:
         known = AlertedJobs(self._store, jobs)
         slots = {job_id: JobSlots(use.get(job_id, {}), of.thresholds) for job_id in jobs}
 
-        def found(at_ms: int, is_told: IsTold) -> Iterator[LedgerFinding]:
+        def found(at_ms: int, is_explained: IsExplained) -> Iterator[LedgerFinding]:
             last = at_ms // SLOT_MS - 1
             for job_id in jobs:
                 if job_id in opened and slots[job_id].goes_on(last):
@@ -60,7 +60,7 @@ class StragglerJudge:
                     continue
                 opened.discard(job_id)
                 uneven = slots[job_id].uneven(last)
-                if uneven is None or is_told(job_id) or known.stood(job_id, at_ms):
+                if uneven is None or is_explained(job_id) or known.stood(job_id, at_ms):
                     continue
                 if is_interactive(known.labels(job_id)):
                     continue

@@ -48,7 +48,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "instance_ratio": Fraction("1.2"),
         "instance_usd_per_hour": Fraction(10),
     },
-    "ceiling": {"usd_per_hour": Fraction(500)},
+    "ceiling": {"usd_per_hour": Fraction(500), "minutes": Fraction(5)},
     "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
     "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)},
     "stalled": {
@@ -164,21 +164,28 @@ class AttemptRules:
     unsaved_limits: Mapping[str, Fraction]
     paying: Sequence[Rated]  # of all attempts that are not metered
     scale: int
-    ceiling_usd: Fraction
+    ceiling: Mapping[str, Fraction]
     said: Callable[[int], int]
+    said_anew_ms: Sequence[int]
     suspended: Sequence[Suspended]
     suspended_limits: Mapping[str, Fraction]
     still: Still | None
     still_limits: Mapping[str, Fraction]
 
     def above_ceiling(self, at_ms: int) -> bool:
-        """What it pays is above the ceiling, and above 1.2 times what was declared or planned; for an instant at least."""
-        return self._above(at_ms) and self._above(at_ms - 1)
+        """What it pays has been above the ceiling for long, and above 1.2 times what was declared or planned."""
+        from_ms = at_ms - 1 - round(self.ceiling["minutes"] * MINUTE_MS)
+        edges = {edge for each in self.paying for edge in (each.start_ms, each.end_ms)}
+        looks = {each for edge in (*edges, *self.said_anew_ms) for each in (edge - 1, edge)}
+        looks = {each for each in looks if from_ms < each < at_ms} | {from_ms, at_ms}
+        return bool(self.ceiling["usd_per_hour"]) and all(
+            self._above(each) for each in sorted(looks, reverse=True)
+        )
 
     def _above(self, at_ms: int) -> bool:
         rate = sum(each.rate for each in self.paying if each.start_ms <= at_ms < each.end_ms)
-        is_much = rate * HOUR_MS >= self.ceiling_usd * 10**9 * self.scale
-        return bool(self.ceiling_usd) and is_much and rate > Fraction(6, 5) * self.said(at_ms)
+        is_much = rate * HOUR_MS >= self.ceiling["usd_per_hour"] * 10**9 * self.scale
+        return is_much and rate > Fraction(6, 5) * self.said(at_ms)
 
     def holds_gpus(self, at_ms: int) -> bool:
         """An attempt has been suspended for long, holds GPUs, and pays enough now."""
@@ -280,8 +287,9 @@ def attempt_rules(
         settings["no_checkpoint"].thresholds,
         [piece for a in attempts if not a.metered for piece in pieces.get(a.number, ())],
         scale,
-        settings["ceiling"].thresholds["usd_per_hour"],
+        settings["ceiling"].thresholds,
         said,
+        said_anew_ms,
         _suspended(attempts, pieces, scale),
         settings["held"].thresholds,
         _still(attempts, pieces, scale, *progress),

@@ -54,7 +54,11 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
 }
 WITHOUT_FIGURES = ("unpriced", "silent_job")
 #: Of rules that tell of the same the one that fires keeps the other one from opening.
-TOLD_BY = {"idle_gpus": "stalled", "stalled": "idle_gpus"}
+TOLD_BY = {
+    "idle_gpus": ("stalled",),
+    "stalled": ("idle_gpus",),
+    "ceiling": ("burn_fast", "burn_sustained", "burn_drift"),
+}
 #: What is wasted while a rule holds, as costs per ms, of the rules that know it.
 WASTES: dict[str, Callable[[Burn, int], int | Fraction]] = {
     "idle_gpus": Burn.idle_waste,
@@ -164,7 +168,7 @@ class JobJudge:
                 # Between two looks it stays as it was.
                 looks = name != "idle_gpus" or now.looked_at(at_ms)
                 held = self._holds(name, now, at_ms) if looks else self.stands(name)
-                held = held and (self.firing(name) or not self.firing(TOLD_BY.get(name, name)))
+                held = held and (self.firing(name) or not self._told_by_others(name, now))
                 self._judge_fact(name, now.settings[name].enabled and held, now, at_ms)
             for alert in self._latest.values():
                 if alert.firing and alert.silenced:
@@ -185,7 +189,7 @@ class JobJudge:
         rule = rule._replace(long_ratio=limits["long_ratio"], short_ratio=limits["short_ratio"])
         long = now.accrued(at_ms, rule.long_ms)
         held = _at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio)
-        silent = self._silent(rule.name, at_ms) or self._explained(rule, now, at_ms)
+        silent = self._silent(rule.name, now, at_ms) or self._explained(rule, now, at_ms)
         clears = False
         extra = long[0] - long[1]
         opens = (
@@ -212,7 +216,26 @@ class JobJudge:
         if clears:
             self._clear(rule.name, now, at_ms)
 
-    def _silent(self, rule: str, at_ms: int) -> bool:
+    def _told_by_others(self, name: str, now: Burn) -> bool:
+        others = [other for other in TOLD_BY.get(name, ()) if self.firing(other)]
+        if name == "ceiling":  # a ticket keeps no page from being one
+            others = [other for other in others if self._as_urgent(other, name, now)]
+        return bool(others)
+
+    def _as_urgent(self, other: str, name: str, now: Burn) -> bool:
+        severities = [now.settings[each].severity or SEVERITY[each] for each in (other, name)]
+        return severities != ["ticket", "page"]
+
+    def _silent(self, rule: str, now: Burn, at_ms: int) -> bool:
+        waits = {"burn_sustained": SUSTAINED_WAITS_MS, "burn_drift": DRIFT_WAITS_MS}
+        ceiling = self._latest.get("ceiling")
+        if (
+            ceiling is not None
+            and rule in waits
+            and self._as_urgent("ceiling", rule, now)
+            and (ceiling.resolved_ms is None or at_ms < ceiling.resolved_ms + waits[rule])
+        ):
+            return True
         if rule == "burn_sustained":
             fast = self._latest.get("burn_fast")
             return fast is not None and (

@@ -84,6 +84,7 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("stalled", "least_usd", Fraction(30)),
     ("stalled", "least_usd_per_hour", Fraction(20)),
     ("stalled", "page_usd_per_hour", Fraction(120)),
+    ("ceiling", "minutes", Fraction(7)),
 )
 
 

@@ -124,10 +124,14 @@ def histories() -> Iterator[list[Line]]:
         end,
     ]
     yield [job(JOB, "started", BEGIN_MS, **about | {"purchase": "reserved"}), end]
-    yield [start, job(JOB, "scaled", BEGIN_MS + HOUR_MS, gpu_count=800), end]
+    off = {"rule": "ceiling", "enabled": False, "time_ms": BEGIN_MS, "source": "r", "id": "2"}
+    untold = Line(
+        "controls", {"kind": "rule", "name": "untold", **off}
+    )  # while it fires these burns are not told
+    yield [untold, start, job(JOB, "scaled", BEGIN_MS + HOUR_MS, gpu_count=800), end]
     samples = [gpu(JOB, BEGIN_MS + minute * M, M, {"0": 0.01}, id=f"s{minute}") for minute in range(1, 200)]
     yield [job(JOB, "started", BEGIN_MS, **about | {"gpu_count": 1}), *samples, end]
-    yield [start, job(JOB, "scaled", BEGIN_MS + 60 * M, gpu_count=2048), end]
+    yield [untold, start, job(JOB, "scaled", BEGIN_MS + 60 * M, gpu_count=2048), end]
     soon = {
         "rule": "no_checkpoint",
         "thresholds": {"hours": 0.5},

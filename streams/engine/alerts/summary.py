@@ -27,7 +27,7 @@ _WORDS: Final = {rule.name: rule.words for rule in JOB_RULES if rule.words is no
 _FLAPS: Final = "stays open until quiet for 1 h"
 _COVERED_BY: Final = {
     "burn_fast": "price_basis",
-    "burn_sustained": "burn_fast or price_basis",
+    "burn_sustained": "burn_fast, ceiling or price_basis",
     "burn_drift": "another alert",
 }
 

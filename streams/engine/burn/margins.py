@@ -19,7 +19,7 @@ from streams.engine.rules.idle_check import IdleGpus
 from streams.engine.rules.job_view import JobAt, TickFigures
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
-from streams.engine.rules.rule import Margin
+from streams.engine.rules.rule import PAGE, Margin
 from streams.engine.rules.turns import TURNS, turn_of
 from streams.engine.windows.curves import CurveBook
 
@@ -58,8 +58,9 @@ def job_margins(
     bits = holding(0, place, ticks, profiles.limits, arrays, episodes)
     holds = frozenset(name for number, name in enumerate(NAMES) if bits >> number & 1)
     fires = frozenset(name for number, name in enumerate(NAMES) if episodes[number]["open"])
-    at = replace(at, figures=_figures(arrays, place, holds, fires))
     settings: Profile = profiles[profile]
+    pages = frozenset(name for number, name in enumerate(NAMES) if settings.severity(number) == PAGE)
+    at = replace(at, figures=_figures(arrays, place, holds, fires, pages))
     return [
         RuleMargins(
             rule.name,
@@ -73,7 +74,9 @@ def job_margins(
     ]
 
 
-def _figures(arrays: EpisodeArrays, job: int, holds: frozenset[str], fires: frozenset[str]) -> TickFigures:
+def _figures(
+    arrays: EpisodeArrays, job: int, holds: frozenset[str], fires: frozenset[str], pages: frozenset[str]
+) -> TickFigures:
     def by_window(name: str) -> dict[int, float]:
         return dict(zip(WINDOWS_MS, getattr(arrays, name)[0, job].tolist(), strict=True))
 
@@ -91,6 +94,7 @@ def _figures(arrays: EpisodeArrays, job: int, holds: frozenset[str], fires: froz
         start_nano=float(arrays.start_nano[job]),
         holds=holds,
         fires=fires,
+        pages=pages,
     )
 
 

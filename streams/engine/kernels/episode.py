@@ -29,6 +29,7 @@ IDLE_GPUS = 6
 RUNAWAY = 7
 TRAFFIC = 8
 PRICE_BASIS = 9
+CEILING = 11
 STALLED = 13
 BURN_RULES = 3
 # In `facts`, bit r says that fact r holds, and bit r + UNSEEN that nobody looked at this tick: it stays as it is.

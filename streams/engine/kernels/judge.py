@@ -25,6 +25,7 @@ from streams.engine.kernels.conditions import (
 )
 from streams.engine.kernels.episode import (
     BURN_RULES,
+    CEILING,
     CHANGE,
     DRIFT,
     ENDED,
@@ -287,8 +288,19 @@ def _judge_fact(
 
 
 @helper
-def _yields(rule: int, episodes: Records) -> bool:
-    """Whether the other rule about work that does not go on fires: then this one does not open."""
+def _tells(other: int, rule: int, pages: int, episodes: Records) -> bool:
+    """Whether the alert of the other rule fires, and tells somebody no less urgently than one of this rule would."""
+    is_as_urgent = pages >> other & 1 or not pages >> rule & 1
+    return bool(episodes[other]["open"] != 0 and is_as_urgent)
+
+
+@helper
+def _yields(rule: int, pages: int, episodes: Records) -> bool:
+    """Whether an alert of another rule tells of the same: then this one does not open."""
+    if rule == CEILING:
+        for burn in range(BURN_RULES):
+            if episodes[rule]["open"] == 0 and _tells(burn, as_int64(CEILING), pages, episodes):
+                return True
     if rule == IDLE_GPUS:
         return bool(episodes[rule]["open"] == 0 and episodes[STALLED]["open"] != 0)
     if rule == STALLED:
@@ -338,7 +350,7 @@ def _judge_job(
     count: int,
 ) -> int:
     """Step all rules of one job through the ticks; return the number of changes so far."""
-    enabled = limits.enabled[figures.profile[job]]
+    enabled, pages = limits.enabled[figures.profile[job]], limits.pages[figures.profile[job]]
     for rule in range(episodes.size):
         episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     for tick in range(times_ms.size):
@@ -347,10 +359,15 @@ def _judge_job(
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
                 holds = holds_at(rule, tick, job, _stands(episodes[rule]), times_ms, limits, figures)
-                holds = holds and not _yields(rule, episodes)
+                holds = holds and not _yields(rule, pages, episodes)
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0
+                if rule > FAST and (pages >> CEILING & 1 or not pages >> rule & 1):
+                    # What the job pays is known already, and windows remember it for a while.
+                    after_ms = SUSTAINED_SILENT_MS if rule == SUSTAINED else DRIFT_SILENT_MS
+                    ceiling = episodes[CEILING]
+                    silent = silent or ceiling["open"] != 0 or at_ms < ceiling["cleared_ms"] + after_ms
                 if rule == SUSTAINED:
                     # What it would remember was put right.
                     silent = silent or at_ms < episodes[FAST]["cleared_ms"] + SUSTAINED_SILENT_MS
@@ -382,7 +399,7 @@ def _holding(
             )
         else:
             holds = holds_at(rule, tick, job, _stands(episodes[rule]), times_ms, limits, figures)
-            holds = holds and not _yields(rule, episodes)
+            holds = holds and not _yields(rule, limits.pages[figures.profile[job]], episodes)
         if holds:
             found |= as_int64(1) << rule
     return found

@@ -1,12 +1,12 @@
 """`ceiling`: a job costs more per hour than any job may that nobody declared or planned.
 
-A pure function of what its attempts pay: the only guard of the first job of its kind, which nothing can be compared with.
+A pure function of what its attempts pay: the only guard of the first job of its kind, which nothing can be compared with. Where
+it can be compared, a burn rule tells more within minutes: for so long this one waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -18,8 +18,16 @@ from schemas.units import NANO_PER_USD
 from streams.engine.rules.burn_rule import dearer_price
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import gpus, rounded_usd, short_instant, span
-from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, per_hour_nano
-from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, above_threshold, flag, from_threshold_on
+from streams.engine.rules.job_view import (
+    FactSpan,
+    JobAt,
+    JobKnown,
+    JobRule,
+    Words,
+    per_hour_nano,
+    yields_to_as_urgent,
+)
+from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, above_threshold, from_threshold_on
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import paid_after
 from streams.engine.timeline.intervals import Span, union
@@ -28,6 +36,8 @@ from streams.engine.windows.expected import Expected
 
 #: So much more than was declared or planned is no other job.
 _KNOWN_RATIO: Final = Fraction(6, 5)
+#: What they tell of a job is what it costs, too.
+_BURN_RULES: Final = ("burn_fast", "burn_sustained", "burn_drift")
 
 
 class RateSteps(NamedTuple):
@@ -61,25 +71,43 @@ def rate_steps(timelines: Mapping[int, Timeline], lines: Mapping[int, Lines], si
 
 
 def _spans(known: JobKnown) -> Iterable[FactSpan]:
-    limit_nano = Fraction(str(known.thresholds["usd_per_hour"])) * NANO_PER_USD
-    if not limit_nano:
-        return
-    scale, steps = rate_steps(known.timelines, known.lines, known.since_ms)
-    limit = ceil(limit_nano * scale / HOUR_MS)  # rates are whole numbers
-    high = [step for step in steps if step[2] >= limit]
-    if not high:
-        return
+    wait_ms = _wait_ms(known.thresholds)
     expected = Expected(known.job.declared(), known.planned, 0.0)
+    # What began before by more than the wait is as good as what began then.
+    for begin_ms, end_ms in _above(
+        known.timelines, known.lines, known.thresholds, expected, known.since_ms - wait_ms - 1
+    ):
+        yield FactSpan(begin_ms + wait_ms + 1, end_ms)  # at its first instant nothing is paid yet
+
+
+def _wait_ms(thresholds: Mapping[str, float]) -> int:
+    return round(thresholds["minutes"] * MINUTE_MS)
+
+
+def _above(
+    timelines: Mapping[int, Timeline],
+    lines: Mapping[int, Lines],
+    thresholds: Mapping[str, float],
+    expected: Expected,
+    since_ms: int,
+) -> tuple[Span, ...]:
+    """When the job pays more than it may; of what ends by `since_ms` some may be missing."""
+    limit_nano = Fraction(str(thresholds["usd_per_hour"])) * NANO_PER_USD
+    if not limit_nano:
+        return ()
+    scale, steps = rate_steps(timelines, lines, since_ms)
+    limit = ceil(limit_nano * scale / HOUR_MS)  # rates are whole numbers
     above: list[Span] = []
-    for from_ms, until_ms, rate in high:
+    for from_ms, until_ms, rate in steps:
+        if rate < limit:
+            continue
         per_hour = Fraction(rate * HOUR_MS, scale)
         pieces = expected.between(from_ms, until_ms)
         ends_ms = [*(begin_ms for begin_ms, _ in pieces[1:]), until_ms]
         for (begin_ms, said), end_ms in zip(pieces, ends_ms, strict=True):
             if per_hour > _KNOWN_RATIO * Fraction(said):
                 above.append((begin_ms, end_ms))
-    for begin_ms, end_ms in union(above):
-        yield FactSpan(begin_ms + 1, end_ms)  # at its first instant nothing is paid yet
+    return union(above)
 
 
 def _rate_now(at: JobAt) -> Fraction:
@@ -107,26 +135,26 @@ def _cause(at: JobAt) -> str:
 
 
 def _margins(at: JobAt) -> list[Margin]:
-    limit = at.settings["ceiling"]["usd_per_hour"]
-    what = "dollars per hour that it pays"
+    of = at.settings["ceiling"]
+    limit, what = of["usd_per_hour"], "dollars per hour that it pays"
     if not limit or at.job is None:
         return [Margin(what, None, limit, None)]
     rate = _rate_now(at)
-    found = [from_threshold_on(what, float(rate * HOUR_MS / NANO_PER_USD), limit)]
     expected = Expected(at.job.declared(), at.planned, 0.0)
-    # Both must have been so an instant before: at the first one nothing is paid yet.
-    before = _rate_now(replace(at, at_ms=at.at_ms - 1))
-    limit_nano = Fraction(str(limit)) * NANO_PER_USD
-    found.append(flag("paid it before (1: yes)", before * HOUR_MS >= limit_nano))
-    ratios = [
-        each * HOUR_MS / Fraction(said)
-        for each, said in ((rate, expected.at(at.at_ms)), (before, expected.at(at.at_ms - 1)))
-        if said
+    since_ms = at.at_ms - _wait_ms(of) - 1
+    spans = _above(at.timelines, at.lines, of, expected, since_ms)
+    begin_ms = next((begin_ms for begin_ms, end_ms in spans if begin_ms < at.at_ms < end_ms), None)
+    minutes = None if begin_ms is None else (at.at_ms - 1 - begin_ms) / MINUTE_MS
+    found = [
+        yields_to_as_urgent(_BURN_RULES, "ceiling", at),
+        from_threshold_on(what, float(rate * HOUR_MS / NANO_PER_USD), limit),
+        from_threshold_on("minutes for which it has paid more than it may", minutes, of["minutes"]),
     ]
-    if ratios:
-        what, least = "that / what was declared or planned (holds above)", min(ratios)
-        is_above = least > _KNOWN_RATIO
-        found.append(above_threshold(what, float(least), float(_KNOWN_RATIO), is_above=is_above))
+    said = expected.at(at.at_ms)
+    if said:
+        ratio = rate * HOUR_MS / Fraction(said)
+        what, is_above = "that / what was declared or planned (holds above)", ratio > _KNOWN_RATIO
+        found.append(above_threshold(what, float(ratio), float(_KNOWN_RATIO), is_above=is_above))
     return found
 
 
@@ -135,10 +163,11 @@ RULE: Final = JobRule(
     title="Above the ceiling",
     severity=PAGE,
     about=JOB,
-    holds="it pays $500/h or more, and more than 1.2 times what was declared or planned, if anything was",
+    holds="for 5 min it has paid $500/h or more, and more than 1.2 times what was declared or planned, if anything was",
     runbook="operations.md#above-the-ceiling",
     thresholds={
         "usd_per_hour": Threshold(500, 0, 1e9, "dollars per hour that a job pays; 0: not looked at"),
+        "minutes": Threshold(5, 1, 10_080, "minutes for which it pays so much: a burn rule tells more"),
     },
     window_ms=5 * MINUTE_MS,
     planned_quiets=True,

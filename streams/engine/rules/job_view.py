@@ -117,6 +117,7 @@ class TickFigures(NamedTuple):
     start_nano: float  # the traffic of the first paid hour and before
     holds: frozenset[str]  # rules whose condition holds at the tick, as the kernel has it
     fires: frozenset[str]  # rules of the job that fire
+    pages: frozenset[str]  # rules whose alerts are pages by the settings in force
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +187,16 @@ def yields_to(other: str, rule: str, at: JobAt, way: int = 0) -> Margin:
     """The margin of a rule that does not open while another one tells of the same."""
     fires = frozenset() if at.figures is None else at.figures.fires
     return flag(f"`{other}` does not tell of it (1: so)", other not in fires or rule in fires, way)
+
+
+def yields_to_as_urgent(others: Sequence[str], rule: str, at: JobAt) -> Margin:
+    """The margin of a rule that does not open while one of these, which is a page if this one is, tells of the same."""
+    figures = at.figures
+    assert figures is not None  # margins are asked for with figures
+    telling = {each for each in others if each in figures.fires}
+    if rule in figures.pages:
+        telling &= figures.pages
+    return flag("no burn rule tells of it (1: so)", not telling or rule in figures.fires)
 
 
 def all_it_pays(_at: JobAt, paid_nano_per_hour: int) -> int:

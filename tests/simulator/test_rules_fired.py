@@ -10,8 +10,8 @@ SEEDS = range(100)
 LEAST = {
     "unpriced": 50, "silent_job": 15, "runaway_length": 10, "burn_fast": 10, "retry_loop": 10, "traffic": 5,
     "price_basis": 5, "burn_sustained": 3, "burn_drift": 1, "no_checkpoint": 1, "ceiling": 1, "held": 1,
-    "team_burn": 15, "forgotten_node": 15, "unallocated": 15, "owner_coverage": 10, "unusual_length": 8,
-    "price_jump": 5, "retry_overhead": 5, "provisioning_burst": 2, "oversized": 2, "unsampled_gpus": 2,
+    "team_burn": 15, "forgotten_node": 15, "unallocated": 10, "owner_coverage": 10, "unusual_length": 8,
+    "price_jump": 5, "retry_overhead": 5, "provisioning_burst": 1, "oversized": 2, "unsampled_gpus": 2,
     "budget_used": 15, "budget_forecast": 10, "job.ended": 2,
 }  # fmt: skip
 

@@ -57,6 +57,7 @@ WITHOUT_FIGURES = ("unpriced", "silent_job")
 TOLD_BY = {
     "idle_gpus": ("stalled",),
     "stalled": ("idle_gpus",),
+    "no_checkpoint": ("stalled", "idle_gpus"),
     "ceiling": ("burn_fast", "burn_sustained", "burn_drift"),
 }
 #: What is wasted while a rule holds, as costs per ms, of the rules that know it.

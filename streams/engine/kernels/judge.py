@@ -33,6 +33,7 @@ from streams.engine.kernels.episode import (
     FAST,
     HELD,
     IDLE_GPUS,
+    NO_CHECKPOINT,
     OPENED,
     OUTRANKED,
     PRICE_BASIS,
@@ -301,6 +302,9 @@ def _yields(rule: int, pages: int, episodes: Records) -> bool:
         for burn in range(BURN_RULES):
             if episodes[rule]["open"] == 0 and _tells(burn, as_int64(CEILING), pages, episodes):
                 return True
+    if rule == NO_CHECKPOINT:  # what stands still has nothing to save
+        works = episodes[STALLED]["open"] == 0 and episodes[IDLE_GPUS]["open"] == 0
+        return bool(episodes[rule]["open"] == 0 and not works)
     if rule == IDLE_GPUS:
         return bool(episodes[rule]["open"] == 0 and episodes[STALLED]["open"] != 0)
     if rule == STALLED:

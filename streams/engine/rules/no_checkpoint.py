@@ -13,7 +13,7 @@ from schemas.events import PRICE_FIELDS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span, usd
-from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
+from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in, yields_to
 from streams.engine.rules.line_costs import cost_reached_ms
 from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, unless_zero
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
@@ -113,6 +113,7 @@ def _margins(at: JobAt) -> list[Margin]:
     at_risk = None if standing is None else _at_risk_nano(at, *standing[:2]) / NANO_PER_USD
     found = [from_threshold_on("hours of running since its last checkpoint, or its start", ran, of["hours"])]
     found += unless_zero("dollars of work at risk", at_risk, of["least_usd"])
+    found += [yields_to(other, "no_checkpoint", at) for other in ("stalled", "idle_gpus")]
     return found
 
 

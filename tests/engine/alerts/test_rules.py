@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from streams.engine.kernels.episode import IDLE_GPUS, STALLED
+from streams.engine.kernels.episode import IDLE_GPUS, NO_CHECKPOINT, STALLED
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from tests.engine.alerts.scene import (
     ALL,
@@ -257,3 +257,14 @@ def test_of_two_rules_that_tell_of_work_that_stands_still_one_opens(first: int, 
     changes = scene.changes((0, At(facts=(second,))), (0, At(facts=(second,))))
     assert [each[:2] for each in changes] == [(names[0], "resolved"), (names[1], "firing")]
     assert Scene().changes((0, both)) == [("idle_gpus", "firing", 0)]
+
+
+@pytest.mark.parametrize("other", [IDLE_GPUS, STALLED])
+def test_what_stands_still_is_not_told_to_save_its_work(other: int) -> None:
+    name, scene = JOB_RULES[other].name, Scene()
+    assert scene.changes((0, At(facts=(other,)))) == [(name, "firing", 0)]
+    assert scene.changes((MINUTE_MS, At(facts=(other, NO_CHECKPOINT)))) == []
+    changes = scene.changes((0, At(facts=(NO_CHECKPOINT,))), (0, At(facts=(NO_CHECKPOINT,))))
+    assert {each[:2] for each in changes} == {(name, "resolved"), ("no_checkpoint", "firing")}
+    # One that was told before stays.
+    assert [each[:2] for each in scene.changes((0, At(facts=(other, NO_CHECKPOINT))))] == [(name, "firing")]

@@ -298,18 +298,16 @@ def _tells(other: int, rule: int, pages: int, episodes: Records) -> bool:
 @helper
 def _yields(rule: int, pages: int, episodes: Records) -> bool:
     """Whether an alert of another rule tells of the same: then this one does not open."""
+    if episodes[rule]["open"] != 0:
+        return False
     if rule == CEILING:
         for burn in range(BURN_RULES):
-            if episodes[rule]["open"] == 0 and _tells(burn, as_int64(CEILING), pages, episodes):
+            if _tells(burn, as_int64(CEILING), pages, episodes):
                 return True
-    if rule == NO_CHECKPOINT:  # what stands still has nothing to save
-        works = episodes[STALLED]["open"] == 0 and episodes[IDLE_GPUS]["open"] == 0
-        return bool(episodes[rule]["open"] == 0 and not works)
-    if rule == IDLE_GPUS:
-        return bool(episodes[rule]["open"] == 0 and episodes[STALLED]["open"] != 0)
-    if rule == STALLED:
-        return bool(episodes[rule]["open"] == 0 and episodes[IDLE_GPUS]["open"] != 0)
-    return False
+    # What stands still has nothing to save either.
+    if rule in (NO_CHECKPOINT, STALLED) and episodes[IDLE_GPUS]["open"] != 0:
+        return True
+    return bool(rule in (NO_CHECKPOINT, IDLE_GPUS) and episodes[STALLED]["open"] != 0)
 
 
 @helper

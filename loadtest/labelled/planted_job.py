@@ -46,7 +46,9 @@ class PlantedJob(OrdinaryJob):
         self.sample_ms = rng.choice((MINUTE_MS, MINUTE_MS, 2 * MINUTE_MS))
         self.beat_ms = rng.choice((1, 2, 5)) * MINUTE_MS
         self.measures: tuple[str, ...] = ("sm", "tensor", "power") if rng.random() < 0.5 else ()
-        self.saves_ms = rng.choice((30, 60, 120)) * MINUTE_MS if rng.random() < 0.6 else 0
+        #: On spot all save their work: one that does not is a fault of its own.
+        saves = rng.random() < 0.6 or self.of["purchase"] == "spot"
+        self.saves_ms = rng.choice((30, 60, 120)) * MINUTE_MS if saves else 0
         self.use: Callable[[int, int], Use] = lambda _at_ms, _node: WORK
         self.moves: Callable[[int], bool] = lambda _at_ms: True
         self.names_nodes = False

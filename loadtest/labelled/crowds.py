@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from loadtest.labelled import market
-from loadtest.labelled.job import JobSpec, LabelledJob, draw_spec
+from loadtest.labelled.job import JobSpec, LabelledJob, draw_spec, letters_of
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.backtest.labels import Label
 
@@ -34,7 +34,7 @@ class Crowd(NamedTuple):
 
 def oversized_test(rng: random.Random, place: int, part: str, at_ms: int) -> Crowd:
     """Tests of one or two GPUs, some four, and then one with the launcher's default; at `at_ms` it starts."""
-    word = _word(place)
+    word = letters_of(place)
     same = {
         "gpu_type": rng.choice(tuple(market.ON_DEMAND_USD)),
         "purchase": rng.choice(("on_demand", "spot")),
@@ -73,7 +73,7 @@ def team_takes_cluster(
     for number in range(max(int(trials), 1)):
         begin_ms = at_ms + (rng.randrange(30 * MINUTE_MS) if number else 0)
         spec = draw_spec(
-            rng, f"sweep-{_word(place)}-{number}{part}", begin_ms, at_ms + length_ms - begin_ms, gpus=_TRIAL_GPUS,
+            rng, f"sweep-{letters_of(place)}-{number}{part}", begin_ms, at_ms + length_ms - begin_ms, gpus=_TRIAL_GPUS,
             gpu_type="H100", purchase="on_demand", team=f"{SWEEPERS}{part}", declares=True, **_STEADY,
         )  # fmt: skip
         jobs.append(_job(spec, rng))
@@ -94,12 +94,3 @@ def _job(spec: JobSpec, rng: random.Random) -> LabelledJob:
     job.interrupts = False
     job.run()
     return job
-
-
-def _word(number: int) -> str:
-    """Return letters: a name that differs in digits only is of the same kind."""
-    letters = ""
-    for _ in range(3):
-        number, place = divmod(number, 26)
-        letters = chr(ord("a") + place) + letters
-    return letters

@@ -238,3 +238,12 @@ class LabelledJob:
             "network", at_ms, self.rng.randrange(3 * HOUR_MS), attempt=self.attempt, interval_ms=HOUR_MS,
             path="internet", direction="egress", bytes=int(gb * 1e9),
         )  # fmt: skip
+
+
+def letters_of(number: int) -> str:
+    """Three letters for a name: one that differs in digits only is of the same kind of job."""
+    letters = ""
+    for _ in range(3):
+        number, place = divmod(number, 26)
+        letters = chr(ord("a") + place) + letters
+    return letters

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from loadtest.labelled import market
+from loadtest.labelled.job import letters_of
 from loadtest.labelled.ordinary import BEGIN_MS, Event
 from loadtest.labelled.planted_job import NODE_GPUS, NOTHING, SPIN, WORK, PlantedJob, Use
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
@@ -59,6 +60,14 @@ class _Plot:
             if job.usd_per_hour >= least_usd or "gpu_type" in about:
                 self.jobs.append(job)
                 return job
+
+    def job_on_new_nodes(self) -> PlantedJob:
+        """A job that names its nodes, which come up before it begins."""
+        job = self.job(_FEW_NODES, **_unpriced_or_not(self))
+        job.names_nodes = True
+        for name, gpus in job.held().items():
+            job.node(name, "provisioned", self.at_ms - self.lasts_ms(0.1, 1), gpus)
+        return job
 
     def lasts_ms(self, least_minutes: float, most_minutes: float) -> int:
         """A random time."""
@@ -250,10 +259,7 @@ def _unpriced_or_not(plot: _Plot) -> dict[str, Any]:
 
 def _double_held(plot: _Plot) -> Planted:
     """The end of a job is lost; its nodes go to another job."""
-    lost = plot.job(_FEW_NODES, **_unpriced_or_not(plot))
-    lost.names_nodes = True
-    for name, gpus in lost.held().items():
-        lost.node(name, "provisioned", plot.at_ms - plot.lasts_ms(0.1, 1), gpus)
+    lost = plot.job_on_new_nodes()
     begin_ms = lost.earlier(plot.at_ms)
     ended_ms = begin_ms + plot.lasts_ms(30, 300)
     lost.run(begin_ms, ended_ms)
@@ -280,10 +286,7 @@ def _double_held(plot: _Plot) -> Planted:
 
 def _after_node(plot: _Plot) -> Planted:
     """The nodes of a job are gone, and nobody said that it ended."""
-    job = plot.job(_FEW_NODES, **_unpriced_or_not(plot))
-    job.names_nodes = True
-    for name, gpus in job.held().items():
-        job.node(name, "provisioned", plot.at_ms - plot.lasts_ms(0.1, 1), gpus)
+    job = plot.job_on_new_nodes()
     begin_ms = job.earlier(plot.at_ms)
     from_ms = begin_ms + plot.lasts_ms(20, 300)
     until_ms = from_ms + plot.lasts_ms(60, 300)
@@ -394,14 +397,5 @@ def plant(seed: int, days: int, each: int) -> Iterator[Planted]:
         for place in range(each):
             rng = random.Random(f"planted-{seed}-{kind}-{place}")
             at_ms = BEGIN_MS + 2 * HOUR_MS + rng.randrange(days * DAY_MS - 4 * HOUR_MS)
-            yield make(_Plot(kind, rng, _word(number), at_ms))
+            yield make(_Plot(kind, rng, letters_of(number), at_ms))
             number += 1
-
-
-def _word(number: int) -> str:
-    """Letters: names that differ in digits only are of one kind of job."""
-    letters = ""
-    for _ in range(3):
-        number, place = divmod(number, 26)
-        letters = chr(ord("a") + place) + letters
-    return letters

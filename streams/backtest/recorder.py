@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from streams.backtest.fired import FiredAlert
 from streams.engine.alerts.alert import FIRING, Alert
@@ -12,9 +11,7 @@ from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.rule import JOB
 from streams.notify.history import SharedCauseRow
 from streams.notify.incident_hold import CauseAlerts
-
-#: So long an alert waits for others that may have its cause, by the default of `alerts.incident_wait_ms`.
-_WAIT_MS: Final = 10_000
+from streams.notify.options import NotifierOptions
 
 
 class AlertRecorder:
@@ -65,10 +62,10 @@ def _causes(episodes: Iterable[Sequence[Alert]]) -> dict[str, list[SharedCauseRo
 
 
 def _is_covered(alert: Alert, causes: Mapping[str, Sequence[SharedCauseRow]]) -> bool:
-    """Whether another alert tells of its cause, by what is known when the wait for others is over."""
+    """Whether another alert tells of its cause, by what is known when the wait for others, of the default length, is over."""
     if not alert.shared_cause or alert.subject_kind != JOB:
         return False
-    by_ms = alert.started_ms + _WAIT_MS
+    by_ms = alert.started_ms + NotifierOptions.incident_wait_ms
     known = [row for row in causes[alert.shared_cause] if row.started_ms <= by_ms]
     return bool(CauseAlerts(known).covered_by(alert, round(INCIDENT.thresholds["jobs"].default)))
 

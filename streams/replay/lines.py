@@ -115,10 +115,6 @@ class LineReader:
                 self.clock.read(opened.event, ahead.events())
             yield self._sendable(opened)
 
-    def read(self, line: FileLine) -> Sendable | DeadLetter:
-        """The record of a line behind which nothing is known, or the dead letter of an invalid one."""
-        return next(self.records((line,)))
-
     def _sendable(self, opened: OpenedLine) -> Sendable:
         topic, value = opened.topic, opened.value
         # Even truncated, it differs from any valid key, and passes through the broker beside its record.

@@ -65,8 +65,7 @@ def publish(kafka: KafkaSettings, lines: Iterable[FileLine]) -> dict[tuple[str, 
     reader = LineReader("", kafka.partitions, 2**62)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
     ends: dict[tuple[str, int], int] = {}
-    for line in lines:
-        record = reader.read(line)
+    for record in reader.records(lines):
         assert isinstance(record, Sendable)
         place = (full_name(record.topic, kafka.topic_prefix), record.partition)
         producer.produce(place[0], value=record.value, key=record.key, partition=place[1])

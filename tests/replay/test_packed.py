@@ -62,8 +62,7 @@ def test_a_line_that_is_too_long_is_one_dead_letter_and_the_next_line_goes_on(tm
     path.write_bytes(
         gzip.compress(b'{"topic":"jobs","value":{}}\n' + event + b'\n{"topic":"gpu","value":{}}\n')
     )
-    lines = reader()
-    first, refused, last = (lines.read(line) for line in read_lines([path]))
+    first, refused, last = reader().records(read_lines([path]))
     assert isinstance(first, Sendable)
     assert isinstance(last, Sendable)
     assert isinstance(refused, DeadLetter)
@@ -112,7 +111,7 @@ def test_a_key_that_is_too_long_does_not_end_a_replay(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     line = json.dumps({"topic": "jobs", "value": {"job_id": "j" * 1_000_000}}).encode()
     path.write_bytes(line + b"\n")
-    (sent,) = (reader().read(each) for each in read_lines([path]))
+    (sent,) = reader().records(read_lines([path]))
     assert isinstance(sent, Sendable)
     assert len(sent.key) == 512
     (published,) = outgoing(path, "")

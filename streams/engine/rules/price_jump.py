@@ -120,9 +120,7 @@ RULE: Final = LedgerRule(
             3, 1.01, 1e6, "a revision / the one before or the nearest of the same GPU type, or back"
         ),
         "used_factor": Threshold(1.5, 1.01, 1e6, "a revision / the one before, where jobs pay it"),
-        "jobs": Threshold(
-            3, 1, 1e6, "jobs that pay it; from so many on their own alerts of it are not sent", True
-        ),
+        "jobs": Threshold(3, 1, 1e6, "jobs that pay it, of a revision that only `used_factor` finds", True),
         "usd_per_hour": Threshold(50, 0, 1e9, "dollars per hour that they pay more"),
         "page_usd_per_hour": Threshold(100, 0, 1e9, "dollars per hour more from which it is a page"),
     },

@@ -99,8 +99,8 @@ export class Acts {
     return h("li", { "data-act": word }, h("span", { title }, `${word}${rate} by ${by} ${until}${recurs}`, ...comment), " ", end);
   }
 
-  acknowledge(alert) {
-    return this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS), ...acknowledgedRate(alert) }, "Acknowledged");
+  acknowledge(alert, comment = {}) {
+    return this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS), ...acknowledgedRate(alert), ...comment }, "Acknowledged");
   }
 
   /** A link alone writes nothing: whoever follows it is asked first. */
@@ -109,8 +109,7 @@ export class Acts {
       { name: "comment", label: "Why (optional)" },
     ], "Acknowledge");
     if (!given) return;
-    const comment = given.comment ? { comment: given.comment } : {};
-    await this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS), ...acknowledgedRate(alert), ...comment }, "Acknowledged");
+    await this.acknowledge(alert, given.comment ? { comment: given.comment } : {});
   }
 
   silence(alert, hours) {

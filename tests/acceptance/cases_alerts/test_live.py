@@ -93,7 +93,7 @@ def feed(kafka: KafkaSettings, log: Path) -> None:
     feeder = LogFeeder(
         kafka.bootstrap_servers, kafka.topic_prefix, {}, lambda _place: 2**53, threading.Event()
     )
-    records = (reader.read(line) for line in read_lines([log]))
+    records = reader.records(read_lines([log]))
     feeder.feed(record for record in records if isinstance(record, Sendable))
 
 

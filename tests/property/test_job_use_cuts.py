@@ -160,6 +160,7 @@ def told(store: ClickHouseStore, jobs: list[UsedJob], ends: list[int]) -> list[t
 SLOW_AND_LOW = UsedJob((((WORKS, WORKS), 60), ((SLOW, LOW), 240)))
 
 
+@pytest.mark.timeout(1_500)  # 41 logs, each judged in three ways by a real store
 @settings(PROFILE, max_examples=max(EXAMPLES // 12, 6))
 @given(
     st.lists(_jobs, min_size=1, max_size=3),

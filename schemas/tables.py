@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas import bill_tables, budget_tables, control_table, receipt_table, source_table
+from schemas import bill_tables, budget_tables, clock_table, control_table, receipt_table, source_table
 from schemas.column_types import (
     BYTES,
     COUNT,
@@ -371,6 +371,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     **control_table.SCHEMAS,
     **receipt_table.SCHEMAS,
     **source_table.SCHEMAS,
+    **clock_table.SCHEMAS,
     **bill_tables.SCHEMAS,
 }
 
@@ -430,6 +431,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     **control_table.KEYS,
     **receipt_table.KEYS,
     **source_table.KEYS,
+    **clock_table.KEYS,
     **bill_tables.KEYS,
 }
 

@@ -45,6 +45,7 @@ ORACLES = {
     "inefficient": "tests/oracle/job_use.py",
     "spinning": "tests/oracle/spinning.py",
     "team_ceiling": "tests/oracle/team_rates.py",
+    "clock_ahead": "tests/oracle/clocks.py",
     # Its records are the account itself: what stands there fires.
     "not_understood": "tests/worker/test_not_understood.py",
     "incident": "tests/oracle/incidents.py",
@@ -63,6 +64,7 @@ ORACLE_WORDS = {
     "inefficient": "def inefficient",
     "spinning": "def spinning",
     "team_ceiling": "def team_ceiling",
+    "clock_ahead": "def clock_ahead",
     "budget_used": "def budget_told",
     "budget_forecast": "def forecast_told",
 }
@@ -160,6 +162,16 @@ def across_jobs() -> Iterator[Said]:
         yield jobs(3 * number + 402, name, "failed", reason="user_error")
 
 
+def of_clocks() -> Iterator[Said]:
+    """A node 40 min ahead among others that go with the log."""
+    for minute in range(0, 120, 5):
+        for node in ("right-0", "right-1", "ahead"):
+            about = {"job_id": f"on-{node}", "node": node, "interval_ms": 5 * MINUTE_MS, "source": "dcgm"}
+            ahead = 40 if node == "ahead" and minute >= 30 else 0
+            time_ms = T0_MS + (minute + ahead) * MINUTE_MS
+            yield minute, "gpu", {**about, "gpus": ["0"], "util_ratio": [0.9], "time_ms": time_ms}
+
+
 def across_nodes() -> Iterator[Said]:
     node = {"gpu_count": 8, "gpu_type": "H100", "cluster": "c1"}
     yield 0, "nodes", {"node": "lone", "type": "provisioned", **node}
@@ -215,7 +227,7 @@ def budgets() -> Iterator[Said]:
 
 def lines() -> Iterator[str]:
     ids = count()
-    said = [*prices(), *about_jobs(), *across_jobs(), *across_nodes(), *on_nodes(), *budgets()]
+    said = [*prices(), *about_jobs(), *across_jobs(), *across_nodes(), *on_nodes(), *of_clocks(), *budgets()]
     said.append(jobs(HOURS * 60, "last", "queued"))
     for minute, topic, event in sorted(said, key=lambda each: each[0]):
         time_ms = T0_MS + round(minute * MINUTE_MS)

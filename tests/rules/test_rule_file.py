@@ -288,4 +288,5 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "resubmit_loop": "every job",
         "spinning": "every job",
         "team_ceiling": "every team",
+        "clock_ahead": "every source",
     }

@@ -28,6 +28,7 @@ def test_each_rule_fires_in_some_of_the_default_seeds() -> None:
         "resubmit_loop",
         "spinning",
         "team_ceiling",
+        "clock_ahead",
         "missing_price",
         "not_understood",
         "idle_gpus",  # after 50 min, longer than jobs are sampled here: tests/property/test_job_rules.py

@@ -28,6 +28,7 @@ from tests.oracle.cases import T0 as BEGIN_MS
 from tests.oracle.cases import gpu, job, network
 from tests.oracle.model import Line
 from tests.worker.ledger_lab import HOUR_MS, T0, at
+from tests.worker.test_clock_ahead_rule import comes_ahead
 from tests.worker.test_double_held import holds, nodes
 from tests.worker.test_fleet_rules import World, broken, shared, world
 from tests.worker.test_inefficient import LOW, does, phases
@@ -185,6 +186,12 @@ def fails_again(world: World) -> None:
         )
 
 
+def runs_ahead(world: World) -> None:
+    for number in range(10):
+        fields = {"records": 123_456, "most_ahead_ms": 27 * HOUR_MS - number}
+        comes_ahead(world, range(10), f"dcgm/{CLUSTER}", f"gke-{CLUSTER}-pool-8c1f-{number}", **fields)
+
+
 def test_rules_across_jobs(world: World) -> None:
     for hour in range(8):
         world.job(JOB, hour, 120_000, owner="", team=TEAM)
@@ -236,6 +243,7 @@ def test_rules_across_jobs(world: World) -> None:
     drives(world, f"{JOB}-spins", working((WORKS, 40), (SPINS, 40)), 12_345, 12_345, team=TEAM)
     more = {"example": f"job {JOB} of {TEAM} holds gres/npu:910b:8 on {CLUSTER}", "entries": 123_456}
     tells(world, 1, 5, *sorted(REMEDIES), name=CLUSTER, **more)
+    runs_ahead(world)
     for number in range(3):
         cause = cause_text("silence", CLUSTER, "a3-megagpu-8g-nolssd-reserved")
         fired = {"alert_id": f"al_{number}", "rule": "silent_job", "severity": "ticket", "status": "firing"}

@@ -36,7 +36,8 @@ def decimal(nano: int) -> str:
     return f"toDecimal64('{nano // NANO_PER_USD}.{nano % NANO_PER_USD:09d}', 9)"
 
 
-def _minute(ms: int) -> str:
+def minute(ms: int) -> str:
+    """Return the minute of an instant as a literal."""
     at = _EPOCH + timedelta(minutes=ms // MINUTE_MS)
     return f"toDateTime('{at.isoformat(' ')[:19]}', 'UTC')"
 
@@ -68,7 +69,7 @@ def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_h
         " round(sumIf(l.quantity, l.component = 'gpu') / 60000000 / uniqExact(l.minute), 3) AS gpus,"
         " arraySort(groupUniqArray(l.sku)) AS skus"
         f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)}"
-        f" AND l.minute >= {_minute(held_ms - window_ms)} AND l.minute <= {_minute(held_ms)}"
+        f" AND l.minute >= {minute(held_ms - window_ms)} AND l.minute <= {minute(held_ms)}"
         " GROUP BY from_minute ORDER BY from_minute"
     )
 
@@ -92,7 +93,7 @@ def idle_evidence(job_id: str, held_ms: int) -> str:
         " max(u.memory_used_mib_max) AS memory_used_mib_max,"
         " round(sum(u.productive_gpu_ms) / 1000 / greatest(sum(u.sampled_gpu_s), 1), 4) AS productive_ratio"
         f" FROM job_usage_minutes AS u FINAL WHERE u.job_id = {quoted(job_id)}"
-        f" AND u.minute >= {_minute(held_ms - _IDLE_MS)} AND u.minute <= {_minute(held_ms)}"
+        f" AND u.minute >= {minute(held_ms - _IDLE_MS)} AND u.minute <= {minute(held_ms)}"
         " GROUP BY minute ORDER BY minute"
     )
 

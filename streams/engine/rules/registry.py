@@ -13,6 +13,7 @@ from streams.engine.rules import (
     burn_fast,
     burn_sustained,
     ceiling,
+    clock_ahead,
     double_held,
     empty_group,
     forgotten_node,
@@ -91,6 +92,7 @@ _ON_LEDGER: Final[tuple[LedgerRule, ...]] = (
     resubmit_loop.RULE,
     spinning.RULE,
     team_ceiling.RULE,
+    clock_ahead.RULE,
 )
 LEDGER_RULES: Final[Mapping[str, LedgerRule]] = {rule.name: rule for rule in _ON_LEDGER}
 #: Those of them of which one query finds the hours in which they hold.

@@ -43,12 +43,17 @@ def _timely_records(
         if isinstance(event, Invalid):
             tally.dead_lettered += 1
             shard.refused.add(record, event.reason, event.detail)
+            if event.reason is Reason.future:
+                shard.ahead.note_read(topic, record, log_ms, is_refused=True)
         elif event.time_ms < max(newest_ms - shard.settings.job_horizon_ms, forgotten_ms):
             tally.too_late += 1
             shard.refused.add(record, Reason.too_late, late_by(event.time_ms, newest_ms))
         else:
             # In a replay a clock may be far ahead of the log: it makes nobody else late.
-            newest_ms = max(newest_ms, min(event.time_ms, record.timestamp + FUTURE_MS))
+            allowed_ms = record.timestamp + FUTURE_MS
+            if event.time_ms > allowed_ms:
+                shard.ahead.note(topic, event, record, log_ms)
+            newest_ms = max(newest_ms, min(event.time_ms, allowed_ms))
             accepted.append((record, event))
     shard.position.newest_ms[topic] = newest_ms
     shard.position.log_ms[topic] = log_ms
@@ -135,8 +140,20 @@ def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> ND
         tally.too_late += 1
         detail = late_by(int(times_ms[index]), int(before_ms[index]))
         shard.refused.add(records[index], Reason.too_late, detail)
+    _note_ahead(shard, columns, np.flatnonzero(timely & (times_ms > records.log_ms + FUTURE_MS)).tolist())
     shard.position.newest_ms[_GPU_TOPIC] = int(before_ms[-1])
     shard.position.log_ms[_GPU_TOPIC] = max(
         shard.position.log_ms.get(_GPU_TOPIC, 0), int(records.log_ms.max())
     )
     return timely
+
+
+def _note_ahead(shard: ShardState, columns: SampleBatch, accepted: Sequence[int]) -> None:
+    """Count the samples that are ahead of the log: these, which a replay meters, and those that were refused."""
+    refused = {index for index, event in columns.invalid() if event.reason is Reason.future}
+    if not (accepted or refused):
+        return
+    records, begin_ms = columns.records, shard.position.log_ms.get(_GPU_TOPIC, 0)
+    log_ms = np.maximum.accumulate(np.maximum(records.log_ms, begin_ms))
+    for index in sorted((*accepted, *refused)):
+        shard.ahead.note_read(_GPU_TOPIC, records[index], int(log_ms[index]), is_refused=index in refused)

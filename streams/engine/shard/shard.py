@@ -223,6 +223,7 @@ class Shard(ShardState):
             != (self.due.books_next if open_attempts or self.due.books_owed else self.snapshots.next)
             or self.due.dirty_jobs
             or self.refused
+            or self.ahead
             or self.snapshots.changes.jobs
             or self.snapshots.changes.prices
             or self.tracker.is_due

@@ -281,6 +281,7 @@ def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
     shard.due.accrued_to_ms, shard.due.accrued_read_to_ms = blob.paid_ms, blob.paid_read_to_ms
     shard.sums.load(blob.sums)
     shard.refused.quota.load(blob.letter_minutes)
+    shard.ahead.load(blob.ahead)
     shard.position.expect_tick(blob.tick_ms)
     if blob.prices is not None:
         shard.prices.book = PriceBook.empty().with_events(blob.prices)

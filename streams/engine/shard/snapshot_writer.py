@@ -16,6 +16,7 @@ from schemas.events import PriceEvent
 from streams.engine.burn.tracker import BurnTrackerBlob
 from streams.engine.coverage.ids import SeenPart
 from streams.engine.ledger.sums import MonthSums
+from streams.engine.shard.ahead_records import AheadMinutes
 from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.dead_letters import Minutes
 from streams.engine.shard.state import ShardState
@@ -73,6 +74,7 @@ class SnapshotBlob(msgspec.Struct):
     newly_archived_jobs: bytes
     owed: list[OwedHour] = []  # of jobs that it does not include otherwise
     paid_read_to_ms: int = 0  # up to which log time all records had been read at `paid_ms`
+    ahead: AheadMinutes = {}  # records ahead of the log in the newest minute of each topic
 
 
 class StoredBlob(SnapshotBlob):
@@ -163,6 +165,7 @@ def build_snapshot(shard: ShardState) -> bytes:
         archived_jobs=b"".join(shard.archived.entries_between(*span) for span in also.archived),
         newly_archived_jobs=shard.archived.entries_of(changes.gone),
         owed=dump_owed(shard.jobs, (each for each in changes.owed if each.job_id in owing)),
+        ahead=shard.ahead.dump(),
     )
     changes.clear(len(coverage))
     data = msgspec.msgpack.encode(blob)

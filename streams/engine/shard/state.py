@@ -15,6 +15,7 @@ from streams.engine.ledger.sums import LedgerSums
 from streams.engine.pricing.book import PriceBook
 from streams.engine.repricing.shard_prices import ShardPrices
 from streams.engine.settings import ShardSettings
+from streams.engine.shard.ahead_records import AheadRecords
 from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.dead_letters import RefusedRecords
 from streams.engine.shard.partitioning import PartitionCheck
@@ -44,6 +45,7 @@ class ShardState:
         self.books = Books()
         self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
         self.refused = RefusedRecords(settings.dead_letters_per_minute)
+        self.ahead = AheadRecords(settings.canary)
         self.sums = LedgerSums()
         self.due = DueWork()
         self.prices = ShardPrices(book)

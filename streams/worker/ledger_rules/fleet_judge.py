@@ -21,6 +21,7 @@ from streams.engine.ledger_rules.known_prices import KnownBook
 from streams.engine.ledger_rules.price_jumps import jump_changes
 from streams.engine.ledger_rules.quiet_hours import QuietHours
 from streams.engine.rules import (
+    clock_ahead,
     empty_group,
     forgotten_node,
     incident,
@@ -40,6 +41,7 @@ from streams.engine.rules.price_jump import PriceJump
 from streams.engine.rules.registry import HOURLY_RULES, LEDGER_RULES
 from streams.engine.rules.rule import HourlyRule
 from streams.engine.state.dimensions import AlertDimensions
+from streams.worker.ledger_rules.clock_ahead_judge import ClockAheadJudge
 from streams.worker.ledger_rules.empty_group_judge import EmptyGroupJudge
 from streams.worker.ledger_rules.held_jobs_judge import RULES as HELD_JOBS_RULES
 from streams.worker.ledger_rules.held_jobs_judge import HeldJobsJudge
@@ -73,6 +75,7 @@ class FleetJudge:
         self._held_jobs = HeldJobsJudge(store)
         self._empty_group = EmptyGroupJudge(store)
         self._sources = SourceJudge(store)
+        self._clocks = ClockAheadJudge(store)
         self._incidents = IncidentJudge(store)
         self._team_ceiling = TeamCeilingJudge(store)
         self._job_use = JobUseJudge(store)
@@ -161,13 +164,14 @@ class FleetJudge:
         return jump_changes(before, found, until_ms)
 
     def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
-        """The changes of what sources say alone, which need no ledger: of one that nothing is metered of there may be none."""
+        """The changes of the rules about sources alone, which need no ledger: where nothing of them is metered there may be none."""
         self._known_alerts.read_firing()
         changes = self._of_sources(controls, since_ms, until_ms)
         return self._new(changes, controls)
 
     def _of_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
-        return self._sources.judge(*self._known(not_understood.RULE.name, controls), since_ms, until_ms)
+        found = self._sources.judge(*self._known(not_understood.RULE.name, controls), since_ms, until_ms)
+        return found + self._clocks.judge(*self._known(clock_ahead.RULE.name, controls), since_ms, until_ms)
 
     def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 
 from streams.collect.dcgm.options import Options as DcgmOptions
 from streams.collect.kubernetes.options import Options
+from streams.collect.kubernetes.sizes import OWNER_KINDS
 from streams.config.load import SettingsError, load_settings
 from tests.cli.command import trainfare
 from tests.meta.tree import ROOT
@@ -42,7 +44,11 @@ def worker_pod() -> dict[str, Any]:
     return dict(of_kind("StatefulSet", WORKER)["spec"]["template"]["spec"])
 
 
-def test_it_may_read_pods_nodes_and_devices_of_claims_and_nothing_else() -> None:
+def test_it_may_read_pods_nodes_devices_of_claims_and_owners_and_nothing_else() -> None:
+    owners = [
+        {"apiGroups": [group], "resources": [kind.plural for kind in kinds], "verbs": ["get"]}
+        for group, kinds in groupby(OWNER_KINDS.values(), key=lambda kind: kind.group)
+    ]
     assert of_kind("ClusterRole")["rules"] == [
         {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]},
         {
@@ -50,6 +56,7 @@ def test_it_may_read_pods_nodes_and_devices_of_claims_and_nothing_else() -> None
             "resources": ["resourceclaims", "resourceslices"],
             "verbs": ["get", "list"],
         },
+        *owners,
     ]
     role = of_kind("ClusterRoleBinding")
     assert role["roleRef"]["name"] == of_kind("ClusterRole")["metadata"]["name"]

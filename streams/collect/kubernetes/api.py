@@ -60,6 +60,13 @@ class ListPage(NamedTuple):
     version: str
 
 
+class ObjectAnswer(NamedTuple):
+    """One object, or none: because there is none, or because it may not be read."""
+
+    body: bytes | None = None
+    is_denied: bool = False
+
+
 class _ListMeta(msgspec.Struct):
     resource_version: str = msgspec.field(name="resourceVersion", default="")
     next: str = msgspec.field(name="continue", default="")
@@ -145,11 +152,19 @@ class ApiServer:
         Raises:
             SourceUnavailableError: The server does not answer.
         """
+        return self.read(path).body
+
+    def read(self, path: str) -> ObjectAnswer:
+        """The object at a path, or why there is none.
+
+        Raises:
+            SourceUnavailableError: The server does not answer.
+        """
         try:
-            return self._body(path, {})
+            return ObjectAnswer(self._body(path, {}))
         except _RefusedError as fault:
             if fault.status in (403, 404):
-                return None
+                return ObjectAnswer(is_denied=fault.status == 403)
             raise
 
     def watch(self, path: str, query: Mapping[str, str], version: str, last_s: int) -> Iterator[bytes | None]:

@@ -15,6 +15,7 @@ from streams.collect.allocations import ALL_GPUS, Allocation, with_past, write_a
 from streams.collect.collector import EventBatch, Position
 from streams.collect.kubernetes.api import ApiServer, login_of
 from streams.collect.kubernetes.options import Options
+from streams.collect.kubernetes.owner_reader import OwnerReader
 from streams.collect.kubernetes.poll import Api, Poll
 from streams.collect.kubernetes.state import ClusterState, PodState
 
@@ -27,6 +28,7 @@ class KubernetesCollector:
     def __init__(self, options: Options, api: Api) -> None:
         self._options = options
         self._api = api
+        self._owners = OwnerReader(options, api)
         namespace = quote(options.namespace, safe="")
         self._pods = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
         self._query = {"labelSelector": options.label_selector} if options.label_selector else {}
@@ -46,7 +48,7 @@ class KubernetesCollector:
         state = ClusterState.of(position, self._options.begin_ms(now_ms) // 1000)
         if now_s < state.since_s:
             return
-        poll = Poll(self._options, self._api, state, now_s)
+        poll = Poll(self._options, self._api, state, self._owners, now_s)
         if self._options.include_nodes:
             yield from poll.nodes()
         yield from poll.pods(self._pods, self._query)

@@ -29,6 +29,9 @@ class Options(SinceOptions):
     include_nodes: bool = Field(
         default=True, description="Whether nodes are read: types, zones, what nobody holds."
     )
+    include_owners: bool = Field(
+        default=True, description="Whether what made the pods is read: how many GPUs a job asks for."
+    )
     since: datetime | date | None = Field(
         default=None, description="What ran before is not counted; default: the UTC day of the first poll."
     )

@@ -11,16 +11,18 @@ import msgspec
 from schemas.escaping import visible
 from streams.accounts.account import Account, KeyedAccount
 from streams.collect.collector import CollectedEvent, EventBatch, SourceUnavailableError
-from streams.collect.kubernetes.api import ExpiredError, ListPage
+from streams.collect.kubernetes.api import ExpiredError, ListPage, ObjectAnswer
 from streams.collect.kubernetes.claims import Claimed, ClaimReader
 from streams.collect.kubernetes.node_facts import NodeFacts, node_facts, unknown_node
 from streams.collect.kubernetes.nodes import remove_node, take_node
 from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod
 from streams.collect.kubernetes.objects import Bookmark, ErrorStatus, Node, Pod, WatchEvent, seconds
 from streams.collect.kubernetes.options import Options
+from streams.collect.kubernetes.owner_reader import OwnerReader
+from streams.collect.kubernetes.owners import identity_of
 from streams.collect.kubernetes.pods import Touched, is_of_interest, lacks_claims, take, vanish
 from streams.collect.kubernetes.state import ClusterState
-from streams.collect.kubernetes.timeline import AttemptWriter
+from streams.collect.kubernetes.timeline import OWNERS_AT_MOST, AttemptWriter
 
 _NODES: Final = "/api/v1/nodes"
 #: Nodes change seldom, and one that a pod is on is asked for by name: their watch is read now and then, to its first bookmark.
@@ -29,6 +31,7 @@ _NODES_LAST_S: Final = 3
 _EVENTS_PER_BATCH: Final = 1_000
 _CHANGES_PER_BATCH: Final = 500
 _FAULTS_AT_MOST: Final = 1_000
+_OWNER_CHARS: Final = 256
 
 
 class Api(Protocol):
@@ -39,6 +42,9 @@ class Api(Protocol):
 
     def get(self, path: str) -> bytes | None:
         """The object at a path; None if there is none."""
+
+    def read(self, path: str) -> ObjectAnswer:
+        """The object at a path, or why there is none."""
 
     def watch(self, path: str, query: Mapping[str, str], version: str, last_s: int) -> Iterator[bytes | None]:
         """Yield events from a resource version on; None for one that is too large."""
@@ -51,10 +57,13 @@ class _OversizeError(ValueError):
 class Poll:
     """One poll: what it has found, on the way from one position to the next."""
 
-    def __init__(self, options: Options, api: Api, state: ClusterState, now_s: int) -> None:
+    def __init__(
+        self, options: Options, api: Api, state: ClusterState, owners: OwnerReader, now_s: int
+    ) -> None:
         self._options = options
         self._api = api
         self._state = state
+        self._owners = owners
         self._now_s = now_s
         self._events: list[CollectedEvent] = []
         self._absent: set[str] = set()  # nodes that were asked for in vain
@@ -249,6 +258,8 @@ class Poll:
                 now_s=self._now_s,
                 claimed=claimed if asked and not claimed.fault else None,
             )
+            if touched is not None and not is_gone:
+                self._take_size(pod, touched)
             odd = None if is_gone else not_read_of_pod(pod, self._options, node, claimed.fault)
             self._say(f"pod/{pod.metadata.uid}", odd, "no_gpu" if touched is None else "")
             return touched
@@ -257,6 +268,16 @@ class Poll:
             self._say(f"pod/{pod.metadata.uid[:64]}", NotRead("malformed", f"{said}: {str(fault)[:300]}"), "")
             is_known = pod.metadata.uid in self._state.job_of
             return vanish(pod.metadata.uid, self._state) if is_gone and is_known else None
+
+    def _take_size(self, pod: Pod, touched: Touched) -> None:
+        """Take how large the pod's owner says that the attempt becomes, once."""
+        requested = self._state.jobs[touched.job_id].attempts[touched.attempt].requested
+        if requested and not self._options.job_id_label:
+            return  # all pods of the attempt are of one owner
+        identity = identity_of(pod.metadata, self._options)
+        owner = f"{identity.kind}/{identity.name}"[:_OWNER_CHARS]
+        if owner not in requested and len(requested) <= OWNERS_AT_MOST:
+            requested[owner] = {**self._owners.devices(pod, self._now_s)}
 
     def _say(self, key: str, odd: NotRead | None, free_rule: str) -> None:
         """Account for an object; what is not understood stays so until it changes, though it is not listed again."""

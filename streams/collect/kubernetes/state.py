@@ -50,7 +50,7 @@ class PodState(msgspec.Struct, array_like=True):
 class KubernetesAttempt(msgspec.Struct):
     """An attempt: its pods by uid, the price fields of its nodes, and what was published of it.
 
-    `sent` has, for each instant at which the holdings change, how many pods were known to have come or gone by then;
+    `requested` has the devices that all pods of each owner ask for (empty: not known). `sent` has, for each instant at which the holdings change, how many pods were known to have come or gone by then;
     `forgotten` is how many of that were pods that are not kept; `first_s` is when the first pod is bound.
     """
 
@@ -58,6 +58,7 @@ class KubernetesAttempt(msgspec.Struct):
     nodes: dict[str, dict[str, str]] = {}
     sent: dict[int, int] = {}
     forgotten: int = 0
+    requested: dict[str, dict[str, int]] = {}
     first_s: int = 0
     has_completed: bool = False
     is_queued: bool = False

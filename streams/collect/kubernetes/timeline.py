@@ -17,6 +17,8 @@ from streams.collect.kubernetes.state import KubernetesAttempt, KubernetesJob, P
 from streams.collect.values import count_of
 from streams.topics import Topic
 
+#: Pods of more owners under one job's id, by a label, have no size that is known.
+OWNERS_AT_MOST: Final = 64
 _FOR_EVER_S: Final = 2**62
 _FAILURES: Final = frozenset({"failed", "preempted"})
 
@@ -98,11 +100,39 @@ class AttemptWriter:
         return {
             **self._price_fields(nodes),
             "gpu_count": count_of(sum(nodes.values())),
+            **self._requested(),
             "nodes": {node: count_of(milli) for node, milli in sorted(nodes.items()) if milli},
             "instance_count": len(nodes),
             "cpu_count": count_of(sum(pod.cpu_milli for pod in held)),
             "memory_gib": round(sum(pod.memory_mib for pod in held) / 1024, 2),
         }
+
+    def _requested(self) -> dict[str, int]:
+        """How many GPUs the attempt is to hold when all of it has started; nothing where that is not known, or is a part of one.
+
+        What a device is depends on its node, so it is taken from the pods that are on one.
+        """
+        attempt = self._attempt
+        sizes = attempt.requested.values()
+        if not sizes or not all(sizes) or len(sizes) > OWNERS_AT_MOST:
+            return {}
+        of_one = {
+            name: pod.gpu_milli / count
+            for pod in attempt.pods.values()
+            if pod.bound_s and len(pod.devices) == 1
+            for name, count in pod.devices.items()
+        }
+        wanted: Counter[str] = Counter()
+        for each in sizes:
+            wanted.update(each)
+        if not wanted.keys() <= of_one.keys():
+            return {}
+        milli = round(sum(count * of_one[name] for name, count in wanted.items()))
+        return (
+            {"gpus_requested": milli // 1000}
+            if not milli % 1000 and 0 < milli <= MAX_GPU_COUNT * 1000
+            else {}
+        )
 
     def _price_fields(self, nodes: Mapping[str, int]) -> dict[str, str]:
         """The price fields of the nodes; where they differ, of those with most of the GPUs."""

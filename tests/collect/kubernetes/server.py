@@ -40,6 +40,7 @@ class ReplayServer:
         self.cut_bytes: int | None = None  # a watch breaks off after so many bytes
         self.lines: list[bytes] | None = None  # instead of what a watch of pods would say
         self.bodies: dict[str, bytes] = {}  # path -> answer
+        self.denied: set[str] = set()  # paths that may not be read
         self.requests: list[str] = []
         self.tokens: set[str] = set()
         server = self
@@ -87,6 +88,8 @@ class ReplayServer:
         self.tokens.add(handler.headers.get("Authorization", ""))
         if self.is_away or self.status != 200:
             self._status(handler, 503 if self.is_away else self.status, "try again later")
+        elif parts.path in self.denied:
+            self._status(handler, 403, "may not get it")
         elif parts.path in self.bodies:
             self._whole(handler, self.bodies[parts.path])
         elif parts.path.startswith("/api/v1/nodes/"):

@@ -10,7 +10,7 @@ from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.rule import JOB
 from streams.notify.history import SharedCauseRow
-from streams.notify.incident_hold import CauseAlerts
+from streams.notify.incident_hold import CauseAlerts, inhibited_by
 from streams.notify.options import NotifierOptions
 
 
@@ -42,7 +42,8 @@ class AlertRecorder:
                 by_id.setdefault(alert.alert_id, []).append(alert)
         episodes = [changes for _, changes in sorted(by_id.items())]
         causes = _causes(episodes)
-        found = (_episode(changes, causes) for changes in episodes)
+        ends = [changes[-1] for changes in episodes]
+        found = (_episode(changes, causes, ends) for changes in episodes)
         return tuple(sorted(found, key=_order))
 
 
@@ -70,9 +71,12 @@ def _is_covered(alert: Alert, causes: Mapping[str, Sequence[SharedCauseRow]]) ->
     return bool(CauseAlerts(known).covered_by(alert, round(INCIDENT.thresholds["jobs"].default)))
 
 
-def _episode(changes: list[Alert], causes: Mapping[str, Sequence[SharedCauseRow]]) -> FiredAlert:
+def _episode(
+    changes: list[Alert], causes: Mapping[str, Sequence[SharedCauseRow]], ends: Sequence[Alert]
+) -> FiredAlert:
     fired = [alert for alert in changes if alert.status == FIRING] or changes[:1]
-    sent = [] if _is_covered(fired[0], causes) else [alert for alert in fired if not alert.silenced]
+    is_covered = _is_covered(fired[0], causes) or inhibited_by(fired[0], ends)
+    sent = [] if is_covered else [alert for alert in fired if not alert.silenced]
     first = fired[0]
     return FiredAlert(
         rule=first.rule,

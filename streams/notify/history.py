@@ -242,6 +242,14 @@ class StoredDeliveries:
             )
         return found
 
+    def about_subjects(self, rules: Collection[str], subjects: Collection[str]) -> list[Alert]:
+        """The alerts of these rules about these subjects, those that have ended too."""
+        found: list[Alert] = []
+        for some in pieces(sorted(set(subjects))):
+            where = [Condition("rule", "in", sorted(rules)), Condition("subject_name", "in", some)]
+            found += (_alert(row) for row in _rows(self._store.select(ALERTS, where)))
+        return found
+
     def alerts_of(self, alert_ids: Collection[str]) -> dict[str, Alert]:
         """The rows of these alerts, by id; one that was never stored has none."""
         found: dict[str, Alert] = {}

@@ -1,20 +1,23 @@
 """Holds alerts that may share their cause with others until it is known whether one message tells of all of them.
 
-Whether it does is a function of what is stored, the same that the rule `incident` goes by, so a restart decides the same.
+Others are alerts of many jobs at one time, and one of another rule about the same job (`inhibited_by`). Whether a message tells of them is
+a function of what is stored, the same that the rule `incident` goes by, so a restart decides the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import minutes_after
-from streams.engine.rules.rule import JOB
+from streams.engine.rules.registry import BY_NAME
+from streams.engine.rules.rule import JOB, SEVERITIES
 from streams.notify.history import SharedCauseRow, StoredDeliveries
 from streams.notify.intake import Passage
 from streams.notify.notice import Notice
@@ -23,6 +26,8 @@ from streams.threads import Threads
 
 #: Others of the cause may be stored by other workers: it is asked again so often meanwhile.
 LOOK_MS: Final = 2_000
+#: Rules about the use of GPUs are judged every 5 min: after that it is known whether such an alert still fired at an instant.
+SURE_MS: Final = 6 * MINUTE_MS
 
 
 class IncidentSettings(NamedTuple):
@@ -36,6 +41,7 @@ class IncidentSettings(NamedTuple):
 class _HeldAlert:
     passage: Passage
     due_ms: int  # monotonic
+    is_inhibited: bool = False  # by what was stored when it was due first: looked at once more
 
 
 class CauseAlerts:
@@ -67,6 +73,26 @@ class CauseAlerts:
 _NOTHING: Final = CauseAlerts()
 
 
+def inhibitors_of(rule: str) -> tuple[str, ...]:
+    """The rules that name the same cause as this one, which may be one of a user's own."""
+    return BY_NAME[rule].inhibited_by if rule in BY_NAME else ()
+
+
+def inhibited_by(alert: Alert, others: Iterable[Alert]) -> str:
+    """Which of these tells of the alert's cause, in words; '': none. It fired when the alert began, about the same job, and is as severe."""
+    rules = inhibitors_of(alert.rule)
+    for other in others:
+        if (
+            other.rule in rules
+            and other.subject_name == alert.subject_name
+            and other.started_ms <= alert.started_ms
+            and (other.resolved_ms is None or other.resolved_ms > alert.started_ms)
+            and SEVERITIES.index(other.severity) >= SEVERITIES.index(alert.severity)
+        ):
+            return f"{other.alert_id} tells of its cause"
+    return ""
+
+
 class IncidentHold:
     """Call `hold` with what is to be sent, and `decided` for what may go on."""
 
@@ -95,14 +121,9 @@ class IncidentHold:
     def hold(self, passage: Passage) -> bool:
         """Hold what may be part of an incident; what was sent already is over for whoever has it."""
         alert = passage.alert
-        if (
-            isinstance(alert, Notice)
-            or not alert.shared_cause
-            or alert.subject_kind != JOB
-            or passage.was_notified
-        ):
+        if isinstance(alert, Notice) or alert.subject_kind != JOB or passage.was_notified:
             return False
-        if self.jobs_of(alert) is None:
+        if not inhibitors_of(alert.rule) and (not alert.shared_cause or self.jobs_of(alert) is None):
             return False
         now_ms = self._clock.monotonic_ms()
         wait_ms = self._wait_ms if alert.status == FIRING else 0
@@ -118,7 +139,7 @@ class IncidentHold:
 
     def hurry(self) -> None:
         """Wait for nothing more: nobody adds alerts."""
-        self._keep([_HeldAlert(each.passage, 0) for each in self._held])
+        self._keep([_HeldAlert(each.passage, 0, is_inhibited=True) for each in self._held])
         self._look_ms = 0
 
     def release(self, shards: Collection[int]) -> None:
@@ -131,34 +152,59 @@ class IncidentHold:
         if not self._held or now_ms < self._look_ms:
             return []
         self._look_ms = now_ms + LOOK_MS
+        causes: Mapping[str, CauseAlerts] = {}
+        inhibitors: Sequence[Alert] = ()
+        alerts = [each.passage.alert for each in self._held]
         try:
-            causes = await self._causes([each.passage.alert for each in self._held])
+            causes = await self._causes([alert for alert in alerts if alert.shared_cause])
+            inhibitors = await self._inhibitors([alert for alert in alerts if inhibitors_of(alert.rule)])
+            self._faults.worked("read_alerts")
         except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
             self._faults.failed("read_alerts", fault)
-            causes = {}
         found: list[tuple[Passage, str]] = []
         kept: list[_HeldAlert] = []
+        waits: dict[str, int] = {}  # an end waits behind its beginning
         # As it is now: shards may have been released meanwhile.
         for each in self._held:
             alert = each.passage.alert
             jobs = self.jobs_of(alert)
             cause = causes.get(alert.shared_cause, _NOTHING)
             covered_by = "" if jobs is None else cause.covered_by(alert, jobs)
-            if covered_by or each.due_ms <= now_ms:
+            if covered_by:
                 found.append((each.passage, covered_by))
+            elif (due_ms := max(each.due_ms, waits.get(alert.alert_id, 0))) > now_ms:
+                kept.append(replace(each, due_ms=due_ms))
+                waits[alert.alert_id] = due_ms
+            elif (
+                (inhibitor := inhibited_by(alert, inhibitors))
+                and alert.status == FIRING
+                and not each.is_inhibited
+            ):
+                # Its end may be judged and not stored yet; nobody waits for a message whose cause another one named.
+                kept.append(replace(each, due_ms=now_ms + SURE_MS, is_inhibited=True))
+                waits[alert.alert_id] = now_ms + SURE_MS
             else:
-                kept.append(each)
+                found.append((each.passage, inhibitor))
         self._keep(kept)
         if self._held:
             self._look_ms = min([self._look_ms, *(each.due_ms for each in self._held)])
         return found
 
+    async def _inhibitors(self, alerts: Sequence[Alert]) -> Sequence[Alert]:
+        if not alerts:
+            return ()
+        rules = {rule for alert in alerts for rule in inhibitors_of(alert.rule)}
+        jobs = {alert.subject_name for alert in alerts}
+        reading = self._threads.run(self._records.about_subjects, rules, jobs)
+        return await asyncio.wait_for(reading, self._timeout_ms / 1000)
+
     async def _causes(self, alerts: Sequence[Alert]) -> Mapping[str, CauseAlerts]:
+        if not alerts:
+            return {}
         causes = {alert.shared_cause for alert in alerts}
         since_ms = min(alert.started_ms for alert in alerts) - EXPLAINED_MS
         reading = self._threads.run(self._records.of_causes, causes, since_ms)
         rows: dict[str, list[SharedCauseRow]] = {}
         for row in await asyncio.wait_for(reading, self._timeout_ms / 1000):
             rows.setdefault(row.shared_cause, []).append(row)
-        self._faults.worked("read_alerts")
         return {cause: CauseAlerts(of_cause) for cause, of_cause in rows.items()}

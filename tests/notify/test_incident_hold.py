@@ -12,7 +12,7 @@ from sinks.rows import Condition
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.rules.shared_cause import cause_text
 from streams.notify.history import StoredDeliveries
-from streams.notify.incident_hold import IncidentSettings
+from streams.notify.incident_hold import SURE_MS, IncidentSettings
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import HOOK, NOW_MS, Office, Watched, an_alert, resolved, run
 
@@ -72,6 +72,73 @@ def test_two_are_sent_when_they_have_waited() -> None:
         assert there.sender.told == [("a", "firing"), ("b", "firing")]
         await there.offer(over("a"))
         assert there.sender.told[2:] == [("a", "resolved")], "an end waits for nobody"
+
+    run(scenario())
+
+
+def stalls(**other: Any) -> Alert:
+    return an_alert("a", rule="stalled", **other)
+
+
+def spins(name: str = "a", ago_ms: int = 3_600_000, over_ms: int | None = None, **other: Any) -> Alert:
+    values: dict[str, Any] = {"alert_id": "al_spinning", "rule": "spinning", "started_ms": NOW_MS - ago_ms}
+    status = "firing" if over_ms is None else "resolved"
+    return an_alert(name, status, **(values | {"resolved_ms": over_ms} | other))
+
+
+def test_an_alert_is_inhibited_by_one_of_its_cause_about_the_same_job_and_so_is_its_end() -> None:
+    async def scenario() -> None:
+        there = office(jobs=None)
+        there.keep(spins())
+        await there.offer(stalls())
+        await there.work(WAIT_MS)
+        await there.work(SURE_MS)
+        await there.offer(stalls(status="resolved", changed_ms=NOW_MS + 600_000))
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        assert set(outcomes(there)) == {("a", "firing"), ("a", "resolved")}
+        assert set(outcomes(there).values()) == {NEVER_SENT}
+        assert {detail for (detail,) in there.rows("detail")} == {"al_spinning tells of its cause"}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        spins("b"),
+        spins(ago_ms=-1),
+        spins(over_ms=NOW_MS),
+        spins(severity="ticket"),
+        spins(rule="inefficient"),
+    ],
+    ids=["another job", "later", "over before", "less severe", "another cause"],
+)
+def test_no_other_alert_inhibits_it(other: Alert) -> None:
+    async def scenario() -> None:
+        there = office(jobs=None)
+        there.keep(other)
+        await there.offer(stalls())
+        await there.work(WAIT_MS)
+        assert there.sender.told == [("a", "firing")]
+
+    run(scenario())
+
+
+def test_an_inhibiting_alert_that_turns_out_to_have_ended_before_inhibits_nothing() -> None:
+    """Rules on the ledger are judged later than those of jobs: their ends are stored later, too."""
+
+    async def scenario() -> None:
+        there = office(jobs=None)
+        there.keep(spins())
+        await there.offer(stalls())
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        await there.offer(stalls(status="resolved", changed_ms=NOW_MS + 300_000))
+        assert there.sender.told == []
+        there.keep(spins(over_ms=NOW_MS - 1, changed_ms=NOW_MS + 1))
+        await there.work(SURE_MS)
+        assert there.sender.told == [("a", "firing"), ("a", "resolved")]
 
     run(scenario())
 

@@ -110,6 +110,23 @@ def test_a_job_that_reports_progress_is_waited_for(world: World) -> None:
     assert told(world.look(2), RULE) == [("reports", "firing", 75)]
 
 
+def test_it_goes_on_while_reports_show_that_the_work_stands_still(world: World) -> None:
+    drives(world, "hangs", phases((WORKS, 30), (SPINS, 30), (WORKS, 60)))
+    known = {"alert_id": "al_1", "rule": "stalled", "severity": "page", "status": "resolved"}
+    times = {"started": at(T0 + 55 * M), "resolved": at(T0 + 80 * M)}
+    world.put(ALERTS, **known, **times, subject_kind="job", subject_name="hangs")
+    assert told(world.look(2), RULE) == [("hangs", "firing", 45), ("hangs", "resolved", 95)]
+
+
+def test_minutes_of_which_another_rule_told_show_nothing_more(world: World) -> None:
+    drives(world, "hangs", phases((WORKS, 30), (SPINS, 90)))
+    known = {"alert_id": "al_1", "rule": "stalled", "severity": "page", "status": "resolved"}
+    times = {"started": at(T0 + 35 * M), "resolved": at(T0 + 60 * M)}
+    world.put(ALERTS, **known, **times, subject_kind="job", subject_name="hangs")
+    # So long, and 12 min of its own after that, with the samples' lag.
+    assert told(world.look(2), RULE) == [("hangs", "firing", 85)]
+
+
 def test_the_rule_can_be_switched_off(world: World) -> None:
     drives(world, "hangs", phases((WORKS, 40), (SPINS, 80)))
     off = ("rule", "off", {"rule": RULE, "enabled": False})

@@ -113,6 +113,8 @@ class AlertRule:
     #: Which part of the job's present rate goes on if nothing is done: "all", "extra" above the expected rate, "above usual", or
     #: '' where that is not known.
     goes_on: str = ""
+    #: Rules of the same cause: nobody is notified of an alert about a job while one of theirs about it, as severe, fires already.
+    inhibited_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

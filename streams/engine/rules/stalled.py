@@ -178,4 +178,5 @@ RULE: Final = JobRule(
     ),
     goes_on="all",
     waste=all_it_pays,
+    inhibited_by=("spinning",),
 )

@@ -69,12 +69,14 @@ class InefficientJudge:
                 fires.discard(job_id)
                 use = _low_use(of.thresholds, low[job_id], paid.get(job_id, {}), last, least)
                 about = alerted.about(job_id)
+                # Half hours in which another rule named what its GPUs did show nothing more.
+                since_ms = at_ms - LAG_MS - least * SLOT_MS
                 kind = about["team"], stem_of(job_id)
                 if (
                     use is None
                     or not holds(use, of.thresholds)
-                    or is_explained(job_id)
-                    or alerted.stood(job_id, at_ms)
+                    or is_explained(job_id, since_ms)
+                    or alerted.stood(job_id, at_ms, since_ms)
                     or is_interactive(alerted.labels(job_id))
                     or any(at_ms - AGAIN_MS < each < at_ms for each in said.get(kind, ()))
                 ):

@@ -17,12 +17,13 @@ from streams.worker.ledger_rules import job_use_sql
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
-#: Whether another rule tells of what a job's GPUs do at the instant that is judged.
-IsExplained: TypeAlias = Callable[[str], bool]
+#: Whether another rule tells of what a job's GPUs do at the instant that is judged, or did at or after an earlier one (ms).
+IsExplained: TypeAlias = Callable[[str, int], bool]
 #: Where a rule holds at an instant.
 Look: TypeAlias = Callable[[int, IsExplained], Iterable[LedgerFinding]]
 #: Rules that shards judge and that name the cause of what a job's GPUs do.
-_OF_SHARDS: Final = ("stalled", "idle_gpus")
+_STALLED: Final = "stalled"
+_OF_SHARDS: Final = (_STALLED, "idle_gpus")
 _NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": (), "progress": ()}
 
 
@@ -43,10 +44,10 @@ class AlertedJobs:
 
     def __init__(self, store: SqlStore, jobs: Sequence[str], rules: Sequence[str] = _OF_SHARDS) -> None:
         self._about = {row["job_id"]: row for row in named_rows(store, job_use_sql.JOBS, "jobs", jobs)}
-        self._alerted: dict[str, list[tuple[int, int]]] = {}
+        self._alerted: dict[str, list[tuple[str, int, int]]] = {}
         for row in named_rows(store, job_use_sql.ALERTED, "jobs", jobs, rules=[*rules]):
             until_ms = NEVER_MS if row["until_ms"] is None else row["until_ms"]
-            self._alerted.setdefault(row["subject_name"], []).append((row["from_ms"], until_ms))
+            self._alerted.setdefault(row["subject_name"], []).append((row["rule"], row["from_ms"], until_ms))
 
     def about(self, job_id: str) -> Mapping[str, Any]:
         """The job's owner, team and project."""
@@ -60,12 +61,20 @@ class AlertedJobs:
         """The rate that is planned for a job at an instant, in nano-dollars per hour; 0: none is."""
         return planned_nano(controls, {**self.about(job_id), "job_id": job_id}, at_ms)
 
-    def stood(self, job_id: str, at_ms: int) -> bool:
-        """Whether such an alert stood at an instant, or might have fired again.
+    def stood(self, job_id: str, at_ms: int, since_ms: int | None = None) -> bool:
+        """Whether such an alert stood at an instant, or at some from `since_ms` on, or might have fired again.
 
         One that cleared counts for as long as it may, so that it does not matter whether it is known yet that it did.
         """
+        since_ms = at_ms if since_ms is None else since_ms
         return any(
-            from_ms <= at_ms <= until_ms + SAME_EPISODE_MS
-            for from_ms, until_ms in self._alerted.get(job_id, ())
+            from_ms <= at_ms and since_ms <= until_ms + SAME_EPISODE_MS
+            for _, from_ms, until_ms in self._alerted.get(job_id, ())
+        )
+
+    def stalled(self, job_id: str, at_ms: int) -> bool:
+        """Whether reports show at an instant that the job's work stands still, by an alert of `stalled` that may have fired again."""
+        return any(
+            rule == _STALLED and from_ms <= at_ms <= until_ms + SAME_EPISODE_MS
+            for rule, from_ms, until_ms in self._alerted.get(job_id, ())
         )

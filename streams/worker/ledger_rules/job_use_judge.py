@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from schemas.columns import rows_of
+from schemas.durations import DAY_MS, NEVER_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.episodes import hourly_changes
 from streams.engine.rules import inefficient, spinning, straggler
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.worker.ledger_rules import job_use_sql
 from streams.worker.ledger_rules.inefficient_judge import InefficientJudge
 from streams.worker.ledger_rules.instants import instants_of
 from streams.worker.ledger_rules.job_use import Look, nothing
@@ -49,6 +52,7 @@ class JobUseJudge:
     """Call `judge` for successive spans of whole minutes."""
 
     def __init__(self, store: SqlStore) -> None:
+        self._store = store
         self._spinning = SpinningJudge(store)
         self._straggler = StragglerJudge(store)
         self._inefficient = InefficientJudge(store)
@@ -63,22 +67,36 @@ class JobUseJudge:
         """The changes in (since_ms, until_ms]; `known`: the settings of a rule, and its alerts that fire."""
         rules = {name: self._rule(name, *known(name), since_ms, until_ms, controls) for name in RULES}
         # What was stored after the span began is found again in it.
-        stands = {
-            name: {alert.subject_name for alert in rule.firing if alert.started_ms <= since_ms}
-            for name, rule in rules.items()
-        }
+        stood_ms = self._ended(since_ms) if any(rule.look is not nothing for rule in rules.values()) else {}
+        for name, rule in rules.items():
+            stood_ms.setdefault(name, {}).update(
+                (alert.subject_name, NEVER_MS) for alert in rule.firing if alert.started_ms <= since_ms
+            )
         for at_ms in sorted({at_ms for rule in rules.values() for at_ms in rule.instants}):
             for name, rule in rules.items():
                 if at_ms not in rule.instants:
                     continue
-                explained = set().union(*(stands[other] for other in _SAME_CAUSE[name]))
-                found = [*rule.look(at_ms, explained.__contains__)]
-                stands[name] = {each.subject_name for each in found}
+
+                def is_explained(job_id: str, from_ms: int, by: Sequence[str] = _SAME_CAUSE[name]) -> bool:
+                    return any(stood_ms[other].get(job_id, from_ms - 1) >= from_ms for other in by)
+
+                found = [*rule.look(at_ms, is_explained)]
+                of_rule = stood_ms[name]
+                of_rule |= {job_id: at_ms for job_id, until_ms in of_rule.items() if until_ms == NEVER_MS}
+                of_rule |= {each.subject_name: NEVER_MS for each in found}
                 rule.found.extend(found)
         changes: list[Alert] = []
         for rule in rules.values():
             changes += hourly_changes(rule.firing, rule.found, rule.instants)
         return changes
+
+    def _ended(self, since_ms: int) -> dict[str, dict[str, int]]:
+        """When alerts of these rules ended last that had ended when the span began, by rule and job."""
+        bound = {"rules": [*RULES], "from_ms": max(since_ms - DAY_MS, 0), "to_ms": since_ms}
+        found: dict[str, dict[str, int]] = {}
+        for row in rows_of(self._store.query(job_use_sql.ENDED, bound)):
+            found.setdefault(row["rule"], {})[row["subject_name"]] = row["until_ms"]
+        return found
 
     def _rule(
         self,

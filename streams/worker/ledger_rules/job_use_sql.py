@@ -40,7 +40,7 @@ WHERE job_id IN {jobs:Array(String)}"""
 
 #: When alerts stood that name the cause for these jobs.
 ALERTED: Final = """
-SELECT subject_name, toUnixTimestamp64Milli(started) AS from_ms, toUnixTimestamp64Milli(resolved) AS until_ms FROM alerts FINAL
+SELECT subject_name, rule, toUnixTimestamp64Milli(started) AS from_ms, toUnixTimestamp64Milli(resolved) AS until_ms FROM alerts FINAL
 WHERE subject_kind = 'job' AND subject_name IN {jobs:Array(String)} AND rule IN {rules:Array(String)}"""
 
 #: Half hours end so long before whole half hours, as samples come late.
@@ -62,6 +62,13 @@ PAID_BY_HALF_HOUR: Final = f"""
 SELECT job_id, {_HALF_HOUR}, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000) AS nano, sum(quantity) AS gpu_milli_ms
 FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}}
 WHERE component = 'gpu' AND unit = 'gpu_milli_ms' AND quantity > 0 GROUP BY job_id, slot"""
+
+#: When alerts of these rules about jobs ended last before a span.
+ENDED: Final = """
+SELECT rule, subject_name, toUnixTimestamp64Milli(max(resolved)) AS until_ms FROM alerts FINAL
+WHERE rule IN {rules:Array(String)} AND resolved >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+    AND resolved <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
+GROUP BY rule, subject_name"""
 
 #: The alerts of a rule that opened in a span: of which job and team.
 OPENED: Final = """

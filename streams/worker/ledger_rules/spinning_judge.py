@@ -66,11 +66,15 @@ class SpinningJudge:
                 if job_id in opened:
                     opened_minute = opened[job_id] // MINUTE_MS - LAG_MINUTES
                     before_w = minutes[job_id].power_before_w(opened_minute) or 0
-                    if minutes[job_id].goes_on(until, before_w):
+                    # While reports show that its work stands still it is the same, whatever its GPUs do meanwhile.
+                    if minutes[job_id].goes_on(until, before_w) or known.stalled(job_id, at_ms):
                         yield LedgerFinding(NAME, of.severity, "job", job_id, at_ms, "", "")
                         continue
                     del opened[job_id]
-                if is_explained(job_id) or known.stood(job_id, at_ms) or is_interactive(known.labels(job_id)):
+                since_ms = at_ms - (LAG_MINUTES + int(thresholds[job_id]["minutes"])) * MINUTE_MS
+                if is_explained(job_id, since_ms) or known.stood(job_id, at_ms, since_ms):
+                    continue
+                if is_interactive(known.labels(job_id)):
                     continue
                 spin = minutes[job_id].spin(until)
                 rate = _nano_per_hour(paid.get(job_id, {}), until)

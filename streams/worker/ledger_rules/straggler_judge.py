@@ -60,7 +60,10 @@ class StragglerJudge:
                     continue
                 opened.discard(job_id)
                 uneven = slots[job_id].uneven(last)
-                if uneven is None or is_explained(job_id) or known.stood(job_id, at_ms):
+                if uneven is None:
+                    continue
+                since_ms = at_ms - LAG_MS - round(of.thresholds["minutes"] * MINUTE_MS)
+                if is_explained(job_id, since_ms) or known.stood(job_id, at_ms, since_ms):
                     continue
                 if is_interactive(known.labels(job_id)):
                     continue

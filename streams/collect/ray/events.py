@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from streams.accounts.account import Account
 from streams.collect.collector import CollectedEvent
-from streams.collect.ray.holdings import Holding, RayCluster, held_over, holdings_of
+from streams.collect.ray.holdings import Holding, RayCluster, asked_for, held_over, holdings_of
 from streams.collect.ray.options import DESCRIBES, Options
 from streams.collect.ray.progress import QUEUED, STARTED, UNSEEN, OpenJob
 from streams.collect.ray.records import ENDS, RayJob, RayNode
@@ -33,6 +33,8 @@ _REASONS: Final[Mapping[str, str]] = {
 _WAITED_AT_MOST_MS: Final = 12 * 3_600_000
 #: A group that is seen to be gone so shortly before its job's end went with it.
 _ENDS_TOGETHER_MS: Final = 5_000
+#: By so long after its start a job has asked for what it starts with; what it asks for later is more.
+_ASKED_BY_MS: Final = 60_000
 
 
 class JobNews(NamedTuple):
@@ -115,6 +117,9 @@ def new_events(
         _, before = next(held_over(holdings, after_ms, after_ms))
         if before.digest != held:
             fault = f"job {known.job_id}: Ray showed late which GPUs it held; see dashboard_delay_s"
+        asked_ms = start_ms + _ASKED_BY_MS
+        if runs_ms and after_ms < asked_ms < over_ms and (gpus := asked_for(job, cluster, asked_ms, options)):
+            moments.append(_JobMoment("updated", asked_ms, {"gpus_requested": gpus}, ".requested"))
         for at_ms, now in held_over(holdings, after_ms + 1, over_ms - 1):
             if now.digest != held:
                 fields = now.fields(cluster.nodes, options)
@@ -208,7 +213,7 @@ def _event(
     known: OpenJob, moment: _JobMoment, described: Mapping[str, Any], options: Options
 ) -> CollectedEvent:
     value = {
-        **(described if moment.type != "scaled" else {}),
+        **(described if moment.type not in ("scaled", "updated") else {}),
         **moment.fields,
         "id": f"{known.job_id}.{known.attempt}.{moment.type}.{moment.at_ms}{moment.what}",
         "source": options.source,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from schemas.wire_types import MAX_GPU_COUNT
 from streams.collect.ray.options import Options
 from streams.collect.ray.records import RayActor, RayGroup, RayJob, RayNode, RayTask
 from streams.collect.values import count_of
@@ -78,6 +79,24 @@ def holdings_of(
             if node.gpu_milli
         ]
     return list(_reserved(job, cluster, removed_ms))
+
+
+def asked_for(job: RayJob, cluster: RayCluster, at_ms: int, options: Options) -> int:
+    """How many GPUs a job has asked for by an instant: in placement groups, and for its entry point.
+
+    0 where that is none or a part of one, or where it holds more in actors and tasks, of which nobody says how many will come.
+    """
+    if options.gpu_scope == "cluster":
+        return 0
+    actors = (each for each in cluster.actors.get(job.driver, ()) if each.gpu_milli and not each.in_group)
+    loose_ms = [each.start_ms for held in (actors, cluster.tasks.get(job.driver, ())) for each in held]
+    groups = [each for each in cluster.groups.get(job.driver, ()) if each.asked_ms <= at_ms]
+    if not groups or any(0 < from_ms <= at_ms for from_ms in loose_ms):
+        return 0
+    supervisor = cluster.supervisors.get(job.submission)
+    entry_milli = 0 if supervisor is None or supervisor.in_group else supervisor.gpu_milli
+    milli = entry_milli + sum(each.wanted_milli for each in groups)
+    return milli // 1000 if not milli % 1000 and milli <= MAX_GPU_COUNT * 1000 else 0
 
 
 def _reserved(job: RayJob, cluster: RayCluster, removed_ms: Mapping[str, int]) -> Iterator[Holding]:

@@ -20,6 +20,8 @@ _GPUS_AT_MOST: Final = 100_000
 _TYPE: Final = "accelerator_type:"
 #: The actor in which a submitted job's entry point runs has this name, and the job's id.
 _SUPERVISOR: Final = "_ray_internal_job_actor_"
+_PLACED: Final = frozenset({"CREATED", "RESCHEDULING", "REMOVED"})
+_WAITING: Final = frozenset({"PENDING", "PREPARED"})
 ENDS: Final[Mapping[str, str]] = {"SUCCEEDED": "completed", "FAILED": "failed", "STOPPED": "cancelled"}
 
 
@@ -69,13 +71,18 @@ class RayActor(NamedTuple):
 
 
 class RayGroup(NamedTuple):
-    """A placement group with GPUs that was created; `gpu_milli` is node -> thousandths of a GPU."""
+    """A placement group with GPUs; `gpu_milli` is node -> thousandths of a GPU, of one that waits it is empty.
+
+    `wanted_milli` is what all of it asks for, since `asked_ms`.
+    """
 
     group: str
     driver: str
     gpu_milli: Mapping[str, int]
     start_ms: int
     is_removed: bool
+    wanted_milli: int
+    asked_ms: int
 
 
 class RayTask(NamedTuple):
@@ -201,7 +208,7 @@ def actors_of(answer: bytes, account: Account) -> list[RayActor]:
 
 
 def groups_of(answer: bytes, account: Account) -> list[RayGroup]:
-    """The placement groups with GPUs that were created; what cannot be read is said in `account`.
+    """The placement groups with GPUs, created or waiting; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.
@@ -309,10 +316,13 @@ def _group(raw: msgspec.Raw) -> RayGroup | None:
     stats = group.stats or _GroupStats()
     received_ns = int(stats.creation_request_received_ns)
     held: dict[str, int] = {}
+    wanted_milli = 0
     for bundle in group.bundles or ():
-        if bundle.node_id and (milli := _gpu_milli(bundle.unit_resources)):
+        milli = _gpu_milli(bundle.unit_resources)
+        wanted_milli += milli
+        if milli and bundle.node_id and group.state in _PLACED:
             held[bundle.node_id] = held.get(bundle.node_id, 0) + milli
-    if not held or not received_ns or group.state not in {"CREATED", "RESCHEDULING", "REMOVED"}:
+    if not received_ns or not (held or (wanted_milli and group.state in _WAITING)):
         return None
     return RayGroup(
         group=group.placement_group_id,
@@ -320,6 +330,8 @@ def _group(raw: msgspec.Raw) -> RayGroup | None:
         gpu_milli=held,
         start_ms=_time((received_ns + int(stats.end_to_end_creation_latency_us) * 1000) // 10**6),
         is_removed=group.state == "REMOVED",
+        wanted_milli=wanted_milli,
+        asked_ms=_time(received_ns // 10**6),
     )
 
 

@@ -203,6 +203,60 @@ def test_groups_actors_and_tasks_hold_gpus_at_their_own_times(dashboard: Dashboa
     assert events[3].value["nodes"] == {"n1": 3, "n2": 1.5}
 
 
+def asked(events: Sequence[CollectedEvent]) -> list[tuple[float, int]]:
+    """When events say how many GPUs a job asks for, and how many."""
+    return [
+        ((value["time_ms"] - T0_MS) / 1000, value["gpus_requested"])
+        for _, value in events
+        if "gpus_requested" in value
+    ]
+
+
+@pytest.mark.parametrize(
+    ("actors", "groups", "tasks", "gpus"),
+    [
+        ([], [group(5, [2, 2])], [], [(65, 4)]),
+        ([], [group(5, [2]), group(6, [4, 8], state="PENDING", name="g2")], [], [(65, 14)]),
+        ([], [group(5, [2]), group(70, [4], state="PENDING", name="g2")], [], [(65, 2)]),
+        ([], [group(5, [2]), group(40, [4], state="REMOVED", name="g2")], [], [(65, 6)]),
+        ([actor(10, gpus=4, placementGroupId="g1")], [group(5, [4])], [], [(65, 4)]),
+        ([actor(90, gpus=4)], [group(5, [4])], [], [(65, 4)]),
+        ([actor(10, gpus=4)], [group(5, [4])], [], []),
+        ([], [group(5, [4])], [task(20, 30)], []),
+        ([], [group(5, [0.5])], [], []),
+        ([actor(10, gpus=4)], [], [], []),
+    ],
+)
+def test_what_placement_groups_ask_for_is_said_a_minute_after_the_start(
+    dashboard: Dashboard,
+    actors: list[dict[str, Any]],
+    groups: list[dict[str, Any]],
+    tasks: list[dict[str, Any]],
+    gpus: list[tuple[float, int]],
+) -> None:
+    """The groups that a job begins with are asked for one after the other; those that wait are as much of its start."""
+    found = answers([job("j1", 0, 300)], [supervisor("j1", 1), *actors], groups, tasks)
+    often, seldom = Polls(dashboard), Polls(dashboard)
+    once = seldom.at(400, found)
+    assert asked(once) == gpus
+    running = answers([job("j1", 0)], [supervisor("j1", 1), *actors], groups, tasks)
+    events = [event for now_s in (20, 50, 74, 75, 76, 90, 200) for event in often.at(now_s, running)]
+    assert asked(events) == gpus
+    said = {(value["type"], value["id"]) for _, value in once if "gpus_requested" in value}
+    assert said <= {("updated", "j1.1.updated.1789992065000.requested")}
+
+
+def test_the_entry_points_gpus_are_asked_for_too(dashboard: Dashboard) -> None:
+    found = answers([job("j1", 0)], [supervisor("j1", 1, 2)], [group(5, [64], state="PENDING")])
+    assert asked(Polls(dashboard).at(400, found)) == [(61, 66)]
+    assert asked(Polls(dashboard, gpu_scope="cluster").at(400, found)) == []
+
+
+def test_a_job_that_is_over_before_asks_for_nothing(dashboard: Dashboard) -> None:
+    found = answers([job("j1", 0, 60)], [supervisor("j1", 1)], [group(5, [2, 2])])
+    assert asked(Polls(dashboard).at(400, found)) == []
+
+
 def test_a_group_that_is_gone_ends_when_a_poll_sees_it(dashboard: Dashboard) -> None:
     polls = Polls(dashboard)
     head = [supervisor("j1", 1)]

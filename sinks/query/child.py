@@ -91,9 +91,10 @@ class _WithoutPandas(MetaPathFinder):
 
 def _close_in(setup: wire.Setup) -> list[str]:
     source = setup.source
-    if isinstance(source, wire.StoreFiles):
+    if not isinstance(source, wire.ServerAddress):
         left_network = confine.leave_network()
-        left_open = confine.close_in([source.engine_dir], [setup.scratch_dir], [])
+        readable = [source.engine_dir] if isinstance(source, wire.StoreFiles) else []
+        left_open = confine.close_in(readable, [setup.scratch_dir], [])
         return left_open if left_network else [*left_open, "network"]
     certificates = [source.ca_cert] if source.ca_cert else []
     return confine.close_in(certificates, [setup.scratch_dir], [source.port])
@@ -105,6 +106,10 @@ def _runner(setup: wire.Setup) -> Runner:
         from sinks.query.embedded import EmbeddedRunner
 
         return EmbeddedRunner(setup.source, setup.limits, setup.scratch_dir)
+    if isinstance(setup.source, wire.KnownTables):
+        from sinks.query.known import CheckRunner
+
+        return CheckRunner(setup.source, setup.limits, setup.scratch_dir)
     from sinks.query.server import ServerRunner
 
     return ServerRunner(setup.source, setup.limits, setup.scratch_dir)

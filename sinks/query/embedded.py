@@ -47,6 +47,8 @@ class EmbeddedRunner:
         prepared = self._parser.prepare(
             request.sql, request.parameters, tables.names(), tables.database, self._limits
         )
+        if request.is_check:
+            return 0
         with (
             tables.opened(prepared.tables, prepared.settings) as client,
             answering(client, prepared) as (columns, blocks),

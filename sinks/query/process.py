@@ -17,7 +17,7 @@ import msgspec
 from sinks.errors import QueriesOff, QueryFailed, QueryRefused
 from sinks.query import wire
 from sinks.query.limits import MIB_BYTES, QueryLimits
-from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
+from sinks.query.wire import Form, Parameter, Source
 
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from sinks.query.child import main; main()"
 #: A start takes 0.4 s of a core. But it gives way to everything else from its first moment: where other work fills every
@@ -95,9 +95,7 @@ class Answered(NamedTuple):
 class QueryProcess:
     """One process. `ask` blocks; `kill` may be called from any thread."""
 
-    def __init__(
-        self, source: StoreFiles | ServerAddress, limits: QueryLimits, spawned: Spawned | None = None
-    ) -> None:
+    def __init__(self, source: Source, limits: QueryLimits, spawned: Spawned | None = None) -> None:
         self.limits = limits
         self._spawned = spawned or spawn()
         self._process, self._channel, scratch_dir = self._spawned
@@ -153,7 +151,20 @@ class QueryProcess:
             QueryFailed: It failed or exceeded a limit.
             QueriesOff: The process cannot run queries.
         """
-        if any("\ud800" <= each <= "\udfff" for each in sql):
+        return self._asked(wire.Request(sql, parameters, form))
+
+    def check(self, sql: str) -> None:
+        """Ask whether a statement may run, without running it.
+
+        Raises:
+            QueryRefused: The statement is not allowed.
+            QueryFailed: It cannot be parsed.
+            QueriesOff: The process cannot say.
+        """
+        os.close(self._asked(wire.Request(sql, {}, "json", is_check=True)).descriptor)
+
+    def _asked(self, request: wire.Request) -> Answered:
+        if any("\ud800" <= each <= "\udfff" for each in request.sql):
             raise QueryRefused("the query is no text: it has half of a surrogate pair")
         self.wait_ready()
         file = _nameless_file()
@@ -161,7 +172,7 @@ class QueryProcess:
         deadline = threading.Timer(self.limits.time_ms / 1000 + _GRACE_S, self._spawned.kill)
         deadline.start()
         try:
-            reply = self._replied(wire.Request(sql, parameters, form), file)
+            reply = self._replied(request, file)
             if reply.outcome == "refused":
                 raise QueryRefused(reply.message)
             if reply.outcome == "off":

@@ -38,10 +38,20 @@ class ServerAddress(msgspec.Struct, frozen=True, tag=True):
         return f"ServerAddress({self.scheme}://{self.host}:{self.port}, user={self.user})"
 
 
+class KnownTables(msgspec.Struct, frozen=True, tag=True):
+    """No store: tables and views by name, and whether it is a view. Statements can be checked by them, and not run."""
+
+    tables: dict[str, bool]
+    database: str
+
+
+Source = StoreFiles | ServerAddress | KnownTables
+
+
 class Setup(msgspec.Struct, frozen=True):
     """The first frame: where the tables are, and the limits of every query."""
 
-    source: StoreFiles | ServerAddress
+    source: Source
     limits: QueryLimits
     scratch_dir: str
 
@@ -54,11 +64,12 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One query. The file for its result is passed with the frame."""
+    """One query, or one statement that is only to be checked. The file for its result is passed with the frame."""
 
     sql: str
     parameters: dict[str, Parameter]
     form: Form
+    is_check: bool = False
 
 
 class Reply(msgspec.Struct, frozen=True):

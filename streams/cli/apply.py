@@ -55,12 +55,14 @@ def apply(
     if not _SET.fullmatch(set_name):
         raise WrongUseError(f"--set {set_name[:80]}: expected up to 64 letters, digits and _ . -")
     settings = settings_for()
+    from streams.cli.sql_rule_check import sql_faults
     from streams.controls.folder import read_folder  # loads the engine; not needed for --help
     from streams.controls.plan import plan_of, source_of
 
     source, now_ms = source_of(set_name), SystemClock().now_ms()
     found = read_folder(folder, source, now_ms)
     _refuse(found.faults)
+    _refuse(sql_faults(((record.event, record.fault) for record in found.records), settings))
     from streams.transport.admin import check_topics, connect  # loads Kafka clients
     from streams.transport.controls_log import controls_by_key
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from schemas.decode import decode
@@ -31,6 +33,9 @@ class ControlLines:
         self._faults: list[str] = []
         self._doubtful: list[_Doubtful] = []
         self._last: dict[_Key, ControlEvent] = {}
+        self.effective: list[
+            tuple[ControlEvent, Callable[[str], str]]
+        ] = []  # and what makes a line of a fault of it
 
     def add(self, where: str, value: bytes | None) -> None:
         """Judge the next one by itself."""
@@ -40,6 +45,7 @@ class ControlLines:
         if faults or value is None or not isinstance(event, ControlEvent):
             return
         key = event.kind, event.name
+        self.effective.append((event, partial(_fault, where, key)))
         before = self._last.get(key)
         if fault_beside(event, before, (), self._now_ms) is not None:
             self._doubtful.append(_Doubtful(where, event, before))
@@ -63,8 +69,12 @@ class ControlLines:
             others = [each for other, each in after.items() if other != key]
             detail = fault_beside(event, before or in_force.get(key), others, self._now_ms)
             if detail is not None:
-                found.append(_line(where, f"{event.kind}/{event.name}: {detail}"))
+                found.append(_fault(where, key, detail))
         return found
+
+
+def _fault(where: str, key: _Key, detail: str) -> str:
+    return _line(where, f"{'/'.join(key)}: {detail}")
 
 
 def _line(where: str, detail: str) -> str:

@@ -21,7 +21,7 @@ from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
 from streams.clock import SystemClock
-from streams.config.settings import KafkaSettings, Settings
+from streams.config.settings import Settings
 from streams.errors import FileFaultsError, WrongUseError
 from streams.keys import key_of
 from streams.topics import Topic, short_name
@@ -70,7 +70,7 @@ def publish(
     must_exist(files)
     prefix = settings.kafka.topic_prefix
     # Two passes: nothing is sent if any line is invalid.
-    total, ignored = _checked(files, settings.kafka, SystemClock().now_ms())
+    total, ignored = _checked(files, settings, SystemClock().now_ms())
     from streams.cli.lateness import warning  # loads the engine
     from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
@@ -88,14 +88,16 @@ def publish(
     sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
 
 
-def _checked(files: Sequence[Path], kafka: KafkaSettings, now_ms: int) -> tuple[int, IgnoredFields]:
+def _checked(files: Sequence[Path], settings: Settings, now_ms: int) -> tuple[int, IgnoredFields]:
     """Return how many events there are, and which of their fields nobody reads.
 
     Raises:
         FileFaultsError: Some are controls that would have no effect.
     """
     from streams.cli.control_lines import ControlLines  # loads the engine
+    from streams.cli.sql_rule_check import sql_faults
 
+    kafka = settings.kafka
     total, controls, ignored = 0, ControlLines(now_ms), IgnoredFields()
     for file in files:
         for number, event in _numbered(file, kafka.topic_prefix):
@@ -103,7 +105,7 @@ def _checked(files: Sequence[Path], kafka: KafkaSettings, now_ms: int) -> tuple[
             ignored.add(event.topic, event.value)
             if event.topic == Topic.CONTROLS:
                 controls.add(f"{file} line {number}", event.value)
-    if faults := controls.faults(kafka):
+    if faults := controls.faults(kafka) or sql_faults(controls.effective, settings):
         left = len(faults) - _FAULTS_SHOWN
         raise FileFaultsError(
             [*faults[:_FAULTS_SHOWN], *([f"and {left} more"] if left > 0 else []), "nothing was published"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +13,11 @@ from streams.cli.files import must_exist, read_bounded
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.clock import SystemClock
-from streams.errors import WrongUseError
+from streams.errors import FileFaultsError, WrongUseError
 from streams.topics import Topic
 
 if TYPE_CHECKING:
+    from streams.config.settings import Settings
     from streams.rules.file import RuleFileRecord
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML with tables [[rule]].")]
@@ -24,6 +26,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML with ta
 def check(file: FileArgument, form: FormatOption = OutputFormat.table) -> None:
     """Check a file of rules: every fault at once, or what differs from the defaults."""
     records = read_rules(file)
+    _check_sql(file, records, settings_for())
     write(changes(records), form)
     if form is OutputFormat.table:
         sys.stdout.write(f"{len(records)} rules in {file}: no fault\n")
@@ -41,6 +44,7 @@ def publish(
     """Publish a file of rules; workers, and replays of the log, use them from then on."""
     settings = settings_for()
     records = read_rules(file)
+    _check_sql(file, records, settings)
     gone: list[bytes] = []
     if prune:
         from streams.transport.controls_log import controls_by_key  # loads Kafka clients
@@ -62,6 +66,21 @@ def publish(
         for key in gone:
             producer.send(Topic.CONTROLS, key, None)
     sys.stdout.write(f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}\n")
+
+
+def _check_sql(file: Path, records: list[RuleFileRecord], settings: Settings) -> None:
+    """Check the statements of rules by SQL.
+
+    Raises:
+        FileFaultsError: A worker would refuse some.
+    """
+    from streams.cli.sql_rule_check import sql_faults
+
+    def line_of(record: RuleFileRecord) -> Callable[[str], str]:
+        return lambda detail: f"{file} line {record.line}: rule/{record.event.name}: {detail}"
+
+    if faults := sql_faults([(record.event, line_of(record)) for record in records], settings):
+        raise FileFaultsError(faults)
 
 
 def read_rules(file: Path, at_ms: int | None = None) -> list[RuleFileRecord]:

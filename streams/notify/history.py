@@ -6,22 +6,24 @@ All calls block, so they belong in a thread.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from schemas.column_types import MILLI
 from schemas.columns import rows_of, times_as_integers
 from schemas.receipt_table import RECEIPTS
-from schemas.tables import ALERTS, BURN_RATES, DELIVERIES
+from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, JOBS
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.incident import TOGETHER_MS
+from streams.engine.rules.lineage import RunJob, RunKey, run_key
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.notify.notice import ISSUED, notice_of
 
@@ -248,6 +250,33 @@ class StoredDeliveries:
         for some in pieces(sorted(set(subjects))):
             where = [Condition("rule", "in", sorted(rules)), Condition("subject_name", "in", some)]
             found += (_alert(row) for row in _rows(self._store.select(ALERTS, where)))
+        return found
+
+    def about_runs(self, rules: Collection[str], jobs: Collection[str], since_ms: int) -> list[Alert]:
+        """The alerts of these rules about other jobs of the runs of these, each as if it were about this job of its run."""
+        mine = self._run_keys(jobs)
+        owners = sorted({key.owner for key in mine.values()})
+        found: list[Alert] = []
+        for some in pieces(owners):
+            where = [Condition("rule", "in", sorted(rules)), Condition("owner", "in", some)]
+            page = self._store.select(ALERTS, [*where, Condition("started", ">=", since_ms)])
+            found += map(_alert, _rows(page))
+        theirs = self._run_keys(alert.subject_name for alert in found)
+        return [
+            msgspec.structs.replace(alert, subject_name=job)
+            for alert in found
+            for job, key in mine.items()
+            if job != alert.subject_name and theirs.get(alert.subject_name) == key
+        ]
+
+    def _run_keys(self, jobs: Iterable[str]) -> dict[str, RunKey]:
+        """What these jobs' runs are known by, of those that are of one."""
+        found: dict[str, RunKey] = {}
+        for some in pieces(sorted(set(jobs))):
+            for row in rows_of(self._store.select(JOBS, [Condition("job_id", "in", some)], RunJob._fields)):
+                key = run_key(RunJob(**{**row, "labels": tuple(row["labels"])}))
+                if key is not None:
+                    found[row["job_id"]] = key
         return found
 
     def alerts_of(self, alert_ids: Collection[str]) -> dict[str, Alert]:

@@ -1,6 +1,6 @@
 """Holds alerts that may share their cause with others until it is known whether one message tells of all of them.
 
-Others are alerts of many jobs at one time, and one of another rule about the same job (`inhibited_by`). Whether a message tells of them is
+Others are alerts of many jobs at one time, and one of another rule about the same job, or about its run (`inhibited_by`). Whether a message tells of them is
 a function of what is stored, the same that the rule `incident` goes by, so a restart decides the same.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from schemas.durations import MINUTE_MS
+from schemas.durations import DAY_MS, MINUTE_MS
 from streams.clock import Clock
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
@@ -28,6 +28,8 @@ from streams.threads import Threads
 LOOK_MS: Final = 2_000
 #: Rules about the use of GPUs are judged every 5 min: after that it is known whether such an alert still fired at an instant.
 SURE_MS: Final = 6 * MINUTE_MS
+#: An alert about a run that began earlier is not looked for.
+_LOOP_AT_MOST_MS: Final = 7 * DAY_MS
 
 
 class IncidentSettings(NamedTuple):
@@ -196,7 +198,16 @@ class IncidentHold:
         rules = {rule for alert in alerts for rule in inhibitors_of(alert.rule)}
         jobs = {alert.subject_name for alert in alerts}
         reading = self._threads.run(self._records.about_subjects, rules, jobs)
-        return await asyncio.wait_for(reading, self._timeout_ms / 1000)
+        found = await asyncio.wait_for(reading, self._timeout_ms / 1000)
+        of_runs = {rule for rule in rules if rule in BY_NAME and BY_NAME[rule].is_about_run}
+        if not of_runs:
+            return found
+        in_runs = [alert for alert in alerts if not of_runs.isdisjoint(inhibitors_of(alert.rule))]
+        since_ms = min(alert.started_ms for alert in in_runs) - _LOOP_AT_MOST_MS
+        others = self._threads.run(
+            self._records.about_runs, of_runs, {alert.subject_name for alert in in_runs}, since_ms
+        )
+        return [*found, *await asyncio.wait_for(others, self._timeout_ms / 1000)]
 
     async def _causes(self, alerts: Sequence[Alert]) -> Mapping[str, CauseAlerts]:
         if not alerts:

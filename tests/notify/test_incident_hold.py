@@ -8,6 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from schemas.tables import JOBS
 from sinks.rows import Condition
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.rules.shared_cause import cause_text
@@ -15,6 +16,7 @@ from streams.notify.history import StoredDeliveries
 from streams.notify.incident_hold import SURE_MS, IncidentSettings
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import HOOK, NOW_MS, Office, Watched, an_alert, resolved, run
+from tests.sinks.rows import rows
 
 CAUSE = cause_text("silence", "c1", "p5")
 WAIT_MS = 10_000
@@ -121,6 +123,71 @@ def test_no_other_alert_inhibits_it(other: Alert) -> None:
         await there.offer(stalls())
         await there.work(WAIT_MS)
         assert there.sender.told == [("a", "firing")]
+
+    run(scenario())
+
+
+def retries(**other: Any) -> Alert:
+    return an_alert("train-3", rule="retry_loop", **other)
+
+
+def resubmits(name: str = "train-2", ago_ms: int = 600_000, **other: Any) -> Alert:
+    values: dict[str, Any] = {"alert_id": "al_resubmits", "rule": "resubmit_loop"}
+    return an_alert(name, **(values | {"started_ms": NOW_MS - ago_ms} | other))
+
+
+def of_a_run(there: Office, **jobs: dict[str, Any]) -> None:
+    """Jobs of one owner and run, but for what is said otherwise."""
+    about = {"owner": "ada", "team": "vision", "run_id": "llama", "version": 1}
+    found = [{"job_id": name.replace("_", "-"), **about, **each} for name, each in jobs.items()]
+    there.store.insert(JOBS, rows(JOBS, *found), "jobs")
+
+
+def test_a_retry_loop_of_a_job_whose_run_an_alert_tells_of_is_sent_to_nobody() -> None:
+    async def scenario() -> None:
+        there = office(jobs=None)
+        of_a_run(there, train_2={}, train_3={})
+        there.keep(resubmits())
+        await there.offer(retries())
+        await there.work(WAIT_MS)
+        await there.work(SURE_MS)
+        assert there.sender.told == []
+        assert set(there.rows("outcome", "detail")) == {(NEVER_SENT, "al_resubmits tells of its cause")}
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("other", "job"),
+    [
+        (resubmits(), {"run_id": "gpt"}),
+        (resubmits(), {"team": "nlp"}),
+        (resubmits(), {"labels": {"slurm_array_job_id": "7"}}),
+        (resubmits(ago_ms=-1), {}),
+        (resubmits(status="resolved", resolved_ms=NOW_MS - 1), {}),
+        (resubmits(severity="ticket"), {}),
+        (resubmits(owner="eve"), {}),
+        (resubmits(rule="burn_fast"), {}),
+    ],
+    ids=[
+        "another run",
+        "another team",
+        "no run",
+        "later",
+        "over",
+        "less severe",
+        "another's",
+        "another cause",
+    ],
+)
+def test_of_another_run_or_time_it_is_sent(other: Alert, job: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        there = office(jobs=None)
+        of_a_run(there, train_2={}, train_3=job)
+        there.keep(other)
+        await there.offer(retries())
+        await there.work(WAIT_MS)
+        assert there.sender.told == [("train-3", "firing")]
 
     run(scenario())
 

@@ -111,6 +111,7 @@ RULE: Final = LedgerRule(
         ),
     },
     each="job",
+    is_about_run=True,
     finding=finding,
     margins=margins,
 )

@@ -213,4 +213,5 @@ RULE: Final = JobRule(
     evidence=lambda of: attempts_evidence(of.job_id),
     words=Words("{cause}", "stop it or remove the reason", "has not broken off for an hour, or is done"),
     goes_on="all",
+    inhibited_by=("resubmit_loop",),
 )

@@ -115,6 +115,8 @@ class AlertRule:
     goes_on: str = ""
     #: Rules of the same cause: nobody is notified of an alert about a job while one of theirs about it, as severe, fires already.
     inhibited_by: tuple[str, ...] = ()
+    #: Whether an alert about a job is about all jobs of its run.
+    is_about_run: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,8 @@ from streams.engine.alerts.controls import Controls, Silence
 from streams.engine.alerts.outlook import CURRENT_MS, used_up
 from streams.engine.rules.formatting import unheeded
 from streams.engine.rules.registry import NAMES
+from streams.notify.incident_hold import inhibitors_of
+from streams.notify.options import NotifierOptions
 from tests.notify.scripted_sender import BUSY, HOOK, NOW_MS, OK, SLACK, Office, an_alert, run
 
 HOUR_MS, MINUTE_MS, USD = 3_600_000, 60_000, 10**9
@@ -54,11 +56,18 @@ def office(**other: Any) -> Office:
     return Office(addresses=(Address("slack", SLACK),), options=options, **other)
 
 
+async def offered(there: Office, rule: str) -> None:
+    """Offer an alert of a rule, and wait until nothing of its cause holds it up."""
+    await there.offer(firing(rule))
+    if inhibitors_of(rule):
+        await there.work(NotifierOptions.incident_wait_ms)
+
+
 @EVERY_RULE
 def test_a_repetition(rule: str) -> None:
     async def scenario() -> None:
         there = office()
-        await there.offer(firing(rule))
+        await offered(there, rule)
         await there.work(10_000)
         await there.work(4 * HOUR_MS)
         assert [says(text, rule) for text in texts(there)] == ["then", "past"]
@@ -72,7 +81,7 @@ def test_a_message_that_is_late(rule: str) -> None:
 
     async def scenario() -> None:
         there = office(script={SLACK: [BUSY, OK]})
-        await there.offer(firing(rule))
+        await offered(there, rule)
         await there.work(10_000)
         await there.work(CURRENT_MS)
         assert [says(text, rule) for text in texts(there)] == ["then", "past"]
@@ -84,7 +93,7 @@ def test_a_message_that_is_late(rule: str) -> None:
 def test_what_is_sent_to_an_alertmanager_again(rule: str) -> None:
     async def scenario() -> None:
         there = Office(options={"alertmanager_urls": ("http://peer.example.com",)}, addresses=())
-        await there.offer(firing(rule))
+        await offered(there, rule)
         await there.work(CURRENT_MS + MINUTE_MS)
         assert [says(text, rule) for text in texts(there)] == ["then", "past"]
 
@@ -112,7 +121,7 @@ def test_the_end_of_a_silence(rule: str) -> None:
 def test_a_webhook_says_the_instant_of_its_timestamp_in_every_attempt(rule: str) -> None:
     async def scenario() -> None:
         there = Office({HOOK: [BUSY, OK]})
-        await there.offer(firing(rule))
+        await offered(there, rule)
         await there.work(HOUR_MS)
         first, second = there.sender.sent
         assert first.body == second.body

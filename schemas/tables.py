@@ -257,6 +257,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         exhausted_in_s=pa.int64(),
         shared_cause=TEXT,
         opened_usd_per_hour=MONEY,
+        margins=TEXT,
         shard=pa.uint16(),
         version=pa.uint64(),
     ),

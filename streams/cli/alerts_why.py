@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -116,8 +117,7 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
     ids = [row["alert_id"] for row in alerts]
     deliveries = store.records(sql.DELIVERIES, alerts=ids, at_ms=at_ms) if ids else []
     rules = [] if of_job is None else of_job.rules
-    if alert is not None and at_ms == int(str(alert["changed_ms"])):
-        rules = [*rules, *_by_the_hour(store, alert)]
+    rules = [*rules, *_when_opened(alerts, at_ms)]
     holds = {each.rule for each in rules if each.holds}
     messages = [*fates(alerts, deliveries, controls, facts, at_ms), *outranked(holds, alerts, at_ms)]
     return {
@@ -132,18 +132,22 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
     }
 
 
-def _by_the_hour(store: Reader, alert: dict[str, Any]) -> list[JudgedRule]:
-    """Return how far the rule of an alert was beyond its thresholds in the last hour in which it held."""
-    from streams.engine.rules.registry import HOURLY_RULES
-    from streams.explain.why.hours import in_hour
-    from streams.explain.why.judged import CONTROLS, judging
+def _when_opened(alerts: Iterable[Mapping[str, Any]], at_ms: int) -> list[JudgedRule]:
+    """How far rules that are judged on the ledger were beyond their thresholds when these alerts opened."""
+    from streams.engine.rules.rule import margins_of
+    from streams.explain.why.judged import condition
+    from streams.explain.why.messages import is_firing
 
-    rule = next((each for each in HOURLY_RULES if each.name == alert["rule"]), None)
-    if rule is None:
-        return []
-    held_ms = int(str(alert["held_ms"]))
-    controls, _ = judging(store.records(CONTROLS, at_ms=held_ms))
-    return in_hour(store, rule, str(alert["subject_name"]), held_ms, controls)
+    return [
+        condition(
+            alert["rule"],
+            margin._replace(what=f"{margin.what}, when it opened"),
+            holds=is_firing(alert, at_ms),
+            enabled=True,
+        )
+        for alert in alerts
+        for margin in margins_of(alert["margins"])
+    ]
 
 
 def _mends(store: Reader, alert_id: str) -> list[str]:

@@ -353,6 +353,7 @@ def _alert(row: Mapping[str, Any]) -> Alert:
         exhausted_in_ms=None if row["exhausted_in_s"] is None else row["exhausted_in_s"] * 1000,
         shared_cause=row["shared_cause"],
         opened_nano_per_hour=_nano(row["opened_usd_per_hour"]),
+        margins=row["margins"],
     )
 
 

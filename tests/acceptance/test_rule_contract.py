@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from streams.engine.rules.registry import ALL, BUDGET_RULES, HOURLY_RULES, JOB_RULES, LEDGER_RULES
-from streams.engine.rules.rule import AlertRule, HourlyRule
-from streams.explain.why.hours import in_hour
+from streams.engine.rules.registry import ALL, BUDGET_RULES, JOB_RULES, LEDGER_RULES
+from streams.engine.rules.rule import AlertRule, margins_of
 from streams.explain.why.judged import judged
 from tests.cli.command import trainfare
 from tests.oracle import job_rules, judge
@@ -322,29 +321,16 @@ def test_its_margins_hold_when_it_fired(
         assert any(ways.values()), conditions
 
 
-@pytest.mark.parametrize("rule", HOURLY_RULES, ids=lambda rule: rule.name)
-def test_its_margins_hold_in_the_hour_in_which_it_fired(
-    rule: HourlyRule, alerts: list[dict[str, Any]], store: ClickHouseStore
+@pytest.mark.parametrize("rule", [*LEDGER_RULES.values(), *BUDGET_RULES], ids=lambda rule: rule.name)
+def test_its_alert_has_the_margins_of_the_instant_at_which_it_opened(
+    rule: AlertRule, alerts: list[dict[str, Any]]
 ) -> None:
-    alert = of(alerts, rule)
-    held_ms = round(alert["held"].timestamp() * 1000)
-    found = in_hour(Asked(store), rule, alert["subject_name"], held_ms, ())
-    assert found
-    assert all((each.share or 0) >= 1 for each in found), found
-    assert {each.threshold for each in found} & {each.default for each in rule.thresholds.values()} or (
-        not rule.thresholds
-    )
-    assert in_hour(Asked(store), rule, "another", held_ms, ()) == [] or not rule.key
-
-
-class Asked(NamedTuple):
-    """A store as commands ask it."""
-
-    store: ClickHouseStore
-
-    def records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        answer = self.store.ask(sql, parameters)
-        return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+    found = margins_of(of(alerts, rule)["margins"])
+    assert found, f"`finding` of {rule.name} hands on no `margins`"
+    ways: dict[int, bool] = {}
+    for each in found:
+        ways[each.way] = ways.get(each.way, True) and (each.share or 0) >= 1
+    assert any(ways.values()), found
 
 
 def test_every_rule_is_of_one_kind() -> None:

@@ -63,6 +63,7 @@ def alert(alert_id: str, **changes: Any) -> dict[str, Any]:
         "silenced": False,
         "shared_cause": "",
         "opened_usd_per_hour": Decimal(0),
+        "margins": "",
         "shard": 0,
         "version": 1,
     }

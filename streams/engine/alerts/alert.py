@@ -49,6 +49,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
         ""  # equal for alerts that one cause opened at one time; '': it is known to share none
     )
     opened_nano_per_hour: int = 0  # what its subject paid when the episode began
+    margins: str = ""  # as `margins_text` has them, of the instant at which it opened; '': its judge is asked
 
 
 #: Fields of an `owner` record that are addresses; each has a channel in `streams.notify.channels`.

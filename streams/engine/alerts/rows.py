@@ -30,6 +30,7 @@ _AS_THEY_ARE = (
     "firings",
     "silenced",
     "shared_cause",
+    "margins",
 )
 
 

@@ -47,10 +47,10 @@ def reaches_ratios(
     """Whether what accrues with time reaches both ratios; `basis`: with the part that `price_basis` tells of."""
     long, short = limits.long_window[rule], limits.short_window[rule]
     profile = figures.profile[job]
-    long_cost, short_cost = (
-        accrued(tick, job, long, figures, basis),
-        accrued(tick, job, short, figures, basis),
-    )
+    long_cost, short_cost = accrued(tick, job, long, figures), accrued(tick, job, short, figures)
+    if not basis:
+        long_cost = without_basis(tick, job, long, figures)
+        short_cost = without_basis(tick, job, short, figures)
     # The shorter window first: most jobs fail it.
     return reaches(
         short_cost,
@@ -64,12 +64,16 @@ def reaches_ratios(
 
 
 @helper
-def accrued(tick: int, job: int, window: int, figures: EpisodeArrays, basis: bool = True) -> float:
+def accrued(tick: int, job: int, window: int, figures: EpisodeArrays) -> float:
     """What accrued with time in a window: traffic has a rule of its own."""
+    return float(figures.cost_nano[tick, job, window] - figures.traffic_nano[tick, job, window])
+
+
+@helper
+def without_basis(tick: int, job: int, window: int, figures: EpisodeArrays) -> float:
+    """What accrued with time in a window, without the part that `price_basis` tells of."""
     cost_nano = figures.cost_nano[tick, job, window] - figures.traffic_nano[tick, job, window]
-    if not basis:
-        cost_nano -= figures.basis_nano[tick, job, window]
-    return float(cost_nano)
+    return float(cost_nano - figures.basis_nano[tick, job, window])
 
 
 @helper

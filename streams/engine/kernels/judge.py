@@ -22,6 +22,7 @@ from streams.engine.kernels.conditions import (
     reaches,
     reaches_ratios,
     runs_away,
+    without_basis,
 )
 from streams.engine.kernels.episode import (
     BURN_RULES,
@@ -72,9 +73,8 @@ def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures:
             and may_open(tick, job, rule, limits, figures)
         ):
             return True
-    if figures.facts[tick, job] & enabled:
-        return True
-    if enabled >> RUNAWAY & 1 and runs_away(tick, job, times_ms, limits, figures):
+    runs_long = enabled >> RUNAWAY & 1 and runs_away(tick, job, times_ms, limits, figures)
+    if runs_long or figures.facts[tick, job] & enabled:
         return True
     return bool(enabled >> TRAFFIC & 1 and moves(tick, job, as_flag(False), limits, figures))
 
@@ -336,7 +336,7 @@ def _is_explained(
         return False
     if episodes[rule]["open"] == 0:
         return not reaches_ratios(tick, job, rule, limits, figures, as_flag(False))
-    rest_nano = accrued(tick, job, short, figures, as_flag(False))
+    rest_nano = without_basis(tick, job, short, figures)
     return not reaches(rest_nano, figures.expected_nano[tick, job, short], limits.clear_ratio[profile, rule])
 
 

@@ -19,6 +19,7 @@ from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.ledger_rules.periods import named
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import limits_of, used_ratio
+from streams.engine.rules import budget_forecast, budget_used
 from streams.engine.rules.budget_used import THRESHOLDS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.formatting import (
@@ -30,7 +31,7 @@ from streams.engine.rules.formatting import (
     span,
     unheeded,
 )
-from streams.engine.rules.rule import TICKET
+from streams.engine.rules.rule import TICKET, Margin, margins_text
 
 _GPU_HOUR: Final = HOUR_MS * 1_000
 #: How what to do begins.
@@ -84,7 +85,15 @@ def budget_alert(last: Alert | None, found: BudgetFinding, top: TopKind, *, sile
         silenced=silenced,
         budget_nano=subject.budget.limits.usd_nano,
         exhausted_in_ms=found.exhausted_in_ms,
+        margins=margins_text(_margins(found)),
     )
+
+
+def _margins(found: BudgetFinding) -> list[Margin]:
+    if found.percent:
+        return budget_used.margins(used_ratio(found.used, found.subject.budget.limits), found.percent)
+    assert found.ends_ms is not None  # nothing else is forecast
+    return budget_forecast.margins(found.exhausted_in_ms, found.ends_ms - found.at_ms)
 
 
 def budget_over(last: Alert, at_ms: int) -> Alert:

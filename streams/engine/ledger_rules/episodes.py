@@ -12,6 +12,7 @@ from streams.engine.alerts.alert import FIRING, Alert, alert_id
 from streams.engine.alerts.resolving import resolved
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.rules.finding import LedgerFinding
+from streams.engine.rules.rule import margins_text
 
 
 def hourly_changes(
@@ -104,4 +105,5 @@ def opened(found: LedgerFinding) -> Alert:
         silenced=False,
         shared_cause=found.shared_cause,
         opened_nano_per_hour=min(max(found.usd_nano_per_hour, 0), MAX_COST_NANO),
+        margins=margins_text(found.margins),
     )

@@ -87,7 +87,7 @@ def _changes(
         recent = alerts[bisect_left(began_ms, at_ms - TOGETHER_MS) : bisect_left(began_ms, at_ms)]
         is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
         if fires is None and of.enabled and not is_named and are_incident(recent, of.thresholds):
-            fires = opened(finding(recent, at_ms, operator))
+            fires = opened(finding(of, recent, at_ms, operator))
             yield fires
 
 

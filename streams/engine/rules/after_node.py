@@ -49,6 +49,7 @@ def finding(
     return LedgerFinding(
         _NAME, of.severity, "job", job, at_ms, sentence(said), _evidence(job, nodes, at_ms, minutes),
         float(len(nodes)), rate, nano, about["owner"], about["team"], about["project"],
+        margins=(*margins(of.thresholds, minutes),),
     )  # fmt: skip
 
 

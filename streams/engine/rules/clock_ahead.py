@@ -80,6 +80,7 @@ def finding(of: LedgerSettings, run: AheadRun, at_ms: int) -> LedgerFinding:
         f" FROM records_ahead FINAL WHERE source = {quoted(run.source)} AND minute >= {minute(since_ms)}"
         f" AND minute < {minute(at_ms)} ORDER BY most_ahead_s DESC, minute, node, topic, shard LIMIT 20",
         ahead_ms / FUTURE_MS,
+        margins=(*margins(of.thresholds, run),),
     )
 
 

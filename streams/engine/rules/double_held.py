@@ -127,6 +127,7 @@ def finding(of: LedgerSettings, double: DoubleHolding, at_ms: int, about: Mappin
     return LedgerFinding(
         _NAME, of.severity, "job", job, at_ms, sentence(said), _evidence([each.node for each in double.nodes], at_ms, minutes),
         held / has, rate, double.nano, about["owner"], about["team"], about["project"],
+        margins=(*margins(of.thresholds, double, minutes),),
     )  # fmt: skip
 
 

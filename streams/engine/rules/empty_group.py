@@ -73,6 +73,7 @@ def finding(of: LedgerSettings, group: NodeGroup, nodes: Sequence[EmptyNode], at
     return LedgerFinding(
         NAME, of.severity, KIND, group.subject, at_ms, sentence(said), _evidence(group, first_ms),
         float(len(nodes)), rate, spent, "", teams.pop() if len(teams) == 1 else "",
+        margins=(*margins(of.thresholds, nodes),),
     )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from streams.engine.rules.rule import Margin
+
 
 class LedgerFinding(NamedTuple):
     """A rule holds for a subject in the hour that ends at `at_ms`, or at that instant."""
@@ -22,6 +24,7 @@ class LedgerFinding(NamedTuple):
     team: str = ""
     project: str = ""
     shared_cause: str = ""
+    margins: tuple[Margin, ...] = ()  # how far it was beyond its thresholds when it opened
 
     @property
     def subject(self) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import MINUTE_MS
 from streams.engine.rules.evidence import quoted
-from streams.engine.rules.finding import LedgerFinding
+from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short
 from streams.engine.rules.rule import PAGE, TICKET, LedgerRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.shared_cause import PRICE, SILENCE, parts_of
@@ -62,7 +62,7 @@ def operator_of(cause: str) -> str:
     return _OPERATORS.get(parts_of(cause)[0], "")
 
 
-def finding(alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerFinding:
+def finding(of: LedgerSettings, alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerFinding:
     """The sentence and the evidence of the alerts of one cause; `operator`: who gets it, unless they have one owner."""
     cause = alerts[0].cause
     kind, name = subject_of(cause)
@@ -87,7 +87,7 @@ def finding(alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerF
         f" WHERE shared_cause = {quoted(cause)} AND started >= fromUnixTimestamp64Milli({at_ms - TOGETHER_MS:d}, 'UTC')"
         " ORDER BY opened_usd_per_hour DESC, subject_name LIMIT 100",
         float(len(rates)), nano, 0, owner, _common([each.team for each in alerts]),
-        _common([each.project for each in alerts]), cause,
+        _common([each.project for each in alerts]), cause, (*margins(of.thresholds, alerts),),
     )  # fmt: skip
 
 

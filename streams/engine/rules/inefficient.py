@@ -128,7 +128,7 @@ def finding(of: LedgerSettings, job: str, low: LowUse, at_ms: int, about: Mappin
     return LedgerFinding(
         NAME, severity_of(of.severity, waste, of.thresholds), JOB, job, at_ms, sentence(said),
         gpu_use_evidence(job, "toStartOfTenMinutes(u.minute)", "from_minute", at_ms - LAG_MS - low.slots * SLOT_MS, at_ms),
-        active, waste, low.paid.nano, about["owner"], about["team"], about["project"],
+        active, waste, low.paid.nano, about["owner"], about["team"], about["project"], margins=(*margins(of.thresholds, low),),
     )  # fmt: skip
 
 

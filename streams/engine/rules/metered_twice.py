@@ -74,6 +74,7 @@ def finding(of: LedgerSettings, same: SameJobs, at_ms: int) -> LedgerFinding:
         "SELECT a.job_id AS job_id, a.attempt AS attempt, a.sources AS sources, a.started AS started, a.state AS state,"
         f" a.gpu_count AS gpu_count, a.cluster AS cluster FROM attempts AS a FINAL WHERE a.job_id IN ({jobs}) ORDER BY started, job_id",
         float(same.gpu_milli) / 1000, rate, same.nano, second.owner, second.team, second.project,
+        margins=(*margins(of.thresholds, minutes),),
     )  # fmt: skip
 
 

@@ -242,6 +242,7 @@ def finding(
         summary,
         _evidence(ordered, at_ms, command),
         float(len(ordered)),
+        margins=(*margins(of.thresholds, len(ordered), usage.component),),
     )
 
 

@@ -55,6 +55,7 @@ def finding(record: SourceState, reason: str, at_ms: int, severity: str) -> Ledg
         f"SELECT time, polled, polls, entries, example, {quoted(remedy)} AS mend FROM sources FINAL"
         f" WHERE name = {quoted(record.name)} AND reason = {quoted(reason)} ORDER BY offset DESC LIMIT 20",
         cause.entries / record.read if record.read else 0.0,
+        margins=(*margins({}, record, reason),),
     )
 
 

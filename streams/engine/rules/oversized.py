@@ -121,7 +121,7 @@ def finding(of: LedgerSettings, job: FirstRate, usual: Usual, owner: str, projec
             f" {rounded_usd(usual.median)}/h usual for {jobs_of(usual.similarity, at_most)}; if unintended, stop it and ask"
             f" for fewer GPUs, else {unheeded(rate - usual.median, judged_ms(job.started_ms))}"),
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",
-        ratio, rate, rate, owner, job.team, project,
+        ratio, rate, rate, owner, job.team, project, margins=(*margins(of.thresholds, job, usual),),
     )  # fmt: skip
 
 

@@ -85,7 +85,7 @@ def finding(of: LedgerSettings, jump: PriceJump, use: PriceUse) -> LedgerFinding
         _NAME, PAGE if is_page else of.severity, "sku", jump.sku, jump.at_ms,
         sentence(text, "is it right? A revision with the same `effective_ms` corrects it"),
         f"SELECT * FROM prices FINAL WHERE sku = {quoted(jump.sku)} ORDER BY effective",
-        ratio, more_nano, 0, shared_cause=cause_text(PRICE, jump.sku) if use.jobs else "",
+        ratio, more_nano, 0, shared_cause=cause_text(PRICE, jump.sku) if use.jobs else "", margins=(*margins(of.thresholds, jump),),
     )  # fmt: skip
 
 

@@ -58,6 +58,7 @@ def finding(
     return LedgerFinding(
         NAME, of.severity if is_known else TICKET, "job", subject.job_id, at_ms, sentence(said), _evidence(jobs),
         float(len(loop.attempts)), lost_nano * HOUR_MS // length_ms, lost_nano, subject.owner, subject.team, subject.project,
+        margins=(*margins(of.thresholds, loop, lost_nano),),
     )  # fmt: skip
 
 

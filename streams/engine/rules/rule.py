@@ -5,7 +5,8 @@ No rule is defined here; `registry` has them all, in the order of evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -58,6 +59,30 @@ class Margin(NamedTuple):
     threshold: float
     share: float | None  # 1 and more: the condition holds
     way: int = 0
+
+
+#: A share of nothing in something is infinite, which JSON does not have.
+SHARE_MAX: Final = 1e6
+
+
+def margins_text(margins: Iterable[Margin]) -> str:
+    """Margins as a JSON array of [what, value, threshold, share, way]; '' of none."""
+    found = [
+        [
+            each.what,
+            each.value,
+            each.threshold,
+            None if each.share is None else min(each.share, SHARE_MAX),
+            each.way,
+        ]
+        for each in margins
+    ]
+    return json.dumps(found, separators=(",", ":")) if found else ""
+
+
+def margins_of(text: str) -> list[Margin]:
+    """The reverse of `margins_text`."""
+    return [Margin(*each) for each in json.loads(text)] if text else []
 
 
 def from_threshold_on(what: str, value: float | None, threshold: float, way: int = 0) -> Margin:

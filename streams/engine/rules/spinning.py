@@ -159,7 +159,7 @@ def finding(
     return LedgerFinding(
         NAME, severity_of(of.severity, paid_nano, of.thresholds), JOB, job, at_ms, sentence(said),
         gpu_use_evidence(job, "u.minute", "minute", since_ms - WORKED_MINUTES * MINUTE_MS, at_ms), 0.0, paid_nano, paid_nano * (at_ms - since_ms) // HOUR_MS,
-        about["owner"], about["team"], about["project"],
+        about["owner"], about["team"], about["project"], margins=(*margins(of.thresholds, spin, paid_nano),),
     )  # fmt: skip
 
 

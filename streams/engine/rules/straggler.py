@@ -223,7 +223,7 @@ def finding(
     return LedgerFinding(
         NAME, severity_of(of.severity, waste_nano, of.thresholds), JOB, job, at_ms, sentence(said),
         _evidence(job, uneven.since_ms, at_ms), uneven.slow_ratio / uneven.others_ratio, waste_nano, 0,
-        about["owner"], about["team"], about["project"],
+        about["owner"], about["team"], about["project"], margins=(*margins(of.thresholds, uneven, waste_nano, at_ms),),
     )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def finding(
             f" {limit} (rule {short(record)}); shrink or move jobs, or raise it, else {unheeded(nano_of(spent), row['at_ms'])}"),
         hours_sql(" AND ".join(f"h.{each} = {quoted(value)}" for each, value in match.items()) or "1", row),
         part, nano_of(spent), nano_of(spent),
-        match.get("owner", ""), match.get("team", ""), match.get("project", ""),
+        match.get("owner", ""), match.get("team", ""), match.get("project", ""), margins=(*margins(of.thresholds, row),),
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def finding(of: LedgerSettings, team: str, jobs: Sequence[TeamJob], at_ms: int) 
 
     return LedgerFinding(
         NAME, of.severity, TEAM, team, at_ms, sentence(said), _evidence(team, at_ms),
-        rate / limit, rate, rate * EVERY_MS // HOUR_MS, team=team,
+        rate / limit, rate, rate * EVERY_MS // HOUR_MS, team=team, margins=(*margins(of.thresholds, jobs),),
     )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ def finding(
         sentence(lambda at_most: f"{short(job.job_id, at_most)} has run for {span(row['wall_ms'])} and {rounded_usd(cost_nano)},"
             f" 99 % of {jobs_of(usual.similarity, at_most)} took {span(usual.p99_ms)} at most; stop it if it no longer makes progress"),
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",
-        ratio, 0, cost_nano, owner, job.team, project,
+        ratio, 0, cost_nano, owner, job.team, project, margins=(*margins(of.thresholds, usual, row),),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
-from streams.engine.rules.rule import Margin
+from streams.engine.rules.rule import SHARE_MAX, Margin
 from streams.engine.shard.margins import StoredJob, controls_of
 from streams.explain.job import shard_of
 
@@ -21,8 +21,6 @@ ORDER BY offset DESC LIMIT 1 BY kind, name"""
 _NEWEST: Final = """
 SELECT greatest(toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates WHERE job_id = {job:String})),
                 toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs FINAL WHERE job_id = {job:String}))) AS at_ms"""
-#: A share of nothing in something is infinite, which JSON does not have.
-_SHARE_MAX: Final = 1e6
 
 
 class JudgedRule(msgspec.Struct, frozen=True):
@@ -116,7 +114,7 @@ def condition(rule: str, margin: Margin, *, holds: bool, enabled: bool) -> Judge
         what=margin.what,
         value=margin.value,
         threshold=margin.threshold,
-        share=None if margin.share is None else min(margin.share, _SHARE_MAX),
+        share=None if margin.share is None else min(margin.share, SHARE_MAX),
         way=margin.way,
         holds=holds,
         enabled=enabled,

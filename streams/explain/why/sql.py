@@ -8,7 +8,7 @@ _AT: Final = "fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')"
 _ALERT_COLUMNS: Final = """
        alert_id, rule, severity, status, subject_kind, subject_name, owner, team, project, ratio, cost_usd, usd_per_hour,
        expected_usd_per_hour, toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms,
-       toUnixTimestamp64Milli(held) AS held_ms, toUnixTimestamp64Milli(changed) AS changed_ms, firings, silenced"""
+       toUnixTimestamp64Milli(held) AS held_ms, toUnixTimestamp64Milli(changed) AS changed_ms, firings, silenced, margins"""
 ONE_ALERT: Final = f"SELECT {_ALERT_COLUMNS} FROM alerts FINAL WHERE alert_id = {{alert:String}}"
 MISSING_PRICE_EVIDENCE: Final = (
     "SELECT evidence_sql FROM alerts FINAL WHERE alert_id = {alert:String} AND rule = 'missing_price'"

@@ -244,15 +244,14 @@ class FleetJudge:
         """Yield the hours in which a rule holds."""
         more = rule.bound(of.thresholds, int(str(bound["from_ms"])))
         if not rule.key:
-            yield from (
-                rule.finding(of, row) for row in rows_of(self._store.query(rule.sql, {**bound, **more}))
-            )
+            for hour in rows_of(self._store.query(rule.sql, {**bound, **more})):
+                yield _hour_found(rule, of, hour)
             return
         for name, at_ms, row in self._holding(rule.sql, bound, rule.key, **more):
             if row is None:
                 yield LedgerFinding(rule.name, of.severity, rule.kind, name, at_ms, "", "")
             else:
-                yield rule.finding(of, row)
+                yield _hour_found(rule, of, row)
 
     def _team_burn(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[LedgerFinding]:
         for record in controls.fleet_rules:
@@ -286,3 +285,8 @@ def _silenced(alert: Alert, controls: Controls) -> Alert:
     if controls.silenced(dimensions, alert.rule, alert.severity, alert.changed_ms):
         return msgspec.structs.replace(alert, silenced=True)
     return alert
+
+
+def _hour_found(rule: HourlyRule, of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
+    found: LedgerFinding = rule.finding(of, row)
+    return found._replace(margins=(*rule.margins(of.thresholds, row),))

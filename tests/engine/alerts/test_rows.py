@@ -50,6 +50,7 @@ def test_a_row_holds_the_alert(store: ClickHouseStore) -> None:
         "exhausted_in_s": None,
         "shared_cause": "",
         "opened_usd_per_hour": Decimal(0),
+        "margins": "",
         "shard": 7,
         "version": 2,
     }

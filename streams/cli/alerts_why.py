@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -68,6 +69,14 @@ def why(
             write(grid, form)
         else:
             sys.stdout.write(f"{nothing}\n")
+    if found["plans"]:
+        sys.stdout.write("\nPlanned rates: what is planned is no fault, up to 1.2 of it\n")
+        write(_plans(found), form)
+    if found["statement"]:
+        asked = "\n".join(visible(line) for line in found["statement"].splitlines())
+        sys.stdout.write(
+            f"\nIts statement, with the instants of its alert\ntrainfare sql {shlex.quote(asked)}\n"
+        )
     for command in found["mend"]:
         sys.stdout.write(
             f"\nWhat mends it (writes price.csv here; check the price first)\n{visible(command)}\n"
@@ -88,6 +97,7 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
     from streams.explain.acts import DIMENSIONS, IN_FORCE, facts_of, jobs_of
     from streams.explain.why import sql
     from streams.explain.why.messages import fates, outranked
+    from streams.explain.why.plans import plans_of
 
     alert = None
     if _ALERT_ID.fullmatch(subject_id):
@@ -111,13 +121,15 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
         alerts = [alert]
     controls: list[dict[str, Any]] = store.records(IN_FORCE, at_ms=at_ms)
     dimensions: dict[str, Any] = {}
-    if jobs := jobs_of(alerts):
+    if jobs := sorted({*jobs_of(alerts), *([name] if job is not None else ())}):
         dimensions = {str(row["job_id"]): row for row in store.records(DIMENSIONS, jobs=jobs)}
     facts = {row["alert_id"]: facts_of(row, dimensions) for row in alerts}
     ids = [row["alert_id"] for row in alerts]
     deliveries = store.records(sql.DELIVERIES, alerts=ids, at_ms=at_ms) if ids else []
     rules = [] if of_job is None else of_job.rules
     rules = [*rules, *_when_opened(alerts, at_ms)]
+    if alert is not None:
+        rules = [*rules, *_by_sql(store, alert, at_ms)]
     holds = {each.rule for each in rules if each.holds}
     messages = [*fates(alerts, deliveries, controls, facts, at_ms), *outranked(holds, alerts, at_ms)]
     return {
@@ -126,8 +138,14 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
         "rules": [msgspec.structs.asdict(each) for each in rules],
         "rules_missing": "" if of_job is None else of_job.missing,
         "records_unknown": 0 if of_job is None else of_job.records_unknown,
+        "plans": [
+            each._asdict() for each in plans_of(controls, {**dimensions.get(name, {}), "job_id": name}, at_ms)
+        ]
+        if job is not None
+        else [],
         "budgets": store.records(sql.BUDGETS, kind=kind, name=name),
         "messages": [each._asdict() for each in messages],
+        "statement": "" if alert is None else _statement(store, str(alert["alert_id"])),
         "mend": [] if alert is None else _mends(store, str(alert["alert_id"])),
     }
 
@@ -148,6 +166,25 @@ def _when_opened(alerts: Iterable[Mapping[str, Any]], at_ms: int) -> list[Judged
         for alert in alerts
         for margin in margins_of(alert["margins"])
     ]
+
+
+def _by_sql(store: Reader, alert: dict[str, Any], at_ms: int) -> list[JudgedRule]:
+    """Return what is known of an alert of a rule by SQL; nothing is asked again."""
+    from streams.explain.why.judged import CONTROLS
+    from streams.explain.why.messages import is_firing
+    from streams.explain.why.own_rules import by_statement, is_by_sql
+
+    if not is_by_sql(str(alert["rule"])):
+        return []
+    return by_statement(alert, store.records(CONTROLS, at_ms=at_ms), is_firing=is_firing(alert, at_ms))
+
+
+def _statement(store: Reader, alert_id: str) -> str:
+    """Return the statement of an alert of a rule by SQL, '' of another one."""
+    from streams.explain.why.sql import STATEMENT
+
+    found = store.records(STATEMENT, alert=alert_id)
+    return str(found[0]["evidence_sql"]) if found else ""
 
 
 def _mends(store: Reader, alert_id: str) -> list[str]:
@@ -184,6 +221,15 @@ def _grids(found: dict[str, Any]) -> tuple[Grid, Grid]:
         Grid(("rule", "condition", "value", "threshold", "share", "holds"), rules),
         Grid(("alert", "rule", "status", "message", "because"), messages),
     )
+
+
+def _plans(found: dict[str, Any]) -> Grid:
+    rows = [
+        (f"planned/{each['name']}", each["by"], f"{float(str(each['usd_per_hour'])):g}", each["recurs"] or "always",
+         "yes" if each["covers"] else "")
+        for each in found["plans"]
+    ]  # fmt: skip
+    return Grid(("plan", "by", "usd_per_hour", "when", "now"), rows)
 
 
 def _head(found: dict[str, Any]) -> str:

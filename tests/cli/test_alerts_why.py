@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,76 @@ def test_through_a_worker_the_same_is_said_and_a_wrong_instant_is_refused(data: 
     assert [status for status, _ in answers] == [200, 404, 400, 400]
     assert msgspec.convert(answers[0][1], JudgedJob) == direct
     assert direct.rules
+
+
+STATEMENT = """SELECT 'team' AS subject_kind, team AS subject_name, sum(cost_usd) AS usd_per_hour, -- of an hour
+       concat(team, ' costs too much; look at it') AS summary
+FROM cost_hours WHERE hour >= {from} AND hour < {to} AND team != '' GROUP BY team HAVING sum(cost_usd) > 5"""
+
+
+def test_plans_of_a_job_and_rules_by_sql_are_said(tmp_path: Path) -> None:
+    hours = {"weekdays": ["sun"], "hours": "02:00-04:00", "time_zone": "UTC"}
+    within = {"from_ms": T0_MS - 1, "until_ms": T0_MS + 10**9}
+    lines = [
+        event("prices", 0, sku="g", component="gpu", usd="10", per="gpu_hour", effective_ms=0),
+        event("controls", 0, kind="rule", name="dear", every="1h", sql=STATEMENT),
+        event(
+            "controls",
+            0,
+            kind="planned",
+            name="nightly",
+            team="v",
+            usd_per_hour="80",
+            by="web.token",
+            **hours,
+            **within,
+        ),
+        event("controls", 0, kind="planned", name="always", job_id="run-1", usd_per_hour="20"),
+        event(
+            "controls", 0, kind="planned", name="over", job_id="run-1", usd_per_hour="9", until_ms=T0_MS + 1
+        ),
+        event("controls", 0, kind="planned", name="others", team="w", usd_per_hour="9"),
+        event("jobs", 0, job_id="run-1", type="started", gpu_count=1, owner="ada", team="v"),
+        event("controls", 150, kind="rule", name="dear", every="1h", sql=STATEMENT, enabled=False),
+        event("jobs", 300, job_id="run-1", type="heartbeat"),
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(lines))
+    data = tmp_path / "meter"
+    assert trainfare("replay", tmp_path / "log.jsonl", "--data", data).code == 0
+
+    def plans(at: str) -> list[tuple[str, str, str, bool]]:
+        found = why(data, "run-1", "--at", at)["plans"]
+        return sorted((each["name"], each["by"], each["recurs"], each["covers"]) for each in found)
+
+    recurs = "sun 02:00-04:00 UTC"
+    assert plans("2026-03-01T01:00:00") == [
+        ("always", "t", "", True),
+        ("nightly", "web.token", recurs, False),
+    ]
+    assert plans("2026-03-01T03:00:00") == [("always", "t", "", True), ("nightly", "web.token", recurs, True)]
+    shown = trainfare("alerts", "why", "run-1", "--at", "2026-03-01T03:00:00", "--data", data).out
+    assert "planned/nightly" in shown
+    assert recurs in shown
+
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        (alert,) = store.ask("SELECT alert_id FROM alerts FINAL WHERE rule = 'sql/dear'").rows()
+    finally:
+        store.close()
+    of_sql = "rows of its statement about this"
+    (fires,) = why(data, alert[0], "--at", "2026-03-01T01:30:00")["rules"]
+    assert (fires["rule"], fires["what"], fires["value"], fires["holds"], fires["enabled"]) == (
+        "sql/dear", f"{of_sql}, asked every 1h", 1, True, True,
+    )  # fmt: skip
+    (over,) = why(data, alert[0])["rules"]
+    assert (over["what"], over["value"], over["holds"], over["enabled"]) == (of_sql, 0, False, False)
+    said = trainfare("alerts", "why", alert[0], "--data", data).out
+    command = said.partition("with the instants of its alert\n")[2]
+    _, _, statement = shlex.split(command, posix=True)
+    assert "-- of an hour\n" in statement
+    asked = trainfare("sql", statement, "--data", data, "--format", "json")
+    assert asked.code == 0, asked.err
+    assert json.loads(asked.out)[0]["subject_name"] == "v"
 
 
 async def _asked(client: Client) -> list[tuple[int, Any]]:

@@ -10,6 +10,10 @@ _ALERT_COLUMNS: Final = """
        expected_usd_per_hour, toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms,
        toUnixTimestamp64Milli(held) AS held_ms, toUnixTimestamp64Milli(changed) AS changed_ms, firings, silenced, margins"""
 ONE_ALERT: Final = f"SELECT {_ALERT_COLUMNS} FROM alerts FINAL WHERE alert_id = {{alert:String}}"
+#: An alert of a rule by SQL: its statement with its instants.
+STATEMENT: Final = (
+    "SELECT evidence_sql FROM alerts FINAL WHERE alert_id = {alert:String} AND startsWith(rule, 'sql/')"
+)
 MISSING_PRICE_EVIDENCE: Final = (
     "SELECT evidence_sql FROM alerts FINAL WHERE alert_id = {alert:String} AND rule = 'missing_price'"
 )

@@ -10,7 +10,7 @@ from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.rule import JOB
 from streams.notify.history import SharedCauseRow
-from streams.notify.incident_hold import CauseAlerts, inhibited_by
+from streams.notify.incident_hold import CauseAlerts, inhibited_by, wait_of
 from streams.notify.options import NotifierOptions
 
 
@@ -66,7 +66,7 @@ def _is_covered(alert: Alert, causes: Mapping[str, Sequence[SharedCauseRow]]) ->
     """Whether another alert tells of its cause, by what is known when the wait for others, of the default length, is over."""
     if not alert.shared_cause or alert.subject_kind != JOB:
         return False
-    by_ms = alert.started_ms + NotifierOptions.incident_wait_ms
+    by_ms = alert.started_ms + wait_of(alert, NotifierOptions.incident_wait_ms)
     known = [row for row in causes[alert.shared_cause] if row.started_ms <= by_ms]
     return bool(CauseAlerts(known).covered_by(alert, round(INCIDENT.thresholds["jobs"].default)))
 

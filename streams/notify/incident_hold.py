@@ -18,6 +18,7 @@ from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import minutes_after
 from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import JOB, SEVERITIES
+from streams.engine.rules.shared_cause import PRICE, parts_of
 from streams.notify.history import SharedCauseRow, StoredDeliveries
 from streams.notify.intake import Passage
 from streams.notify.notice import Notice
@@ -28,6 +29,9 @@ from streams.threads import Threads
 LOOK_MS: Final = 2_000
 #: Rules about the use of GPUs are judged every 5 min: after that it is known whether such an alert still fired at an instant.
 SURE_MS: Final = 6 * MINUTE_MS
+#: An alert that a price explains waits so many times as long, up to so long.
+_PRICE_WAITS: Final = 3
+_PRICE_WAIT_MS: Final = 30_000
 #: An alert about a run that began earlier is not looked for.
 _LOOP_AT_MOST_MS: Final = 7 * DAY_MS
 
@@ -73,6 +77,12 @@ class CauseAlerts:
 
 
 _NOTHING: Final = CauseAlerts()
+
+
+def wait_of(alert: Alert, wait_ms: int) -> int:
+    """How long an alert waits for others; `wait_ms`: the setting. `price_jump` is judged by the minute, burn rules at each tick."""
+    is_price = alert.shared_cause and parts_of(alert.shared_cause)[0] == PRICE
+    return max(wait_ms, min(_PRICE_WAITS * wait_ms, _PRICE_WAIT_MS)) if is_price else wait_ms
 
 
 def inhibitors_of(rule: str) -> tuple[str, ...]:
@@ -128,7 +138,7 @@ class IncidentHold:
         if not inhibitors_of(alert.rule) and (not alert.shared_cause or self.jobs_of(alert) is None):
             return False
         now_ms = self._clock.monotonic_ms()
-        wait_ms = self._wait_ms if alert.status == FIRING else 0
+        wait_ms = wait_of(alert, self._wait_ms) if alert.status == FIRING else 0
         due_ms = max(now_ms + wait_ms, self._due_ms.get(alert.alert_id, 0))
         self._look_ms = now_ms if not self._held else min(self._look_ms, now_ms + LOOK_MS)
         self._held.append(_HeldAlert(passage, due_ms))

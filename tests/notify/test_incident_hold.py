@@ -13,7 +13,7 @@ from sinks.rows import Condition
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.rules.shared_cause import cause_text
 from streams.notify.history import StoredDeliveries
-from streams.notify.incident_hold import SURE_MS, IncidentSettings
+from streams.notify.incident_hold import SURE_MS, IncidentSettings, wait_of
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import HOOK, NOW_MS, Office, Watched, an_alert, resolved, run
 from tests.sinks.rows import rows
@@ -208,6 +208,16 @@ def test_an_inhibiting_alert_that_turns_out_to_have_ended_before_inhibits_nothin
         assert there.sender.told == [("a", "firing"), ("a", "resolved")]
 
     run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "waits_ms"), [(0, 0), (5_000, 15_000), (10_000, 30_000), (30_000, 30_000)]
+)
+def test_what_a_price_explains_waits_for_the_whole_minute_at_which_that_is_judged(
+    wait_ms: int, waits_ms: int
+) -> None:
+    assert wait_of(an_alert(shared_cause=cause_text("price", "h100")), wait_ms) == waits_ms
+    assert wait_of(shared("a"), wait_ms) == wait_of(an_alert(), wait_ms) == wait_ms
 
 
 def test_an_end_waits_behind_its_beginning() -> None:

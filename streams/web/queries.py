@@ -196,7 +196,7 @@ _ALERT_COLUMNS: Final = """
        alert_id, rule, severity, status, subject_kind, subject_name, owner, team, project,
        toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms, ratio,
        usd_per_hour, expected_usd_per_hour, cost_usd, window_ms, summary, evidence_sql, silenced,
-       toUnixTimestamp64Milli(held) AS held_ms, exhausted_in_s"""
+       toUnixTimestamp64Milli(held) AS held_ms, exhausted_in_s, shared_cause"""
 
 ALERTS: Final = f"""
 SELECT {_ALERT_COLUMNS} FROM alerts FINAL

@@ -119,6 +119,29 @@ def test_an_alert_appears_and_is_said_once(board: Board, script: Script) -> None
     expect(page.locator("#alerts summary")).to_have_text("1 resolved")
 
 
+def test_an_incident_is_one_alert_with_those_of_its_jobs_under_it(board: Board, script: Script) -> None:
+    page = board().page
+    cause = '["silence","c1","p5"]'
+    jobs = ["diffusion-xl-finetune", "speech-encoder-v4", "reward-model-7b"]
+    began_ms = script.now_ms - 120_000
+    incident = fleet.alert("c1/p5", 0, script.now_ms - 60_000, rule="incident", shared_cause=cause)
+    incident["subject"] = {"kind": "source", "name": "c1/p5"}
+    other = fleet.alert("alone", 1, began_ms, rule="retry_loop", shared_cause="")
+    members = [fleet.alert(job, 0, began_ms, rule="silent_job", shared_cause=cause) for job in jobs]
+    script.alerts = [incident, *members, other]
+    top = page.locator("#alerts > .alert-list > .alert")
+    expect(top).to_have_count(2)
+    fold = page.locator("#alerts > .alert-list > .alert > details.members")
+    expect(fold.locator("> summary")).to_have_text("3 alerts of jobs with this cause")
+    expect(page.locator("#announcer")).not_to_contain_text("speech-encoder-v4")
+    fold.locator("> summary").click()
+    for job in jobs:
+        expect(fold.locator(".alert", has_text=job)).to_be_visible()
+    expect(top.filter(has_text="alone").locator("details.members")).to_have_count(0)
+    script.alerts = [incident, other]
+    expect(fold).to_have_count(0)
+
+
 def test_what_became_of_each_message_is_said(board: Board, script: Script) -> None:
     outcomes = {
         "delivered": "✓ delivered to ada",

@@ -8,6 +8,17 @@ import { delivery, ruleName, windowWords } from "./words.js";
 
 const FEW = 8;
 
+/** The firing alerts of jobs by the id of the firing alert that tells of their cause, which is about no job: a price, an incident. */
+export function membersOf(firing) {
+  const tells = new Map(firing.filter((alert) => alert.shared_cause && alert.subject.kind !== "job").map((alert) => [alert.shared_cause, alert.alert_id]));
+  const members = new Map();
+  for (const alert of firing) {
+    const id = alert.subject.kind === "job" ? tells.get(alert.shared_cause) : undefined;
+    if (id !== undefined) members.set(id, [...(members.get(id) ?? []), alert]);
+  }
+  return members;
+}
+
 /** What is said of an alert in one sentence. */
 export function sentence(alert) {
   const rate = Number(alert.usd_per_hour) > 0 ? `, ${money(alert.usd_per_hour)} per hour` : "";
@@ -48,7 +59,10 @@ export class Alerts {
   show(alerts) {
     this.last = alerts;
     const ranked = [...alerts].sort((a, b) => (b.severity === "page") - (a.severity === "page") || b.started_ms - a.started_ms || (a.alert_id < b.alert_id ? -1 : 1));
-    const firing = ranked.filter((alert) => alert.status === "firing");
+    const all = ranked.filter((alert) => alert.status === "firing");
+    this.members = membersOf(all);
+    const folded = new Set([...this.members.values()].flat());
+    const firing = all.filter((alert) => !folded.has(alert));
     const resolved = alerts.filter((alert) => alert.status !== "firing").sort((a, b) => (b.resolved_ms ?? 0) - (a.resolved_ms ?? 0));
     if (!firing.length) say(this.quiet, "No alert fires. Every job is judged each 10 s of the meter’s clock.");
     const parts = [firing.length ? this.firing : this.quiet];
@@ -61,7 +75,7 @@ export class Alerts {
     say(this.past.firstElementChild, `${resolved.length} resolved`);
     this.fill(this.firing, this.all ? firing : firing.slice(0, FEW));
     this.fill(this.resolved, resolved);
-    this.announce(alerts);
+    this.announce(alerts.filter((alert) => !folded.has(alert)));
     this.acts.seen(alerts);
   }
 
@@ -75,6 +89,8 @@ export class Alerts {
     const subject = kind === "job" ? h("a", { href: jobHash(name), class: "subject", title: name }, text) : h("span", { class: "subject", title: name }, `${kind} `, text);
     const element = h("li", { class: "alert", "data-severity": alert.severity, "data-status": alert.status });
     const part = { badge: h("span", { class: "badge" }), rule: h("span", { class: "rule" }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), delivered: h("p", { class: "delivered" }), acts: this.acts.part() };
+    part.list = h("ol", { class: "alert-list" });
+    part.members = h("details", { class: "members" }, h("summary", {}), part.list);
     element.fields = part;
     element.append(h("p", { class: "top" }, part.badge, part.rule, part.when), h("p", { class: "about" }, subject), part.figures, part.who, part.delivered, part.acts);
     return element;
@@ -96,6 +112,11 @@ export class Alerts {
       // The sentence has the cause and what to do; figures alone are of alerts without one.
       part.figures.replaceChildren(...(alert.summary ? [h("span", { class: "summary" }, foreign(visible(alert.summary)))] : figures(alert)));
     }
+    const members = firing ? this.members.get(alert.alert_id) ?? [] : [];
+    if (!members.length) part.members.remove();
+    else if (part.members.parentElement !== element) element.append(part.members);
+    if (members.length) say(part.members.firstElementChild, `${members.length} ${members.length === 1 ? "alert" : "alerts"} of jobs with this cause`);
+    if (members.length || part.list.children.length) this.fill(part.list, members);
     const owner = [alert.owner || "no owner", alert.team].filter(Boolean).join(", ");
     say(part.who, `${owner} · since ${near(alert.started_ms, now)}`);
     this.acts.update(part.acts, alert);

@@ -17,8 +17,10 @@ from streams.replay.lines import Sendable
 from streams.worker.ledger_rules.reader import SqlStore
 
 _ENDS: Final = (JobType.completed, JobType.failed, JobType.cancelled, JobType.preempted)
+#: Of a job: what budgets and owners go by.
+_NAMES: Final = ("owner", "team", "project", "experiment", "run_id")
 _JOBS: Final = """
-SELECT job_id, owner, team, project, experiment, toUnixTimestamp64Milli(started) AS first_ms, notEmpty(budget) AS has_budget,
+SELECT job_id, owner, team, project, experiment, run_id, toUnixTimestamp64Milli(started) AS first_ms, notEmpty(budget) AS has_budget,
     toUnixTimestamp64Milli(deadline) AS deadline_ms, toUnixTimestamp64Milli(ended) AS ended_ms FROM jobs FINAL"""
 
 
@@ -26,7 +28,7 @@ class _Job(NamedTuple):
     """What the rules across jobs judge a job by, apart from what it used."""
 
     first_ms: int
-    names: tuple[str, ...] = ("", "", "", "")
+    names: tuple[str, ...] = ("",) * len(_NAMES)
     limits: tuple[object, ...] = (None, None)  # its own budget and its deadline
     ended_ms: int | None = None
 
@@ -70,7 +72,7 @@ class LedgerRevisions:
     def read(self, store: SqlStore, controls: Iterable[ControlEvent] = ()) -> None:
         """Take what was metered before the log; blocks."""
         for row in store.query(_JOBS).to_pylist():
-            names = tuple(row[name] for name in ("owner", "team", "project", "experiment"))
+            names = tuple(row[name] for name in _NAMES)
             limits = (True if row["has_budget"] else None, row["deadline_ms"])
             self._jobs[row["job_id"]] = _Job(row["first_ms"] or 0, names, limits, row["ended_ms"])
         for control in controls:
@@ -93,7 +95,7 @@ class LedgerRevisions:
     def _is_job_changed(self, event: JobEvent, minute_ms: int, log_ms: int) -> bool:
         before = self._jobs.get(event.job_id)
         known = _Job(log_ms) if before is None else before
-        said = (event.owner, event.team, event.project, event.experiment)
+        said = (getattr(event, name) for name in _NAMES)
         names = tuple(old if new is None else new for old, new in zip(known.names, said, strict=True))
         budget = known.limits[0] if event.budget is None else tuple(sorted(map(str, event.budget.items())))
         limits = (budget, known.limits[1] if event.deadline_ms is None else event.deadline_ms)

@@ -87,6 +87,37 @@ def test_a_team_crosses_each_threshold_at_its_minute(tmp_path: Path) -> None:
     check_gate(tmp_path / "data")
 
 
+def test_a_run_has_one_budget_however_often_it_is_submitted(tmp_path: Path) -> None:
+    """10 GPUs at $6: $1 a minute, of three jobs one after the other; $50 are used up in the third, after 60 min with pauses."""
+    of_run: dict[str, Any] = {"run_id": "llama-7b", "owner": "ada"}
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        budget("llama", run_id="llama-7b", usd=50, contact="ada"),
+        started("train-1", **of_run),
+        started("other", run_id="gpt", owner="ada"),
+        ended("train-1", T0 + 20 * MINUTE_MS, "failed"),
+        started("train-2", T0 + 25 * MINUTE_MS, **of_run),
+        ended("train-2", T0 + 45 * MINUTE_MS, "failed"),
+        started("train-3", T0 + 50 * MINUTE_MS, **of_run),
+        ended("train-3", T0 + 70 * MINUTE_MS),
+        ended("other", T0 + 70 * MINUTE_MS),
+    )
+    replay(tmp_path / "data", log)
+    found = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_used"]
+    assert [(each["severity"], (each["started_ms"] - T0) // MINUTE_MS) for each in found] == [
+        ("ticket", 30),
+        ("ticket", 45),
+        ("page", 60),
+    ]
+    assert {(each["kind"], each["name"], each["owner"]) for each in found} == {("run", "llama-7b", "ada")}
+    assert found[2]["summary"].startswith(
+        "run llama-7b has used up budget llama for all time: $50 of $50; stop or shrink train-3"
+    )
+    used = rows(tmp_path / "data", "SELECT DISTINCT subject_kind, subject_name FROM budget_use")
+    assert used == [{"subject_kind": "run", "subject_name": "llama-7b"}]
+
+
 def test_the_job_to_stop_is_none_that_has_ended(tmp_path: Path) -> None:
     """One of 30 GPUs at $6 costs $60 and ends after 20 min; one of 10 costs $40 by minute 40, at which all is used."""
     log = write(

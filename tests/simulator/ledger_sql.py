@@ -428,7 +428,7 @@ def _statements() -> dict[str, Answerer]:
             found[usage_sql.wall_clock_sql(fields)] = _with(_wall_clock, fields)
             found[usage_sql.top_sql(fields)] = _with(_top, fields)
             found[usage_sql.live_sql(fields)] = _with(_live, fields)
-            if "job_id" not in fields:
+            if not {"job_id", "run_id"} & {*fields}:
                 named = tuple(sorted(fields))
                 found[team_burn.sql_of(named)] = _with(_team_burn, named)
     return found

@@ -18,7 +18,9 @@ MILLI: Final = 1_000
 RUN: Final = "run"
 TOTAL: Final = "total"
 #: What a budget can match, the narrowest first: the first that it names is the subject of its alerts.
-MATCHED: Final = ("job_id", "experiment", "project", "team", "owner")
+MATCHED: Final = ("job_id", "run_id", "experiment", "project", "team", "owner")
+#: What the subject of a budget's alert is called, where that is not the field.
+KINDS: Final = {"job_id": "job", "run_id": "run"}
 #: The fields of a budget that match nothing.
 OWN_FIELDS: Final = frozenset(
     {"usd", "gpu_hours", "wall_clock_hours", "per", "period", "action", "actions", "grace_s", "webhook"}
@@ -229,7 +231,7 @@ def _subject(value: Mapping[str, object]) -> dict[str, str]:
         kind, _, name = given.replace(":", "/", 1).partition("/")
     else:
         kind = name = None
-    kind = "job_id" if kind == "job" else kind
+    kind = next((field for field, called in KINDS.items() if called == kind), kind)
     if kind not in MATCHED or not isinstance(name, str) or not name:
         raise MalformedControlError(f"subject: expected KIND/NAME, KIND one of {', '.join(MATCHED)}")
     return {str(kind): name}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from streams.engine.alerts.budgets import MATCHED, Budget
+from streams.engine.alerts.budgets import KINDS, MATCHED, Budget
 from streams.engine.state.dimensions import AlertDimensions
 
 FLEET: Final = "fleet"
@@ -29,6 +29,7 @@ class Run:
     started_ms: int | None = None
     ended_ms: int | None = None
     deadline_ms: int | None = None
+    run_id: str = ""
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -60,7 +61,7 @@ class BudgetSubject:
         if self.run is not None:
             return JOB
         fields = [name for name in MATCHED if name in self.budget.match]
-        return "job" if fields[:1] == ["job_id"] else fields[0] if fields else FLEET
+        return KINDS.get(fields[0], fields[0]) if fields else FLEET
 
     @property
     def name(self) -> str:

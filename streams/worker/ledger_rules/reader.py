@@ -169,7 +169,7 @@ class LedgerReader:
         fields = [name for name in MATCHED if name in match]
         bound = {name: [match[name]] for name in fields}
         rows = [*rows_of(self._store.query(usage_sql.live_sql(fields), bound))]
-        names = ("job_id", "owner", "team", "project", "experiment", "state")
+        names = ("job_id", "run_id", "owner", "team", "project", "experiment", "state")
         return [
             LiveJob(Run(**{name: row[name] for name in names}), row["cluster"], bool(row["is_unpriced"]))
             for row in rows
@@ -247,6 +247,7 @@ def _pieces(groups: Sequence[Group]) -> Iterable[Sequence[Group]]:
 def _run(row: Mapping[str, Any]) -> Run:
     names = (
         "job_id",
+        "run_id",
         "owner",
         "team",
         "project",

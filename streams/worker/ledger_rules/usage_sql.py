@@ -15,7 +15,7 @@ from streams.engine.rules.similar_jobs import NUMBER
 
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 #: Jobs with what budgets match, ids apart.
-_JOBS: Final = "SELECT job_id, owner, team, project, experiment FROM jobs FINAL"
+_JOBS: Final = "SELECT job_id, run_id, owner, team, project, experiment FROM jobs FINAL"
 FROM_HOUR: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _OPEN_STATES: Final = "('starting', 'running', 'suspended')"
@@ -57,7 +57,7 @@ WHERE hour >= {FROM_HOUR} AND hour < {_TO}
 GROUP BY day_ms ORDER BY day_ms"""
 
 RUNS: Final = f"""
-SELECT job_id, owner, team, project, experiment, state, budget,
+SELECT job_id, run_id, owner, team, project, experiment, state, budget,
     toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(ended) AS ended_ms,
     toUnixTimestamp64Milli(deadline) AS deadline_ms
 FROM jobs FINAL
@@ -172,7 +172,7 @@ def live_sql(fields: Sequence[str]) -> str:
     live = (
         f"SELECT * FROM jobs FINAL WHERE {USERS_JOBS} AND state IN ('starting', 'running', 'metered'){wanted}"
     )
-    return f"""SELECT l.job_id AS job_id, l.owner AS owner, l.team AS team, l.project AS project, l.experiment AS experiment,
+    return f"""SELECT l.job_id AS job_id, l.owner AS owner, l.team AS team, l.project AS project, l.experiment AS experiment, l.run_id AS run_id,
     l.state AS state, l.cluster AS cluster, u.unpriced > 0 AS is_unpriced
 FROM ({live}) AS l
 LEFT ANY JOIN

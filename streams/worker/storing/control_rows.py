@@ -14,6 +14,7 @@ from schemas.columns import instants
 from schemas.control_table import CONTROLS, SCHEMAS
 from schemas.events import ControlEvent
 from schemas.validate_controls import ACK
+from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.controls import Controls
 from streams.engine.state.dimensions import MATCHED
 
@@ -21,7 +22,7 @@ from streams.engine.state.dimensions import MATCHED
 _JUDGING: Final = ("rule", "planned", "silence")
 _GONE: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="")
 _ALIASES: Final = {"job": "job_id"}
-_MATCHED: Final = frozenset((*MATCHED, "rule", "severity", "budget"))
+_MATCHED: Final = frozenset((*MATCHED, *BUDGET_MATCHED, "rule", "severity", "budget"))
 #: Later ones do not fit DateTime64(3).
 _LAST_MS: Final = 10_413_791_999_999
 

@@ -364,7 +364,7 @@ def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
             rows: dict[str, Row] = {
                 "unallocated": {"usd": whole, "idle_usd": part},
                 "owner_coverage": {"usd": whole, "unowned_usd": part},
-                "forgotten_node": {"node": held.subject.name, "team": "", "usd": part},
+                "forgotten_node": {"node": held.subject.name, "team": "", "usd": part, "hours": bound.get("hours", 0)},
                 "provisioning_burst": {
                     "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0,
                 },

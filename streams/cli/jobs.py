@@ -10,23 +10,34 @@ from typing import Annotated, Any
 
 import typer
 
+from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import Reader, reader
 from streams.errors import TrainfareError
 
-_COSTS = """
+_COSTS = f"""
 SELECT job_id, owner, team, project, state, attempts, toDecimal64(gpu_s / 3600, 3) AS gpu_h,
        toDecimal64(wall_clock_s / 3600, 3) AS wall_clock_h, cost_usd, lost_cost_usd,
-       toDecimal64(h.unpriced / 3600000000, 3) AS unpriced_gpu_h
+       toDecimal64(u.gpu_h, 3) AS unpriced_gpu_h, toDecimal64(u.compute_h, 3) AS unpriced_compute_h
 FROM job_costs AS c
-LEFT ANY JOIN (SELECT job_id, sum(unpriced_gpu_milli_ms) AS unpriced FROM job_hours FINAL GROUP BY job_id) AS h ON h.job_id = c.job_id
-WHERE ({state:String} = '' OR state = {state:String})
-  AND ({owner:String} = '' OR owner = {owner:String})
-  AND ({team:String} = '' OR team = {team:String})
+LEFT ANY JOIN
+(
+    SELECT job_id, sum(gpu) AS gpu_h, sum(compute) AS compute_h
+    FROM
+    (
+        SELECT job_id, unpriced_gpu_milli_ms / 3600000000 AS gpu, 0. AS compute FROM job_hours FINAL
+        UNION ALL
+        SELECT job_id, 0. AS gpu, unpriced_compute_h AS compute FROM ({unpriced_compute("1")})
+    )
+    GROUP BY job_id
+) AS u ON u.job_id = c.job_id
+WHERE ({{state:String}} = '' OR state = {{state:String}})
+  AND ({{owner:String}} = '' OR owner = {{owner:String}})
+  AND ({{team:String}} = '' OR team = {{team:String}})
 ORDER BY cost_usd DESC, job_id
-LIMIT {limit:UInt64}
+LIMIT {{limit:UInt64}}
 """
 _ONE = "SELECT * FROM job_costs WHERE job_id = {job:String}"
 _ATTEMPTS = """
@@ -60,14 +71,19 @@ def jobs(
 
 
 def _marked(grid: Grid) -> Grid:
-    """Return rows for people, in whose cost GPU-time without a price stands out instead of being a zero."""
-    cost, unpriced = (grid.columns.index(name) for name in ("cost_usd", "unpriced_gpu_h"))
-    rows = [list(row) for row in _shown(grid, OutputFormat.table).rows]
+    """Return rows for people, in whose cost what has no price stands out instead of being a zero."""
+    cost, *unpriced = map(grid.columns.index, ("cost_usd", "unpriced_gpu_h", "unpriced_compute_h"))
+    rows: list[list[Any]] = [list(row) for row in _shown(grid, OutputFormat.table).rows]
     for row, exact in zip(rows, grid.rows, strict=True):
-        if exact[unpriced]:
-            row[cost] = f">= {row[cost]}, part unpriced" if exact[cost] else "unpriced"
-    kept = [at for at in range(len(grid.columns)) if at != unpriced]
+        if any(exact[at] for at in unpriced):
+            row[cost] = _with_unpriced(row[cost], is_any=bool(exact[cost]))
+    kept = [at for at in range(len(grid.columns)) if at not in unpriced]
     return Grid(tuple(grid.columns[at] for at in kept), [[row[at] for at in kept] for row in rows])
+
+
+def _with_unpriced(cost: str, *, is_any: bool) -> str:
+    """A cost to which something without a price would be added."""
+    return f">= {cost}, part unpriced" if is_any else "unpriced"
 
 
 def job(
@@ -169,8 +185,16 @@ def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:
     names = ("job_id", "owner", "team", "project", "experiment", "state", "attempts", "wall_clock_s", "gpu_s")
     facts = [(name, costs[name]) for name in names if costs.get(name) not in (None, "")]
     write(Grid(("", ""), facts), OutputFormat.table)
-    parts = [(name, usd(costs[f"{name}_cost_usd"])) for name in _COMPONENTS if costs[f"{name}_cost_usd"]]
-    totals = [("total", usd(costs["cost_usd"])), ("of it lost", usd(costs["lost_cost_usd"]))]
+    unpriced = {row["component"] for row in phases.records() if not row["sku"] and row["quantity"]}
+    parts = [
+        (name, _with_unpriced(usd(cost), is_any=bool(cost)) if name in unpriced else usd(cost))
+        for name in _COMPONENTS
+        if (cost := costs[f"{name}_cost_usd"]) or name in unpriced
+    ]
+    total = usd(costs["cost_usd"])
+    if unpriced:
+        total = _with_unpriced(total, is_any=bool(costs["cost_usd"]))
+    totals = [("total", total), ("of it lost", usd(costs["lost_cost_usd"]))]
     for title, grid in (
         ("Cost by component (USD)", Grid(("component", "usd"), [*parts, *totals])),
         ("Attempts", attempts),

@@ -292,6 +292,7 @@ def _job(row: Row, detail: Object, firing: list[Object]) -> Object:
         "lost_cost_usd": detail.get("lost_cost_usd", _NOTHING),
         "gpu_h": detail.get("gpu_h", 0.0),
         "unpriced_gpu_h": detail.get("unpriced_gpu_h", 0.0),
+        "unpriced_compute_h": detail.get("unpriced_compute_h", 0.0),
         "productive_ratio": detail.get("productive_ratio"),
         "sparkline": [list(point) for point in points[-queries.SPARKLINE_POINTS :]],
         "alerts": firing,

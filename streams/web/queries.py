@@ -9,6 +9,7 @@ from typing import Final
 
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
+from schemas.unpriced_sql import unpriced_compute
 from streams.explain import acts
 
 #: A job whose newest burn rate is this much older than the newest of all has no current rate.
@@ -110,7 +111,10 @@ FROM (SELECT * FROM jobs FINAL WHERE job_id = {{job:String}}) AS j
 LEFT ANY JOIN ({_LATEST.replace(USERS_JOBS, "job_id = {job:String}")}) AS b ON b.job_id = j.job_id
 {_SETTINGS}"""
 
-TOTALS: Final = f"""{_total_costs("job_id IN {jobs:Array(String)}")}
+_SOME: Final = "job_id IN {jobs:Array(String)}"
+TOTALS: Final = f"""
+SELECT c.*, toFloat64(u.unpriced_compute_h) AS unpriced_compute_h
+FROM ({_total_costs(_SOME)}) AS c LEFT ANY JOIN ({unpriced_compute(_SOME)}) AS u ON u.job_id = c.job_id
 {_SETTINGS}"""
 
 # Minutes are part of the tables' keys, so rows can be skipped before versions are compared (PREWHERE).

@@ -136,7 +136,13 @@ def test_money_to_edit_is_no_zero_that_would_be_sent(board: Board) -> None:
 
 def test_a_job_without_a_price_is_no_zero(board: Board) -> None:
     shown = board().page.evaluate(
-        "async values => { const f = await import('/static/format.js'); return values.map(([cost, hours]) => f.jobCost(cost, hours)); }",
-        [["0.000000000", 2.5], ["7.125000000", 2.5], ["0.000000000", 0], ["7.125000000", None]],
+        "async values => { const f = await import('/static/format.js'); return values.map(([cost, gpu, compute]) => f.jobCost(cost, {unpriced_gpu_h: gpu, unpriced_compute_h: compute})); }",
+        [
+            ["0.000000000", 2.5, 0],
+            ["7.125000000", 2.5, None],
+            ["0.000000000", 0, 0],
+            ["7.125000000", None, None],
+            ["0.000000000", 0, 0.5],
+        ],
     )
-    assert shown == ["unpriced", "≥ $7.13", "$0.00", "$7.13"]
+    assert shown == ["unpriced", "≥ $7.13", "$0.00", "$7.13", "unpriced"]

@@ -11,7 +11,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
-from streams.cli.top.figures import Job, MeterView
+from streams.cli.top.figures import Job, MeterView, is_unpriced
 from streams.cli.top.lines import instant, percent
 from streams.cli.top.rows import Order, count, ordered
 
@@ -31,7 +31,7 @@ _TITLES = (
 )
 _FIELDS = (
     "job_id", "owner", "team", "state", "gpu_count", "usd_per_hour_now", "usd_per_hour_15m", "usd_per_hour_1h",
-    "expected_usd_per_hour", "ratio", "cost_usd", "unpriced_gpu_h",
+    "expected_usd_per_hour", "ratio", "cost_usd", "unpriced_gpu_h", "unpriced_compute_h",
 )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
 
 
 def _cost(job: Job) -> str:
-    """What a job has cost; GPU-time without a price is no zero."""
-    if not job.unpriced_gpu_h:
+    """What a job has cost; what has no price is no zero."""
+    if not is_unpriced(job):
         return usd(job.cost_usd)
     return f">= {usd(job.cost_usd)}" if job.cost_usd else "unpriced"

@@ -49,9 +49,15 @@ class Job(msgspec.Struct, frozen=True):
     lost_cost_usd: Decimal = _NOTHING
     gpu_h: Decimal = _NOTHING
     unpriced_gpu_h: Decimal = _NOTHING
+    unpriced_compute_h: Decimal = _NOTHING  # of instances, CPUs or memory without GPUs
     productive_ratio: float | None = None
     sparkline: tuple[tuple[int, float], ...] = ()
     alerts: tuple[JobAlert, ...] = ()
+
+
+def is_unpriced(job: Job) -> bool:
+    """Whether something that the job used has no price."""
+    return bool(job.unpriced_gpu_h or job.unpriced_compute_h)
 
 
 class Burn(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.top.figures import AlertView, Job, MeterView
+from streams.cli.top.figures import AlertView, Job, MeterView, is_unpriced
 from streams.cli.top.rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline
 
 BEHIND_MS = 11 * 60_000
@@ -100,9 +100,10 @@ def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
 
 def _cost(job: Job) -> str:
     known = f"${usd(job.cost_usd)} so far, of it ${usd(job.lost_cost_usd)} lost work"
-    if not job.unpriced_gpu_h:
+    if not is_unpriced(job):
         return known
-    missing = f"{job.unpriced_gpu_h:,.1f} GPU-hours have no price"
+    hours = f"{job.unpriced_gpu_h:,.1f} GPU-hours have"
+    missing = f"{hours if job.unpriced_gpu_h else 'time without GPUs has'} no price"
     return f"at least {known}; {missing}" if job.cost_usd else f"unpriced: {missing}"
 
 

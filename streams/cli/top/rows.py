@@ -11,7 +11,7 @@ from rich.text import Text
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.top.figures import Job
+from streams.cli.top.figures import Job, is_unpriced
 
 BARS = "▁▂▃▄▅▆▇█"
 HIGH, VERY_HIGH = 1.5, 2.5
@@ -164,7 +164,7 @@ def _content(job: Job, column: Column, room: int) -> tuple[str, str]:
         case "owner" | "team" | "state":
             ended = column.key == "state" and job.ended_ms is not None
             return visible(column.value(job)), "dim" if ended else ""
-        case "cost" if job.unpriced_gpu_h:
+        case "cost" if is_unpriced(job):
             return ("unpriced" if not job.cost_usd else f"≥{money(job.cost_usd)}"), "yellow"
         case _:
             value: Decimal = column.value(job)

@@ -41,9 +41,9 @@ export function editable(usd) {
   return dollars === 0 || dollars >= 0.1 ? dollars.toFixed(2) : dollars.toFixed(NANO).replace(/0+$/, "");
 }
 
-/** A job's cost: never a zero for GPU-time that has no price. */
-export function jobCost(value, unpricedGpuHours) {
-  if (!(unpricedGpuHours > 0)) return money(value);
+/** A job's cost: never a zero for what has no price. */
+export function jobCost(value, job) {
+  if (!(job?.unpriced_gpu_h > 0 || job?.unpriced_compute_h > 0)) return money(value);
   return Number(value) > 0 ? `≥ ${money(value)}` : "unpriced";
 }
 

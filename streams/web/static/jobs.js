@@ -201,8 +201,8 @@ class Row {
   }
 
   tick() {
-    const unpriced = this.job?.unpriced_gpu_h;
-    const part = unpriced > 0 ? `${count(unpriced)} GPU-hours have no price; ` : "";
-    say(this.cost, jobCost(this.ticking.value, unpriced), part + exact(this.job?.cost_usd));
+    const gpuHours = this.job?.unpriced_gpu_h;
+    const part = gpuHours > 0 ? `${count(gpuHours)} GPU-hours have no price; ` : this.job?.unpriced_compute_h > 0 ? "time without GPUs has no price; " : "";
+    say(this.cost, jobCost(this.ticking.value, this.job), part + exact(this.job?.cost_usd));
   }
 }

@@ -152,7 +152,7 @@ export class JobView {
   tick() {
     if (this.jobId === null || !this.job) return;
     const { cost } = this.facts;
-    say(cost.value, jobCost(this.ticking.value, this.job.unpriced_gpu_h), exact(this.job.cost_usd));
+    say(cost.value, jobCost(this.ticking.value, this.job), exact(this.job.cost_usd));
     say(cost.sub, LIVE.has(this.job.state) && Number(this.job.usd_per_hour_now) > 0 ? `${money(this.job.usd_per_hour_1h)}/h over the last hour` : "final, unless late events come");
   }
 }

@@ -190,17 +190,23 @@ class Burn:
         holds = [] if self.paid != self.metered else [(b, b + METERED_HOLDS_MS) for _, b in self.metered]
         return not self.ended and any(a_ms <= at_ms < b_ms for a_ms, b_ms in [*self.paid, *holds])
 
-    def runs_away(self, at_ms: int) -> bool:
-        """Whether it is paid after its deadline, or for too long."""
-        return at_ms >= self._runs_away_from_ms and self.burns(at_ms)
+    def runs_away(self, at_ms: int, *, goes_on: bool) -> bool:
+        """Whether it is paid after its deadline, or for too long; `goes_on`: or the next attempt may follow."""
+        waits = goes_on and at_ms < self.undecided_until_ms
+        return at_ms >= self._runs_away_from_ms and (waits or self.burns(at_ms))
+
+    @property
+    def late_from_ms(self) -> Fraction | None:
+        """Since when its deadline is over, and what it is granted."""
+        deadline_ms, limits = self.attempts.deadline_ms, self.settings["runaway_length"].thresholds
+        return None if deadline_ms is None else deadline_ms + limits["grace_minutes"] * MINUTE_MS
 
     @cached_property
     def _runs_away_from_ms(self) -> Fraction | float:
-        deadline_ms, first_ms = self.attempts.deadline_ms, self.first_paid_ms
+        late, first_ms = self.late_from_ms, self.first_paid_ms
         limits = self.settings["runaway_length"].thresholds
-        late = inf if deadline_ms is None else deadline_ms + limits["grace_minutes"] * MINUTE_MS
         long = inf if first_ms is None else first_ms + limits["hours"] * HOUR_MS
-        return min(late, long)
+        return min(inf if late is None else late, long)
 
     def looked_at(self, at_ms: int) -> bool:
         """Whether it is the job's turn: "looked at every 5 min, at an instant that depends on the job's id"."""

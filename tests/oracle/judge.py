@@ -44,7 +44,7 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "silent_job": ("ticket", Burn.silent),
     "retry_loop": ("page", lambda now, at_ms: now.attempts.retries(at_ms)),
     "idle_gpus": ("ticket", Burn.idles),
-    "runaway_length": ("ticket", Burn.runs_away),
+    "runaway_length": ("ticket", lambda now, at_ms: now.runs_away(at_ms, goes_on=False)),
     "traffic": ("ticket", lambda now, at_ms: not is_over(now, at_ms) and now.moves(at_ms, goes_on=False)),
     "price_basis": ("ticket", lambda now, at_ms: now.attempts.paid_more(at_ms)),
     "ceiling": ("page", lambda now, at_ms: now.attempts.above_ceiling(at_ms)),
@@ -119,6 +119,7 @@ class JobJudge:
         self._knowledge = knowledge
         self._latest: dict[str, Alert] = {}
         self._openings: dict[str, list[int]] = {}  # of each rule, also while its alert stays open
+        self._runaway: tuple[int, int] | None = None  # when it was told of, and when it is twice as old
 
     def stands(self, rule: str) -> bool:
         """Whether its alert fires because it holds."""
@@ -277,7 +278,22 @@ class JobJudge:
     def _holds(self, fact: str, now: Burn, at_ms: int) -> bool:
         if fact == "traffic" and self.stands(fact):
             return not is_over(now, at_ms) and now.moves(at_ms, goes_on=True)
+        if fact == "runaway_length":
+            if self.firing(fact):
+                return now.runs_away(at_ms, goes_on=self.stands(fact))
+            return now.runs_away(at_ms, goes_on=False) and not self._is_told_of(now, at_ms)
         return FACTS[fact][1](now, at_ms)
+
+    def _is_told_of(self, now: Burn, at_ms: int) -> bool:
+        """Whether it was told that the job is long or late: "again at twice the age", or after another deadline."""
+        if self._runaway is None:
+            return False
+        told_ms, again_ms = self._runaway
+        resolved_ms = self._latest["runaway_length"].resolved_ms
+        if resolved_ms is not None and at_ms <= resolved_ms + SAME_EPISODE_MS:
+            return False
+        late_ms = now.late_from_ms
+        return at_ms < again_ms and not (late_ms is not None and told_ms < late_ms <= at_ms)
 
     def _judge_fact(self, rule: str, holds: bool, now: Burn, at_ms: int) -> None:
         if holds:
@@ -291,6 +307,8 @@ class JobJudge:
             if self.stands(rule):
                 # It held at every tick before this one, also at those at which nothing could change.
                 self._latest[rule].held_ms = at_ms - STEP_MS
+            if rule == "runaway_length" and not now.settings[rule].enabled and self._holds(rule, now, at_ms):
+                self._runaway = None
             ends = not now.settings[rule].enabled or is_over(now, at_ms)
             if not ends and self._stays(rule, at_ms):
                 return
@@ -306,6 +324,9 @@ class JobJudge:
             latest = self._latest[rule] = Alert(rule, self.job_id, at_ms)
             self.alerts.append(latest)
         self._openings.setdefault(rule, []).append(at_ms)
+        if rule == "runaway_length":
+            first_ms = at_ms if now.first_paid_ms is None else now.first_paid_ms
+            self._runaway = at_ms, at_ms + max(at_ms - first_ms, 0)
         self._changed(latest, now, at_ms)
 
     def _clear(self, rule: str, now: Burn, at_ms: int) -> None:

@@ -237,6 +237,30 @@ def falling(rng: random.Random) -> list[Line]:
     return lines
 
 
+def growing_old(rng: random.Random) -> list[Line]:
+    """A job beside the others that is too old, by a deadline or its age, and whose attempts and pauses go on for long."""
+    at_ms = T0 + rng.randrange(5 * M)
+    lines = [job("r", "started", at_ms, gpu_count=1, purchase="spot", owner="r")]
+    limits = {"hours": rng.choice((0.1, 0.2, 0.3)), "grace_minutes": rng.choice((0, 3))}
+    said = {"kind": "rule", "name": "old", "rule": "runaway_length", "job_id": "r", "thresholds": limits}
+    lines.append(Line("controls", {"source": "r", "id": "old", "time_ms": T0} | said))
+    for attempt in range(1, rng.randrange(3, 8)):
+        if rng.random() < 0.25:
+            deadline = {"deadline_ms": at_ms + rng.choice((0, 3, 11)) * M}
+            lines.append(job("r", "updated", at_ms + 1, attempt=attempt, **deadline))
+        at_ms += rng.choice((2, 5, 11, 23)) * M
+        end = rng.choice(("preempted", "preempted", "failed", "suspended"))
+        lines.append(job("r", end, at_ms, attempt=attempt))
+        if rng.random() < 0.15:
+            off = {"id": f"off{attempt}", "time_ms": at_ms, "enabled": rng.random() < 0.5}
+            lines.append(Line("controls", {"source": "r"} | said | off))
+        at_ms += rng.choice((1, 4, 9, 11, 17, 31)) * M
+        lines.append(job("r", "started", at_ms, attempt=attempt + 1))
+    if rng.random() < 0.5:
+        lines.append(job("r", "completed", at_ms + 6 * M, attempt=attempt + 1))
+    return lines
+
+
 KINDS = (retries, retries, moving, moving, sampled)
 
 
@@ -266,5 +290,8 @@ def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*
     of_stalled = random.Random(f"stalled {seed}")
     if of_stalled.random() < 0.4:
         lines += reporting(of_stalled)
+    of_old = random.Random(f"runaway_length {seed}")
+    if of_old.random() < 0.3:
+        lines += growing_old(of_old)
     lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
     return sorted(lines, key=time_of)

@@ -89,7 +89,7 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
 
 
 #: Stories that show all that is broken here, found by a search through all: they come first.
-SHOWING = (40, 114, 54, 31, 63, 37, 22, 80, 1, 18, 29, 178, 20, 79, 49)
+SHOWING = (40, 114, 54, 31, 63, 37, 22, 80, 1, 18, 29, 178, 20, 79, 49, 15)
 STORIES = 120
 
 
@@ -335,10 +335,19 @@ def _looked_at_always(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain_burn.Burn, "looked_at", lambda *_: True)
 
 
+def _told_at_each_attempt(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain_judge.JobJudge, "_is_told_of", lambda *_: False)
+
+
+def _told_of_once(patch: pytest.MonkeyPatch) -> None:
+    """Not again at twice the age, nor after another deadline."""
+    patch.setattr(plain_judge.JobJudge, "_is_told_of", lambda judge, *_: judge._runaway is not None)
+
+
 BREAKS: tuple[Patch, ...] = (
     _half_an_hour, _nothing_lost, _not_cleared_when_done, _preemptions_are_failures, _samples_hold_not,
     _saved_elsewhere, _unsaved_though_suspended, _held_though_released, _held_anew,
-    _checkpoints_are_no_progress, _stalled_though_suspended,
+    _checkpoints_are_no_progress, _stalled_though_suspended, _told_at_each_attempt, _told_of_once,
 )  # fmt: skip
 IDLE_BREAKS: tuple[Patch, ...] = (
     _idle_though_unsampled, _idle_though_unpaid, _looked_at_always, _fallen_on_one_node, _fallen_though_never_busy,

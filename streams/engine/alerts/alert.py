@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
@@ -50,6 +51,14 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     )
     opened_nano_per_hour: int = 0  # what its subject paid when the episode began
     margins: str = ""  # as `margins_text` has them, of the instant at which it opened; '': its judge is asked
+
+
+class HeldRow(NamedTuple):
+    """A row of an alert that keeps firing, as of a tick, and what makes it."""
+
+    alert_id: str
+    at_ms: int
+    row: Callable[[], Alert]
 
 
 #: Fields of an `owner` record that are addresses; each has a channel in `streams.notify.channels`.

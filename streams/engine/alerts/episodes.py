@@ -10,11 +10,12 @@ import numpy as np
 from msgspec import Struct
 
 from schemas.durations import BEGINNING_MS
-from streams.engine.kernels.arrays import I32, Records
-from streams.engine.kernels.episode import no_episodes
+from streams.engine.kernels.arrays import I32, I64, Records
+from streams.engine.kernels.episode import RUNAWAY, no_episodes
 from streams.engine.rules.registry import NAMES
 
-# As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h, flapping within 3 h.
+# As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h, flapping within 3 h. That of
+# runaway length has one until the job is twice as old.
 REMEMBERED_MS: Final = 10_800_000
 _SWEEP_MS: Final = 600_000
 _FIRST_ROOM: Final = 16
@@ -43,6 +44,7 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
     opening_3_ms: int = BEGINNING_MS
     flaps: int = 0
     quiet_ms: int = BEGINNING_MS
+    again_ms: int = BEGINNING_MS
 
 
 class Opening(NamedTuple):
@@ -106,6 +108,13 @@ class Episodes:
         """The jobs with a firing alert but these."""
         return sorted(job_id for job_id in self._place if job_id not in inside and self.is_open(job_id))
 
+    def told_until_ms(self, job_ids: Sequence[str]) -> I64:
+        """Until when runaway length, which does not fire, tells no more of each job ([job] int64); BEGINNING_MS: it may tell."""
+        places, told = self.places(job_ids), self.lines[:, RUNAWAY]
+        until_ms = np.where(told["open"] != 0, BEGINNING_MS, told["again_ms"])
+        found: I64 = np.where(places < 0, BEGINNING_MS, until_ms[places])
+        return found
+
     @property
     def any_silenced(self) -> bool:
         """Whether any alert fires under a silence."""
@@ -136,6 +145,7 @@ class Episodes:
             return
         self._swept_ms = before_ms
         over = (self.lines["open"] == 0) & (self.lines["cleared_ms"] + REMEMBERED_MS <= before_ms)
+        over &= self.lines["again_ms"] <= before_ms
         gone = over.all(axis=1)
         for job_id in [job_id for job_id, place in self._place.items() if gone[place]]:
             self._free.append(self._place.pop(job_id))

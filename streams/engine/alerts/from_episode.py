@@ -42,6 +42,7 @@ class EpisodeFigures(NamedTuple):
     opening_3_ms: int
     flaps: int
     quiet_ms: int
+    again_ms: int
     reported_ms: int
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streams.engine.alerts.alert import Alert, last_ms
+from streams.engine.alerts.alert import Alert, HeldRow, alert_id, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.episodes import Episodes, Memory, Opening
 from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
@@ -21,7 +21,7 @@ from streams.engine.kernels.judge import find_jobs, judge_jobs
 from streams.engine.rules.job_view import JobAt
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
-from streams.engine.rules.rule import SEVERITIES, severity_of
+from streams.engine.rules.rule import JOB, SEVERITIES, severity_of
 from streams.engine.rules.shared_cause import of_sweep
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
@@ -41,6 +41,7 @@ class _KnownTicks(NamedTuple):
     controls: Controls
     profiles: Profiles
     job_at: Callable[[str, int], JobAt | None]
+    defer: Callable[[HeldRow], None] | None
 
 
 class Judge:
@@ -61,12 +62,14 @@ class Judge:
         controls: Controls = NO_CONTROLS,
         profiles: Profiles | None = None,
         job_at: Callable[[str, int], JobAt | None] = _unknown,
+        defer: Callable[[HeldRow], None] | None = None,
     ) -> list[Alert]:
         """The rows of the alerts that changed, in order of time.
 
         One row for each change of status, and for the end of the silence of an alert that fires, with the figures of that
         tick; and for an alert that keeps firing at most one more, with the figures of the last tick at which it held (burn rules only). `job_at(job_id, at_ms)` is what the rules
-        see of a job whose alert opens: its cause, and what is wasted.
+        see of a job whose alert opens: its cause, and what is wasted. `defer` gets what could be a row of an alert that merely
+        keeps firing, which is not among the rows then.
 
         Raises:
             ValueError: The ticks do not ascend.
@@ -74,7 +77,7 @@ class Judge:
         ticks = np.asarray(times_ms, np.int64)
         if len(ticks) == 0 or len(job_ids) == 0:
             return []
-        if bool((np.diff(ticks) <= 0).any()):
+        if len(ticks) > 1 and bool((ticks[1:] <= ticks[:-1]).any()):
             raise ValueError("ticks must rise")
         self._episodes.forget_before(int(ticks[0]))
         profiles = profiles or Profiles()
@@ -84,7 +87,14 @@ class Judge:
         for last in self._looks(ticks, controls):
             part = slice(first, last + 1)
             known = _KnownTicks(
-                ticks[part], _between(arrays, part), job_ids, dimensions_of, controls, profiles, job_at
+                ticks[part],
+                arrays if len(ticks[part]) == len(ticks) else _between(arrays, part),
+                job_ids,
+                dimensions_of,
+                controls,
+                profiles,
+                job_at,
+                defer,
             )
             rows += self._judge(known)
             first = last + 1
@@ -114,10 +124,11 @@ class Judge:
         dimensions = {job: known.dimensions_of(known.job_ids[job]) for job in set(changes["job"].tolist())}
         rows: list[Alert] = []
         for (job, rule, kind, at_ms), episode in zip(changes.tolist(), shown.tolist(), strict=True):
-            line = self._episodes.lines[line_of[job], rule]
-            rows.append(
-                self._row(known, job, rule, kind, at_ms, EpisodeFigures(*episode), dimensions[job], line)
-            )
+            line, then = self._episodes.lines[line_of[job], rule], EpisodeFigures(*episode)
+            if kind == HELD and known.defer is not None:
+                known.defer(self._held(known, job, rule, at_ms, then, dimensions[job], line))
+            else:
+                rows.append(self._row(known, job, rule, kind, at_ms, then, dimensions[job], line))
         return rows + self._heard_again(known, line_of)
 
     def _row(
@@ -147,6 +158,29 @@ class Judge:
             rule, kind, at_ms, then, bool(line["silenced"]), severity, dimensions, cause, rates, opening
         )
 
+    def _held(
+        self,
+        known: _KnownTicks,
+        job: int,
+        rule: int,
+        at_ms: int,
+        then: EpisodeFigures,
+        dimensions: AlertDimensions,
+        line: Records,
+    ) -> HeldRow:
+        """The row of an alert that keeps firing; its cause is looked for when the row is made."""
+        job_id, settings = known.job_ids[job], known.profiles[int(known.figures.profile[job])]
+        opening = self._episodes.opening(job_id, rule)
+        about = bool(line["silenced"]), _severity(settings, rule, opening.severity), dimensions
+        rates, job_at = _rates(known.figures, int(np.searchsorted(known.ticks, at_ms)), job), known.job_at
+
+        def row() -> Alert:
+            at = job_at(job_id, at_ms)
+            cause = "" if at is None else JOB_RULES[rule].cause(at)
+            return alert_of(rule, HELD, at_ms, then, *about, cause, rates, opening)
+
+        return HeldRow(alert_id(NAMES[rule], JOB, job_id, then.started_ms), at_ms, row)
+
     def _heard_again(self, known: _KnownTicks, line_of: Mapping[int, int]) -> list[Alert]:
         """The rows of alerts that fire after the last of these ticks, and that no silence covers any more."""
         if not self._episodes.any_silenced:
@@ -175,6 +209,10 @@ class Judge:
     def any_fires(self) -> bool:
         """Whether any alert fires."""
         return self._episodes.any_open
+
+    def told_until_ms(self, job_ids: Sequence[str]) -> I64:
+        """Until when runaway length tells no more of each of these jobs ([job] int64)."""
+        return self._episodes.told_until_ms(job_ids)
 
     def is_quiet(self, job_id: str) -> bool:
         """Whether no alert of the job fires, so that it may be left out of later ticks."""

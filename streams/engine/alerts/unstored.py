@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
-from streams.engine.alerts.alert import Alert, is_change, last_ms
+from schemas.durations import BEGINNING_MS
+from streams.engine.alerts.alert import Alert, HeldRow, is_change, last_ms
 from streams.engine.alerts.rows import alerts_table
 
 
@@ -14,7 +15,7 @@ class UnstoredAlerts:
     """Alerts of one shard; true while a row waits."""
 
     def __init__(self) -> None:
-        self._current: dict[str, Alert] = {}  # by alert
+        self._current: dict[str, Alert | Callable[[], Alert]] = {}  # by alert: its row, or what makes it
         self._changes: list[Alert] = []  # status changes, in order
         # By alert: the tick of its stored row, where that is ahead of ours, and the newest row of our own.
         self._stored_ms: dict[str, int] = {}
@@ -38,6 +39,24 @@ class UnstoredAlerts:
             self._behind[alert.alert_id] = alert
         else:
             self._add(alert)
+
+    def add_all(self, alerts: Iterable[Alert], held: Iterable[HeldRow]) -> None:
+        """Add the rows of some ticks, in order of time, and those of alerts that kept firing at some of them."""
+        newest_ms: dict[str, int] = {}
+        for alert in alerts:
+            self.add(alert)
+            newest_ms[alert.alert_id] = last_ms(alert)
+        for each in held:
+            if each.at_ms > newest_ms.get(each.alert_id, BEGINNING_MS):
+                self._defer(each)
+
+    def _defer(self, held: HeldRow) -> None:
+        """Add a row that is made once it is stored: most are replaced before."""
+        if held.at_ms < self._stored_ms.get(held.alert_id, held.at_ms):
+            self._behind[held.alert_id] = held.row()
+        else:
+            self._behind.pop(held.alert_id, None)
+            self._current[held.alert_id] = held.row
 
     def mark_stored(self, stored_ms: Mapping[str, int]) -> None:
         """Record that former owners stored and sent rows of these alerts as of these ticks."""
@@ -64,8 +83,9 @@ class UnstoredAlerts:
 
     def drain_rows(self, shard: int, version: int) -> pa.Table:
         """Return the rows under this version, and forget them."""
-        rows, self._current = alerts_table(self._current.values(), shard, version), {}
-        return rows
+        waiting, self._current = self._current.values(), {}
+        rows = (each if isinstance(each, Alert) else each() for each in waiting)
+        return alerts_table(rows, shard, version)
 
     def drain_changes(self) -> list[Alert]:
         """Return the status changes in order, and forget them."""

@@ -269,10 +269,11 @@ class JobCurve:
             self.settled = None
 
     def rest(self) -> None:
-        """Keep only what the billed time of the attempts costs: the job has left all windows."""
+        """Keep only what the billed time of the attempts costs: the job has left all windows.
+
+        That is cut into stretches once: else each attempt after a pause would cut the whole history anew.
+        """
         self.repriced, self.read, self.tail, self.facts = True, (), None, JobFacts()
-        self.cut, self.passed = [], []
-        self._cut_again()
         self.runs, self.lumps, self.unpriced, self.unpriced_traffic = {}, {}, {}, {}
         self.start_traffic = None
 

@@ -14,7 +14,7 @@ from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import Records
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, EpisodeArrays, as_arrays
-from streams.engine.kernels.judge import holding
+from streams.engine.kernels.judge import holding, told_until_ms
 from streams.engine.rules.idle_check import IdleGpus
 from streams.engine.rules.job_view import JobAt, TickFigures
 from streams.engine.rules.profiles import Profile, Profiles
@@ -60,7 +60,8 @@ def job_margins(
     fires = frozenset(name for number, name in enumerate(NAMES) if episodes[number]["open"])
     settings: Profile = profiles[profile]
     pages = frozenset(name for number, name in enumerate(NAMES) if settings.severity(number) == PAGE)
-    at = replace(at, figures=_figures(arrays, place, holds, fires, pages))
+    told_ms = told_until_ms(place, ticks, profiles.limits, arrays, episodes)
+    at = replace(at, figures=_figures(arrays, place, told_ms, holds, fires, pages))
     return [
         RuleMargins(
             rule.name,
@@ -75,7 +76,12 @@ def job_margins(
 
 
 def _figures(
-    arrays: EpisodeArrays, job: int, holds: frozenset[str], fires: frozenset[str], pages: frozenset[str]
+    arrays: EpisodeArrays,
+    job: int,
+    told_ms: int,
+    holds: frozenset[str],
+    fires: frozenset[str],
+    pages: frozenset[str],
 ) -> TickFigures:
     def by_window(name: str) -> dict[int, float]:
         return dict(zip(WINDOWS_MS, getattr(arrays, name)[0, job].tolist(), strict=True))
@@ -87,6 +93,8 @@ def _figures(
         paid_whole={window_ms: bool(whole) for window_ms, whole in by_window("paid_whole").items()},
         paid_now=bool(arrays.paid_now[0, job]),
         is_over=bool(arrays.ended[0, job] and not arrays.undecided[0, job]),
+        is_undecided=bool(arrays.undecided[0, job]),
+        told_until_ms=told_ms,
         since_paid_ms=int(arrays.since_paid_ms[0, job]),
         steady_nano=float(arrays.steady_nano[0, job]),
         repeated_nano=float(arrays.repeated_nano[0, job]),

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from schemas.durations import MINUTE_MS, NEVER_MS
 from schemas.tables import ALERTS, BURN_RATES
+from streams.engine.alerts.alert import HeldRow
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.episodes import Memory
 from streams.engine.alerts.judge import Judge
@@ -269,7 +270,7 @@ class BurnTracker:
         idle = self._idle.find(self._curves, tracked.jobs, tracked.coverage, times_ms, self._profiles)
         if not idle and self._goes_on(times_ms):
             return
-        if len(times_ms) > 2 and self._judge.is_all_quiet and not idle:
+        if len(times_ms) > 2 and not self._judge.any_fires and not idle:
             # What begins or ends at the first tick has a row there and at the next one.
             for first in range(2):
                 if self._is_steady(int(times_ms[first]), int(times_ms[-1])):
@@ -278,11 +279,9 @@ class BurnTracker:
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
         mark_idle(figures.facts, times_ms, self._curves.turns, idle)
-        ids = self._curves.job_ids
-        views = partial(self._job_at, tracked)
-        known = self._dimensions.__getitem__, self._controls, self._profiles, views
-        for alert in self._judge.judge(times_ms, ids, figures, *known):
-            self.alerts.add(alert)
+        views, held = partial(self._job_at, tracked), list[HeldRow]()
+        known = self._dimensions.__getitem__, self._controls, self._profiles, views, held.append
+        self.alerts.add_all(self._judge.judge(times_ms, self._curves.job_ids, figures, *known), held)
 
     def _goes_on(self, times_ms: I64) -> bool:
         """Write the rows of these ticks if nothing changed since the tick before, or changes at any; return whether that is so.
@@ -301,20 +300,23 @@ class BurnTracker:
         return True
 
     def _is_steady(self, first_ms: int, last_ms: int) -> bool:
-        limits = self._profiles.limits
-        return self._curves.is_steady(first_ms, last_ms, limits.longest_ms, limits.least_ratio)
+        told_ms, limits = self._judge.told_until_ms, self._profiles.limits
+        return self._curves.is_steady(first_ms, last_ms, told_ms, limits.longest_ms, limits.least_ratio)
 
-    def _job_at(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> JobAt:
-        curve, job = self._jobs[job_id], tracked.jobs.get(job_id)
+    def _job_at(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> JobAt | None:
+        """What the rules see of a job; None: it has left the windows."""
+        curve, job = self._jobs.get(job_id), tracked.jobs.get(job_id)
+        if curve is None:
+            return None
         settings, first_paid_ms = self._profiles[curve.profile].by_name(), self._curves.first_paid_ms(job_id)
         idle = self._idle.use(job_id, at_ms)
         return job_at(at_ms, job, curve, settings, self._book, first_paid_ms, idle, tracked.coverage)
 
     def margins(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> list[RuleMargins]:
         """Return how far each rule about a job is from firing at a tick that was judged last; nothing if it has no curve."""
-        if job_id not in self._curves or tracked.jobs.get(job_id) is None:
-            return []
         at, episodes = self._job_at(tracked, job_id, at_ms), self._judge.episodes_of(job_id)
+        if at is None or at.job is None:
+            return []
         number = self._jobs[job_id].profile
         return job_margins(self._curves, tracked.coverage, self._profiles, number, episodes, at)
 

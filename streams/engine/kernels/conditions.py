@@ -153,9 +153,14 @@ def moves(tick: int, job: int, is_open: bool, limits: RuleLimits, figures: Episo
 
 
 @helper
-def runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Whether the job still accrues cost after its deadline, or for too long."""
-    if not figures.paid_now[tick, job]:
+def runs_away(
+    tick: int, job: int, is_open: bool, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays
+) -> bool:
+    """Whether the job still accrues cost after its deadline, or for too long.
+
+    `is_open`: an alert goes on while the next attempt may follow.
+    """
+    if not (figures.paid_now[tick, job] or (is_open and figures.undecided[tick, job])):
         return False
     profile = figures.profile[job]
     return bool(
@@ -172,7 +177,7 @@ def holds_at(
     if figures.facts[tick, job] >> (rule + UNSEEN) & 1:
         return is_open
     if rule == RUNAWAY:
-        return runs_away(tick, job, times_ms, limits, figures)
+        return runs_away(tick, job, is_open, times_ms, limits, figures)
     if rule == TRAFFIC:
         return moves(tick, job, is_open, limits, figures)
     return bool(figures.facts[tick, job] >> rule & 1)

@@ -63,6 +63,7 @@ EPISODE = np.dtype(
         ("opening_3_ms", np.int64),
         ("flaps", np.int64),  # it stays open until its rule has not held for QUIET_MS
         ("quiet_ms", np.int64),  # since when it has not, while it stays open; BEGINNING_MS: it holds
+        ("again_ms", np.int64),  # of runaway length: from then on it may open for the same reason again
         ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,
@@ -77,6 +78,7 @@ NO_INSTANTS: Final = (
     "opening_2_ms",
     "opening_3_ms",
     "quiet_ms",
+    "again_ms",
     "reported_ms",
 )
 CHANGE = np.dtype(

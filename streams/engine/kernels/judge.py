@@ -49,11 +49,15 @@ from streams.engine.kernels.episode import (
     EpisodeArrays,
     RuleLimits,
 )
+from streams.engine.kernels.episode_steps import (
+    close_episode,
+    count_opening,
+    is_told,
+    open_episode,
+    stands,
+    stays_open,
+)
 
-REOPENS_MS = 600_000
-#: A rule flaps for a job if this opening is the fourth in so long: the alert then stays open until it was quiet for so long.
-FLAPS_WITHIN_MS = 10_800_000
-QUIET_MS = 3_600_000
 DRIFT_SILENT_MS = 3_600_000
 #: The shorter window of burn_sustained: after it, that window contains only cost since burn_fast cleared.
 SUSTAINED_SILENT_MS = 900_000
@@ -73,7 +77,7 @@ def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures:
             and may_open(tick, job, rule, limits, figures)
         ):
             return True
-    runs_long = enabled >> RUNAWAY & 1 and runs_away(tick, job, times_ms, limits, figures)
+    runs_long = enabled >> RUNAWAY & 1 and runs_away(tick, job, as_flag(False), times_ms, limits, figures)
     if runs_long or figures.facts[tick, job] & enabled:
         return True
     return bool(enabled >> TRAFFIC & 1 and moves(tick, job, as_flag(False), limits, figures))
@@ -117,53 +121,6 @@ def _add_change(
 
 
 @helper
-def _count_opening(at_ms: int, episode: Records) -> None:
-    """Count an opening, and note whether there were more than three within a short time."""
-    episode["flaps"] = 1 if at_ms < episode["opening_3_ms"] + FLAPS_WITHIN_MS else 0
-    episode["opening_3_ms"] = episode["opening_2_ms"]
-    episode["opening_2_ms"] = episode["opening_1_ms"]
-    episode["opening_1_ms"] = at_ms
-    episode["quiet_ms"] = BEGINNING_MS
-
-
-@helper
-def _stays_open(at_ms: int, episode: Records) -> bool:
-    """Whether an alert that flaps, and whose condition is over, stays open at this tick."""
-    if episode["flaps"] == 0:
-        return False
-    if episode["quiet_ms"] == BEGINNING_MS:
-        episode["quiet_ms"] = at_ms
-    return bool(at_ms < episode["quiet_ms"] + QUIET_MS)
-
-
-@helper
-def _close(at_ms: int, episode: Records) -> None:
-    episode["open"] = 0
-    episode["cleared_ms"] = at_ms
-    episode["quiet_ms"] = BEGINNING_MS
-
-
-@helper
-def _stands(episode: Records) -> bool:
-    """Whether it is open because its condition holds, not only because it flaps."""
-    return bool(episode["open"] != 0 and episode["quiet_ms"] == BEGINNING_MS)
-
-
-@helper
-def _open(rule: int, at_ms: int, episodes: Records) -> None:
-    """Open an episode, or reopen one that cleared recently."""
-    episode = episodes[rule]
-    if episode["firings"] == 0 or at_ms > episode["cleared_ms"] + REOPENS_MS:
-        episode["started_ms"] = at_ms
-        episode["firings"] = 0
-    episode["open"] = 1
-    episode["fired_ms"] = at_ms
-    episode["held_ms"] = at_ms
-    episode["firings"] += 1
-    _count_opening(at_ms, episode)
-
-
-@helper
 def _burn_is_over(
     rule: int,
     holds: bool,
@@ -177,15 +134,15 @@ def _burn_is_over(
     """Whether an open alert of a burn rule clears by its ratios."""
     if episode["quiet_ms"] != BEGINNING_MS:
         if holds and may_open(tick, job, rule, limits, figures):
-            _count_opening(at_ms, episode)
+            count_opening(at_ms, episode)
             return False
-        return not _stays_open(at_ms, episode)
+        return not stays_open(at_ms, episode)
     short = limits.short_window[rule]
     cost, expected = accrued(tick, job, short, figures), figures.expected_nano[tick, job, short]
     if figures.undecided[tick, job] and expected < LEAST_EXPECTED_NANO:
         return False  # a next attempt may follow
     clear_ratio = limits.clear_ratio[figures.profile[job], rule]
-    return not reaches(cost, expected, clear_ratio) and not _stays_open(at_ms, episode)
+    return not reaches(cost, expected, clear_ratio) and not stays_open(at_ms, episode)
 
 
 @helper
@@ -213,7 +170,7 @@ def _judge_burn(
     if not is_open:
         if not (holds and may_open(tick, job, rule, limits, figures)):
             return 0
-        _open(rule, at_ms, episodes)
+        open_episode(rule, at_ms, episodes)
         kind = OPENED
     elif ended:
         kind = ENDED
@@ -230,7 +187,7 @@ def _judge_burn(
         episode["elapsed_ms"] = figures.elapsed_ms[tick, job, long]
         episode["short_ratio"] = short_cost / short_expected
     if kind > HELD:
-        _close(at_ms, episode)
+        close_episode(at_ms, episode)
     return kind
 
 
@@ -271,9 +228,11 @@ def _judge_fact(
     if holds and not off:
         opens = episode["open"] == 0
         if opens:
-            _open(rule, at_ms, episodes)
+            open_episode(rule, at_ms, episodes)
+            if rule == RUNAWAY:
+                episode["again_ms"] = at_ms + figures.since_paid_ms[tick, job]
         elif episode["quiet_ms"] != BEGINNING_MS:
-            _count_opening(at_ms, episode)
+            count_opening(at_ms, episode)
         episode["held_ms"] = at_ms
         _keep_figures(rule, tick, job, figures, episode)
         return OPENED if opens else 0
@@ -281,9 +240,11 @@ def _judge_fact(
         if episode["quiet_ms"] == BEGINNING_MS:
             # A job that has left all windows is not judged, but its condition held until now.
             episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
-        if not off and not is_over(tick, job, figures) and _stays_open(at_ms, episode):
+        if not off and not is_over(tick, job, figures) and stays_open(at_ms, episode):
             return 0
-        _close(at_ms, episode)
+        close_episode(at_ms, episode)
+        if holds:
+            episode["again_ms"] = BEGINNING_MS  # who switches the rule on again wants to be told
         return SWITCHED_OFF if holds else RECOVERED
     return 0
 
@@ -360,8 +321,10 @@ def _judge_job(
         for rule in range(episodes.size):
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
-                holds = holds_at(rule, tick, job, _stands(episodes[rule]), times_ms, limits, figures)
+                holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
                 holds = holds and not _yields(rule, pages, episodes)
+                if rule == RUNAWAY:
+                    holds = holds and not is_told(tick, job, times_ms, limits, figures, episodes[rule])
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0
@@ -400,8 +363,10 @@ def _holding(
                 tick, job, rule, limits, figures
             )
         else:
-            holds = holds_at(rule, tick, job, _stands(episodes[rule]), times_ms, limits, figures)
+            holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
             holds = holds and not _yields(rule, limits.pages[figures.profile[job]], episodes)
+            if rule == RUNAWAY:
+                holds = holds and not is_told(tick, job, times_ms, limits, figures, episodes[rule])
         if holds:
             found |= as_int64(1) << rule
     return found
@@ -493,6 +458,18 @@ def holding(
     if not (0 <= tick < figures.ended.shape[0] == len(ticks) and 0 <= job < figures.ended.shape[1]):
         raise ValueError(f"tick {tick} or job {job} beyond the figures of {figures.ended.shape}")
     return int(_holding(tick, job, ticks, limits, figures, episodes))
+
+
+def told_until_ms(
+    job: int, times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
+) -> int:
+    """Until when runaway length tells no more of a job that it has told of, as of the first tick; 0: it may tell.
+
+    `episodes` ([rule]) are those of the job before or after the tick.
+    """
+    episode = episodes[RUNAWAY]
+    ticks = exact(times_ms, np.int64)
+    return int(episode["again_ms"]) if is_told(0, job, ticks, limits, figures, episode) else 0
 
 
 def _check_range(positions: I32, size: int) -> None:

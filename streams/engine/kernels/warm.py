@@ -113,7 +113,7 @@ def _warm_ticks() -> None:
     one = flat[0].copy()
     taken = tick.copy(), tick.copy(), one, one, wide, wide.astype(np.int64), one
     write_rows(tick, no, flat, flat, deep, longs, deep, 0, 0, *taken)
-    is_steady(tick.copy(), curve, steps, facts, tick, one, 0, 0)
+    is_steady(tick.copy(), curve, steps, facts, tick, tick, one, 0, 0)
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from math import ceil, lcm
 from typing import Final, NamedTuple
@@ -84,6 +84,12 @@ def _wait_ms(thresholds: Mapping[str, float]) -> int:
     return round(thresholds["minutes"] * MINUTE_MS)
 
 
+@lru_cache(maxsize=256)
+def _limit(usd_per_hour: float, scale: int) -> int:
+    """The least rate, in whole units of which `scale` are a nano-dollar per ms, that is too much."""
+    return ceil(Fraction(str(usd_per_hour)) * NANO_PER_USD * scale / HOUR_MS)
+
+
 def _above(
     timelines: Mapping[int, Timeline],
     lines: Mapping[int, Lines],
@@ -92,11 +98,10 @@ def _above(
     since_ms: int,
 ) -> tuple[Span, ...]:
     """When the job pays more than it may; of what ends by `since_ms` some may be missing."""
-    limit_nano = Fraction(str(thresholds["usd_per_hour"])) * NANO_PER_USD
-    if not limit_nano:
+    if not thresholds["usd_per_hour"]:
         return ()
     scale, steps = rate_steps(timelines, lines, since_ms)
-    limit = ceil(limit_nano * scale / HOUR_MS)  # rates are whole numbers
+    limit = _limit(thresholds["usd_per_hour"], scale)
     above: list[Span] = []
     for from_ms, until_ms, rate in steps:
         if rate < limit:

@@ -44,6 +44,8 @@ _MINUTES_BETWEEN_TURNS: Final = TURN_MS // MINUTE_MS
 #: A productive job is checked again after so many turns at most. Which one it is depends on the job, so that jobs that
 #: started together are not all checked together.
 _TURNS_BETWEEN_CHECKS: Final = 2
+#: Of so few jobs it is cheaper to ask each whether it was ever sampled than to look for those whose turn it is.
+_FEW_JOBS: Final = 64
 _NOTHING: Final = np.zeros(0, np.int64)
 _NO_USAGE: Final = RecentUsage(_NOTHING, _NOTHING, _NOTHING)
 
@@ -78,10 +80,11 @@ class IdleGpus:
         found: list[IdleJob] = []
         self._uses = {}
         ids = curves.job_ids
-        # Over many ticks most checks would find no sample at all: a log may have none, and a replay has millions of ticks.
+        # Over many ticks, or of a few jobs, most checks would find no sample at all: a log may have none, and a replay has
+        # millions of ticks.
         ticks = np.asarray(times_ms, np.int64)
         checked: Sequence[int] = range(len(ticks))
-        if len(ticks) > TURNS:
+        if len(ticks) > TURNS or len(ids) <= _FEW_JOBS:
             is_turn = np.zeros(TURNS, np.bool_)
             is_turn[[turn_of(job_id) for job_id in coverage.sampled(ids)]] = True
             checked = np.flatnonzero(is_turn[ticks // TICK_MS % TURNS]).tolist()
@@ -124,6 +127,8 @@ class IdleGpus:
         if not len(slots):
             return slots, _NO_USAGE
         slots = slots[~curves.are_noted(slots, lo, profiles.limits.idle_ratio[curves.profiles(slots)])]
+        if not len(slots):
+            return slots, _NO_USAGE
         limits = profiles.limits.idle_ratio[curves.profiles(slots)]
         ids = curves.job_ids
         usage = coverage.recent_usage([ids[slot] for slot in slots.tolist()], lo, hi, limits)
@@ -309,7 +314,7 @@ def _until_minute(at_ms: int) -> int:
 
 def mark_idle(facts: I64, times_ms: I64, turns: I64, found: Sequence[IdleJob]) -> None:
     """Enter the fact into `facts` ([tick, job]), in place; at other ticks than its turn a job was not checked."""
-    is_turn = (times_ms // TICK_MS % TURNS)[:, None] == turns[None, :]
-    facts[~is_turn] |= np.int64(1) << (IDLE_GPUS + UNSEEN)
+    is_other = (times_ms // TICK_MS % TURNS)[:, None] != turns[None, :]
+    np.bitwise_or(facts, np.int64(1) << (IDLE_GPUS + UNSEEN), out=facts, where=is_other)
     for tick, slot in found:
         facts[tick, slot] |= np.int64(1) << IDLE_GPUS

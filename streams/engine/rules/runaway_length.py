@@ -1,4 +1,7 @@
-"""`runaway_length`: a job still accrues cost after its deadline, or for too long. The kernel decides (`runs_away`)."""
+"""`runaway_length`: a job still accrues cost after its deadline, or for too long. The kernel decides (`runs_away`).
+
+A job that is retried again and again is told of once, and then each time that it has become twice as old.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span
 from streams.engine.rules.job_view import JobAt, JobRule, Words
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, flag
 
 
 def _cause(at: JobAt) -> str:
@@ -22,14 +25,17 @@ def _cause(at: JobAt) -> str:
 
 def _margins(at: JobAt) -> list[Margin]:
     of, figures = at.settings["runaway_length"], at.figures
-    pays = figures is not None and figures.paid_now
-    for_ms = figures.since_paid_ms if figures is not None and pays else None
+    assert figures is not None  # margins are asked for with figures
+    pays = figures.paid_now or (figures.is_undecided and RULE.name in figures.fires)
+    for_ms = figures.since_paid_ms if pays else None
     longest_ms = round(of["hours"] * HOUR_MS)
+    if figures.told_until_ms:
+        longest_ms = max(longest_ms, figures.told_until_ms - (at.at_ms - figures.since_paid_ms))
     found = [
         Margin(
             "hours since the first paid instant",
             None if for_ms is None else for_ms / HOUR_MS,
-            of["hours"],
+            longest_ms / HOUR_MS,
             None if for_ms is None else for_ms / longest_ms,
         )
     ]
@@ -43,6 +49,7 @@ def _margins(at: JobAt) -> list[Margin]:
                 share = late_ms / grace_ms
         minutes = None if late_ms is None else late_ms / MINUTE_MS
         found.append(Margin("minutes after its deadline", minutes, of["grace_minutes"], share, way=1))
+        found.append(flag("it was not told after this deadline (1: so)", not figures.told_until_ms, way=1))
     return found
 
 
@@ -51,7 +58,7 @@ RULE: Final = JobRule(
     title="Runs too long",
     severity=TICKET,
     about=JOB,
-    holds="it still accrues cost after its `deadline_ms`, or 168 h after it first did",
+    holds="it still accrues cost after its `deadline_ms`, or 168 h after it first did; once, and again at twice the age",
     runbook="operations.md#runaway-length",
     thresholds={
         "hours": Threshold(168, 0.1, 9600, "hours since the first paid instant"),

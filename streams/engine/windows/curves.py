@@ -5,7 +5,7 @@ Returned arrays belong to the caller; internal ones never leave this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -212,7 +212,8 @@ class CurveBook:
     def forget_noted(self, job_ids: Iterable[str]) -> None:
         """Forget what was noted of the GPUs of those of these jobs that have a curve."""
         slots = [slot for slot in map(self._slots.get, job_ids) if slot is not None]
-        self._productive[slots] = _NOTHING_NOTED
+        if slots:
+            self._productive[slots] = _NOTHING_NOTED
 
     def profiles(self, slots: I64) -> I64:
         """Which settings apply to these jobs ([n] int64)."""
@@ -300,16 +301,28 @@ class CurveBook:
         rows = self._facts.rows[entry["fact_at"] : entry["fact_at"] + entry["facts"]]
         return max((each[2] for each in rows.tolist() if each[2] < OPEN_MS), default=0)
 
-    def is_steady(self, first_ms: int, last_ms: int, longest_ms: I64, least_ratio: F64) -> bool:
+    def is_steady(
+        self,
+        first_ms: int,
+        last_ms: int,
+        told_until_ms: Callable[[Sequence[str]], I64],
+        longest_ms: I64,
+        least_ratio: F64,
+    ) -> bool:
         """Whether in [first, last] no job's cost can open an alert, all keep their rates, and no fact may hold.
 
         Then no alert can open, and rows change only at whole minutes. Nothing may begin, end or change in the interval;
-        a job whose cost comes of samples or amounts is never steady. `longest_ms` ([profile]): how long a job may accrue cost;
-        `least_ratio` ([profile]): the least ratio of cost to expected cost at which a rule opens.
+        a job whose cost comes of samples or amounts is never steady. `longest_ms` ([profile]): how long a job may accrue cost,
+        until `told_until_ms` (of the jobs) longer than that; `least_ratio` ([profile]): the least ratio of cost to expected cost at which a rule opens.
         """
         steady_ms = self._steady_ms[: len(self._ids)]
+        if bool((steady_ms == BUSY).any()):
+            return False
+        told_ms = told_until_ms(self.job_ids)
         rows = self._steps.rows, self._facts.rows
-        return bool(is_steady(steady_ms, self._curves, *rows, longest_ms, least_ratio, first_ms, last_ms))
+        return bool(
+            is_steady(steady_ms, self._curves, *rows, told_ms, longest_ms, least_ratio, first_ms, last_ms)
+        )
 
     def minutes(self, job_id: str, first: int, count: int) -> F64:
         """The cost of each of `count` minutes since 1970 from `first` on ([count] float64, nano-dollars).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.engine.alerts.alert import Alert, last_ms
+from streams.engine.alerts.alert import Alert, HeldRow, last_ms
 from streams.engine.alerts.unstored import UnstoredAlerts
 from tests.engine.alerts.scene import FAST, USUAL, At, Scene
 
@@ -72,3 +72,33 @@ def test_the_newest_of_what_is_stored_counts_and_is_handed_on() -> None:
     assert waiting.dump() == {"a": 7}
     waiting.judged(7)
     assert waiting.dump() == {}
+
+
+def test_a_row_that_merely_holds_is_made_once_it_is_stored_and_replaces_only_older_ones() -> None:
+    opened, held, resolved = episode()
+    made: list[Alert] = []
+
+    def row() -> Alert:
+        made.append(held)
+        return held
+
+    deferred = HeldRow(held.alert_id, last_ms(held), row)
+    waiting = UnstoredAlerts()
+    waiting.add_all([opened], [deferred])
+    waiting.add_all([], [deferred])
+    assert not made
+    assert waiting.drain_rows(SHARD, 9).column("held").to_pylist()[0].timestamp() * 1000 == held.held_ms
+    assert made == [held]
+    assert waiting.drain_changes() == [opened]
+    waiting.add_all([opened, resolved], [deferred])
+    assert rows_of(waiting) == [("resolved", 9)]
+
+
+def test_a_row_that_merely_holds_waits_where_a_newer_one_is_stored() -> None:
+    _, held, resolved = episode()
+    waiting = UnstoredAlerts()
+    waiting.mark_stored({held.alert_id: last_ms(resolved)})
+    waiting.add_all([], [HeldRow(held.alert_id, last_ms(held), lambda: held)])
+    assert not waiting
+    waiting.judged(last_ms(resolved))
+    assert rows_of(waiting) == [("firing", 9)]

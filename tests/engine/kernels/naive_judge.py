@@ -95,6 +95,8 @@ class Episode:
     expected: int = 0
     elapsed: int = 0
     short_ratio: Fraction = Fraction(0)
+    #: Of runaway length: when the job is twice as old as when it was told of.
+    again: int | None = field(default=None, compare=False)
 
 
 @dataclass
@@ -241,10 +243,18 @@ class Job:
         settings = self.settings
         if rule == "runaway_length":
             late = t >= self.deadline + settings.grace or at.since_paid >= settings.longest
-            return at.paid_now and late
+            return (at.paid_now or (self._stands(rule) and at.undecided)) and late and not self._told(t)
         if rule == "traffic":
             return not at.over and self._moves(at)
         return FACTS[rule] in at.facts
+
+    def _told(self, t: int) -> bool:
+        """Whether runaway length told of the job, which is not twice as old yet, nor late by another deadline."""
+        last = self.episodes.get("runaway_length")
+        if last is None or last.firing or last.again is None or t >= last.again:
+            return False
+        is_late_since = last.fired < self.deadline + self.settings.grace <= t
+        return not is_late_since and t > (last.cleared or 0) + 10 * MINUTE
 
     def _fact(self, rule: str, t: int, at: At) -> str:
         off = rule in self.settings.off
@@ -253,6 +263,7 @@ class Job:
             opens = not self._firing(rule)
             if opens:
                 self._fire(rule, t)
+                self.episodes[rule].again = t + at.since_paid
             elif rule in self.quiet:
                 self._hold_again(rule, t)
             last = self.episodes[rule]
@@ -276,6 +287,7 @@ class Job:
             if not off and not at.over and self._stays(rule, t):
                 return ""
             last.firing, last.cleared = False, t
+            last.again = None if holds else last.again
             self.quiet.pop(rule, None)
             return "off" if holds else "recovered"
         return ""

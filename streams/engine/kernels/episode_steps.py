@@ -1,0 +1,79 @@
+"""Opens and closes the episodes of rules, and keeps those open that flap. When a rule holds, `judge` decides."""
+
+from __future__ import annotations
+
+from schemas.durations import BEGINNING_MS
+from streams.engine.kernels._jit import helper
+from streams.engine.kernels.arrays import I64, Records
+from streams.engine.kernels.episode import EpisodeArrays, RuleLimits
+
+REOPENS_MS = 600_000
+#: A rule flaps for a job if this opening is the fourth in so long: the alert then stays open until it was quiet for so long.
+FLAPS_WITHIN_MS = 10_800_000
+QUIET_MS = 3_600_000
+
+
+@helper
+def count_opening(at_ms: int, episode: Records) -> None:
+    """Count an opening, and note whether there were more than three within a short time."""
+    episode["flaps"] = 1 if at_ms < episode["opening_3_ms"] + FLAPS_WITHIN_MS else 0
+    episode["opening_3_ms"] = episode["opening_2_ms"]
+    episode["opening_2_ms"] = episode["opening_1_ms"]
+    episode["opening_1_ms"] = at_ms
+    episode["quiet_ms"] = BEGINNING_MS
+
+
+@helper
+def stays_open(at_ms: int, episode: Records) -> bool:
+    """Whether an alert that flaps, and whose condition is over, stays open at this tick."""
+    if episode["flaps"] == 0:
+        return False
+    if episode["quiet_ms"] == BEGINNING_MS:
+        episode["quiet_ms"] = at_ms
+    return bool(at_ms < episode["quiet_ms"] + QUIET_MS)
+
+
+@helper
+def stands(episode: Records) -> bool:
+    """Whether it is open because its condition holds, not only because it flaps."""
+    return bool(episode["open"] != 0 and episode["quiet_ms"] == BEGINNING_MS)
+
+
+@helper
+def open_episode(rule: int, at_ms: int, episodes: Records) -> None:
+    """Open an episode, or reopen one that cleared recently."""
+    episode = episodes[rule]
+    if episode["firings"] == 0 or at_ms > episode["cleared_ms"] + REOPENS_MS:
+        episode["started_ms"] = at_ms
+        episode["firings"] = 0
+    episode["open"] = 1
+    episode["fired_ms"] = at_ms
+    episode["held_ms"] = at_ms
+    episode["firings"] += 1
+    count_opening(at_ms, episode)
+
+
+@helper
+def close_episode(at_ms: int, episode: Records) -> None:
+    """Close an open episode."""
+    episode["open"] = 0
+    episode["cleared_ms"] = at_ms
+    episode["quiet_ms"] = BEGINNING_MS
+
+
+@helper
+def is_told(
+    tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays, episode: Records
+) -> bool:
+    """Whether runaway length told of the job, and does not tell again yet: it has become twice as old, or late, since.
+
+    A job of many attempts would be told of at each of them.
+    """
+    at_ms = times_ms[tick]
+    late_ms = figures.deadline_ms[job] + limits.grace_ms[figures.profile[job]]
+    return bool(
+        episode["open"] == 0
+        and at_ms < episode["again_ms"]
+        and at_ms > episode["cleared_ms"] + REOPENS_MS
+        and not episode["fired_ms"] < late_ms <= at_ms
+    )

@@ -1,24 +1,69 @@
 """Compiles the kernels before a command that needs them, and shows how far it is: `python -m streams.cli.kernels`.
 
-It takes a minute of a core, once for each version; without a word a new user would take it for a fault.
+It takes most of a minute of a core, once for each version; without a word a new user would take it for a fault. Two cores
+share it.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 from streams.cli.progress import progress
+
+_MODULE: Final = "streams.cli.kernels"
+_HALF: Final = "--half"
 
 
 def compile_kernels() -> None:
     """Compile all kernels, or load those that are compiled already, which takes a second."""
-    from streams.engine.kernels._jit import are_compiled  # loads Numba
-    from streams.engine.kernels.warm import GROUPS, compile_all
+    from streams.engine.kernels._jit import are_compiled, is_cached  # loads Numba
+    from streams.engine.kernels.warm import GROUPS, OTHER_HALF, compile_all
 
     if are_compiled():
         compile_all()
         return
     with progress("compiling the kernels, once", len(GROUPS), in_lines=True) as advance:
-        compile_all(advance)
+        with _other_half(is_wanted=is_cached()):
+            for warm in GROUPS:
+                if warm not in OTHER_HALF:
+                    warm()
+                    advance(1)
+        compile_all()
+        advance(sum(warm in OTHER_HALF for warm in GROUPS))
+
+
+@contextmanager
+def _other_half(*, is_wanted: bool) -> Iterator[None]:
+    """Compile half of the kernels in another process during the block; who comes after it finds them in the cache.
+
+    What that process does not compile, for whatever reason, this one does.
+    """
+    if not is_wanted or (os.cpu_count() or 1) < 2:
+        yield
+        return
+    null = subprocess.DEVNULL
+    with subprocess.Popen([sys.executable, "-m", _MODULE, _HALF], stdout=null, stderr=null) as other:
+        try:
+            yield
+        except BaseException:
+            other.kill()
+            raise
+
+
+def _compile_half() -> None:
+    from streams.engine.kernels.warm import OTHER_HALF
+
+    for warm in OTHER_HALF:
+        warm()
 
 
 if __name__ == "__main__":
-    compile_kernels()
+    if _HALF in sys.argv:
+        _compile_half()
+    else:
+        compile_kernels()

@@ -22,12 +22,30 @@ for module in (conditions, judge):
         if hasattr(each, "signatures") and each.__module__ == module.__name__ and len(each.signatures) > 1:
             print(name, len(each.signatures))
 """
+#: A first start on so many cores; how many processes it took.
+FIRST_START = """
+import os, subprocess
+os.cpu_count = lambda: {cores}
+begun, popen = [1], subprocess.Popen
+subprocess.Popen = lambda *a, **k: (begun.append(1), popen(*a, **k))[1]
+from streams.cli.kernels import compile_kernels
+compile_kernels()
+print(len(begun))
+"""
+#: How many of the kernels that are compiled beside are not in the cache.
+MISSES = """
+from streams.engine.kernels import gpu_json, coverage, warm
+for group in warm.OTHER_HALF:
+    group()
+print(sum(sum(each.stats.cache_misses.values()) for each in (gpu_json.parse_gpu, coverage.fold_samples) if hasattr(each, "stats")))
+"""
 
 
 @pytest.fixture
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     called: list[int] = []
     monkeypatch.setattr(warm, "GROUPS", [lambda: called.append(1), lambda: called.append(2)])
+    monkeypatch.setattr(_jit, "_CACHED", False)
     return called
 
 
@@ -36,7 +54,7 @@ def test_a_first_start_says_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(_jit, "are_compiled", lambda: False)
     compile_kernels()
-    assert groups == [1, 2]
+    assert groups == [1, 2, 1, 2]  # what was compiled is loaded again, in no time
     assert capsys.readouterr().err.splitlines() == [
         "compiling the kernels, once: 1 of 2",
         "compiling the kernels, once: 2 of 2",
@@ -57,9 +75,26 @@ def test_kernels_are_compiled_where_their_cache_has_one(
     monkeypatch.setattr(_jit, "_cache_dir", lambda: tmp_path)
     monkeypatch.setattr(_jit, "_CACHED", True)
     assert not _jit.are_compiled()
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "judge._find.nbi").touch()
+    (tmp_path / "gpu_keys._cell.nbi").touch()  # the import of a kernel may compile one
+    assert not _jit.are_compiled()
+    _jit.mark_compiled()
     assert _jit.are_compiled()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cores", [1, 2])
+def test_what_another_process_compiles_is_found_in_the_cache(tmp_path: Path, cores: int) -> None:
+    """With one core nothing is compiled beside, and all is compiled as well."""
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    tmp_path.chmod(0o700)
+    first = FIRST_START.format(cores=cores)
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+        )
+        for code in (first, MISSES)
+    ]
+    assert [run.stdout.split() for run in runs] == [["1"] if cores == 1 else ["2"], ["0"]]
 
 
 @pytest.mark.long

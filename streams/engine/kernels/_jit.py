@@ -9,6 +9,7 @@ import hashlib
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -76,6 +77,8 @@ def _use_own_cache() -> bool:
 
 
 _CACHED: Final = _use_own_cache()
+#: The name of an empty file beside them.
+_ALL: Final = "all_compiled"
 
 
 def _cache_dir() -> Path:
@@ -84,8 +87,20 @@ def _cache_dir() -> Path:
 
 
 def are_compiled() -> bool:
-    """Whether an earlier process has kept kernels of these sources, so that none takes seconds to load."""
-    return _CACHED and any(_cache_dir().rglob("*.nbi"))
+    """Whether an earlier process has kept all kernels of these sources, so that none takes seconds to load."""
+    return _CACHED and (_cache_dir() / _ALL).exists()
+
+
+def mark_compiled() -> None:
+    """Note that all kernels are kept; some are there from the first import on."""
+    if _CACHED:
+        with suppress(OSError):
+            (_cache_dir() / _ALL).touch()
+
+
+def is_cached() -> bool:
+    """Whether what is compiled is kept for other processes."""
+    return _CACHED
 
 
 def kernel(function: F) -> F:

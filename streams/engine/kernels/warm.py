@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from streams.engine.kernels._jit import mark_compiled
 from streams.engine.kernels.bill import bill_rows, cost_nano, cost_of
 from streams.engine.kernels.burn import CURVE, FACT, LUMP, STEP, WINDOWS_MS, fill_figures, find_facts
 from streams.engine.kernels.coverage import fold_samples
@@ -20,7 +21,7 @@ from streams.engine.kernels.framing import BATCH, count_batches, frame_records, 
 from streams.engine.kernels.gpu_json import Batch, GpuColumns, drop_refused, parse_gpu
 from streams.engine.kernels.gpu_keys import PLANES
 from streams.engine.kernels.idset import add_ids, insert_ids
-from streams.engine.kernels.judge import find_jobs, holding, judge_jobs
+from streams.engine.kernels.judge import find_jobs, holding, judge_jobs, told_until_ms
 from streams.engine.kernels.minutes import diff_minutes
 from streams.engine.kernels.murmur import murmur2
 from streams.engine.kernels.packed_rows import pack_rows, unpack_rows
@@ -58,11 +59,11 @@ from streams.engine.kernels.store import (
 from streams.engine.kernels.usage_sums import COLUMNS, sum_blocks, sum_recent, sum_usage
 
 
-def compile_all(advance: Callable[[int], None] = lambda _by: None) -> None:
-    """Call each kernel once, on next to nothing; `advance` is called with 1 after each of the `GROUPS`."""
+def compile_all() -> None:
+    """Call each kernel once, on next to nothing."""
     for warm in GROUPS:
         warm()
-        advance(1)
+    mark_compiled()
 
 
 def _warm_money() -> None:
@@ -134,6 +135,7 @@ def _warm_rules() -> None:
     find_jobs(tick, limits, arrays, job, no_episodes(1))
     judge_jobs(tick, limits, arrays, job, job, no_episodes(1))
     holding(0, 0, tick, limits, arrays, no_episodes(1)[0])
+    told_until_ms(0, tick, limits, arrays, no_episodes(1)[0])
 
 
 def _warm_framing() -> None:
@@ -234,3 +236,5 @@ def _warm_coverage() -> None:
 GROUPS: Final[tuple[Callable[[], None], ...]] = (
     _warm_money, _warm_ids, _warm_gpu_json, _warm_coverage, _warm_spans, _warm_ticks, _warm_rules, _warm_framing,
 )  # fmt: skip
+#: Those that take half of the time, which another process may compile meanwhile.
+OTHER_HALF: Final = (_warm_coverage, _warm_gpu_json)

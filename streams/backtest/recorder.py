@@ -9,8 +9,8 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.rule import JOB
-from streams.notify.history import SharedCauseRow
-from streams.notify.incident_hold import CauseAlerts, inhibited_by, wait_of
+from streams.notify.history import SharedCauseRow, StoredDeliveries
+from streams.notify.incident_hold import CauseAlerts, inhibited_by, inhibitors_in_runs, wait_of
 from streams.notify.options import NotifierOptions
 
 
@@ -34,8 +34,12 @@ class AlertRecorder:
     def release(self, shards: Iterable[int]) -> None:
         """Do nothing: nobody takes over."""
 
-    def episodes(self) -> tuple[FiredAlert, ...]:
-        """The episodes in the order in which they began, without those about the meter itself."""
+    def episodes(self, records: StoredDeliveries) -> tuple[FiredAlert, ...]:
+        """The episodes in the order in which they began, without those about the meter itself.
+
+        Args:
+            records: What the replay stored, which knows the runs of jobs.
+        """
         by_id: dict[str, list[Alert]] = {}
         for alert in sorted(self._changes.values(), key=lambda alert: alert.changed_ms):
             if alert.subject_kind != METER:
@@ -43,6 +47,7 @@ class AlertRecorder:
         episodes = [changes for _, changes in sorted(by_id.items())]
         causes = _causes(episodes)
         ends = [changes[-1] for changes in episodes]
+        ends += inhibitors_in_runs(records, ends)
         found = (_episode(changes, causes, ends) for changes in episodes)
         return tuple(sorted(found, key=_order))
 

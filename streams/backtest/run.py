@@ -15,6 +15,7 @@ from streams.backtest.fired import Backtest, Costs, CostSpan, FiredAlert, RuleFi
 from streams.backtest.recorder import AlertRecorder
 from streams.config.settings import Settings
 from streams.errors import WrongUseError
+from streams.notify.history import StoredDeliveries
 from streams.replay.replay import run_replay
 from streams.replay.result import ReplayResult
 
@@ -75,9 +76,8 @@ def backtested(
         try:
             _check_useful(result, files, store, of_rules=len(rules.lines) if rules is not None else 0)
             name = "" if rules is None else rules.name
-            yield BacktestRun(
-                _read(store, result, name, recorder.episodes()), lambda spans: _costs(store, spans)
-            )
+            alerts = recorder.episodes(StoredDeliveries(store))
+            yield BacktestRun(_read(store, result, name, alerts), lambda spans: _costs(store, spans))
         finally:
             store.close()
 

@@ -29,9 +29,9 @@ from streams.threads import Threads
 LOOK_MS: Final = 2_000
 #: Rules about the use of GPUs are judged every 5 min: after that it is known whether such an alert still fired at an instant.
 SURE_MS: Final = 6 * MINUTE_MS
-#: An alert that a price explains waits so many times as long, up to so long.
-_PRICE_WAITS: Final = 3
-_PRICE_WAIT_MS: Final = 30_000
+#: An alert that one of a rule judged by the minute may tell of waits so many times as long, up to so long.
+_MINUTE_WAITS: Final = 3
+_MINUTE_WAIT_MS: Final = 30_000
 #: An alert about a run that began earlier is not looked for.
 _LOOP_AT_MOST_MS: Final = 7 * DAY_MS
 
@@ -80,9 +80,10 @@ _NOTHING: Final = CauseAlerts()
 
 
 def wait_of(alert: Alert, wait_ms: int) -> int:
-    """How long an alert waits for others; `wait_ms`: the setting. `price_jump` is judged by the minute, burn rules at each tick."""
+    """How long an alert waits for others; `wait_ms`: the setting. Prices and runs are judged by the minute, rules about jobs at each tick."""
     is_price = alert.shared_cause and parts_of(alert.shared_cause)[0] == PRICE
-    return max(wait_ms, min(_PRICE_WAITS * wait_ms, _PRICE_WAIT_MS)) if is_price else wait_ms
+    is_by_minute = is_price or _about_runs(inhibitors_of(alert.rule))
+    return max(wait_ms, min(_MINUTE_WAITS * wait_ms, _MINUTE_WAIT_MS)) if is_by_minute else wait_ms
 
 
 def inhibitors_of(rule: str) -> tuple[str, ...]:
@@ -103,6 +104,21 @@ def inhibited_by(alert: Alert, others: Iterable[Alert]) -> str:
         ):
             return f"{other.alert_id} tells of its cause"
     return ""
+
+
+def _about_runs(rules: Iterable[str]) -> set[str]:
+    """Those whose alerts are about all jobs of a run."""
+    return {rule for rule in rules if rule in BY_NAME and BY_NAME[rule].is_about_run}
+
+
+def inhibitors_in_runs(records: StoredDeliveries, alerts: Iterable[Alert]) -> Sequence[Alert]:
+    """What is stored about the runs of these alerts' jobs by rules that may name their cause, each as if about that job; it blocks."""
+    of = [alert for alert in alerts if _about_runs(inhibitors_of(alert.rule))]
+    if not of:
+        return ()
+    rules = _about_runs(rule for alert in of for rule in inhibitors_of(alert.rule))
+    since_ms = min(alert.started_ms for alert in of) - _LOOP_AT_MOST_MS
+    return records.about_runs(rules, {alert.subject_name for alert in of}, since_ms)
 
 
 class IncidentHold:
@@ -209,15 +225,8 @@ class IncidentHold:
         jobs = {alert.subject_name for alert in alerts}
         reading = self._threads.run(self._records.about_subjects, rules, jobs)
         found = await asyncio.wait_for(reading, self._timeout_ms / 1000)
-        of_runs = {rule for rule in rules if rule in BY_NAME and BY_NAME[rule].is_about_run}
-        if not of_runs:
-            return found
-        in_runs = [alert for alert in alerts if not of_runs.isdisjoint(inhibitors_of(alert.rule))]
-        since_ms = min(alert.started_ms for alert in in_runs) - _LOOP_AT_MOST_MS
-        others = self._threads.run(
-            self._records.about_runs, of_runs, {alert.subject_name for alert in in_runs}, since_ms
-        )
-        return [*found, *await asyncio.wait_for(others, self._timeout_ms / 1000)]
+        of_runs = self._threads.run(inhibitors_in_runs, self._records, alerts)
+        return [*found, *await asyncio.wait_for(of_runs, self._timeout_ms / 1000)]
 
     async def _causes(self, alerts: Sequence[Alert]) -> Mapping[str, CauseAlerts]:
         if not alerts:

@@ -149,7 +149,7 @@ def test_a_retry_loop_of_a_job_whose_run_an_alert_tells_of_is_sent_to_nobody() -
         of_a_run(there, train_2={}, train_3={})
         there.keep(resubmits())
         await there.offer(retries())
-        await there.work(WAIT_MS)
+        await there.work(3 * WAIT_MS)
         await there.work(SURE_MS)
         assert there.sender.told == []
         assert set(there.rows("outcome", "detail")) == {(NEVER_SENT, "al_resubmits tells of its cause")}
@@ -186,7 +186,7 @@ def test_of_another_run_or_time_it_is_sent(other: Alert, job: dict[str, Any]) ->
         of_a_run(there, train_2={}, train_3=job)
         there.keep(other)
         await there.offer(retries())
-        await there.work(WAIT_MS)
+        await there.work(3 * WAIT_MS)
         assert there.sender.told == [("train-3", "firing")]
 
     run(scenario())
@@ -213,11 +213,30 @@ def test_an_inhibiting_alert_that_turns_out_to_have_ended_before_inhibits_nothin
 @pytest.mark.parametrize(
     ("wait_ms", "waits_ms"), [(0, 0), (5_000, 15_000), (10_000, 30_000), (30_000, 30_000)]
 )
-def test_what_a_price_explains_waits_for_the_whole_minute_at_which_that_is_judged(
+def test_what_a_rule_by_the_minute_may_tell_of_waits_until_that_is_judged(
     wait_ms: int, waits_ms: int
 ) -> None:
     assert wait_of(an_alert(shared_cause=cause_text("price", "h100")), wait_ms) == waits_ms
-    assert wait_of(shared("a"), wait_ms) == wait_of(an_alert(), wait_ms) == wait_ms
+    assert wait_of(retries(), wait_ms) == waits_ms
+    assert (
+        wait_of(shared("a"), wait_ms) == wait_of(an_alert(), wait_ms) == wait_of(stalls(), wait_ms) == wait_ms
+    )
+
+
+def test_a_retry_loop_waits_for_an_alert_about_its_run_that_is_stored_later() -> None:
+    """`resubmit_loop` is judged at whole minutes, once they are stored; `retry_loop` at each tick."""
+
+    async def scenario() -> None:
+        there = office(jobs=None)
+        of_a_run(there, train_2={}, train_3={})
+        await there.offer(retries())
+        await there.work(2 * WAIT_MS)
+        there.keep(resubmits(ago_ms=20_000))
+        await there.work(WAIT_MS)
+        await there.work(SURE_MS)
+        assert there.sender.told == []
+
+    run(scenario())
 
 
 def test_an_end_waits_behind_its_beginning() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Final
 
-from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.alert import FIRING, Alert, is_withheld
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class FiringAlerts:
 
     def note(self, alert: Alert, shard: int) -> None:
         """Take note of a change of status."""
-        if alert.status != FIRING or alert.silenced:
+        if alert.status != FIRING or is_withheld(alert):
             self._alerts.pop(alert.alert_id, None)
         elif alert.alert_id in self._alerts or len(self._alerts) < self._at_most:
             self._alerts[alert.alert_id] = alert, shard

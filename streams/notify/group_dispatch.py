@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from streams.clock import Clock
-from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.alert import FIRING, Alert, is_withheld
 from streams.notify.delivery import Receiver
 from streams.notify.groups import DEFAULT_LABELS, GroupDelivery, GroupKey, Groups, GroupTimes, group_key
 from streams.notify.history import DeliveryHistory
@@ -73,9 +73,11 @@ class GroupDispatch:
             for name, each in receivers.items()
             if each.channel.is_for_people
         }
-        for key, member in self.groups.leave_only(alert.alert_id, () if alert.silenced else people.values()):
+        for key, member in self.groups.leave_only(
+            alert.alert_id, () if is_withheld(alert) else people.values()
+        ):
             self._log.record(member.alert, key.receiver, "superseded", _NEEDLESS, attempt=member.attempts)
-        if alert.status != FIRING or alert.silenced:
+        if alert.status != FIRING or is_withheld(alert):
             return
         now_ms, mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         for name, key in people.items():

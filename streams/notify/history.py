@@ -29,7 +29,7 @@ from streams.notify.notice import ISSUED, notice_of
 
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
 FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
-FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver", "in_incident"))
+FINAL_FOR_ALL: Final = frozenset(("silenced", "digest", "no_receiver", "in_incident"))
 AT_ONCE: Final = 500  # rows of a page, and texts in one condition
 _SHARED: Final = ("shared_cause", "alert_id", "rule", "subject_kind", "subject_name", "started", "resolved")
 #: Of the texts of one condition: ClickHouse refuses a parameter of more than 128 KiB, and quotes in it are escaped.

@@ -17,7 +17,7 @@ import msgspec
 from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
-from streams.engine.alerts.alert import FIRING, Address, Alert, message_id
+from streams.engine.alerts.alert import FIRING, Address, Alert, is_withheld, message_id
 from streams.engine.alerts.outlook import sentence_of
 from streams.engine.rules.formatting import one_line
 from streams.notify.channels.channels import Channels
@@ -295,10 +295,12 @@ class Notifier:
         return not passage.history.settled(passage.receivers)
 
     def _silence(self, passage: Passage) -> bool:
-        """Whether no silence covers it."""
-        if passage.alert.silenced:
-            self._log.record(passage.alert, passage.alert.owner, "silenced", "a silence covers it")
-        return not passage.alert.silenced
+        """Whether no silence covers it, and it is worth a message."""
+        alert = passage.alert
+        if is_withheld(alert):
+            why = ("silenced", "a silence covers it") if alert.silenced else ("digest", "too few dollars")
+            self._log.record(alert, alert.owner, *why)
+        return not is_withheld(alert)
 
     def _hold(self, passage: Passage) -> bool:
         """Whether it waits until it is known whether others have its cause."""

@@ -9,7 +9,7 @@ from typing import Final
 from streams.engine.rules.burn_rule import span_of
 from streams.engine.rules.job_view import JobRule
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES, LEDGER_RULES
-from streams.engine.rules.rule import PAGE, PAGE_FROM
+from streams.engine.rules.rule import PAGE, PAGE_FROM, TICKET_FROM
 
 _END: Final = "\n<!-- end of the table -->"
 
@@ -19,7 +19,7 @@ def tables() -> Mapping[str, str]:
     burn = (
         (
             f"`{rule.name}`",
-            rule.severity,
+            _severity(rule),
             f">= {rule.long_ratio:g} over {span_of(rule.long_ms)}",
             f">= {rule.short_ratio:g} over {span_of(rule.short_ms)}",
             f"{rule.clear_ratio:g}",
@@ -53,9 +53,11 @@ def render(page: str) -> str:
 
 
 def _severity(rule: JobRule) -> str:
-    if rule.waste is None:
+    if PAGE_FROM not in rule.thresholds:
         return rule.severity
-    return f"{rule.severity}, {PAGE} from ${rule.thresholds[PAGE_FROM].default:g}/h"
+    least = rule.thresholds.get(TICKET_FROM)
+    from_least = f" from ${least.default:g}/h" if least else ""
+    return f"{rule.severity}{from_least}, {PAGE} from ${rule.thresholds[PAGE_FROM].default:g}/h"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -26,7 +26,7 @@ from streams.worker.health.worker_status import WorkerStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = tuple(str(reason) for reason in Reason)
-SEVERITIES: Final = ("page", "ticket")
+SEVERITIES: Final = ("page", "ticket", "digest")
 DELIVERY_CALLS: Final = ("read_alerts", "read_deliveries", "store_deliveries")
 _ALL: Final = "of the whole store, so the same from every worker."
 

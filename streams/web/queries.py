@@ -141,7 +141,7 @@ GROUP BY job_id
 
 FIRING: Final = f"""
 SELECT alert_id, rule, severity, status, subject_name
-FROM alerts FINAL WHERE status = 'firing' AND subject_kind = 'job' ORDER BY severity, started, alert_id LIMIT 10000
+FROM alerts FINAL WHERE status = 'firing' AND subject_kind = 'job' ORDER BY severity = 'digest', severity, started, alert_id LIMIT 10000
 {_SETTINGS}"""
 
 # -- the fleet ---------------------------------------------------------------------------------------------

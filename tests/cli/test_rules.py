@@ -9,7 +9,7 @@ import pytest
 from streams.cli.main import main
 from streams.rules.file import default_rules
 
-FILE = '[[rule]]\nname = "vision"\nrule = "burn_fast"\nseverity = "ticket"\nmatch = { team = "vision" }\n'
+FILE = '[[rule]]\nname = "vision"\nrule = "burn_fast"\nseverity = "page"\nmatch = { team = "vision" }\n'
 LIMIT = (
     '[[rule]]\nname = "limit"\nrule = "team_burn"\nthresholds = { usd_per_hour = 400 }\n'
     'match = { team = "vision" }\n'
@@ -36,7 +36,7 @@ def test_check_shows_what_a_file_changes(file: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out.splitlines()
     assert [line.split() for line in shown[:3]] == [
         ["record", "rule", "for", "setting", "default", "set_to"],
-        ["vision", "burn_fast", "team=vision", "severity", "page", "ticket"],
+        ["vision", "burn_fast", "team=vision", "severity", "ticket", "page"],
         ["limit", "team_burn", "team=vision", "usd_per_hour", "0", "400"],
     ]
     assert shown[-1] == f"2 rules in {file}: no fault"
@@ -69,7 +69,7 @@ def test_show_by_a_file_and_the_defaults(file: Path, capsys: pytest.CaptureFixtu
     assert run(["rules", "show", "--file", str(file), "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "rule,for,enabled,severity,thresholds,set_by"
-    assert any(line.startswith("burn_fast,team=vision,on,ticket,") for line in lines)
+    assert any(line.startswith("burn_fast,team=vision,on,page,") for line in lines)
     assert 'team_burn,team=vision,on,ticket,"usd_per_hour=400, share_ratio=0",limit' in lines
     assert run(["rules", "show", "--defaults"]) == 0
     assert capsys.readouterr().out == default_rules()

@@ -119,15 +119,15 @@ def test_an_ended_silence_is_refused_unless_it_ends_one_and_only_named_once_in_f
     )
 
 
-DEFAULTS = '[[rule]]\nname = "d"\nrule = "burn_fast"\nmatch = { team = "v" }\nseverity = "page"\n'
-EVERYWHERE = '[[rule]]\nname = "all"\nrule = "burn_fast"\nseverity = "ticket"\n'
+DEFAULTS = '[[rule]]\nname = "d"\nrule = "burn_fast"\nmatch = { team = "v" }\nseverity = "ticket"\n'
+EVERYWHERE = '[[rule]]\nname = "all"\nrule = "burn_fast"\nseverity = "page"\n'
 
 
 def test_defaults_everywhere_are_refused_by_what_will_be_in_force() -> None:
     (fault,) = plan(DEFAULTS).faults
     assert fault.startswith("f.toml line 5: rule/d: severity: it sets the defaults of burn_fast")
     assert plan(DEFAULTS + EVERYWHERE).faults == ()
-    wide = control("rule", "all", rule="burn_fast", severity="ticket")
+    wide = control("rule", "all", rule="burn_fast", severity="page")
     assert plan(DEFAULTS, wide).faults == ()
     assert len(plan(DEFAULTS, wide, prune=True).faults) == 1, (
         "the one that it overrides is about to be removed"

@@ -15,7 +15,7 @@ from streams.engine.alerts.alert import alert_id, webhook_id
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.outlook import CURRENT_MS
 from streams.engine.kernels.episode_steps import REOPENS_MS
-from streams.engine.kernels.judge import DRIFT_SILENT_MS, SUSTAINED_SILENT_MS
+from streams.engine.kernels.precedence import DRIFT_SILENT_MS, SUSTAINED_SILENT_MS
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 from streams.rules.page import render

@@ -24,6 +24,20 @@ def test_what_a_silence_covers_is_written_down_and_not_sent() -> None:
     assert office.sender.sent == []
 
 
+def test_what_is_about_too_few_dollars_is_written_down_and_sent_when_it_is_about_more() -> None:
+    office = Office()
+    small, its_end = an_alert(severity="digest"), resolved(severity="digest")
+    grown = an_alert("b", severity="ticket", changed_ms=small.changed_ms + 10_000)
+    run(office.offer(small, its_end, an_alert("b", severity="digest"), grown, resolved("b")))
+    assert sorted(office.rows("status", "outcome")) == [
+        ("firing", "delivered"),
+        ("firing", "digest"),
+        ("firing", "digest"),
+        ("resolved", "delivered"),
+        ("resolved", "digest"),
+    ]
+
+
 def test_an_owner_without_an_address_is_written_down() -> None:
     office = Office()
     run(office.offer(an_alert("a", owner="bob"), an_alert("b", owner="")))

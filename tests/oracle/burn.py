@@ -201,6 +201,10 @@ class Burn:
         deadline_ms, limits = self.attempts.deadline_ms, self.settings["runaway_length"].thresholds
         return None if deadline_ms is None else deadline_ms + limits["grace_minutes"] * MINUTE_MS
 
+    def is_late(self, at_ms: int) -> bool:
+        """Whether its deadline has passed."""
+        return self.late_from_ms is not None and at_ms >= self.late_from_ms
+
     @cached_property
     def _runs_away_from_ms(self) -> Fraction | float:
         late, first_ms = self.late_from_ms, self.first_paid_ms

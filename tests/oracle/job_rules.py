@@ -15,18 +15,23 @@ from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.oracle.pace import Reported
 from tests.oracle.timeline import ENDLESS_MS, Attempt, union
 
+TOLD = {"ticket_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)}
 #: Thresholds of the rules that have some; a record changes those that it names.
 DEFAULTS: dict[str, dict[str, Fraction]] = {
-    "burn_fast": {"long_ratio": Fraction("2.5"), "short_ratio": Fraction(6), "extra_usd": Fraction(1)},
+    "burn_fast": {"long_ratio": Fraction("2.5"), "short_ratio": Fraction(6), "extra_usd": Fraction(1)} | TOLD,
     "burn_sustained": {
         "long_ratio": Fraction("2.1"),
         "short_ratio": Fraction("2.1"),
         "extra_usd": Fraction(1),
-    },
-    "burn_drift": {"long_ratio": Fraction("1.4"), "short_ratio": Fraction("1.4"), "extra_usd": Fraction(1)},
+    }
+    | TOLD,
+    "burn_drift": {"long_ratio": Fraction("1.4"), "short_ratio": Fraction("1.4"), "extra_usd": Fraction(1)}
+    | TOLD,
     "unpriced": {"traffic": Fraction(1)},
-    "silent_job": {"minutes": Fraction(10), "never_heard_minutes": Fraction(0)},
-    "retry_loop": {"failures": Fraction(3), "preemptions": Fraction(6), "lost_usd": Fraction(25)},
+    "silent_job": {"minutes": Fraction(10), "never_heard_minutes": Fraction(0)} | TOLD,
+    "retry_loop": {"failures": Fraction(3), "preemptions": Fraction(6), "lost_usd": Fraction(25)}
+    | TOLD
+    | {"page_usd_per_hour": Fraction(25)},
     "idle_gpus": {
         "productive_ratio": Fraction("0.2"),
         "minutes": Fraction(50),
@@ -35,7 +40,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "fallen_minutes": Fraction(12),
         "page_usd_per_hour": Fraction(100),
     },
-    "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)},
+    "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)} | TOLD,
     "traffic": {
         "usd_per_hour": Fraction(5),
         "ratio": Fraction(1),
@@ -49,7 +54,7 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
         "instance_usd_per_hour": Fraction(10),
     },
     "ceiling": {"usd_per_hour": Fraction(500), "minutes": Fraction(5)},
-    "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)},
+    "no_checkpoint": {"hours": Fraction(6), "least_usd": Fraction(100)} | TOLD,
     "held": {"minutes": Fraction(30), "least_usd_per_hour": Fraction(1), "page_usd_per_hour": Fraction(100)},
     "stalled": {
         "minutes": Fraction(15),
@@ -103,6 +108,7 @@ class Broken(NamedTuple):
     ended_ms: int
     failed: bool  # else it was preempted
     lost: Fraction  # nano-dollars
+    start_ms: int  # of what it lost
 
 
 class Risen(NamedTuple):
@@ -254,6 +260,14 @@ class AttemptRules:
                 return True
         return False
 
+    def lost_per_ms(self, at_ms: int) -> Fraction:
+        """What those that broke off like the last one lost, over the time since the first of that was done, 15 min at least."""
+        last = [b for b in self.broken if b.ended_ms <= at_ms][-1]
+        hour = [b for b in self.broken if 0 <= last.ended_ms - b.ended_ms < HOUR_MS]
+        alike = [b for b in hour if b.failed == last.failed]
+        span_ms = max(at_ms - min(b.start_ms for b in alike), 15 * MINUTE_MS)
+        return sum((b.lost for b in alike), Fraction(0)) * self.scale / span_ms
+
     def paid_more(self, at_ms: int) -> bool:
         """Whether an attempt pays that has another purchase than the one before, and a higher rate per GPU."""
         return any(each.start_ms <= at_ms < each.end_ms for each in self.risen)
@@ -354,12 +368,14 @@ def _broken(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], 
             end = attempt.own_end
             ended_ms = attempt.superseded_ms if end is None else end["time_ms"]
             assert ended_ms is not None
+            spans = attempt.lost(has_lower=place > 0)
             lost = sum(
                 piece.rate * max(0, min(b_ms, piece.end_ms) - max(a_ms, piece.start_ms))
                 for piece in pieces.get(attempt.number, ())
-                for a_ms, b_ms in attempt.lost(has_lower=place > 0)
+                for a_ms, b_ms in spans
             )
-            found.append(Broken(ended_ms, state != "preempted", Fraction(lost, scale)))
+            start_ms = min((a_ms for a_ms, _ in spans), default=ended_ms)
+            found.append(Broken(ended_ms, state != "preempted", Fraction(lost, scale), start_ms))
     return found
 
 

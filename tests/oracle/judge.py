@@ -35,14 +35,15 @@ class Rule(NamedTuple):
 
 
 BURN_RULES = (
-    Rule("burn_fast", "page", 15 * MINUTE_MS, Fraction("2.5"), 5 * MINUTE_MS, Fraction(6)),
-    Rule("burn_sustained", "page", HOUR_MS, Fraction("2.1"), 15 * MINUTE_MS, Fraction("2.1")),
+    Rule("burn_fast", "ticket", 15 * MINUTE_MS, Fraction("2.5"), 5 * MINUTE_MS, Fraction(6)),
+    Rule("burn_sustained", "ticket", HOUR_MS, Fraction("2.1"), 15 * MINUTE_MS, Fraction("2.1")),
     Rule("burn_drift", "ticket", 6 * HOUR_MS, Fraction("1.4"), HOUR_MS, Fraction("1.4")),
 )
+BURNS = {rule.name for rule in BURN_RULES}
 FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "unpriced": ("ticket", Burn.unpriced),
     "silent_job": ("ticket", Burn.silent),
-    "retry_loop": ("page", lambda now, at_ms: now.attempts.retries(at_ms)),
+    "retry_loop": ("ticket", lambda now, at_ms: now.attempts.retries(at_ms)),
     "idle_gpus": ("ticket", Burn.idles),
     "runaway_length": ("ticket", lambda now, at_ms: now.runs_away(at_ms, goes_on=False)),
     "traffic": ("ticket", lambda now, at_ms: not is_over(now, at_ms) and now.moves(at_ms, goes_on=False)),
@@ -61,12 +62,17 @@ TOLD_BY = {
     "ceiling": ("burn_fast", "burn_sustained", "burn_drift"),
 }
 #: What is wasted while a rule holds, as costs per ms, of the rules that know it.
-WASTES: dict[str, Callable[[Burn, int], int | Fraction]] = {
+WASTES: dict[str, Callable[[Burn, int], int | Fraction | None]] = {
     "idle_gpus": Burn.idle_waste,
     "held": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
     "stalled": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
     "traffic": Burn.traffic_waste,
+    "silent_job": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
+    "no_checkpoint": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)),
+    "runaway_length": lambda now, at_ms: now.cost.rate(now.burning_ms(at_ms)) if now.is_late(at_ms) else None,
+    "retry_loop": lambda now, at_ms: now.attempts.lost_per_ms(at_ms),
 }
+URGENCY = ("digest", "ticket", "page")
 SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
 SUSTAINED_WAITS_MS = (
     15 * MINUTE_MS
@@ -214,9 +220,29 @@ class JobJudge:
             self._open(rule.name, now, at_ms)
         if held and self.stands(rule.name):
             take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
-            self._latest[rule.name].severity = setting.severity or rule.severity
         if clears:
             self._clear(rule.name, now, at_ms)
+        elif is_open and self.stands(rule.name) and self._raises(self._latest[rule.name], now, at_ms):
+            self._changed(self._latest[rule.name], now, at_ms)
+
+    def _urgency(self, name: str, now: Burn, at_ms: int) -> str:
+        """How urgent a burn is at a tick, by what it costs per hour above what is expected."""
+        setting = now.settings[name]
+        shown_ms = now.burning_ms(at_ms)
+        extra = now.cost.rate(shown_ms) - now.expected.rate(shown_ms)
+        unit = 10**9 * PER_HOUR
+        if setting.severity == "page" or extra >= setting.thresholds["page_usd_per_hour"] * unit:
+            return "page"
+        return "ticket" if extra >= setting.thresholds["ticket_usd_per_hour"] * unit else "digest"
+
+    def _raises(self, alert: Alert, now: Burn, at_ms: int) -> bool:
+        """Whether a burn is more urgent now than it was in the episode so far; it stays so."""
+        urgency = self._urgency(alert.rule, now, at_ms)
+        before = alert.opened_as
+        if before is not None and URGENCY.index(urgency) <= URGENCY.index(before):
+            return False
+        alert.opened_as = urgency
+        return True
 
     def _told_by_others(self, name: str, now: Burn) -> bool:
         others = [other for other in TOLD_BY.get(name, ()) if self.firing(other)]
@@ -224,9 +250,9 @@ class JobJudge:
             others = [other for other in others if self._as_urgent(other, name, now)]
         return bool(others)
 
-    def _as_urgent(self, other: str, name: str, now: Burn) -> bool:
-        severities = [now.settings[each].severity or SEVERITY[each] for each in (other, name)]
-        return severities != ["ticket", "page"]
+    def _as_urgent(self, burn: str, name: str, now: Burn) -> bool:
+        own = now.settings[name].severity or SEVERITY[name]
+        return URGENCY.index(self._latest[burn].opened_as or "digest") >= URGENCY.index(own)
 
     def _silent(self, rule: str, now: Burn, at_ms: int) -> bool:
         waits = {"burn_sustained": SUSTAINED_WAITS_MS, "burn_drift": DRIFT_WAITS_MS}
@@ -234,11 +260,16 @@ class JobJudge:
         if (
             ceiling is not None
             and rule in waits
-            and self._as_urgent("ceiling", rule, now)
+            and (
+                (now.settings["ceiling"].severity or SEVERITY["ceiling"]) == "page"
+                or self._urgency(rule, now, at_ms) != "page"
+            )
             and (ceiling.resolved_ms is None or at_ms < ceiling.resolved_ms + waits[rule])
         ):
             return True
         if rule == "burn_sustained":
+            if self.firing("burn_drift") and self._latest["burn_drift"].opened_as == "page":
+                return True
             fast = self._latest.get("burn_fast")
             return fast is not None and (
                 fast.resolved_ms is None or at_ms < fast.resolved_ms + SUSTAINED_WAITS_MS
@@ -265,10 +296,11 @@ class JobJudge:
 
     def _is_told(self, rule: Rule, now: Burn, at_ms: int) -> bool:
         """Whether `price_basis` fires, or the shorter window contains cost from when it did; no ticket hides burn_fast's page."""
-        severity = {
-            name: now.settings[name].severity or SEVERITY[name] for name in (rule.name, "price_basis")
-        }
-        if severity == {"burn_fast": "page", "price_basis": "ticket"}:
+        of_basis = now.settings["price_basis"].severity or SEVERITY["price_basis"]
+        is_page = self._urgency(rule.name, now, at_ms) == "page" or (
+            self.firing(rule.name) and self._latest[rule.name].opened_as == "page"
+        )
+        if rule.name == "burn_fast" and is_page and of_basis == "ticket":
             return False
         latest = self._latest.get("price_basis")
         if latest is not None and (latest.resolved_ms is None or at_ms < latest.resolved_ms + rule.short_ms):
@@ -327,6 +359,8 @@ class JobJudge:
         if rule == "runaway_length":
             first_ms = at_ms if now.first_paid_ms is None else now.first_paid_ms
             self._runaway = at_ms, at_ms + max(at_ms - first_ms, 0)
+        if rule in BURNS:
+            self._raises(latest, now, at_ms)
         self._changed(latest, now, at_ms)
 
     def _clear(self, rule: str, now: Burn, at_ms: int) -> None:
@@ -338,9 +372,13 @@ class JobJudge:
         alert.changes.append((at_ms, alert.status))
         alert.severity = alert.opened_as or now.settings[alert.rule].severity or SEVERITY[alert.rule]
         if alert.rule in WASTES and alert.opened_as is None:
-            page_from = now.settings[alert.rule].thresholds["page_usd_per_hour"] * 10**9 * PER_HOUR
-            alert.opened_as = "page" if WASTES[alert.rule](now, at_ms) >= page_from else alert.severity
-            alert.severity = alert.opened_as
+            thresholds, waste = now.settings[alert.rule].thresholds, WASTES[alert.rule](now, at_ms)
+            unit = 10**9 * PER_HOUR
+            if waste is not None and waste >= thresholds["page_usd_per_hour"] * unit:
+                alert.severity = "page"
+            elif waste and waste < thresholds.get("ticket_usd_per_hour", 0) * unit:
+                alert.severity = "page" if alert.severity == "page" else "digest"
+            alert.opened_as = alert.severity
         alert.silenced = self._is_silenced(alert, now, at_ms)
 
     def _is_silenced(self, alert: Alert, now: Burn, at_ms: int) -> bool:

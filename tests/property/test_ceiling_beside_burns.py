@@ -29,9 +29,9 @@ def told(lines: list[Line], cuts: Sequence[int] = (3,)) -> list[tuple[str, str, 
     )
 
 
-def severity(rule: str, of: str) -> Line:
-    said = {"kind": "rule", "name": f"{rule}-{of}", "rule": rule, "severity": of}
-    return Line("controls", {"source": "t", "id": rule, "time_ms": T0, **said})
+def rule(name: str, **said: object) -> Line:
+    record = {"source": "t", "id": name, "time_ms": T0, "kind": "rule", "name": name, "rule": name}
+    return Line("controls", {**record, **said})
 
 
 def test_a_job_of_which_burn_fast_tells_is_no_ceiling_beside() -> None:
@@ -43,15 +43,21 @@ def test_a_job_of_which_ceiling_tells_is_no_other_burn_beside_nor_when_it_is_put
 
 
 def test_a_job_below_the_ceiling_is_a_burn_as_ever() -> None:
-    assert {rule for rule, *_ in told(scaled(240))} == {"burn_drift", "burn_sustained"}
+    """`burn_drift` comes first; once it pages, `burn_sustained` would page for the same."""
+    assert [each[:2] for each in told(scaled(240))] == [("burn_drift", "page")]
+    cheap = rule("burn_drift", thresholds={"page_usd_per_hour": 1000})
+    assert [each[:2] for each in told(scaled(240, 150, cheap))] == [
+        ("burn_drift", "ticket"),
+        ("burn_sustained", "page"),
+    ]
 
 
 def test_a_ticket_keeps_no_page_back() -> None:
-    fast = severity("burn_fast", "ticket")
+    fast = rule("burn_fast", thresholds={"page_usd_per_hour": 1e6})
     assert told(scaled(800, 150, fast)) == [("burn_fast", "ticket", 63), ("ceiling", "page", 65)]
-    of_all = severity("ceiling", "ticket")
+    of_all = rule("ceiling", severity="ticket")
     found = told(scaled(300, 150, of_all))
-    assert [(rule, each) for rule, each, _ in found] == [("burn_sustained", "page"), ("ceiling", "ticket")]
+    assert [(rule, each) for rule, each, _ in found] == [("burn_drift", "page"), ("ceiling", "ticket")]
 
 
 def test_what_costs_so_much_for_less_than_five_minutes_is_none() -> None:

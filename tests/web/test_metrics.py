@@ -190,6 +190,7 @@ def test_every_number_is_there() -> None:
         ("trainfare_burn_usd_per_hour",): 12.5,
         ("trainfare_alerts_firing", "page"): 1,
         ("trainfare_alerts_firing", "ticket"): 0,
+        ("trainfare_alerts_firing", "digest"): 0,
         ("trainfare_deliveries_total", "delivered"): 5,
         ("trainfare_deliveries_total", "retrying"): 2,
     }

@@ -9,6 +9,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from msgspec import Struct
 
+from streams.engine.rules.rule import DIGEST
+
 Severity: TypeAlias = Literal["page", "ticket"]
 Status: TypeAlias = Literal["firing", "resolved"]
 
@@ -76,6 +78,11 @@ class Address(NamedTuple):
 def is_change(alert: Alert) -> bool:
     """Whether the row is a change of status or the end of a silence, which is sent, rather than an update of figures."""
     return alert.status == RESOLVED or alert.held_ms <= alert.changed_ms
+
+
+def is_withheld(alert: Alert) -> bool:
+    """Whether nobody is notified of it: a silence covers it, or it is about too few dollars."""
+    return alert.silenced or alert.severity == DIGEST
 
 
 def last_ms(alert: Alert) -> int:

@@ -13,12 +13,17 @@ from schemas.durations import BEGINNING_MS
 from streams.engine.kernels.arrays import I32, I64, Records
 from streams.engine.kernels.episode import RUNAWAY, no_episodes
 from streams.engine.rules.registry import NAMES
+from streams.engine.rules.rule import DIGEST, PAGE, TICKET
 
 # As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h, flapping within 3 h. That of
 # runaway length has one until the job is twice as old.
 REMEMBERED_MS: Final = 10_800_000
 _SWEEP_MS: Final = 600_000
 _FIRST_ROOM: Final = 16
+
+
+#: The severities of openings as snapshots have them, in the order in which they came to be.
+AS_OPENED: Final = (TICKET, PAGE, DIGEST)
 
 
 class Remembered(Struct, frozen=True, array_like=True, gc=False):
@@ -45,13 +50,14 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
     flaps: int = 0
     quiet_ms: int = BEGINNING_MS
     again_ms: int = BEGINNING_MS
+    level: int = 1
 
 
 class Opening(NamedTuple):
     """What is kept of the tick that opened an episode for as long as that lasts; fields of Remembered."""
 
     severity: int = (
-        0  # 1 + its place in SEVERITIES, of rules whose severity depends on figures; 0: by the settings
+        0  # 1 + its place in AS_OPENED, of rules whose severity depends on figures; 0: by the settings
     )
     shared_cause: str = ""
     opened_nano_per_hour: int = 0

@@ -13,6 +13,7 @@ from streams.engine.kernels.episode import (
     BURN_RULES,
     HELD,
     OPENED,
+    RAISED,
 )
 from streams.engine.rules.job_view import EvidenceOf
 from streams.engine.rules.registry import JOB_RULES, NAMES, WINDOW_MS
@@ -43,6 +44,7 @@ class EpisodeFigures(NamedTuple):
     flaps: int
     quiet_ms: int
     again_ms: int
+    level: int
     reported_ms: int
 
 
@@ -88,7 +90,7 @@ def alert_of(
         extra_nano_per_hour=rates.extra_nano,
         flaps=bool(then.flaps),
     )
-    fires = kind in (OPENED, HELD)
+    fires = kind in (OPENED, HELD, RAISED)
     return Alert(
         alert_id=alert_id(name, JOB, job_id, then.started_ms),
         rule=name,

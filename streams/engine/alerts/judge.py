@@ -12,16 +12,24 @@ import numpy as np
 
 from streams.engine.alerts.alert import Alert, HeldRow, alert_id, last_ms
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
-from streams.engine.alerts.episodes import Episodes, Memory, Opening
+from streams.engine.alerts.episodes import AS_OPENED, Episodes, Memory, Opening
 from streams.engine.alerts.from_episode import EpisodeFigures, Rates, alert_of
 from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import BURN_RULES, BY_JOB, HELD, OPENED, EpisodeArrays, as_arrays
+from streams.engine.kernels.episode import (
+    BURN_RULES,
+    BY_JOB,
+    HELD,
+    OPENED,
+    RAISED,
+    EpisodeArrays,
+    as_arrays,
+)
 from streams.engine.kernels.judge import find_jobs, judge_jobs
 from streams.engine.rules.job_view import JobAt
 from streams.engine.rules.profiles import Profile, Profiles
 from streams.engine.rules.registry import JOB_RULES, NAMES
-from streams.engine.rules.rule import JOB, SEVERITIES, severity_of
+from streams.engine.rules.rule import JOB, URGENCY, severity_of
 from streams.engine.rules.shared_cause import of_sweep
 from streams.engine.state.dimensions import AlertDimensions
 from streams.engine.windows.figures import WindowFigures
@@ -66,7 +74,7 @@ class Judge:
     ) -> list[Alert]:
         """The rows of the alerts that changed, in order of time.
 
-        One row for each change of status, and for the end of the silence of an alert that fires, with the figures of that
+        One row for each change of status, for a burn that becomes more urgent, and for the end of the silence of an alert that fires, with the figures of that
         tick; and for an alert that keeps firing at most one more, with the figures of the last tick at which it held (burn rules only). `job_at(job_id, at_ms)` is what the rules
         see of a job whose alert opens: its cause, and what is wasted. `defer` gets what could be a row of an alert that merely
         keeps firing, which is not among the rows then.
@@ -144,13 +152,13 @@ class Judge:
     ) -> Alert:
         """The row of a change; `line`: the episode as it is now, which keeps whether it is silenced."""
         job_id, settings = known.job_ids[job], known.profiles[int(known.figures.profile[job])]
-        asks = kind == OPENED or (kind == HELD and (rule < BURN_RULES or at_ms == then.fired_ms))
+        asks = kind in (OPENED, RAISED) or (kind == HELD and (rule < BURN_RULES or at_ms == then.fired_ms))
         at = known.job_at(job_id, at_ms) if asks else None
         rates = _rates(known.figures, int(np.searchsorted(known.ticks, at_ms)), job) if asks else Rates()
         if kind == OPENED and then.firings == 1:
             self._episodes.begin(job_id, rule, _opening(settings, rule, at, rates, dimensions))
         opening = self._episodes.opening(job_id, rule)
-        severity = _severity(settings, rule, opening.severity)
+        severity = _severity(settings, rule, opening.severity, then.level)
         if kind != HELD:
             line["silenced"] = known.controls.silenced(dimensions, NAMES[rule], severity, at_ms)
         cause = "" if at is None else JOB_RULES[rule].cause(at)
@@ -171,7 +179,7 @@ class Judge:
         """The row of an alert that keeps firing; its cause is looked for when the row is made."""
         job_id, settings = known.job_ids[job], known.profiles[int(known.figures.profile[job])]
         opening = self._episodes.opening(job_id, rule)
-        about = bool(line["silenced"]), _severity(settings, rule, opening.severity), dimensions
+        about = bool(line["silenced"]), _severity(settings, rule, opening.severity, then.level), dimensions
         rates, job_at = _rates(known.figures, int(np.searchsorted(known.ticks, at_ms)), job), known.job_at
 
         def row() -> Alert:
@@ -192,7 +200,8 @@ class Judge:
                 job_id = known.job_ids[job]
                 dimensions = known.dimensions_of(job_id)
                 opened = self._episodes.opening(job_id, rule).severity
-                severity = _severity(known.profiles[int(known.figures.profile[job])], rule, opened)
+                level = int(lines[rule]["level"])
+                severity = _severity(known.profiles[int(known.figures.profile[job])], rule, opened, level)
                 if known.controls.silenced(dimensions, NAMES[rule], severity, at_ms):
                     continue
                 lines[rule]["silenced"], lines[rule]["fired_ms"] = 0, at_ms
@@ -273,14 +282,16 @@ def _as_opened(settings: Profile, rule: int, at: JobAt, paid_nano_per_hour: int)
     if waste is None:
         return 0
     severity = severity_of(settings.severity(rule), waste(at, paid_nano_per_hour), settings.thresholds(rule))
-    return 1 + SEVERITIES.index(severity)
+    return 1 + AS_OPENED.index(severity)
 
 
-def _severity(settings: Profile, rule: int, as_opened: int) -> str:
-    """The severity of an episode: of rules that know what is wasted, that of its opening."""
+def _severity(settings: Profile, rule: int, as_opened: int, level: int) -> str:
+    """The severity of an episode: of rules that know what is wasted, that of its opening; of burn rules the kernel's."""
+    if rule < BURN_RULES:
+        return URGENCY[level]
     if JOB_RULES[rule].waste is None or not as_opened:
         return settings.severity(rule)
-    return SEVERITIES[as_opened - 1]
+    return AS_OPENED[as_opened - 1]
 
 
 def _order(row: Alert) -> tuple[int, str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, SWITCHED_OFF
+from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, RAISED, SWITCHED_OFF
 from streams.engine.rules.formatting import (
     gpus,
     rounded_usd,
@@ -55,7 +55,7 @@ class AlertFigures(NamedTuple):
 
 def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
     """Return one line of plain text."""
-    if shown.kind in (OPENED, HELD):
+    if shown.kind in (OPENED, HELD, RAISED):
         text = _burns(shown) if shown.rule in _RULES else _fires(shown)
         # The cause of a burn says where and what the job holds, as far as it matters.
         more = "" if shown.cause and shown.rule in _RULES else _where(dimensions)

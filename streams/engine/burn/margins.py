@@ -13,7 +13,14 @@ import numpy as np
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import Records
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, EpisodeArrays, as_arrays
+from streams.engine.kernels.episode import (
+    BURN_RULES,
+    IDLE_GPUS,
+    PAGE_LEVEL,
+    TICK_MS,
+    EpisodeArrays,
+    as_arrays,
+)
 from streams.engine.kernels.judge import holding, told_until_ms
 from streams.engine.rules.idle_check import IdleGpus
 from streams.engine.rules.job_view import JobAt, TickFigures
@@ -59,7 +66,12 @@ def job_margins(
     holds = frozenset(name for number, name in enumerate(NAMES) if bits >> number & 1)
     fires = frozenset(name for number, name in enumerate(NAMES) if episodes[number]["open"])
     settings: Profile = profiles[profile]
-    pages = frozenset(name for number, name in enumerate(NAMES) if settings.severity(number) == PAGE)
+    pages = frozenset(
+        name
+        for number, name in enumerate(NAMES)
+        if settings.severity(number) == PAGE
+        or (number < BURN_RULES and episodes[number]["open"] and episodes[number]["level"] == PAGE_LEVEL)
+    )
     told_ms = told_until_ms(place, ticks, profiles.limits, arrays, episodes)
     at = replace(at, figures=_figures(arrays, place, told_ms, holds, fires, pages))
     return [

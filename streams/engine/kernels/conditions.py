@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from schemas.durations import HOUR_MS
 from streams.engine.kernels._jit import helper
-from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.arrays import I64, as_int64
 from streams.engine.kernels.burn import QUARTER_WINDOW, TRAFFIC_WINDOW
 from streams.engine.kernels.episode import (
+    DIGEST_LEVEL,
+    PAGE_LEVEL,
     RUNAWAY,
+    TICKET_LEVEL,
     TRAFFIC,
     UNSEEN,
     EpisodeArrays,
@@ -92,6 +95,19 @@ def may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episod
         and figures.paid_whole[tick, job, limits.short_window[rule]]
         and not is_over(tick, job, figures)
     )
+
+
+@helper
+def burn_level(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> int:
+    """How urgent an alert of a burn rule is at a tick: by the dollars per hour above the expected rate."""
+    profile = figures.profile[job]
+    extra = figures.now_rate[tick, job] - figures.expected_rate[tick, job]
+    if limits.pages[profile] >> rule & 1:
+        return as_int64(PAGE_LEVEL)
+    if extra >= limits.page_nano[profile, rule] * (1.0 - NOISE_RATIO):
+        return as_int64(PAGE_LEVEL)
+    is_told = extra >= limits.ticket_nano[profile, rule] * (1.0 - NOISE_RATIO)
+    return as_int64(TICKET_LEVEL if is_told else DIGEST_LEVEL)
 
 
 @helper

@@ -39,10 +39,16 @@ UNSEEN = 32
 # Kinds of changes.
 OPENED = 1
 HELD = 2  # still open, with new figures
-RECOVERED = 3  # cleared: the condition is over
-ENDED = 4  # cleared: the job is over
-OUTRANKED = 5  # cleared: a more urgent rule takes precedence
-SWITCHED_OFF = 6  # cleared: the rule does not apply to the job any more
+RAISED = 3  # still open, and more urgent than before
+RECOVERED = 4  # cleared: the condition is over
+ENDED = 5  # cleared: the job is over
+OUTRANKED = 6  # cleared: a more urgent rule takes precedence
+SWITCHED_OFF = 7  # cleared: the rule does not apply to the job any more
+
+# How urgent an alert of a burn rule is, by what it costs above the expected rate: the places in URGENCY.
+DIGEST_LEVEL = 0
+TICKET_LEVEL = 1
+PAGE_LEVEL = 2
 
 # No instant; sums with it cannot overflow int64.
 EPISODE = np.dtype(
@@ -64,6 +70,7 @@ EPISODE = np.dtype(
         ("flaps", np.int64),  # it stays open until its rule has not held for QUIET_MS
         ("quiet_ms", np.int64),  # since when it has not, while it stays open; BEGINNING_MS: it holds
         ("again_ms", np.int64),  # of runaway length: from then on it may open for the same reason again
+        ("level", np.int64),  # of a burn rule: the most urgent that it was in the episode
         ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,
@@ -98,9 +105,11 @@ class RuleLimits(NamedTuple):
     short_ratio: F64
     clear_ratio: F64
     extra_nano: F64
+    ticket_nano: F64  # per hour above the expected rate, from which on it is told
+    page_nano: F64  # likewise, from which on it is a page
     least_ratio: F64  # below which no burn rule opens that applies
     enabled: I64  # bit r: rule r applies
-    pages: I64  # bit r: rule r is a page
+    pages: I64  # bit r: rule r is a page by the settings; a burn rule may also be one by its dollars
     longest_ms: I64  # of runaway length, since the first paid instant
     grace_ms: I64  # after the deadline
     traffic_nano: F64  # in an hour

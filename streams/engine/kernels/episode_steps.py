@@ -46,6 +46,7 @@ def open_episode(rule: int, at_ms: int, episodes: Records) -> None:
     if episode["firings"] == 0 or at_ms > episode["cleared_ms"] + REOPENS_MS:
         episode["started_ms"] = at_ms
         episode["firings"] = 0
+        episode["level"] = 0
     episode["open"] = 1
     episode["fired_ms"] = at_ms
     episode["held_ms"] = at_ms

@@ -15,6 +15,7 @@ from streams.engine.kernels.burn import TRAFFIC_WINDOW, WINDOWS_MS
 from streams.engine.kernels.conditions import (
     LEAST_EXPECTED_NANO,
     accrued,
+    burn_level,
     holds_at,
     is_over,
     may_open,
@@ -22,27 +23,20 @@ from streams.engine.kernels.conditions import (
     reaches,
     reaches_ratios,
     runs_away,
-    without_basis,
 )
 from streams.engine.kernels.episode import (
     BURN_RULES,
-    CEILING,
     CHANGE,
-    DRIFT,
     ENDED,
     EPISODE,
-    FAST,
     HELD,
-    IDLE_GPUS,
-    NO_CHECKPOINT,
     OPENED,
     OUTRANKED,
     PRICE_BASIS,
+    RAISED,
     RECOVERED,
     RUNAWAY,
     SILENT,
-    STALLED,
-    SUSTAINED,
     SWITCHED_OFF,
     TICK_MS,
     TRAFFIC,
@@ -57,10 +51,8 @@ from streams.engine.kernels.episode_steps import (
     stands,
     stays_open,
 )
+from streams.engine.kernels.precedence import is_suppressed, yields
 
-DRIFT_SILENT_MS = 3_600_000
-#: The shorter window of burn_sustained: after it, that window contains only cost since burn_fast cleared.
-SUSTAINED_SILENT_MS = 900_000
 #: The window of the figures of facts other than traffic.
 FACT_WINDOW = 0
 _ROOM = 65_536  # changes that one kernel call may return
@@ -146,6 +138,16 @@ def _burn_is_over(
 
 
 @helper
+def _raises(level: int, at_ms: int, episode: Records) -> bool:
+    """Whether an open alert of a burn rule is more urgent than it was in the episode so far; it then fires anew."""
+    if level <= episode["level"] or episode["quiet_ms"] != BEGINNING_MS:
+        return False
+    episode["level"] = level
+    episode["fired_ms"] = at_ms
+    return True
+
+
+@helper
 def _judge_burn(
     rule: int,
     silent: bool,
@@ -186,9 +188,14 @@ def _judge_burn(
         episode["expected_nano"] = figures.expected_nano[tick, job, long]
         episode["elapsed_ms"] = figures.elapsed_ms[tick, job, long]
         episode["short_ratio"] = short_cost / short_expected
-    if kind > HELD:
+    if kind > RAISED:
         close_episode(at_ms, episode)
-    return kind
+        return kind
+    return (
+        RAISED
+        if _raises(burn_level(tick, job, rule, limits, figures), at_ms, episode) and kind == 0
+        else kind
+    )
 
 
 @helper
@@ -250,58 +257,6 @@ def _judge_fact(
 
 
 @helper
-def _tells(other: int, rule: int, pages: int, episodes: Records) -> bool:
-    """Whether the alert of the other rule fires, and tells somebody no less urgently than one of this rule would."""
-    is_as_urgent = pages >> other & 1 or not pages >> rule & 1
-    return bool(episodes[other]["open"] != 0 and is_as_urgent)
-
-
-@helper
-def _yields(rule: int, pages: int, episodes: Records) -> bool:
-    """Whether an alert of another rule tells of the same: then this one does not open."""
-    if episodes[rule]["open"] != 0:
-        return False
-    if rule == CEILING:
-        for burn in range(BURN_RULES):
-            if _tells(burn, as_int64(CEILING), pages, episodes):
-                return True
-    # What stands still has nothing to save either.
-    if rule in (NO_CHECKPOINT, STALLED) and episodes[IDLE_GPUS]["open"] != 0:
-        return True
-    return bool(rule in (NO_CHECKPOINT, IDLE_GPUS) and episodes[STALLED]["open"] != 0)
-
-
-@helper
-def _is_explained(
-    rule: int,
-    times_ms: I64,
-    tick: int,
-    job: int,
-    limits: RuleLimits,
-    figures: EpisodeArrays,
-    episodes: Records,
-) -> bool:
-    """Whether `price_basis` explains so much of the burn that the rest neither opens nor keeps an alert.
-
-    It does while it fires, and as long as the shorter window remembers that; no ticket hides a burn_fast page.
-    """
-    profile, short = figures.profile[job], limits.short_window[rule]
-    if rule == FAST and limits.pages[profile] >> FAST & 1 and not limits.pages[profile] >> PRICE_BASIS & 1:
-        return False
-    is_named = (
-        episodes[PRICE_BASIS]["open"] != 0  # it may clear at this tick
-        or times_ms[tick] < episodes[PRICE_BASIS]["cleared_ms"] + WINDOWS_MS[short]
-        or (limits.enabled[profile] >> PRICE_BASIS & 1 and figures.facts[tick, job] >> PRICE_BASIS & 1)
-    )
-    if not is_named:
-        return False
-    if episodes[rule]["open"] == 0:
-        return not reaches_ratios(tick, job, rule, limits, figures, as_flag(False))
-    rest_nano = without_basis(tick, job, short, figures)
-    return not reaches(rest_nano, figures.expected_nano[tick, job, short], limits.clear_ratio[profile, rule])
-
-
-@helper
 def _judge_job(
     job: int,
     times_ms: I64,
@@ -322,24 +277,12 @@ def _judge_job(
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
                 holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
-                holds = holds and not _yields(rule, pages, episodes)
+                holds = holds and not yields(rule, pages, episodes)
                 if rule == RUNAWAY:
                     holds = holds and not is_told(tick, job, times_ms, limits, figures, episodes[rule])
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
-                silent = rule > FAST and episodes[FAST]["open"] != 0
-                if rule > FAST and (pages >> CEILING & 1 or not pages >> rule & 1):
-                    # What the job pays is known already, and windows remember it for a while.
-                    after_ms = SUSTAINED_SILENT_MS if rule == SUSTAINED else DRIFT_SILENT_MS
-                    ceiling = episodes[CEILING]
-                    silent = silent or ceiling["open"] != 0 or at_ms < ceiling["cleared_ms"] + after_ms
-                if rule == SUSTAINED:
-                    # What it would remember was put right.
-                    silent = silent or at_ms < episodes[FAST]["cleared_ms"] + SUSTAINED_SILENT_MS
-                if rule == DRIFT:
-                    last_ms = max(episodes[FAST]["cleared_ms"], episodes[SUSTAINED]["cleared_ms"])
-                    silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS
-                silent = silent or _is_explained(rule, times_ms, tick, job, limits, figures, episodes)
+                silent = is_suppressed(rule, times_ms, tick, job, limits, figures, episodes)
                 kind = _judge_burn(rule, silent, off, at_ms, tick, job, limits, figures, episodes)
             if kind != 0:
                 count = _add_change(rule, kind, at_ms, job, episodes, out, shown, count)
@@ -364,7 +307,7 @@ def _holding(
             )
         else:
             holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
-            holds = holds and not _yields(rule, limits.pages[figures.profile[job]], episodes)
+            holds = holds and not yields(rule, limits.pages[figures.profile[job]], episodes)
             if rule == RUNAWAY:
                 holds = holds and not is_told(tick, job, times_ms, limits, figures, episodes[rule])
         if holds:

@@ -129,7 +129,7 @@ def _warm_rules() -> None:
         flat, flat, deep, deep, deep, deep, longs, deep > 0, no, no, no, whole, whole, flat, flat, flat, flat[0], tick, tick
     )  # fmt: skip
     arrays = as_arrays(given, 1, 1, len(WINDOWS_MS))
-    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((7, 1))
+    ratios, ones = np.ones((6, 1, BURN_RULES)), np.ones((7, 1))
     windows = np.array([1, 2, 3]), np.array([0, 1, 2])
     limits = RuleLimits._make((*windows, *ratios, ones[0], tick, tick, tick, tick, *ones[1:], tick))
     find_jobs(tick, limits, arrays, job, no_episodes(1))

@@ -6,6 +6,5 @@ from typing import Final
 
 from schemas.durations import HOUR_MS
 from streams.engine.rules.burn_rule import burn_rule
-from streams.engine.rules.rule import TICKET
 
-RULE: Final = burn_rule("burn_drift", "Slow drift above plan", TICKET, 6 * HOUR_MS, 1.4, HOUR_MS, 1.4)
+RULE: Final = burn_rule("burn_drift", "Slow drift above plan", 6 * HOUR_MS, 1.4, HOUR_MS, 1.4)

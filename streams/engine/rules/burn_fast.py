@@ -6,6 +6,5 @@ from typing import Final
 
 from schemas.durations import MINUTE_MS
 from streams.engine.rules.burn_rule import burn_rule
-from streams.engine.rules.rule import PAGE
 
-RULE: Final = burn_rule("burn_fast", "Runaway burn", PAGE, 15 * MINUTE_MS, 2.5, 5 * MINUTE_MS, 6.0)
+RULE: Final = burn_rule("burn_fast", "Runaway burn", 15 * MINUTE_MS, 2.5, 5 * MINUTE_MS, 6.0)

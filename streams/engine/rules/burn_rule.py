@@ -12,7 +12,7 @@ from streams.engine.kernels.conditions import LEAST_EXPECTED_NANO, NOISE_NANO, N
 from streams.engine.rules.burn_cause import burn_cause, dearer_sku
 from streams.engine.rules.evidence import burn_evidence
 from streams.engine.rules.job_view import JobAt, JobRule
-from streams.engine.rules.rule import JOB, Margin, Threshold, flag, from_threshold_on
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, flag, from_threshold_on, told_from
 from streams.engine.rules.shared_cause import PRICE, cause_text
 from streams.engine.state.dimensions import AlertDimensions
 
@@ -38,14 +38,14 @@ class BurnRule(JobRule):
 
 
 def burn_rule(
-    name: str, title: str, severity: str, long_ms: int, long_ratio: float, short_ms: int, short_ratio: float
+    name: str, title: str, long_ms: int, long_ratio: float, short_ms: int, short_ratio: float
 ) -> BurnRule:
     """Return a burn rule of two windows."""
     # A ratio of 1 would hold for every job, also for those that cost what is expected.
     return BurnRule(
         name=name,
         title=title,
-        severity=severity,
+        severity=TICKET,
         about=JOB,
         holds=f">= {long_ratio:g} over {span_of(long_ms)} and >= {short_ratio:g} over {span_of(short_ms)}",
         runbook="operations.md#spend-spike",
@@ -55,7 +55,8 @@ def burn_rule(
             ),
             "short_ratio": Threshold(short_ratio, 1.05, 1e6, "the same over the shorter window"),
             "extra_usd": Threshold(1.0, 0.01, 1e9, "dollars more than expected over the longer window"),
-        },
+        }
+        | told_from("dollars per hour above the expected rate"),
         window_ms=long_ms,
         planned_quiets=True,
         cause=partial(_cause, long_ms),

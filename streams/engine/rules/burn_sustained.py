@@ -6,6 +6,5 @@ from typing import Final
 
 from schemas.durations import HOUR_MS, MINUTE_MS
 from streams.engine.rules.burn_rule import burn_rule
-from streams.engine.rules.rule import PAGE
 
-RULE: Final = burn_rule("burn_sustained", "Burning above plan", PAGE, HOUR_MS, 2.1, 15 * MINUTE_MS, 2.1)
+RULE: Final = burn_rule("burn_sustained", "Burning above plan", HOUR_MS, 2.1, 15 * MINUTE_MS, 2.1)

@@ -119,7 +119,7 @@ class TickFigures(NamedTuple):
     start_nano: float  # the traffic of the first paid hour and before
     holds: frozenset[str]  # rules whose condition holds at the tick, as the kernel has it
     fires: frozenset[str]  # rules of the job that fire
-    pages: frozenset[str]  # rules whose alerts are pages by the settings in force
+    pages: frozenset[str]  # rules whose alerts are pages: by the settings in force, or by what is wasted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,9 +180,10 @@ class JobRule(AlertRule):
     words: Words | None = None  # None: of burn rules, whose sentence is built of ratios
     #: Whether its spans depend on every heartbeat and sample.
     listens: bool = False
-    #: What is wasted at a tick, in nano-dollars per hour; the second argument is all that the job pays then. Its threshold
-    #: PAGE_FROM makes a page of a ticket, for all of the episode. None: its severity is that of the settings.
-    waste: Callable[[JobAt, int], int] | None = None
+    #: What is wasted at a tick, in nano-dollars per hour, None where that is not known; the second argument is all that the job
+    #: pays then. Its threshold PAGE_FROM makes a page of a ticket, for all of the episode. None: its severity is that of the
+    #: settings, or, of a burn rule, the kernel's.
+    waste: Callable[[JobAt, int], int | None] | None = None
 
 
 def yields_to(other: str, rule: str, at: JobAt, way: int = 0) -> Margin:

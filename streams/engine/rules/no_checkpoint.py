@@ -13,9 +13,26 @@ from schemas.events import PRICE_FIELDS
 from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span, usd
-from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in, yields_to
+from streams.engine.rules.job_view import (
+    FactSpan,
+    JobAt,
+    JobKnown,
+    JobRule,
+    Words,
+    all_it_pays,
+    cost_in,
+    yields_to,
+)
 from streams.engine.rules.line_costs import cost_reached_ms
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, unless_zero
+from streams.engine.rules.rule import (
+    JOB,
+    TICKET,
+    Margin,
+    Threshold,
+    from_threshold_on,
+    told_from,
+    unless_zero,
+)
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.growing import have_saved, paid_after
 from streams.engine.timeline.intervals import Span
@@ -128,7 +145,8 @@ RULE: Final = JobRule(
     thresholds={
         "hours": Threshold(6, 0.1, 9600, "hours of running since its last checkpoint, or its start"),
         "least_usd": Threshold(100, 0, 1e9, "dollars that the attempt has cost since then"),
-    },
+    }
+    | told_from("dollars per hour that the job pays, each more at risk"),
     window_ms=5 * MINUTE_MS,
     spans=_spans,
     cause=_cause,
@@ -140,4 +158,5 @@ RULE: Final = JobRule(
         "has made a checkpoint, or runs no longer",
         unknown="hours",
     ),
+    waste=all_it_pays,
 )

@@ -15,7 +15,7 @@ from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, SILENT, TRAFFIC, RuleLimits
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES, NAMES
-from streams.engine.rules.rule import PAGE, PAGE_FROM
+from streams.engine.rules.rule import PAGE, PAGE_FROM, TICKET_FROM
 
 _CLEARS_BELOW: Final = 0.8
 _RATIO_DIGITS: Final = 12
@@ -114,6 +114,8 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         # 0.8 x 6 is 4.800000000000001 in doubles.
         clear_ratio=np.round(burn("short_ratio") * _CLEARS_BELOW, _RATIO_DIGITS),
         extra_nano=burn("extra_usd") * NANO_PER_USD,
+        ticket_nano=burn(TICKET_FROM) * NANO_PER_USD,
+        page_nano=burn(PAGE_FROM) * NANO_PER_USD,
         least_ratio=np.array([_least_ratio(each) for each in profiles]),
         enabled=np.array(
             [sum(1 << rule for rule in range(len(NAMES)) if each.rules[rule].enabled) for each in profiles],

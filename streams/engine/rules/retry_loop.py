@@ -17,7 +17,7 @@ from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short, span, usd
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
-from streams.engine.rules.rule import JOB, PAGE, Margin, Threshold, from_threshold_on
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, told_from
 from streams.engine.state.job_facts import done_ms
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import changed_since
@@ -26,6 +26,8 @@ from streams.engine.timeline.intervals import Span, union
 _FAILED: Final = ("failed", "superseded")
 _REASONS_AT_MOST: Final = 3
 _UNKNOWN: Final = "unknown"
+#: What a few short attempts lost in a minute or two says little of an hour.
+_LEAST_SPAN_MS: Final = 15 * MINUTE_MS
 
 
 class RetryLimits(NamedTuple):
@@ -140,21 +142,42 @@ def _spans(known: JobKnown) -> Iterator[FactSpan]:
         yield FactSpan(*each)
 
 
-def _cause(at: JobAt) -> str:
-    """Return how many attempts broke off within an hour, why, since when, and what all of them lost."""
+def _broken_like_last(at: JobAt) -> list[BrokenAttempt]:
+    """The attempts that broke off like the last one, in the hour up to its end; empty: none did."""
     found = at.facts.detail(_BreaksFound)
     end = 0 if found is None else bisect_right(found.broken, at.at_ms, key=attrgetter("ended_ms"))
     if found is None or not end:
-        return ""
+        return []
     last = found.broken[end - 1]
     first = bisect_right(found.broken, last.ended_ms - HOUR_MS, 0, end, key=attrgetter("ended_ms"))
-    alike = within_an_hour(found.broken[first:end], last)
+    return within_an_hour(found.broken[first:end], last)
+
+
+def _lost_nano(at: JobAt, alike: Sequence[BrokenAttempt]) -> Fraction:
+    of_attempts = (cost_in(at.lines.get(b.attempt, {}), at.timelines[b.attempt].lost) for b in alike)
+    return sum(of_attempts, Fraction(0))
+
+
+def _waste(at: JobAt, _paid_nano_per_hour: int) -> int | None:
+    """What they lost, per hour since the first work of it; of a quarter of an hour at least."""
+    alike = _broken_like_last(at)
+    starts_ms = (start_ms for each in alike for start_ms, _ in at.timelines[each.attempt].lost)
+    begin_ms = min(starts_ms, default=at.at_ms)
+    return round(_lost_nano(at, alike) * HOUR_MS / max(at.at_ms - begin_ms, _LEAST_SPAN_MS))
+
+
+def _cause(at: JobAt) -> str:
+    """Return how many attempts broke off within an hour, why, since when, and what all of them lost."""
+    alike = _broken_like_last(at)
+    if not alike:
+        return ""
+    last = alike[-1]
     verb = "failed" if last.failed else "was preempted"
     reasons = Counter(short(each.reason) or _UNKNOWN for each in alike).most_common(_REASONS_AT_MOST)
     named = ", ".join(reason if count == 1 else f"{reason} x{count}" for reason, count in reasons)
     within = span(max(last.ended_ms - alike[0].ended_ms, 1000))
     words = f"{verb} {len(alike)} times in {within} ({named}), last attempt {last.attempt}"
-    lost = sum(cost_in(at.lines.get(each.attempt, {}), at.timelines[each.attempt].lost) for each in alike)
+    lost = _lost_nano(at, alike)
     return f"{words}, {usd(round(lost))} of work lost" if lost else words
 
 
@@ -178,8 +201,7 @@ def _margins(at: JobAt) -> list[Margin]:
             continue
         failures = max(failures, len(alike))
         if len(alike) > 1:
-            of_attempts = (cost_in(at.lines.get(b.attempt, {}), at.timelines[b.attempt].lost) for b in alike)
-            lost_nano = max(lost_nano, sum(of_attempts, Fraction(0)))
+            lost_nano = max(lost_nano, _lost_nano(at, alike))
     return [
         from_threshold_on("attempts failed within an hour", failures, of["failures"]),
         from_threshold_on("attempts preempted within an hour", preemptions, of["preemptions"], way=1),
@@ -196,7 +218,7 @@ def _margins(at: JobAt) -> list[Margin]:
 RULE: Final = JobRule(
     name="retry_loop",
     title="Retry loop",
-    severity=PAGE,
+    severity=TICKET,
     about=JOB,
     holds="within an hour: 3 attempts failed, or 2 failed and lost $25, or 6 were preempted; until an hour after the last"
     " of them, or until the job is completed or cancelled, if that is earlier",
@@ -205,7 +227,9 @@ RULE: Final = JobRule(
         "failures": Threshold(3, 2, 1000, "attempts that failed or were superseded within an hour", True),
         "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour", True),
         "lost_usd": Threshold(25.0, 0.01, 1e9, "dollars lost within an hour by at least two such failures"),
-    },
+    }
+    # A page from a quarter of the others' dollars on: nothing comes of it, and whoever started it can end it.
+    | told_from("dollars of lost work per hour since the first of it was done", 25),
     window_ms=5 * MINUTE_MS,
     spans=_spans,
     cause=_cause,
@@ -213,5 +237,6 @@ RULE: Final = JobRule(
     evidence=lambda of: attempts_evidence(of.job_id),
     words=Words("{cause}", "stop it or remove the reason", "has not broken off for an hour, or is done"),
     goes_on="all",
+    waste=_waste,
     inhibited_by=("resubmit_loop",),
 )

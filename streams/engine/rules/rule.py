@@ -15,7 +15,11 @@ from schemas.units import NANO_PER_USD
 
 PAGE: Final = "page"
 TICKET: Final = "ticket"
+#: What may be set; an alert may also be one of DIGEST: stored and shown, and nobody is notified of it.
 SEVERITIES: Final = (TICKET, PAGE)
+DIGEST: Final = "digest"
+#: From the least urgent one on.
+URGENCY: Final = (DIGEST, TICKET, PAGE)
 #: The kind of the subject of rules about one job.
 JOB: Final = "job"
 
@@ -33,6 +37,8 @@ class Threshold(NamedTuple):
 #: The thresholds of a rule that knows what is wasted: from where on it is sent at all, and from where on it is a page.
 LEAST_WASTE: Final = "least_usd_per_hour"
 PAGE_FROM: Final = "page_usd_per_hour"
+#: Of a rule that holds whatever is wasted: from where on somebody is notified.
+TICKET_FROM: Final = "ticket_usd_per_hour"
 
 
 def page_from(what: str, default: float = 100) -> dict[str, Threshold]:
@@ -41,9 +47,23 @@ def page_from(what: str, default: float = 100) -> dict[str, Threshold]:
     return {PAGE_FROM: Threshold(default, 0, 1e9, said)}
 
 
-def severity_of(severity: str, waste_nano_per_hour: int, thresholds: Mapping[str, float]) -> str:
-    """The severity of an alert that opens while so much is wasted; `severity` is that of the settings, the least."""
-    return PAGE if waste_nano_per_hour >= thresholds[PAGE_FROM] * NANO_PER_USD else severity
+def told_from(what: str, page: float = 100) -> dict[str, Threshold]:
+    """The thresholds from which on somebody is notified, and from which on that is a page; `what`: of which dollars per hour."""
+    least = Threshold(1, 0, 1e9, f"{what}, below which nobody is notified of it")
+    return {TICKET_FROM: least, **page_from(what, page)}
+
+
+def severity_of(severity: str, waste_nano_per_hour: int | None, thresholds: Mapping[str, float]) -> str:
+    """The severity of an alert that opens while so much is wasted; `severity` is that of the settings.
+
+    Where what is wasted is not known (None, or nothing, as without a price) the settings say it.
+    """
+    if severity == PAGE or waste_nano_per_hour is None:
+        return severity
+    if waste_nano_per_hour >= thresholds[PAGE_FROM] * NANO_PER_USD:
+        return PAGE
+    is_little = 0 < waste_nano_per_hour < thresholds.get(TICKET_FROM, 0) * NANO_PER_USD
+    return DIGEST if is_little else severity
 
 
 def wastes_enough(waste_nano_per_hour: int, thresholds: Mapping[str, float]) -> bool:

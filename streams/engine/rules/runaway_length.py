@@ -11,7 +11,7 @@ from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span
 from streams.engine.rules.job_view import JobAt, JobRule, Words
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, flag
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, flag, told_from
 
 
 def _cause(at: JobAt) -> str:
@@ -53,6 +53,12 @@ def _margins(at: JobAt) -> list[Margin]:
     return found
 
 
+def _waste(at: JobAt, paid_nano_per_hour: int) -> int | None:
+    """All that it pays after its deadline; a job without one may have to run for weeks."""
+    grace_ms = round(at.settings["runaway_length"]["grace_minutes"] * MINUTE_MS)
+    return paid_nano_per_hour if at.facts.deadline_ms + grace_ms <= at.at_ms else None
+
+
 RULE: Final = JobRule(
     name="runaway_length",
     title="Runs too long",
@@ -63,7 +69,8 @@ RULE: Final = JobRule(
     thresholds={
         "hours": Threshold(168, 0.1, 9600, "hours since the first paid instant"),
         "grace_minutes": Threshold(0, 0, 525_600, "minutes after the deadline of the job"),
-    },
+    }
+    | told_from("dollars per hour that the job pays after its deadline"),
     window_ms=5 * MINUTE_MS,
     cause=_cause,
     margins=_margins,
@@ -74,4 +81,5 @@ RULE: Final = JobRule(
         "is billed no longer, or has a later deadline",
     ),
     goes_on="all",
+    waste=_waste,
 )

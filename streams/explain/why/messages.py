@@ -24,6 +24,7 @@ _WORDS: Final = {
     "failed": "the receiver did not take it",
     "refused": "the address may not be reached",
     "silenced": "silenced",
+    "digest": "too few dollars for a message",
     "in_incident": "one alert tells of its cause",
     "no_receiver": "nobody to send it to",
     "unsupported": "an address of another kind",

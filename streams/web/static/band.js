@@ -48,10 +48,11 @@ export class Band {
     say(byId("live-sub"), `${plural(Math.round(Number(burn.gpus_held) || 0), "GPU")} held`);
     const firing = alerts.filter((alert) => alert.status === "firing");
     const pages = firing.filter((alert) => alert.severity === "page").length;
-    const tickets = burn.alerts_firing - pages;
+    const digests = firing.filter((alert) => alert.severity === "digest").length;
+    const tickets = burn.alerts_firing - pages - digests;
     say(byId("firing"), count(burn.alerts_firing));
-    say(byId("firing-sub"), burn.alerts_firing ? [pages && plural(pages, "page"), tickets > 0 && plural(tickets, "ticket")].filter(Boolean).join(", ") : "all quiet");
-    mark(byId("firing-tile"), "data-firing", pages ? "page" : burn.alerts_firing ? "ticket" : null);
+    say(byId("firing-sub"), burn.alerts_firing ? [pages && plural(pages, "page"), tickets > 0 && plural(tickets, "ticket"), digests && `${count(digests)} not sent`].filter(Boolean).join(", ") : "all quiet");
+    mark(byId("firing-tile"), "data-firing", pages ? "page" : tickets > 0 ? "ticket" : null);
     this.chart();
     this.tick();
   }

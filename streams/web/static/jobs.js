@@ -169,7 +169,7 @@ class Row {
     this.job = job;
     const { band, sign, words } = burnBand(job);
     mark(this.element, "data-band", band);
-    mark(this.element, "data-alert", job.alerts?.length ? (job.alerts.some((alert) => alert.severity === "page") ? "page" : "ticket") : null);
+    mark(this.element, "data-alert", ["page", "ticket"].find((severity) => job.alerts?.some((alert) => alert.severity === severity)) ?? null);
     this.flag(job.alerts ?? []);
     say(this.project, [job.project, job.experiment].filter(Boolean).join(" / "));
     say(this.owner, job.owner || "no owner");

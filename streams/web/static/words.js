@@ -35,6 +35,7 @@ const UNDELIVERED = {
   no_receiver: "not delivered: the owner has no address",
   unsupported: "not delivered: this kind of address is not supported",
   silenced: "silenced, not sent",
+  digest: "not sent: too few dollars",
   in_incident: "not sent: one alert tells of its cause",
   inhibited: "muted: a page about its team fires",
   superseded: "not sent: it changed before",

@@ -45,12 +45,12 @@ LONG_PAST = NOW_MS - 6 * HOUR_MS
         (control("override", reason="x", budget="sweep"), 'budget: got "sweep", and no budget'),
         (control("owner", comment="on leave"), "webhook: expected at least one of webhook, slack, email"),
         (rule(), "rule: it sets nothing"),
-        (rule(severity="page"), 'severity: it sets the defaults of burn_fast (severity "page")'),
+        (rule(severity="ticket"), 'severity: it sets the defaults of burn_fast (severity "ticket")'),
         (
             rule(thresholds={"long_ratio": 2.5}),
             "thresholds: it sets the defaults of burn_fast (long_ratio 2.5)",
         ),
-        (rule(enabled=True, severity="page", match={"team": "v"}), "(enabled true, severity"),
+        (rule(enabled=True, severity="ticket", match={"team": "v"}), "(enabled true, severity"),
         (
             rule(which="team_burn", thresholds={"usd_per_hour": 0}),
             "thresholds: it sets the defaults of team_burn",
@@ -89,16 +89,16 @@ def test_an_end_in_the_past_ends_what_goes_on_and_nothing_else() -> None:
 
 
 def test_defaults_are_set_where_they_undo_another_record() -> None:
-    narrow = rule("n", severity="page", match={"team": "v"})
-    assert fault(narrow, rule("all", severity="ticket")) is None
-    assert fault(narrow, rule("all", severity="ticket", match={"team": "other"})) is not None, "no common job"
+    narrow = rule("n", severity="ticket", match={"team": "v"})
+    assert fault(narrow, rule("all", severity="page")) is None
+    assert fault(narrow, rule("all", severity="page", match={"team": "other"})) is not None, "no common job"
     assert fault(narrow, rule("all", thresholds={"long_ratio": 3})) is not None, "another setting"
     assert fault(narrow, rule("all", "burn_drift", severity="page")) is not None, "another rule"
     two = {"team": "v", "owner": "a"}
-    assert fault(narrow, rule("narrower", severity="ticket", match=two)) is not None, "it wins itself"
+    assert fault(narrow, rule("narrower", severity="page", match=two)) is not None, "it wins itself"
     # Of as many match fields the smallest name wins.
-    assert fault(narrow, rule("z", severity="ticket", match={"owner": "a"})) is None
-    assert fault(narrow, rule("a", severity="ticket", match={"owner": "a"})) is not None
+    assert fault(narrow, rule("z", severity="page", match={"owner": "a"})) is None
+    assert fault(narrow, rule("a", severity="page", match={"owner": "a"})) is not None
     assert fault(narrow, rule("all", severity="loud")) is not None, "it has no effect itself"
 
 
@@ -112,9 +112,9 @@ def test_defaults_of_a_rule_across_jobs_undo_a_record_of_a_greater_name() -> Non
 
 
 def test_a_record_is_reset_by_one_of_its_name() -> None:
-    default = rule(severity="page")
-    assert fault(default, replaced=rule(severity="ticket")) is None
-    assert fault(default, replaced=rule(severity="page")) is not None
+    default = rule(severity="ticket")
+    assert fault(default, replaced=rule(severity="page")) is None
+    assert fault(default, replaced=rule(severity="ticket")) is not None
     assert fault(default, replaced=rule(severity="loud")) is not None
 
 

@@ -148,7 +148,7 @@ def test_the_alert_names_the_job_its_people_and_the_episode() -> None:
     (alert,) = scene.see((0, FAST))
     assert (alert.subject_kind, alert.subject_name) == ("job", "j")
     assert (alert.owner, alert.team, alert.project) == ("ann", "nlp", "p")
-    assert (alert.rule, alert.severity, alert.window_ms) == ("burn_fast", "page", 900_000)
+    assert (alert.rule, alert.severity, alert.window_ms) == ("burn_fast", "digest", 900_000)
     # The first 24 digits of the SHA-256 of: burn_fast|job|j|1772334000000
     assert alert.alert_id == "al_b3b18ccafe04071ff4a34272"
 
@@ -299,6 +299,7 @@ def severities(at: At, **changes: Mapping[str, object]) -> list[tuple[str, str]]
     profiles = Profiles()
     seen = figures([[at]])
     seen.profile[:] = profiles.number(Profile(tuple(rules)))
+    seen.now_rate[:] = 120 * USD
     told = Judge().judge([START_MS], ("j",), seen, AlertDimensions, profiles=profiles)
     return [(alert.rule, alert.severity) for alert in told]
 
@@ -309,6 +310,29 @@ def test_a_ticket_suppresses_no_burn_fast_page() -> None:
     assert severities(sixfold, price_basis={"severity": "page"}) == [("price_basis", "page")]
     off = severities(DEARER, price_basis={"enabled": False})
     assert off == [("burn_sustained", "page")]
+
+
+def test_a_burn_that_grows_is_told_anew_as_what_it_has_become() -> None:
+    """A ticket that nobody has read yet would hide what costs a hundred times as much now."""
+    judge = Judge()
+
+    def told(tick: int, at: At, usd_per_hour: float) -> list[tuple[str, str, int]]:
+        made = figures([[at]])
+        made.now_rate[:], made.expected_rate[:] = usd_per_hour * USD, 10 * USD
+        rows = judge.judge([START_MS + tick * TICK_MS], ["j"], made, AlertDimensions)
+        return [
+            (row.severity, row.status, (row.changed_ms - START_MS) // TICK_MS)
+            for row in rows
+            if is_change(row) or row.changed_ms == START_MS + tick * TICK_MS
+        ]
+
+    assert told(0, FAST, 10.5) == [("digest", "firing", 0)]
+    assert told(1, FAST, 11) == [("ticket", "firing", 1)]
+    judge = Judge.load(msgspec.msgpack.decode(msgspec.msgpack.encode(judge.dump()), type=Memory))
+    assert told(2, FAST, 109.9) == []
+    assert told(3, At(m5=5, m15=2.5), 110) == [("page", "firing", 3)]
+    assert told(4, FAST, 12) == []
+    assert told(5, USUAL, 10) == [("page", "resolved", 5)]
 
 
 def test_what_is_reported_and_remembered_follows_the_kernels_layout() -> None:

@@ -26,7 +26,7 @@ def test_a_row_holds_the_alert(store: ClickHouseStore) -> None:
     assert row == {
         "alert_id": opened.alert_id,
         "rule": "burn_fast",
-        "severity": "page",
+        "severity": "digest",
         "status": "resolved",
         "subject_kind": "job",
         "subject_name": "j",

@@ -53,12 +53,12 @@ each = pytest.mark.parametrize(
 
 def test_the_rules_are_the_contracts() -> None:
     assert {rule.name: (rule.severity, rule.window_ms) for rule in JOB_RULES} == {
-        "burn_fast": ("page", 15 * MINUTE_MS),
-        "burn_sustained": ("page", HOUR_MS),
+        "burn_fast": ("ticket", 15 * MINUTE_MS),
+        "burn_sustained": ("ticket", HOUR_MS),
         "burn_drift": ("ticket", 6 * HOUR_MS),
         "unpriced": ("ticket", 0),
         "silent_job": ("ticket", 0),
-        "retry_loop": ("page", 5 * MINUTE_MS),
+        "retry_loop": ("ticket", 5 * MINUTE_MS),
         "idle_gpus": ("ticket", 5 * MINUTE_MS),
         "runaway_length": ("ticket", 5 * MINUTE_MS),
         "traffic": ("ticket", HOUR_MS),

@@ -31,7 +31,7 @@ class Settings:
         default_factory=lambda: {name: (rule[1], rule[3], USD) for name, rule in BURN.items()}
     )
     off: frozenset[str] = frozenset()
-    pages: frozenset[str] = frozenset({"burn_fast", "burn_sustained", "retry_loop", "traffic"})
+    pages: frozenset[str] = frozenset()
     longest: int = 168 * HOUR
     grace: int = 0
     traffic: int = 5 * USD
@@ -39,6 +39,8 @@ class Settings:
     start_times: Fraction = Fraction(2)
     repeated_ratio: Fraction = Fraction("0.5")
     dear: int = 100 * USD
+    #: Dollars per hour above the expected rate, from which on a burn is a ticket, and a page.
+    told: tuple[int, int] = (USD, 100 * USD)
 
 
 DEFAULT = Settings()
@@ -97,6 +99,7 @@ class Episode:
     short_ratio: Fraction = Fraction(0)
     #: Of runaway length: when the job is twice as old as when it was told of.
     again: int | None = field(default=None, compare=False)
+    level: int = 0  # of a burn rule: 0: digest, 1: ticket, 2: page
 
 
 @dataclass
@@ -149,6 +152,8 @@ class Job:
         outranked_by = {"burn_fast": [], "burn_sustained": ["burn_fast"]}.get(rule, list(BURN)[:2])
         if any(self._firing(other) for other in outranked_by):
             return True
+        if rule == "burn_sustained" and self._firing("burn_drift") and self.episodes["burn_drift"].level == 2:
+            return True
         if rule == "burn_sustained" and "burn_fast" in self.episodes:
             last = self.episodes["burn_fast"].cleared
             return last is not None and t < last + 15 * MINUTE  # what it would remember was put right
@@ -159,8 +164,12 @@ class Job:
 
     def _explains(self, cause: str, rule: str, t: int, at: At) -> bool:
         """Whether the rule of a cause fires at this tick, or fired within the shorter window."""
-        pages = self.settings.pages
-        if rule == "burn_fast" and rule in pages and cause not in pages:
+        level = self.episodes[rule].level if self._firing(rule) else 0
+        if (
+            rule == "burn_fast"
+            and max(level, self._level(rule, at)) == 2
+            and cause not in self.settings.pages
+        ):
             return False
         last = self.episodes[cause].cleared if cause in self.episodes else None
         recent = last is not None and t < last + LENGTHS[BURN[rule][2]]
@@ -231,7 +240,22 @@ class Job:
         if what and what != "opened":
             episode.firing, episode.cleared = False, t
             self.quiet.pop(rule, None)
-        return what
+            return what
+        raised = self._raise(rule, t, at)
+        return what or raised
+
+    def _raise(self, rule: str, t: int, at: At) -> str:
+        """A burn is told anew when it is more urgent than it was in the episode so far."""
+        episode, level = self.episodes[rule], self._level(rule, at)
+        if rule in self.quiet or level <= episode.level:
+            return ""
+        episode.level, episode.fired = level, t
+        return "raised"
+
+    def _level(self, rule: str, at: At) -> int:
+        """How urgent a burn is by what it costs above the expected rate."""
+        extra = at.now_rate - at.expected_rate
+        return 2 if rule in self.settings.pages else sum(extra >= each for each in self.settings.told)
 
     def _quiet(self, rule: str, t: int, *, again: bool) -> str:
         """A burn rule whose alert stays open although it did not hold."""

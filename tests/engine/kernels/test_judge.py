@@ -22,6 +22,7 @@ from streams.engine.kernels.episode import (
     HELD,
     OPENED,
     OUTRANKED,
+    RAISED,
     RECOVERED,
     SWITCHED_OFF,
     UNSEEN,
@@ -39,6 +40,7 @@ from tests.engine.kernels.naive_judge import DEFAULT, HOUR, At, Episode, Job, Se
 KINDS = {
     OPENED: "opened",
     HELD: "held",
+    RAISED: "raised",
     RECOVERED: "recovered",
     ENDED: "ended",
     OUTRANKED: "outranked",
@@ -82,6 +84,7 @@ STRICT = Settings(
     repeated_ratio=Fraction("0.25"),
     dear=10 * USD,
     pages=frozenset({"burn_fast", "price_basis"}),
+    told=(20 * USD, 110 * USD),
 )
 PROFILES = (DEFAULT, STRICT)
 STEPS_MS = (10_000, 10_000, 10_000, 300_000, 590_000, 600_000, 610_000, 3_590_000, 3_600_000)
@@ -153,6 +156,8 @@ def limits() -> RuleLimits:
         short_ratio=burn(lambda rule: rule[1]),
         clear_ratio=burn(lambda rule: rule[1] * Fraction(8, 10)),
         extra_nano=burn(lambda rule: rule[2]),
+        ticket_nano=np.array([[float(each.told[0])] * 3 for each in PROFILES]),
+        page_nano=np.array([[float(each.told[1])] * 3 for each in PROFILES]),
         enabled=np.array(
             [sum(1 << NAMES.index(name) for name in NAMES if name not in each.off) for each in PROFILES]
         ),
@@ -217,6 +222,7 @@ def shown(episode: np.void) -> Episode:
         int(episode["expected_nano"]),
         int(episode["elapsed_ms"]),
         Fraction(float(episode["short_ratio"])).limit_denominator(10**5),
+        level=int(episode["level"]),
     )
 
 

@@ -1,0 +1,111 @@
+"""Which alert of a job gives way to another one that tells of the same cost, or of the same standstill."""
+
+from __future__ import annotations
+
+from streams.engine.kernels._jit import helper
+from streams.engine.kernels.arrays import I64, Records, as_flag, as_int64
+from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.kernels.conditions import burn_level, reaches, reaches_ratios, without_basis
+from streams.engine.kernels.episode import (
+    BURN_RULES,
+    CEILING,
+    DRIFT,
+    FAST,
+    IDLE_GPUS,
+    NO_CHECKPOINT,
+    PAGE_LEVEL,
+    PRICE_BASIS,
+    STALLED,
+    SUSTAINED,
+    TICKET_LEVEL,
+    EpisodeArrays,
+    RuleLimits,
+)
+
+DRIFT_SILENT_MS = 3_600_000
+#: The shorter window of burn_sustained: after it, that window contains only cost since burn_fast cleared.
+SUSTAINED_SILENT_MS = 900_000
+
+
+@helper
+def _tells(burn: int, rule: int, pages: int, episodes: Records) -> bool:
+    """Whether the alert of a burn rule fires, and tells somebody no less urgently than one of this rule would."""
+    level = PAGE_LEVEL if pages >> rule & 1 else TICKET_LEVEL
+    return bool(episodes[burn]["open"] != 0 and episodes[burn]["level"] >= level)
+
+
+@helper
+def yields(rule: int, pages: int, episodes: Records) -> bool:
+    """Whether an alert of another rule tells of the same: then this one does not open."""
+    if episodes[rule]["open"] != 0:
+        return False
+    if rule == CEILING:
+        for burn in range(BURN_RULES):
+            if _tells(burn, as_int64(CEILING), pages, episodes):
+                return True
+    # What stands still has nothing to save either.
+    if rule in (NO_CHECKPOINT, STALLED) and episodes[IDLE_GPUS]["open"] != 0:
+        return True
+    return bool(rule in (NO_CHECKPOINT, IDLE_GPUS) and episodes[STALLED]["open"] != 0)
+
+
+@helper
+def _is_explained(
+    rule: int,
+    times_ms: I64,
+    tick: int,
+    job: int,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episodes: Records,
+) -> bool:
+    """Whether `price_basis` explains so much of the burn that the rest neither opens nor keeps an alert.
+
+    It does while it fires, and as long as the shorter window remembers that; no ticket hides a burn_fast page.
+    """
+    profile, short = figures.profile[job], limits.short_window[rule]
+    if rule == FAST and not limits.pages[profile] >> PRICE_BASIS & 1:
+        is_page = episodes[FAST]["open"] != 0 and episodes[FAST]["level"] == PAGE_LEVEL
+        if is_page or burn_level(tick, job, as_int64(FAST), limits, figures) == PAGE_LEVEL:
+            return False
+    is_named = (
+        episodes[PRICE_BASIS]["open"] != 0  # it may clear at this tick
+        or times_ms[tick] < episodes[PRICE_BASIS]["cleared_ms"] + WINDOWS_MS[short]
+        or (limits.enabled[profile] >> PRICE_BASIS & 1 and figures.facts[tick, job] >> PRICE_BASIS & 1)
+    )
+    if not is_named:
+        return False
+    if episodes[rule]["open"] == 0:
+        return not reaches_ratios(tick, job, rule, limits, figures, as_flag(False))
+    rest_nano = without_basis(tick, job, short, figures)
+    return not reaches(rest_nano, figures.expected_nano[tick, job, short], limits.clear_ratio[profile, rule])
+
+
+@helper
+def is_suppressed(
+    rule: int,
+    times_ms: I64,
+    tick: int,
+    job: int,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episodes: Records,
+) -> bool:
+    """Whether a burn rule opens nothing, and what is open of it is over, because another rule tells of that cost."""
+    at_ms, pages = times_ms[tick], limits.pages[figures.profile[job]]
+    silent = rule > FAST and episodes[FAST]["open"] != 0
+    level = burn_level(tick, job, rule, limits, figures) if rule > FAST else PAGE_LEVEL
+    if rule > FAST and (pages >> CEILING & 1 or level < PAGE_LEVEL):
+        # What the job pays is known already, and windows remember it for a while.
+        after_ms = SUSTAINED_SILENT_MS if rule == SUSTAINED else DRIFT_SILENT_MS
+        ceiling = episodes[CEILING]
+        silent = silent or ceiling["open"] != 0 or at_ms < ceiling["cleared_ms"] + after_ms
+    if rule == SUSTAINED:
+        # What it would remember was put right.
+        silent = silent or at_ms < episodes[FAST]["cleared_ms"] + SUSTAINED_SILENT_MS
+        # The second page would tell of the same cost.
+        silent = silent or (episodes[DRIFT]["open"] != 0 and episodes[DRIFT]["level"] == PAGE_LEVEL)
+    if rule == DRIFT:
+        last_ms = max(episodes[FAST]["cleared_ms"], episodes[SUSTAINED]["cleared_ms"])
+        silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS
+    return bool(silent or _is_explained(rule, times_ms, tick, job, limits, figures, episodes))

@@ -45,5 +45,14 @@ class QueryFailed(SinkError):  # noqa: N818 - named after the condition
     """ClickHouse could not run the SQL: a wrong name, type or syntax."""
 
 
+class QueryTimedOut(QueryFailed):
+    """The SQL ran longer than it may."""
+
+
+def query_failed(said: str) -> QueryFailed:
+    """The fault for what ClickHouse, or the process of a query, says of it."""
+    return QueryTimedOut(said) if "TIMEOUT_EXCEEDED" in said else QueryFailed(said)
+
+
 class QueriesOff(SinkError):  # noqa: N818 - named after the condition
     """SQL of users is switched off; the message says what has to change."""

@@ -20,3 +20,11 @@ class FileFaultsError(WrongUseError):
     def __init__(self, faults: list[str]) -> None:
         self.faults = faults
         super().__init__("\n".join(faults))
+
+
+class SqlSyntaxError(TrainfareError):
+    """A user's SQL that does not parse; `pointed`: the line of it with the fault, and a caret under that."""
+
+    def __init__(self, message: str, pointed: tuple[str, str]) -> None:
+        super().__init__(message)
+        self.pointed = pointed

@@ -14,7 +14,7 @@ from clickhouse_connect.driver.exceptions import (
 from pyarrow.lib import ArrowException
 from urllib3.exceptions import HTTPError
 
-from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreFull, StoreUnreachable
+from sinks.errors import SinkBusy, SinkError, StoreFull, StoreUnreachable, query_failed
 
 # ClickHouse error codes after which the same request may succeed.
 BUSY_CODES: Final = frozenset(
@@ -72,7 +72,7 @@ def as_ours(error: ClickHouseError, where: str) -> SinkError:
     if code in _ACCESS_CODES:
         return SinkError(f"{where} refused access: {text}; check the user, the password and their rights")
     if code is not None:
-        return QueryFailed(f"{where} answered: {text}")
+        return query_failed(f"{where} answered: {text}")
     if any(status in text for status in _BUSY_STATUSES):
         return SinkBusy(f"{where} cannot do this now: {text}")
     if isinstance(error, OperationalError):

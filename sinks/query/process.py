@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sinks.errors import QueriesOff, QueryFailed, QueryRefused
+from sinks.errors import QueriesOff, QueryFailed, QueryRefused, QueryTimedOut, query_failed
 from sinks.query import wire
 from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.wire import Form, Parameter, Source
@@ -178,7 +178,7 @@ class QueryProcess:
             if reply.outcome == "off":
                 raise QueriesOff(reply.message)
             if reply.outcome == "failed":
-                raise QueryFailed(reply.message)
+                raise query_failed(reply.message)
             return Answered(file, os.fstat(file).st_size, reply.rows)
         except BaseException:
             os.close(file)
@@ -205,10 +205,10 @@ class QueryProcess:
         try:
             wire.send(self._channel, request, (file,))
         except OSError:
-            raise QueryFailed(self._how_it_ended()) from None
+            raise self._how_it_ended() from None
         found = self._receive()
         if found is None:
-            raise QueryFailed(self._how_it_ended())
+            raise self._how_it_ended()
         reply = msgspec.json.decode(found, type=wire.Reply)
         if not reply.reusable:
             self._killed = True
@@ -222,15 +222,15 @@ class QueryProcess:
             return None
         return None if found is None else found[0]
 
-    def _how_it_ended(self) -> str:
+    def _how_it_ended(self) -> QueryFailed:
         code = self._process.wait()
         limits = self.limits
         if self._killed:
-            return "the query was cancelled"
+            return QueryFailed("the query was cancelled")
         self._killed = True
         if code == -signal.SIGALRM:
-            return f"the query ran longer than {limits.time_ms / 1000:g} s and was ended"
-        return (
+            return QueryTimedOut(f"the query ran longer than {limits.time_ms / 1000:g} s and was ended")
+        return QueryFailed(
             f"the query ended its process (exit {code}); most likely it needs more than "
             f"{limits.memory_bytes // MIB_BYTES} MiB of memory"
         )

@@ -13,7 +13,7 @@ import typer
 from schemas.escaping import visible
 from sinks.errors import QueryRefused, SinkError, StoreMismatch
 from streams.config.load import SettingsError
-from streams.errors import FileFaultsError, TrainfareError, WrongUseError
+from streams.errors import FileFaultsError, SqlSyntaxError, TrainfareError, WrongUseError
 
 DONE, FAILED, WRONG_USE, DIFFERENT, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "TRAINFARE_DEBUG"
@@ -38,6 +38,8 @@ def guarded(command: Callable[[], int | None]) -> int:
         code, lines = described(fault)
         for line in lines:
             _say(line)
+        if isinstance(fault, SqlSyntaxError):
+            sys.stderr.write("".join(f"{visible(line)}\n" for line in fault.pointed))
         return code
 
 
@@ -74,6 +76,11 @@ def _of_typer(fault: typer.TyperException) -> tuple[int, list[str]]:
     path = context.command_path if context is not None else "trainfare"
     message = str(getattr(fault, "format_message", fault.__str__)())
     code = getattr(fault, "exit_code", WRONG_USE)
+    verbs = getattr(getattr(context, "command", None), "commands", {})
+    if verbs and context is not None and context.parent is not None:
+        return code, [
+            f"{message.rstrip('.')}: `{path}` takes {', '.join(verbs)}, and options after it; see `{path} --help`"
+        ]
     return code, [f"{message.rstrip('.')}; see `{path} --help`"]
 
 

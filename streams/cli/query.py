@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,12 +16,17 @@ from streams.cli import ahead
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.reading import target_of
+from streams.errors import SqlSyntaxError
 
 if TYPE_CHECKING:
     from sinks.answer import QueryResult
     from streams.config.settings import Settings
 
 _SAY_AFTER_S: Final = 2.0
+_SYNTAX: Final = re.compile(r"Syntax error: failed at position (?P<position>[0-9]+) ")
+_UNMATCHED: Final = re.compile(r"Unmatched parentheses: .+?(?= \(SYNTAX|$)|\w+ quoted string is not closed")
+#: Of a long line so much is shown before and after the place.
+_POINTED_CHARS: Final = 60
 
 
 def sql(
@@ -35,6 +41,7 @@ def sql(
 
 
 def _answer(query: str, settings: Settings) -> QueryResult:
+    from sinks.errors import QueryFailed
     from sinks.query import QueryLimits, QueryProcess
     from sinks.target import query_source
 
@@ -46,11 +53,31 @@ def _answer(query: str, settings: Settings) -> QueryResult:
         from sinks.query import arrow  # while the process starts
 
         answered = process.ask(query, {}, "arrow")
+    except QueryFailed as fault:
+        raise _pointed_at(query, str(fault)) or fault from None
     finally:
         process.close()
     with os.fdopen(answered.descriptor, "rb") as file:
         file.seek(0)
         return arrow.decode(file.read())
+
+
+def _pointed_at(query: str, said: str) -> SqlSyntaxError | None:
+    """What ClickHouse says of a query that does not parse, without all that could stand there instead."""
+    found = _SYNTAX.search(said)
+    if found is None:
+        return None
+    before = query.encode("utf-8", "replace")[: int(found["position"]) - 1].decode("utf-8", "ignore")
+    number, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
+    line = (query.splitlines() or [""])[min(number, len(query.splitlines())) - 1]
+    where = f"line {number}, column {column + 1}" if "\n" in query else f"column {column + 1}"
+    unmatched = _UNMATCHED.search(said)
+    why = f": {unmatched[0]}" if unmatched else ""
+    first = max(column - _POINTED_CHARS, 0)
+    shown = line[first : column + _POINTED_CHARS]
+    return SqlSyntaxError(
+        f"the SQL has a syntax error at {where}{why}", (shown, " " * (column - first) + "^")
+    )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sinks.errors import QueriesOff, QueryFailed, QueryRefused, SinkBusy, SinkError
+from sinks.errors import QueriesOff, QueryFailed, QueryRefused, QueryTimedOut, SinkBusy, SinkError
 from streams.web.encode import to_json
 
 _CODES = {
@@ -73,6 +73,8 @@ def of_store(error: SinkError) -> ApiError:
     message = " ".join(str(error).split())
     if isinstance(error, QueryRefused):
         return ApiError(400, message, "query_refused")
+    if isinstance(error, QueryTimedOut):
+        return ApiError(504, message, "query_timed_out")
     if isinstance(error, QueryFailed):
         return ApiError(400, message, "query_failed")
     if isinstance(error, QueriesOff):

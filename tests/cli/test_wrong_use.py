@@ -190,3 +190,39 @@ def test_help_of_every_verb_ends_with_an_example(verb: tuple[str, ...]) -> None:
     assert (done.code, done.err) == (0, "")
     example = done.out.strip().rsplit("Example: ", 1)[1]
     assert f"trainfare {' '.join(verb)}" in " ".join(example.split())
+
+
+def test_sql_that_does_not_parse_is_pointed_at(tmp_path: Path) -> None:
+    done = trainfare("replay", _one_event(tmp_path), "--data", tmp_path / "meter")
+    assert done.code == 0, done.err
+    for query, said in (
+        ("SELEC 1", ["the SQL has a syntax error at column 7", "SELEC 1", "      ^"]),
+        (
+            "SELECT job_id\nFORM jobs",
+            ["the SQL has a syntax error at line 2, column 6", "FORM jobs", "     ^"],
+        ),
+        ("SELECT 'ü' +", ["the SQL has a syntax error at column 13", "SELECT 'ü' +", "            ^"]),
+        (
+            "SELECT (1",
+            [
+                "the SQL has a syntax error at column 10: Unmatched parentheses: '(' at position 8 is never closed",
+                "SELECT (1",
+                "         ^",
+            ],
+        ),
+    ):
+        done = trainfare("sql", query, "--data", tmp_path / "meter")
+        assert done.code == 1
+        assert done.err.removeprefix("trainfare: ").splitlines() == said
+
+
+def _one_event(path: Path) -> Path:
+    value = '{"source": "t", "id": "1", "time_ms": 1780300800000, "job_id": "a", "type": "started", "gpu_count": 1}'
+    (path / "events.jsonl").write_text(f'{{"topic": "jobs", "value": {value}}}\n')
+    return path / "events.jsonl"
+
+
+def test_an_option_of_a_verb_that_is_given_to_its_group_names_the_verbs() -> None:
+    done = trainfare("alerts", "--data", "x")
+    assert done.code == 2
+    assert "`trainfare alerts` takes test, why, and options after it" in done.one_line()

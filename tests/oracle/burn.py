@@ -469,11 +469,13 @@ def quoted(
     """
     begins = sorted({p.start_ms for p in pieces})
     found: tuple[int, int, bool] | None = None  # (when it grew last, the rate, whether GPUs were held)
+    rate_before = 0
     for at_ms in sorted({p.start_ms for p in pieces} | {p.end_ms for p in pieces}):
         now = [p for p in pieces if p.start_ms <= at_ms < p.end_ms]
         if not any(p.priced for p in now) or any(p.unpriced for p in now):
             continue
         rate, on_gpus = sum(p.rate for p in now), any(p.on_gpus for p in now)
+        has_grown, rate_before = rate > rate_before, rate
         if found is None:
             found = at_ms, rate, on_gpus
         if not grows:
@@ -490,7 +492,7 @@ def quoted(
             is_start = False
         elif size and held > most:
             is_start = True
-        if (on_gpus and not had_gpus) or (is_start and is_more):
+        if (on_gpus and not had_gpus) or (is_start and has_grown and is_more):
             found = at_ms, rate, on_gpus or had_gpus
         elif had_gpus and not is_start and not wanted:
             break

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 T0_MS = 1_772_366_400_000  # 2026-03-01 12:00:00 UTC
-ODD_ID = "ö/1 %2F?#é"
+ODD_ID = "ö/1 %2F?#é{{7*7}}"
 """A job id that a path must quote."""
 
 

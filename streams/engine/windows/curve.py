@@ -162,9 +162,12 @@ def _quoted(
     size is requested it goes on until that is held, and no longer.
     """
     found = past.quoted
+    rate_before = 0
     for step in steps:
         if not step.paid or not step.priced or step.unpriced or step.from_ms < past.until_ms:
             continue
+        # Growth is judged at the instant at which it comes, not at a later one at which more is requested.
+        has_grown, rate_before = step.rate > rate_before, step.rate
         if found is None:
             found = QuotedRate(step.from_ms, _per_hour(step.rate), step.gpus > 0)
             continue
@@ -175,7 +178,7 @@ def _quoted(
         if start is not None:
             said = start.is_growth(step.from_ms)
             is_start = is_start if said is None else said
-        if begins or (is_start and _per_hour(step.rate) > found.nano_per_hour * (1 + 1e-9)):
+        if begins or (is_start and has_grown and _per_hour(step.rate) > found.nano_per_hour * (1 + 1e-9)):
             found = QuotedRate(step.from_ms, _per_hour(step.rate), found.on_gpus or step.gpus > 0)
         elif found.on_gpus and not is_start and start is None:
             break

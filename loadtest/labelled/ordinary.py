@@ -310,7 +310,7 @@ def _made(
 def make_events(shape: OrdinaryShape, more: Iterable[Event] = ()) -> list[Event]:
     """All lines in the order in which they come, prices first; `more`: of other jobs and nodes in the same log."""
     events = [*(event for job in jobs_of(shape) for event in job.events), *more]
-    end_ms = max(value["time_ms"] for _, _, value in events) + HOUR_MS
+    end_ms = max(comes_ms for comes_ms, _, _ in events) + HOUR_MS
     # Of one job in the order in which they were said.
     events.sort(key=lambda event: (event[0], event[2].get("job_id", "")))
     prices = [(at_ms, "prices", value) for at_ms, value in market.price_events(BEGIN_MS, end_ms, shape.seed)]

@@ -373,6 +373,29 @@ def _price_jump(plot: _Plot) -> Planted:
     return found._replace(events=(*found.events, *events))
 
 
+def _clock_ahead(plot: _Plot) -> Planted:
+    """The clock of a collector runs ahead: of GPUs, and half of the time of what jobs report, it tells as of later."""
+    rng, source = plot.rng, f"agent/{plot.word}"
+    ahead_ms = int(10 * MINUTE_MS * 120 ** rng.random())
+    topics = rng.choice((("gpu",), ("gpu", "jobs")))
+    from_ms = plot.at_ms + plot.lasts_ms(120, 300)
+    until_ms = from_ms + plot.lasts_ms(60, 300)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        job = plot.job((1, 2, 4, 8, 8, 16, 32, 64))
+        job.sampled = True
+        _told(plot, job, job.earlier(plot.at_ms), until_ms)
+        nodes = job.nodes if rng.random() < 0.5 else rng.sample(job.nodes, -(-len(job.nodes) // 2))
+        for _, topic, value in job.events:
+            # Who starts and ends jobs is another host.
+            if topic not in topics or value.get("type", "") not in ("", "heartbeat", "checkpointed"):
+                continue
+            if value.get("node", nodes[0]) in nodes:
+                value["source"] = source
+                value["time_ms"] += ahead_ms if from_ms < value["time_ms"] <= until_ms else 0
+    due_ms = from_ms + 3 * min(job.sample_ms for job in plot.jobs) + 5 * MINUTE_MS
+    return plot.planted(from_ms, due_ms, until_ms, "clock_ahead", names=(source,), others=(source,))
+
+
 #: Kind -> how it is made; each kind is the rule that is there for it.
 FAULTS: Final[dict[str, Callable[[_Plot], Planted]]] = {
     "stalled": _stalled,
@@ -387,6 +410,7 @@ FAULTS: Final[dict[str, Callable[[_Plot], Planted]]] = {
     "metered_twice": _metered_twice,
     "ceiling": _ceiling,
     "price_jump": _price_jump,
+    "clock_ahead": _clock_ahead,
 }
 
 

@@ -27,6 +27,27 @@ def test_a_seed_makes_one_fault_of_each_kind_of_valid_events() -> None:
             assert not isinstance(found, Invalid), (found, value)
 
 
+def test_a_clock_that_is_ahead_is_that_of_one_collector_and_for_a_time() -> None:
+    lengths = set()
+    for each in plant(seed=1, days=2, each=8):
+        if each.kind != "clock_ahead":
+            continue
+        (source,) = each.names
+        told = [(comes_ms, value) for comes_ms, _, value in each.events if value["source"] == source]
+        assert {value.get("type", "sample") for _, value in told} <= {"sample", "heartbeat", "checkpointed"}
+        # What is told comes within 8 s.
+        ahead = [(comes_ms, value) for comes_ms, value in told if value["time_ms"] > comes_ms]
+        assert {value["source"] for comes_ms, _, value in each.events if value["time_ms"] > comes_ms} == {
+            source
+        }
+        most_ms = max(value["time_ms"] - comes_ms for comes_ms, value in ahead)
+        assert all(most_ms - 8_000 <= value["time_ms"] - comes_ms for comes_ms, value in ahead)
+        assert all(each.from_ms < comes_ms <= each.until_ms + 8_000 for comes_ms, _ in ahead)
+        lengths.add(-(-most_ms // M))
+        assert each.subjects > {source}
+    assert 10 <= min(lengths) < max(lengths) <= 20 * 60
+
+
 def fault(name: str) -> Planted:
     rules = frozenset(("held", "idle_gpus"))
     return Planted("held", frozenset((name, "node")), 0, 30 * M, 15 * M, 100 * M, rules, (name,), ())

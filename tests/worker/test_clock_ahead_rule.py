@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.clock_table import RECORDS_AHEAD
+from schemas.tables import JOB_HOURS, JOB_USAGE_MINUTES, JOBS
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
@@ -20,7 +23,7 @@ from streams.worker.ledger_rules.clock_ahead_judge import ClockAheadJudge
 from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from tests.oracle.clocks import clock_ahead
 from tests.property.profile import EXAMPLES, PROFILE
-from tests.worker.ledger_lab import MINUTE_MS, T0, at
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_double_held import told
 from tests.worker.test_fleet_rules import World, shared, works, world
 
@@ -42,7 +45,7 @@ def comes_ahead(
             "topic": "gpu",
             "shard": shard,
         }
-        world.put(RECORDS_AHEAD, **about, **counts)
+        world.put(RECORDS_AHEAD, **(about | counts))
 
 
 def test_a_source_is_told_once_until_it_goes_with_the_log_again(world: World) -> None:
@@ -159,3 +162,39 @@ def test_any_cut_gives_the_alerts_of_the_plain_words(seed: int, least: int) -> N
     ]
     assert sorted((each.changed_ms, each.subject_name, str(each.status)) for each in cut) == sorted(plain)
     assert sorted(map(str, judged(minutes, [0, end_ms], least))) == sorted(map(str, cut))
+
+
+def hour_without_samples(world: World, *, sampled_on: str = "n1") -> None:
+    """A job whose samples end, beside one whose samples go on."""
+    for job_id, sampled in (("lost", 0), ("well", 1)):
+        world.put(JOBS, job_id=job_id, state="running", owner="ada", team="vision")
+        for hour in range(3):
+            time = {"gpu_milli_ms": 8000 * HOUR_MS, "sampled_gpu_ms": 8 * HOUR_MS * (sampled or hour == 0)}
+            about = {"cluster": "c1", "wall_clock_ms": HOUR_MS, "gpu_cost_usd": Decimal(16)}
+            world.put(JOB_HOURS, job_id=job_id, hour=at(T0 + hour * HOUR_MS), **about, **time)
+    world.put(JOB_USAGE_MINUTES, job_id="lost", node=sampled_on, minute=at(T0 + 59 * M), sampled_gpu_s=480)
+
+
+def test_a_job_whose_samples_come_ahead_has_one_cause(world: World) -> None:
+    hour_without_samples(world)
+    comes_ahead(world, range(60, 180), node="n1")
+    changes = world.look(3)
+    assert told(changes, RULE.name) == [("dcgm", "firing", 65)]
+    assert told(changes, "unsampled_gpus") == []
+
+
+def test_the_samples_of_a_clock_that_was_set_right_come_late_where_others_were_metered(world: World) -> None:
+    hour_without_samples(world)
+    comes_ahead(world, range(60, 120), node="n1", refused=0, most_ahead_ms=30 * M)
+    assert told(world.look(3), "unsampled_gpus") == []
+
+
+@pytest.mark.parametrize(
+    ("node", "minutes", "about"),
+    [("n2", 120, {}), ("n1", 2, {}), ("n1", 120, {"topic": "jobs"}), ("n1", 60, {})],
+    ids=["another node", "too few to be told", "no samples", "over before"],
+)
+def test_what_no_clock_explains_is_told(world: World, node: str, minutes: int, about: dict[str, Any]) -> None:
+    hour_without_samples(world)
+    comes_ahead(world, range(60, 60 + minutes), node=node, **about)
+    assert [each[:2] for each in told(world.look(3), "unsampled_gpus")] == [("lost", "firing")]

@@ -5,7 +5,7 @@ Only names of fixed lists go into a statement; values are bound as parameters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from schemas.durations import NEVER_MS
@@ -50,8 +50,8 @@ STOOD: Final = "arrayExists(each -> each.1 < at_ms AND each.2 > at_ms - 3600000,
 #: Parameters that have the episodes of `empty_group` and `metered_twice`: subjects, and when they stood.
 GROUPS: Final = ("groups", "groups_from", "groups_until")
 TWICE: Final = ("twice", "twice_from", "twice_until")
-#: Where no such alert is known.
-NO_EPISODES: Final[Mapping[str, Sequence[object]]] = {name: [] for name in (*GROUPS, *TWICE)}
+#: Those that have the jobs whose samples come ahead of the log, as `clock_ahead` tells, and when they do.
+AHEAD: Final = ("ahead", "ahead_from", "ahead_until")
 
 
 def named_in_hour(parameters: tuple[str, str, str], name: str, begin_ms: str) -> str:

@@ -9,12 +9,12 @@ from schemas.reserved import USERS_JOBS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import count, sentence, short, unheeded
-from streams.engine.rules.hourly_sql import END, IN, JOBS, STOOD, TWICE, episodes_of, named_in_hour
+from streams.engine.rules.hourly_sql import AHEAD, END, IN, JOBS, STOOD, TWICE, episodes_of, named_in_hour
 from streams.engine.rules.rule import TICKET, HourlyRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.wording import nano_of
 
 _NAME: Final = "unsampled_gpus"
-#: Samples count up to what is held: two attempts may be sampled on the same GPU. `silent_job`, `held` and the rules of `TWICE` name the same cause.
+#: Samples count up to what is held: two attempts may be sampled on the same GPU. `silent_job`, `held`, the rules of `TWICE` and `clock_ahead` name the same cause.
 SQL: Final = f"""
 SELECT {END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, c.cluster AS cluster,
     c.held / 3600000000 AS gpus, (c.held - c.sampled) / c.held AS unsampled_ratio,
@@ -36,7 +36,8 @@ LEFT ANY JOIN ({JOBS}) AS j ON j.job_id = c.job_id
 LEFT ANY JOIN ({episodes_of("silent_job", "held")}) AS r ON r.subject_name = c.job_id
 WHERE c.wall_ms >= 3600000 AND c.starting_ms = 0 AND c.all_held - c.held >= 3600000000
     AND unsampled_ratio >= {{unsampled_ratio:Float64}} AND others_ratio >= {{cluster_ratio:Float64}}
-    AND NOT {STOOD} AND NOT {named_in_hour(TWICE, "c.job_id", "(at_ms - 3600000)")}"""
+    AND NOT {STOOD} AND NOT {named_in_hour(TWICE, "c.job_id", "(at_ms - 3600000)")}
+    AND NOT {named_in_hour(AHEAD, "c.job_id", "(at_ms - 3600000)")}"""
 
 
 def finding(of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:

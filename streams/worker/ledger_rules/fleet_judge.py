@@ -35,12 +35,13 @@ from streams.engine.rules import (
     unusual_length,
 )
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.hourly_sql import GROUPS, IS_THERE, TWICE
+from streams.engine.rules.hourly_sql import AHEAD, GROUPS, IS_THERE, TWICE
 from streams.engine.rules.oversized import EVERY_MS
 from streams.engine.rules.price_jump import PriceJump
 from streams.engine.rules.registry import HOURLY_RULES, LEDGER_RULES
 from streams.engine.rules.rule import HourlyRule
 from streams.engine.state.dimensions import AlertDimensions
+from streams.worker.ledger_rules.ahead_jobs import ahead_jobs
 from streams.worker.ledger_rules.clock_ahead_judge import ClockAheadJudge
 from streams.worker.ledger_rules.empty_group_judge import EmptyGroupJudge
 from streams.worker.ledger_rules.held_jobs_judge import RULES as HELD_JOBS_RULES
@@ -142,10 +143,14 @@ class FleetJudge:
     def _episodes(self, changes: Iterable[Alert], from_ms: int, to_ms: int) -> dict[str, object]:
         """When alerts stood that name the cause of others, as parameters of the rules by the hour."""
         known = [*changes]
-        return {
+        found = {
             **named_episodes(self._store, (empty_group.NAME,), GROUPS, known, from_ms, to_ms),
             **named_episodes(self._store, HELD_JOBS_RULES, TWICE, known, from_ms, to_ms),
         }
+        of_sources = named_episodes(self._store, (clock_ahead.RULE.name,), AHEAD, known, from_ms, to_ms)
+        clocks = [*zip(*(of_sources[name] for name in AHEAD), strict=True)]
+        spans = ahead_jobs(self._store, clocks, from_ms, to_ms)
+        return {**found, **{name: [span[place] for span in spans] for place, name in enumerate(AHEAD)}}
 
     def _firing(self, rules: Collection[str]) -> list[Alert]:
         return [alert for alert in self._known_alerts.firing() if alert.rule in rules]

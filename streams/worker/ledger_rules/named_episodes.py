@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Any, Final
 
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, NEVER_MS
@@ -27,7 +27,7 @@ def named_episodes(
     changes: Iterable[Alert],
     from_ms: int,
     to_ms: int,
-) -> dict[str, list[object]]:
+) -> dict[str, list[Any]]:
     """The subjects of these rules' alerts in the span, and when they stood, as parameters of a statement; blocks.
 
     `changes`: what is not stored yet, of any rules.

@@ -60,7 +60,7 @@ async def offered(there: Office, rule: str) -> None:
     """Offer an alert of a rule, and wait until nothing of its cause holds it up."""
     await there.offer(firing(rule))
     if inhibitors_of(rule):
-        await there.work(NotifierOptions.incident_wait_ms)
+        await there.work(3 * NotifierOptions.incident_wait_ms)
 
 
 @EVERY_RULE

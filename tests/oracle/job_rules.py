@@ -29,9 +29,12 @@ DEFAULTS: dict[str, dict[str, Fraction]] = {
     | TOLD,
     "unpriced": {"traffic": Fraction(1)},
     "silent_job": {"minutes": Fraction(10), "never_heard_minutes": Fraction(0)} | TOLD,
-    "retry_loop": {"failures": Fraction(3), "preemptions": Fraction(6), "lost_usd": Fraction(25)}
-    | TOLD
-    | {"page_usd_per_hour": Fraction(25)},
+    "retry_loop": {
+        "failures": Fraction(3),
+        "preemptions": Fraction(6),
+        "lost_usd": Fraction(25),
+        "page_usd_per_hour": Fraction(0),
+    },
     "idle_gpus": {
         "productive_ratio": Fraction("0.2"),
         "minutes": Fraction(50),

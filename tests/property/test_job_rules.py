@@ -85,6 +85,13 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
     ("stalled", "least_usd_per_hour", Fraction(20)),
     ("stalled", "page_usd_per_hour", Fraction(120)),
     ("ceiling", "minutes", Fraction(7)),
+    ("retry_loop", "page_usd_per_hour", Fraction(1000)),
+    ("no_checkpoint", "page_usd_per_hour", Fraction(2)),
+    ("no_checkpoint", "ticket_usd_per_hour", Fraction(1000)),
+    ("runaway_length", "page_usd_per_hour", Fraction(2)),
+    ("runaway_length", "ticket_usd_per_hour", Fraction(1000)),
+    ("silent_job", "page_usd_per_hour", Fraction(2)),
+    ("silent_job", "ticket_usd_per_hour", Fraction(1000)),
 )
 
 

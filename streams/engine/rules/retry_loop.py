@@ -17,7 +17,7 @@ from schemas.units import NANO_PER_USD
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short, span, usd
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, cost_in
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, told_from
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, from_threshold_on, page_from
 from streams.engine.state.job_facts import done_ms
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.growing import changed_since
@@ -228,8 +228,8 @@ RULE: Final = JobRule(
         "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour", True),
         "lost_usd": Threshold(25.0, 0.01, 1e9, "dollars lost within an hour by at least two such failures"),
     }
-    # A page from a quarter of the others' dollars on: nothing comes of it, and whoever started it can end it.
-    | told_from("dollars of lost work per hour since the first of it was done", 25),
+    # A page whatever it loses: nothing comes of it, and four attempts that break off in a minute have lost next to nothing yet.
+    | page_from("dollars of lost work per hour since the first of it was done", 0),
     window_ms=5 * MINUTE_MS,
     spans=_spans,
     cause=_cause,

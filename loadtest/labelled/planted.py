@@ -273,10 +273,10 @@ def _double_held(plot: _Plot) -> Planted:
     other.begin(from_ms)
     other.run(from_ms, until_ms)
     other.tell("completed", until_ms)
-    told_ms = until_ms + plot.lasts_ms(-20, 60)  # somebody cancels it
-    lost.tell("cancelled", told_ms)
+    notified_ms = until_ms + plot.lasts_ms(-20, 60)  # somebody cancels it
+    lost.tell("cancelled", notified_ms)
     for name, gpus in lost.held().items():
-        lost.node(name, "terminated", max(until_ms, told_ms) + 30_000, gpus)
+        lost.node(name, "terminated", max(until_ms, notified_ms) + 30_000, gpus)
     names = (lost.job_id, other.job_id, *nodes)
     due_ms = from_ms + 8 * MINUTE_MS
     if lost.sampled or lost.reports:  # it is missed as soon as it is not heard of

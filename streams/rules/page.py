@@ -57,7 +57,8 @@ def _severity(rule: JobRule) -> str:
         return rule.severity
     least = rule.thresholds.get(TICKET_FROM)
     from_least = f" from ${least.default:g}/h" if least else ""
-    return f"{rule.severity}{from_least}, {PAGE} from ${rule.thresholds[PAGE_FROM].default:g}/h"
+    page_usd = rule.thresholds[PAGE_FROM].default
+    return f"{rule.severity}{from_least}, {PAGE} from ${page_usd:g}/h" if page_usd else PAGE
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

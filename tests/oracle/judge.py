@@ -320,12 +320,12 @@ class JobJudge:
         """Whether it was told that the job is long or late: "again at twice the age", or after another deadline."""
         if self._runaway is None:
             return False
-        told_ms, again_ms = self._runaway
+        notified_ms, again_ms = self._runaway
         resolved_ms = self._latest["runaway_length"].resolved_ms
         if resolved_ms is not None and at_ms <= resolved_ms + SAME_EPISODE_MS:
             return False
         late_ms = now.late_from_ms
-        return at_ms < again_ms and not (late_ms is not None and told_ms < late_ms <= at_ms)
+        return at_ms < again_ms and not (late_ms is not None and notified_ms < late_ms <= at_ms)
 
     def _judge_fact(self, rule: str, holds: bool, now: Burn, at_ms: int) -> None:
         if holds:

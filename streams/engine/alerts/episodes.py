@@ -114,10 +114,10 @@ class Episodes:
         """The jobs with a firing alert but these."""
         return sorted(job_id for job_id in self._place if job_id not in inside and self.is_open(job_id))
 
-    def told_until_ms(self, job_ids: Sequence[str]) -> I64:
+    def notified_until_ms(self, job_ids: Sequence[str]) -> I64:
         """Until when runaway length, which does not fire, tells no more of each job ([job] int64); BEGINNING_MS: it may tell."""
-        places, told = self.places(job_ids), self.lines[:, RUNAWAY]
-        until_ms = np.where(told["open"] != 0, BEGINNING_MS, told["again_ms"])
+        places, named = self.places(job_ids), self.lines[:, RUNAWAY]
+        until_ms = np.where(named["open"] != 0, BEGINNING_MS, named["again_ms"])
         found: I64 = np.where(places < 0, BEGINNING_MS, until_ms[places])
         return found
 

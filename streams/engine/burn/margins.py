@@ -21,7 +21,7 @@ from streams.engine.kernels.episode import (
     EpisodeArrays,
     as_arrays,
 )
-from streams.engine.kernels.judge import holding, told_until_ms
+from streams.engine.kernels.judge import holding, notified_until_ms
 from streams.engine.rules.idle_check import IdleGpus
 from streams.engine.rules.job_view import JobAt, TickFigures
 from streams.engine.rules.profiles import Profile, Profiles
@@ -72,8 +72,8 @@ def job_margins(
         if settings.severity(number) == PAGE
         or (number < BURN_RULES and episodes[number]["open"] and episodes[number]["level"] == PAGE_LEVEL)
     )
-    told_ms = told_until_ms(place, ticks, profiles.limits, arrays, episodes)
-    at = replace(at, figures=_figures(arrays, place, told_ms, holds, fires, pages))
+    notified_ms = notified_until_ms(place, ticks, profiles.limits, arrays, episodes)
+    at = replace(at, figures=_figures(arrays, place, notified_ms, holds, fires, pages))
     return [
         RuleMargins(
             rule.name,
@@ -90,7 +90,7 @@ def job_margins(
 def _figures(
     arrays: EpisodeArrays,
     job: int,
-    told_ms: int,
+    notified_ms: int,
     holds: frozenset[str],
     fires: frozenset[str],
     pages: frozenset[str],
@@ -106,7 +106,7 @@ def _figures(
         paid_now=bool(arrays.paid_now[0, job]),
         is_over=bool(arrays.ended[0, job] and not arrays.undecided[0, job]),
         is_undecided=bool(arrays.undecided[0, job]),
-        told_until_ms=told_ms,
+        notified_until_ms=notified_ms,
         since_paid_ms=int(arrays.since_paid_ms[0, job]),
         steady_nano=float(arrays.steady_nano[0, job]),
         repeated_nano=float(arrays.repeated_nano[0, job]),

@@ -300,8 +300,8 @@ class BurnTracker:
         return True
 
     def _is_steady(self, first_ms: int, last_ms: int) -> bool:
-        told_ms, limits = self._judge.told_until_ms, self._profiles.limits
-        return self._curves.is_steady(first_ms, last_ms, told_ms, limits.longest_ms, limits.least_ratio)
+        notified_ms, limits = self._judge.notified_until_ms, self._profiles.limits
+        return self._curves.is_steady(first_ms, last_ms, notified_ms, limits.longest_ms, limits.least_ratio)
 
     def _job_at(self, tracked: TrackedJobs, job_id: str, at_ms: int) -> JobAt | None:
         """What the rules see of a job; None: it has left the windows."""

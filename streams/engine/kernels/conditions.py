@@ -106,8 +106,8 @@ def burn_level(tick: int, job: int, rule: int, limits: RuleLimits, figures: Epis
         return as_int64(PAGE_LEVEL)
     if extra >= limits.page_nano[profile, rule] * (1.0 - NOISE_RATIO):
         return as_int64(PAGE_LEVEL)
-    is_told = extra >= limits.ticket_nano[profile, rule] * (1.0 - NOISE_RATIO)
-    return as_int64(TICKET_LEVEL if is_told else DIGEST_LEVEL)
+    is_ticket = extra >= limits.ticket_nano[profile, rule] * (1.0 - NOISE_RATIO)
+    return as_int64(TICKET_LEVEL if is_ticket else DIGEST_LEVEL)
 
 
 @helper

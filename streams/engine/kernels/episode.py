@@ -105,7 +105,7 @@ class RuleLimits(NamedTuple):
     short_ratio: F64
     clear_ratio: F64
     extra_nano: F64
-    ticket_nano: F64  # per hour above the expected rate, from which on it is told
+    ticket_nano: F64  # per hour above the expected rate, from which on somebody is notified
     page_nano: F64  # likewise, from which on it is a page
     least_ratio: F64  # below which no burn rule opens that applies
     enabled: I64  # bit r: rule r applies

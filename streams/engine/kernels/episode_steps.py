@@ -63,12 +63,12 @@ def close_episode(at_ms: int, episode: Records) -> None:
 
 
 @helper
-def is_told(
+def was_notified(
     tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays, episode: Records
 ) -> bool:
-    """Whether runaway length told of the job, and does not tell again yet: it has become twice as old, or late, since.
+    """Whether runaway length named the job, and does not again yet: it has become twice as old, or late, since.
 
-    A job of many attempts would be told of at each of them.
+    A job of many attempts would be an alert at each of them.
     """
     at_ms = times_ms[tick]
     late_ms = figures.deadline_ms[job] + limits.grace_ms[figures.profile[job]]

@@ -46,10 +46,10 @@ from streams.engine.kernels.episode import (
 from streams.engine.kernels.episode_steps import (
     close_episode,
     count_opening,
-    is_told,
     open_episode,
     stands,
     stays_open,
+    was_notified,
 )
 from streams.engine.kernels.precedence import is_suppressed, yields
 
@@ -251,7 +251,7 @@ def _judge_fact(
             return 0
         close_episode(at_ms, episode)
         if holds:
-            episode["again_ms"] = BEGINNING_MS  # who switches the rule on again wants to be told
+            episode["again_ms"] = BEGINNING_MS  # who switches the rule on again wants to hear of it
         return SWITCHED_OFF if holds else RECOVERED
     return 0
 
@@ -279,7 +279,7 @@ def _judge_job(
                 holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
                 holds = holds and not yields(rule, pages, episodes)
                 if rule == RUNAWAY:
-                    holds = holds and not is_told(tick, job, times_ms, limits, figures, episodes[rule])
+                    holds = holds and not was_notified(tick, job, times_ms, limits, figures, episodes[rule])
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = is_suppressed(rule, times_ms, tick, job, limits, figures, episodes)
@@ -309,7 +309,7 @@ def _holding(
             holds = holds_at(rule, tick, job, stands(episodes[rule]), times_ms, limits, figures)
             holds = holds and not yields(rule, limits.pages[figures.profile[job]], episodes)
             if rule == RUNAWAY:
-                holds = holds and not is_told(tick, job, times_ms, limits, figures, episodes[rule])
+                holds = holds and not was_notified(tick, job, times_ms, limits, figures, episodes[rule])
         if holds:
             found |= as_int64(1) << rule
     return found
@@ -403,16 +403,16 @@ def holding(
     return int(_holding(tick, job, ticks, limits, figures, episodes))
 
 
-def told_until_ms(
+def notified_until_ms(
     job: int, times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, episodes: Records
 ) -> int:
-    """Until when runaway length tells no more of a job that it has told of, as of the first tick; 0: it may tell.
+    """Until when runaway length tells no more of a job that it has named, as of the first tick; 0: it may tell.
 
     `episodes` ([rule]) are those of the job before or after the tick.
     """
     episode = episodes[RUNAWAY]
     ticks = exact(times_ms, np.int64)
-    return int(episode["again_ms"]) if is_told(0, job, ticks, limits, figures, episode) else 0
+    return int(episode["again_ms"]) if was_notified(0, job, ticks, limits, figures, episode) else 0
 
 
 def _check_range(positions: I32, size: int) -> None:

@@ -21,7 +21,7 @@ def is_steady(
     curves: Records,
     steps: Records,
     facts: Records,
-    told_ms: I64,
+    notified_ms: I64,
     longest_ms: I64,
     least_ratio: F64,
     first_ms: int,
@@ -30,14 +30,14 @@ def is_steady(
     """Whether in [first_ms, last_ms] no job's cost can reach a ratio, all keep their rates, and no fact holds.
 
     `steady_ms` [job] is updated where it is before `first_ms`. `longest_ms` ([profile]): how long a job may be billed; until
-    `told_ms` [job] nobody is told that it was for longer.
+    `notified_ms` [job] nobody hears that it was for longer.
     `least_ratio` ([profile]): of cost to expected cost, below which no rule opens.
     """
     for job in range(steady_ms.size):
         if steady_ms[job] == BUSY:
             return False
     for job in range(steady_ms.size):
-        if _may_hold(curves[job], facts, told_ms[job], longest_ms, first_ms, last_ms):
+        if _may_hold(curves[job], facts, notified_ms[job], longest_ms, first_ms, last_ms):
             return False
     steady = True
     for job in range(steady_ms.size):
@@ -50,7 +50,7 @@ def is_steady(
 
 @helper
 def _may_hold(
-    curve: Records, facts: Records, told_ms: int, longest_ms: I64, first_ms: int, last_ms: int
+    curve: Records, facts: Records, notified_ms: int, longest_ms: I64, first_ms: int, last_ms: int
 ) -> bool:
     """Whether a fact may hold at any instant of [first, last]."""
     for fact in range(curve["fact_at"], curve["fact_at"] + curve["facts"]):
@@ -63,7 +63,7 @@ def _may_hold(
     return bool(
         curve["first_paid_ms"] >= 0
         and last_ms - curve["first_paid_ms"] >= longest_ms[curve["profile"]]
-        and last_ms >= told_ms
+        and last_ms >= notified_ms
     )
 
 

@@ -21,7 +21,7 @@ from streams.engine.kernels.framing import BATCH, count_batches, frame_records, 
 from streams.engine.kernels.gpu_json import Batch, GpuColumns, drop_refused, parse_gpu
 from streams.engine.kernels.gpu_keys import PLANES
 from streams.engine.kernels.idset import add_ids, insert_ids
-from streams.engine.kernels.judge import find_jobs, holding, judge_jobs, told_until_ms
+from streams.engine.kernels.judge import find_jobs, holding, judge_jobs, notified_until_ms
 from streams.engine.kernels.minutes import diff_minutes
 from streams.engine.kernels.murmur import murmur2
 from streams.engine.kernels.packed_rows import pack_rows, unpack_rows
@@ -135,7 +135,7 @@ def _warm_rules() -> None:
     find_jobs(tick, limits, arrays, job, no_episodes(1))
     judge_jobs(tick, limits, arrays, job, job, no_episodes(1))
     holding(0, 0, tick, limits, arrays, no_episodes(1)[0])
-    told_until_ms(0, tick, limits, arrays, no_episodes(1)[0])
+    notified_until_ms(0, tick, limits, arrays, no_episodes(1)[0])
 
 
 def _warm_framing() -> None:

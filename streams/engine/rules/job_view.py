@@ -111,7 +111,7 @@ class TickFigures(NamedTuple):
     paid_now: bool
     is_over: bool  # the job has ended, and no next attempt may follow
     is_undecided: bool  # a next attempt may follow the last failure or preemption
-    told_until_ms: int  # until then runaway_length tells no more of the job; 0: it may tell
+    notified_until_ms: int  # until then runaway_length tells no more of the job; 0: it may tell
     since_paid_ms: int
     steady_nano: float  # of a job on GPUs: the least traffic of the last three hours, each by itself
     repeated_nano: float  # likewise if it comes in bursts, or half of the least of three spans of two hours

@@ -30,7 +30,7 @@ from streams.engine.rules.rule import (
     Margin,
     Threshold,
     from_threshold_on,
-    told_from,
+    notified_from,
     unless_zero,
 )
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
@@ -146,7 +146,7 @@ RULE: Final = JobRule(
         "hours": Threshold(6, 0.1, 9600, "hours of running since its last checkpoint, or its start"),
         "least_usd": Threshold(100, 0, 1e9, "dollars that the attempt has cost since then"),
     }
-    | told_from("dollars per hour that the job pays, each more at risk"),
+    | notified_from("dollars per hour that the job pays, each more at risk"),
     window_ms=5 * MINUTE_MS,
     spans=_spans,
     cause=_cause,

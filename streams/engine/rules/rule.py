@@ -47,7 +47,7 @@ def page_from(what: str, default: float = 100) -> dict[str, Threshold]:
     return {PAGE_FROM: Threshold(default, 0, 1e9, said)}
 
 
-def told_from(what: str) -> dict[str, Threshold]:
+def notified_from(what: str) -> dict[str, Threshold]:
     """The thresholds from which on somebody is notified, and from which on that is a page; `what`: of which dollars per hour."""
     least = Threshold(1, 0, 1e9, f"{what}, below which nobody is notified of it")
     return {TICKET_FROM: least, **page_from(what)}

@@ -1,6 +1,6 @@
 """`runaway_length`: a job still accrues cost after its deadline, or for too long. The kernel decides (`runs_away`).
 
-A job that is retried again and again is told of once, and then each time that it has become twice as old.
+A job that is retried again and again is named once, and then each time that it has become twice as old.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import short_instant, span
 from streams.engine.rules.job_view import JobAt, JobRule, Words
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, flag, told_from
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, flag, notified_from
 
 
 def _cause(at: JobAt) -> str:
@@ -29,8 +29,8 @@ def _margins(at: JobAt) -> list[Margin]:
     pays = figures.paid_now or (figures.is_undecided and RULE.name in figures.fires)
     for_ms = figures.since_paid_ms if pays else None
     longest_ms = round(of["hours"] * HOUR_MS)
-    if figures.told_until_ms:
-        longest_ms = max(longest_ms, figures.told_until_ms - (at.at_ms - figures.since_paid_ms))
+    if figures.notified_until_ms:
+        longest_ms = max(longest_ms, figures.notified_until_ms - (at.at_ms - figures.since_paid_ms))
     found = [
         Margin(
             "hours since the first paid instant",
@@ -49,7 +49,9 @@ def _margins(at: JobAt) -> list[Margin]:
                 share = late_ms / grace_ms
         minutes = None if late_ms is None else late_ms / MINUTE_MS
         found.append(Margin("minutes after its deadline", minutes, of["grace_minutes"], share, way=1))
-        found.append(flag("it was not told after this deadline (1: so)", not figures.told_until_ms, way=1))
+        found.append(
+            flag("nobody was notified after this deadline (1: so)", not figures.notified_until_ms, way=1)
+        )
     return found
 
 
@@ -70,7 +72,7 @@ RULE: Final = JobRule(
         "hours": Threshold(168, 0.1, 9600, "hours since the first paid instant"),
         "grace_minutes": Threshold(0, 0, 525_600, "minutes after the deadline of the job"),
     }
-    | told_from("dollars per hour that the job pays after its deadline"),
+    | notified_from("dollars per hour that the job pays after its deadline"),
     window_ms=5 * MINUTE_MS,
     cause=_cause,
     margins=_margins,

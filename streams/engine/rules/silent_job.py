@@ -12,7 +12,7 @@ from schemas.durations import BEGINNING_MS, MINUTE_MS
 from streams.engine.rules.evidence import attempts_evidence
 from streams.engine.rules.formatting import span
 from streams.engine.rules.job_view import FactSpan, JobAt, JobKnown, JobRule, Words, all_it_pays
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, told_from
+from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, notified_from
 from streams.engine.rules.shared_cause import of_silence
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
@@ -93,7 +93,7 @@ RULE: Final = JobRule(
             0, 0, 10_080, "minutes of running on GPUs without any heartbeat or sample ever; 0: not looked at"
         ),
     }
-    | told_from("dollars per hour that the job pays"),
+    | notified_from("dollars per hour that the job pays"),
     spans=_spans,
     listens=True,
     cause=_cause,

@@ -13,15 +13,15 @@ from streams.worker.ledger_rules.held_jobs_sql import GPU_ROWS
 from streams.worker.ledger_rules.named_rows import named_rows
 from streams.worker.ledger_rules.reader import SqlStore
 
-#: What was metered at the times that it says makes late what is told of them afterwards; so far ahead at most.
+#: What was metered at the times that it says makes late what is said of them afterwards; so far ahead at most.
 _AHEAD_AT_MOST_MS: Final = DAY_MS
 #: A job was on a node so long before at most.
 _NODE_KNOWN_MS: Final = DAY_MS
 _SINCE: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
-_HOUR_MS: Final = "toInt64(toUnixTimestamp(toStartOfHour(minute))) * 1000 AS hour_ms"
+_HOUR_SQL: Final = "toInt64(toUnixTimestamp(toStartOfHour(minute))) * 1000 AS hour_ms"
 AHEAD: Final = f"""
-SELECT source, node, {_HOUR_MS}, toInt64(toUnixTimestamp(min(minute))) * 1000 AS since_ms,
+SELECT source, node, {_HOUR_SQL}, toInt64(toUnixTimestamp(min(minute))) * 1000 AS since_ms,
     toInt64(max(toUnixTimestamp(minute) * 1000 + 60000 + if(refused < records, least(most_ahead_ms, {_AHEAD_AT_MOST_MS}), 0))) AS until_ms
 FROM records_ahead FINAL
 WHERE minute >= {_SINCE} AND minute < {_TO} AND topic = 'gpu' AND node != '' AND source IN {{sources:Array(String)}}
@@ -30,9 +30,9 @@ GROUP BY source, node, hour_ms"""
 ON_NODES: Final = f"""
 SELECT DISTINCT job_id, node, hour_ms FROM
 (
-    SELECT job_id, node, {_HOUR_MS} FROM job_usage_minutes PREWHERE minute >= {_SINCE} AND minute < {_TO} WHERE node IN {{nodes:Array(String)}}
+    SELECT job_id, node, {_HOUR_SQL} FROM job_usage_minutes PREWHERE minute >= {_SINCE} AND minute < {_TO} WHERE node IN {{nodes:Array(String)}}
     UNION ALL
-    SELECT job_id, node, {_HOUR_MS} FROM job_minutes PREWHERE minute >= {_SINCE} AND minute < {_TO} WHERE {GPU_ROWS} AND node IN {{nodes:Array(String)}}
+    SELECT job_id, node, {_HOUR_SQL} FROM job_minutes PREWHERE minute >= {_SINCE} AND minute < {_TO} WHERE {GPU_ROWS} AND node IN {{nodes:Array(String)}}
 )"""
 
 

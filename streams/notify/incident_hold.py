@@ -195,7 +195,7 @@ class IncidentHold:
         # As it is now: shards may have been released meanwhile.
         for each in self._held:
             alert = each.passage.alert
-            jobs = self.jobs_of(alert)
+            jobs = self.jobs_of(alert) if alert.shared_cause else None
             cause = causes.get(alert.shared_cause, _NOTHING)
             covered_by = "" if jobs is None else cause.covered_by(alert, jobs)
             if covered_by:

@@ -11,6 +11,7 @@ import pytest
 from schemas.tables import JOBS
 from sinks.rows import Condition
 from streams.engine.alerts.alert import Address, Alert
+from streams.engine.rules.incident import operator_of
 from streams.engine.rules.shared_cause import cause_text
 from streams.notify.history import StoredDeliveries
 from streams.notify.incident_hold import SURE_MS, IncidentSettings, wait_of
@@ -26,7 +27,12 @@ NEVER_SENT = "in_incident"
 def office(jobs: int | None = 3, owner: str = "ada", **other: Any) -> Office:
     there = Office(**other)
     of = None if jobs is None else IncidentSettings(jobs, owner)
-    there.notifier.look_up_incidents(lambda _: of)
+
+    def incident_of(alert: Alert) -> IncidentSettings | None:
+        operator_of(alert.shared_cause)  # as the worker does: it is asked only of alerts that have a cause
+        return of
+
+    there.notifier.look_up_incidents(incident_of)
     return there
 
 

@@ -52,11 +52,11 @@ from streams.worker.health.probe import Probe
 from streams.worker.health.stall import StallLimits
 from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
-from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
-from streams.worker.ledger_rules.known_alerts import SHARD
-from streams.worker.ledger_rules.known_log import known_log
-from streams.worker.ledger_rules.ledger_rules import LedgerRules
-from streams.worker.ledger_rules.rule_rows import RuleRowWriter
+from streams.worker.ledger_judges.action_requester import ActionOptions, ActionRequester
+from streams.worker.ledger_judges.known_alerts import SHARD
+from streams.worker.ledger_judges.known_log import known_log
+from streams.worker.ledger_judges.live_judge import LedgerRules
+from streams.worker.ledger_judges.rule_rows import RuleRowWriter
 from streams.worker.log_time import LogTime, MessageTime
 from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions

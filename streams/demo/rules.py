@@ -9,10 +9,10 @@ from typing import Final
 
 from sinks.port import Store
 from streams.clock import Clock
-from streams.worker.ledger_rules.hourly import HOURS_KEY
-from streams.worker.ledger_rules.known_alerts import SHARD
-from streams.worker.ledger_rules.ledger_rules import LedgerRules
-from streams.worker.ledger_rules.reader import LATE_MS
+from streams.worker.ledger_judges.judged_hours import HOURS_KEY
+from streams.worker.ledger_judges.known_alerts import SHARD
+from streams.worker.ledger_judges.live_judge import LedgerRules
+from streams.worker.ledger_judges.reader import LATE_MS
 from streams.worker.shard_manager import ShardManager
 
 _EVERY_S: Final = 0.5

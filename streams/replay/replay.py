@@ -31,9 +31,9 @@ from streams.replay import segments
 from streams.replay.broker import EmbeddedBroker
 from streams.replay.feeder import FeedStopped, LogFeeder, Place
 from streams.replay.files import digest, read_lines
-from streams.replay.ledger_rules import LogJudge
 from streams.replay.lines import LineReader, Sendable
 from streams.replay.prices import stored_book
+from streams.replay.replayed_judge import LogJudge
 from streams.replay.result import ReplayResult, result_of
 from streams.replay.revisions import LedgerRevisions, LogParts
 from streams.replay.segments import LogSegment, Replayed

@@ -14,7 +14,7 @@ from schemas.events import ControlEvent, Event, JobEvent, JobType, PriceEvent
 from schemas.invalid import Invalid
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.replay.lines import Sendable
-from streams.worker.ledger_rules.reader import SqlStore
+from streams.worker.ledger_judges.reader import SqlStore
 
 _ENDS: Final = (JobType.completed, JobType.failed, JobType.cancelled, JobType.preempted)
 #: Of a job: what budgets and owners go by.

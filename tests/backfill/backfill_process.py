@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> None:
     from streams.config.settings import ClickHouseSettings, Settings
     from streams.selfcheck.audit.live import asking
     from streams.selfcheck.audit.tables import stored_findings
-    from streams.worker.ledger_rules.reader import LedgerReader
+    from streams.worker.ledger_judges.reader import LedgerReader
 
     job = orjson.loads(words[0])
     for name in ("_EVENTS_PER_CHECKPOINT", "_EVENTS_AT_ONCE"):

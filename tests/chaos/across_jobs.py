@@ -18,7 +18,7 @@ from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import webhook_id
 from streams.notify.webhooks.receiver import Received
-from streams.worker.ledger_rules.known_alerts import RULES
+from streams.worker.ledger_judges.known_alerts import RULES
 from tests.chaos import budgets, hourly, receipts
 from tests.chaos.fleet import DAY_AFTER_MS, Event, length_ms
 from tests.chaos.present import PAID_UNTIL_MS, WEEK_END_MS, Present

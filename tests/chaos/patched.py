@@ -37,7 +37,7 @@ from streams.transport.consumer import Consumer
 from streams.transport.faust_types import TP
 from streams.transport.momentary import Momentary
 from streams.transport.whole_metadata import WholeMetadata
-from streams.worker.ledger_rules.known_alerts import SHARD
+from streams.worker.ledger_judges.known_alerts import SHARD
 from streams.worker.log_time import LogTime
 from streams.worker.shard_manager import ShardManager
 from tests.chaos.present import BEHIND, PAID_UNTIL, PAID_UNTIL_MS

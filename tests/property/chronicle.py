@@ -12,7 +12,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
-from streams.replay.ledger_rules import LogJudge
+from streams.replay.replayed_judge import LogJudge
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.versions import VersionClock
 from tests.property.ledger_stories import CENT_NANO, LENGTH, T0, Story

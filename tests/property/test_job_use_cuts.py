@@ -15,8 +15,8 @@ from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JO
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.rows import alerts_table
-from streams.worker.ledger_rules.fleet_judge import FleetJudge
-from streams.worker.ledger_rules.known_alerts import SHARD, KnownAlerts
+from streams.worker.ledger_judges.fleet_judge import FleetJudge
+from streams.worker.ledger_judges.known_alerts import SHARD, KnownAlerts
 from tests.property.profile import EXAMPLES, PROFILE
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from sinks.clickhouse import ClickHouseStore
-from streams.replay.ledger_rules import LogJudge
+from streams.replay.replayed_judge import LogJudge
 from tests.oracle.budgets import budget_told, forecast_told, run_over_ms
 from tests.oracle.ledger_rules import episodes, holding, price_jumps
 from tests.property.chronicle import Chronicle, owner_of_shard_0, records_of

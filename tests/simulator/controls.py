@@ -15,15 +15,15 @@ import pytest
 from streams.engine.alerts.alert import Alert
 from streams.engine.batch import LogBatch
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.ledger import derive, hours
+from streams.engine.ledger import changed_hours, derive
 from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
 from streams.notify.notice import Notice
 from streams.notify.notifier import Notifier
-from streams.worker.ledger_rules.hourly import HourlyJudge
-from streams.worker.ledger_rules.known_log import KnownLog
-from streams.worker.ledger_rules.reader import Accrued, LedgerReader
+from streams.worker.ledger_judges.judged_hours import HourlyJudge
+from streams.worker.ledger_judges.known_log import KnownLog
+from streams.worker.ledger_judges.reader import Accrued, LedgerReader
 from streams.worker.log_time import LogTime
 from streams.worker.shard_manager import ShardManager
 from streams.worker.shards.owned_shard import InFlightCheckpoint
@@ -104,13 +104,13 @@ def hours_forgotten(patch: Patch) -> None:
 
 def hours_kept_under_old_fields(patch: Patch) -> None:
     """Nobody remembers under which price fields an hour was written before."""
-    written = hours._add_hour
+    written = changed_hours._add_hour
 
     def add(job_id: str, attempt: Any, *values: Any) -> None:
         attempt.written.clear()
         written(job_id, attempt, *values)
 
-    patch.setattr(hours, "_add_hour", add)
+    patch.setattr(changed_hours, "_add_hour", add)
 
 
 def hours_without_late_samples(patch: Patch) -> None:

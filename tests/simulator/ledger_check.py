@@ -15,8 +15,8 @@ from streams.engine.ledger_rules.periods import period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject, Run
 from streams.engine.rules.budget_forecast import BUDGET_FORECAST
 from streams.engine.rules.budget_used import BUDGET_USED
-from streams.worker.ledger_rules.known_alerts import RULES
-from streams.worker.ledger_rules.reader import Accrued
+from streams.worker.ledger_judges.known_alerts import RULES
+from streams.worker.ledger_judges.reader import Accrued
 from tests.oracle.budgets import PERCENTS, budget_told, forecast_told, reached
 from tests.oracle.model import MINUTE_MS, Tables
 from tests.simulator.ledger_sql import open_shards

@@ -23,7 +23,7 @@ from streams.engine.rules import (
     unsampled_gpus,
 )
 from streams.engine.rules.similar_jobs import stem_of
-from streams.worker.ledger_rules import (
+from streams.worker.ledger_judges import (
     incident_judge,
     oversized_sql,
     price_use,

@@ -13,15 +13,15 @@ from streams.clock import Clock
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
-from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
-from streams.worker.ledger_rules.known_alerts import SHARD
-from streams.worker.ledger_rules.known_log import KnownLog
-from streams.worker.ledger_rules.ledger_rules import LedgerRules
+from streams.worker.ledger_judges.action_requester import ActionOptions, ActionRequester
+from streams.worker.ledger_judges.known_alerts import SHARD
+from streams.worker.ledger_judges.known_log import KnownLog
+from streams.worker.ledger_judges.live_judge import LedgerRules
 
 if TYPE_CHECKING:
-    from streams.worker.ledger_rules.budget_judge import LedgerChanges
-    from streams.worker.ledger_rules.ledger_rules import _Duty
-    from streams.worker.ledger_rules.reader import Accrued
+    from streams.worker.ledger_judges.budget_judge import LedgerChanges
+    from streams.worker.ledger_judges.live_judge import _Duty
+    from streams.worker.ledger_judges.reader import Accrued
     from streams.worker.shards.owned_shard import OwnedShard
     from tests.simulator.worker import Worker
 

@@ -13,7 +13,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.shard.sequencer import FoldStep, Sequencer
 from streams.engine.shard.shard import Shard
-from streams.worker.ledger_rules.known_alerts import RULES
+from streams.worker.ledger_judges.known_alerts import RULES
 from tests.simulator.log import Log, Part
 from tests.simulator.script import Script
 from tests.simulator.store import Shelf

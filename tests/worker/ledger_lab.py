@@ -20,11 +20,11 @@ from streams.clock import Clock, ManualClock
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.notify.webhooks.sender import Sender
-from streams.worker.ledger_rules.action_requester import ActionOptions, ActionRequester
-from streams.worker.ledger_rules.budget_judge import LedgerChanges
-from streams.worker.ledger_rules.known_log import KnownLog
-from streams.worker.ledger_rules.ledger_rules import LedgerRules
-from streams.worker.ledger_rules.rule_rows import RuleRowWriter
+from streams.worker.ledger_judges.action_requester import ActionOptions, ActionRequester
+from streams.worker.ledger_judges.budget_judge import LedgerChanges
+from streams.worker.ledger_judges.known_log import KnownLog
+from streams.worker.ledger_judges.live_judge import LedgerRules
+from streams.worker.ledger_judges.rule_rows import RuleRowWriter
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.versions import VersionClock
 from tests.notify.scripted_sender import Office, ScriptedSender

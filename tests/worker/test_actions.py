@@ -26,7 +26,7 @@ from streams.clock import ManualClock, SystemClock
 from streams.notify.webhooks.guard import ReceiverGuard
 from streams.notify.webhooks.sender import Sender
 from streams.notify.webhooks.signing import Signer
-from streams.worker.ledger_rules.action_requester import ActionOptions
+from streams.worker.ledger_judges.action_requester import ActionOptions
 from tests.notify.scripted_sender import BUSY, SECRET, ScriptedSender, run
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import MINUTE_MS, T0, Ledger, Life, at, opened

@@ -19,8 +19,8 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.rules.clock_ahead import RULE, AheadMinute, AheadRun, margins, run_at
-from streams.worker.ledger_rules.clock_ahead_judge import ClockAheadJudge
-from streams.worker.ledger_rules.fleet_judge import FleetJudge
+from streams.worker.ledger_judges.clock_ahead_judge import ClockAheadJudge
+from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from tests.oracle.clocks import clock_ahead
 from tests.property.profile import EXAMPLES, PROFILE
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at

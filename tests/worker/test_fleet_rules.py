@@ -21,8 +21,8 @@ from streams.engine.ledger_rules.price_jumps import PriceJumps
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.rules.registry import LEDGER_RULES
 from streams.engine.rules.shared_cause import cause_text
-from streams.worker.ledger_rules.fleet_judge import FleetJudge
-from streams.worker.ledger_rules.known_alerts import KnownAlerts
+from streams.worker.ledger_judges.fleet_judge import FleetJudge
+from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at, opened

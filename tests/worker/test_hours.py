@@ -11,7 +11,7 @@ import pytest
 from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import ManualClock
-from streams.replay.ledger_rules import LogJudge
+from streams.replay.replayed_judge import LogJudge
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, at, opened

@@ -12,8 +12,8 @@ from streams.clock import ManualClock
 from streams.topics import SHARD_TOPICS
 from streams.transport.faust_types import TP
 from streams.worker.health.probe import ProbeResult
-from streams.worker.ledger_rules.known_log import KnownLog, known_log
-from streams.worker.ledger_rules.reader import LATE_MS, LedgerReader
+from streams.worker.ledger_judges.known_log import KnownLog, known_log
+from streams.worker.ledger_judges.reader import LATE_MS, LedgerReader
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import MINUTE_MS, T0, Ledger, Life, opened

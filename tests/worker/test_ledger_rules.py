@@ -14,8 +14,8 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.clock import ManualClock
 from streams.explain.why.sql import BUDGETS
-from streams.worker.ledger_rules.reader import LedgerReader
-from streams.worker.ledger_rules.rule_rows import RuleRows
+from streams.worker.ledger_judges.reader import LedgerReader
+from streams.worker.ledger_judges.rule_rows import RuleRows
 from streams.worker.shards.owned_shard import OwnedShard
 from tests.logged import logged
 from tests.notify.scripted_sender import run

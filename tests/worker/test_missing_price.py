@@ -19,7 +19,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import Kind
-from streams.worker.ledger_rules.known_alerts import KnownAlerts
+from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world
 

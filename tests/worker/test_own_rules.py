@@ -20,9 +20,9 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.own_rule_records import AT_MOST
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.ledger_rules.own_rule_findings import SUBJECTS_AT_MOST
-from streams.worker.ledger_rules.fleet_judge import FleetJudge
-from streams.worker.ledger_rules.known_alerts import KnownAlerts
-from streams.worker.ledger_rules.own_rules_judge import LIMITS, Ask, ConfinedQueries, OwnRulesJudge
+from streams.worker.ledger_judges.fleet_judge import FleetJudge
+from streams.worker.ledger_judges.known_alerts import KnownAlerts
+from streams.worker.ledger_judges.own_rules_judge import LIMITS, Ask, ConfinedQueries, OwnRulesJudge
 from tests.cli.command import ROOT
 from tests.docs.sections import section
 from tests.logged import events, logged

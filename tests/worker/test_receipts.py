@@ -13,7 +13,7 @@ from schemas.receipt_table import RECEIPTS
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.clock import ManualClock
-from streams.worker.ledger_rules.rule_rows import RuleRows
+from streams.worker.ledger_judges.rule_rows import RuleRows
 from streams.worker.shards.owned_shard import OwnedShard
 from tests.notify.scripted_sender import run
 from tests.oracle.receipts import Hour, figures

@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from schemas.durations import MINUTE_MS
+from streams.engine.ledger.changed_hours import hours_of, mark_lines, mark_time, put_off_hours, write_hours
 from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.hour_singles import is_cut, minute_fields
-from streams.engine.ledger.hours import hours_of, mark_lines, mark_time, put_off_hours, write_hours
 from streams.engine.ledger.node_hours import NodeHourRows, changed_node_hours
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
 from streams.engine.pricing.book import PriceBook
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hours import MINUTES_PER_HOUR
+from streams.engine.state.hour_measures import MINUTES_PER_HOUR
 from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.open_accruals import OpenAccruals, Payer, cut_lines

@@ -10,7 +10,7 @@ from itertools import pairwise
 from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.ledger.hour_singles import minute_fields
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hours import MINUTES_PER_HOUR, Fields, HourPieces, Sums, shown_fields
+from streams.engine.state.hour_measures import MINUTES_PER_HOUR, Fields, HourPieces, Sums, shown_fields
 from streams.engine.timeline.attempts import Timeline
 
 

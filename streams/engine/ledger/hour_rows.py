@@ -23,11 +23,11 @@ from schemas.units import COMPONENTS
 from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.kernels.arrays import INT64_MAX
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.hours import sum_hours
+from streams.engine.kernels.hour_sums import sum_hours
 from streams.engine.kernels.overlaps import overlaps
 from streams.engine.ledger.rows import flat_intervals
 from streams.engine.pricing.kinds import PriceRef
-from streams.engine.state.hours import (
+from streams.engine.state.hour_measures import (
     COST_OF,
     FIRST_COST,
     GPU,

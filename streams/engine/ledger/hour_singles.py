@@ -12,7 +12,7 @@ from typing import Final
 from schemas.durations import MINUTE_MS
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hours import (
+from streams.engine.state.hour_measures import (
     MEASURES,
     MINUTES_PER_HOUR,
     WALL_CLOCK,

@@ -17,11 +17,11 @@ from schemas.durations import HOUR_MS
 from schemas.events import PRICE_FIELDS
 from schemas.tables import NODE_HOURS, SCHEMAS
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.hours import sum_hours
-from streams.engine.ledger.hours import changed_span, hours_of
+from streams.engine.kernels.hour_sums import sum_hours
+from streams.engine.ledger.changed_hours import changed_span, hours_of
 from streams.engine.ledger.rows import flat_intervals
 from streams.engine.pricing.kinds import PriceRef
-from streams.engine.state.hours import MINUTES_PER_HOUR
+from streams.engine.state.hour_measures import MINUTES_PER_HOUR
 from streams.engine.state.node import NodeState, OpenNodeHour
 from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.timeline.intervals import Interval

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hours import MINUTES_PER_HOUR, Fields, HourPieces, OpenHour
+from streams.engine.state.hour_measures import MINUTES_PER_HOUR, Fields, HourPieces, OpenHour
 from streams.engine.timeline.attempts import OPEN_MS, PAID_AT_MOST_MS, Timeline
 from streams.engine.timeline.intervals import Interval
 

@@ -18,9 +18,9 @@ from schemas.durations import MINUTE_MS
 from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, NODE_HOURS, NODE_MINUTES, SCHEMAS
 from streams.engine.alerts.alert import Alert
 from streams.engine.coverage.usage_table import usage_tables
+from streams.engine.ledger.changed_hours import write_put_off_hours
 from streams.engine.ledger.derive import accrue_job, derive_job, derive_node
 from streams.engine.ledger.hour_rows import HourRows
-from streams.engine.ledger.hours import write_put_off_hours
 from streams.engine.ledger.node_hours import NodeHourRows
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import SampledMinutes

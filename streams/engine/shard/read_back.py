@@ -36,7 +36,7 @@ from streams.engine.shard import snapshot_writer
 from streams.engine.shard.books import Tally, book_tables
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot.job_blobs import load_job
-from streams.engine.state.hours import UNKNOWN_TIME
+from streams.engine.state.hour_measures import UNKNOWN_TIME
 from streams.engine.state.job import JobState
 from streams.engine.state.traffic import MinuteRows
 from streams.engine.timeline.lines import Line, Lines

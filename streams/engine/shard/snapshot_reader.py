@@ -24,7 +24,7 @@ from streams.engine.snapshot.archive_index import ArchiveIndex
 from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, NodeBlob, load_job, load_node
 from streams.engine.snapshot.job_parts import PaidPart, apply_owed, apply_paid, apply_part
 from streams.engine.state.changes import OwedHour
-from streams.engine.state.hours import UNKNOWN_TIME
+from streams.engine.state.hour_measures import UNKNOWN_TIME
 from streams.engine.state.job import JobState
 
 

@@ -12,7 +12,7 @@ from schemas.events import JobEvent, NodeEvent
 from streams.engine.kernels.store import BEGINNING_MINUTE
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.attempt import AttemptState, Winner
-from streams.engine.state.hours import UNKNOWN_TIME, MinuteUsage
+from streams.engine.state.hour_measures import UNKNOWN_TIME, MinuteUsage
 from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.measures import Measure

@@ -15,7 +15,7 @@ from streams.engine.kernels.store import BEGINNING_MINUTE
 from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, load_rows
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.changes import OwedHour
-from streams.engine.state.hours import MinuteUsage
+from streams.engine.state.hour_measures import MinuteUsage
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.measures import Measure
 from streams.engine.state.pace import ProgressPace

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from schemas.durations import HOUR_MS, MINUTE_MS, MINUTE_S
 from schemas.events import GpuEvent, JobEvent, JobType
 from streams.engine.kernels.store import BEGINNING_MINUTE
-from streams.engine.state.hours import (
+from streams.engine.state.hour_measures import (
     MINUTES_PER_HOUR,
     NO_USAGE,
     Fields,

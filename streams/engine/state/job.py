@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from schemas.durations import BEGINNING_MS, NEVER_MS
 from schemas.events import PRICE_FIELDS, JobEvent, JobType
 from streams.engine.state.attempt import AttemptState, names_nothing
-from streams.engine.state.hours import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
+from streams.engine.state.hour_measures import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
 from streams.engine.state.measures import Measures, Shown
 from streams.engine.state.pace import ProgressPace, next_pace

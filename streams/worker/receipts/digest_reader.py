@@ -17,7 +17,7 @@ from streams.engine.ledger_rules.periods import periods
 from streams.estimate.ran import nano_of
 from streams.notify.history import pieces
 from streams.notify.links import Links
-from streams.worker.ledger_rules.reader import Accrued, SqlStore
+from streams.worker.ledger_judges.reader import Accrued, SqlStore
 from streams.worker.receipts import digest_sql
 from streams.worker.receipts.digest import ChangedCell, DigestSubject, WeekFigures, digest_of
 from streams.worker.receipts.receipt import Receipt

@@ -12,8 +12,8 @@ from streams.notify.history import RECEIPT_SHARD
 from streams.notify.links import Links
 from streams.notify.notice import Notice, notice_of
 from streams.threads import Threads
-from streams.worker.ledger_rules.reader import Accrued
-from streams.worker.ledger_rules.rule_rows import RuleRows, RuleRowWriter
+from streams.worker.ledger_judges.reader import Accrued
+from streams.worker.ledger_judges.rule_rows import RuleRows, RuleRowWriter
 from streams.worker.receipts.digest_reader import DigestReader
 from streams.worker.receipts.receipt import Receipt
 from streams.worker.receipts.receipt_reader import ReceiptReader

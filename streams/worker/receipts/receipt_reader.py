@@ -21,7 +21,7 @@ from streams.estimate.prices import STORED_PRICES, price_book
 from streams.estimate.ran import nano_of
 from streams.explain import run
 from streams.notify.links import Links
-from streams.worker.ledger_rules.reader import Accrued, SqlStore
+from streams.worker.ledger_judges.reader import Accrued, SqlStore
 from streams.worker.receipts import receipt_sql
 from streams.worker.receipts.receipt import (
     Cheaper,

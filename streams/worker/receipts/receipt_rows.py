@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from schemas.columns import instants
 from schemas.receipt_table import RECEIPTS, SCHEMAS
-from streams.worker.ledger_rules.rule_rows import RuleRows, token, usd_column
+from streams.worker.ledger_judges.rule_rows import RuleRows, token, usd_column
 from streams.worker.receipts.receipt import Receipt
 
 

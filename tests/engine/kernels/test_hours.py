@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.engine.kernels.bill import MAX_COST_NANO
-from streams.engine.kernels.hours import sum_hours
+from streams.engine.kernels.hour_sums import sum_hours
 from tests.engine.kernels.naive import Interval
 from tests.engine.kernels.test_minutes import disjoint
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from schemas.tables import JOB_HOURS, SCHEMAS
 from streams.engine.settings import FUTURE_MS, ShardSettings
-from streams.engine.state.hours import UNKNOWN_TIME
+from streams.engine.state.hour_measures import UNKNOWN_TIME
 from tests.harness import FAR_FUTURE_MS, Meter, meter
 from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.compute import compute

@@ -1,0 +1,152 @@
+"""Judges the rules across jobs over a replayed log, after its ledger is stored, as a worker would have while it was.
+
+It steps the worker's judge through the log's minutes, with the controls of each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS
+from sinks.port import Store
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.ledger_rules.known_prices import KnownPrices
+from streams.engine.ledger_rules.price_jumps import PriceJumps
+from streams.engine.reference_log import ReferenceView
+from streams.engine.rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.rules.budget_used import BUDGET_USED
+from streams.notify.links import NO_LINKS, Links
+from streams.threads import Threads
+from streams.worker.ledger_judges.budget_judge import BudgetJudge, LedgerChanges
+from streams.worker.ledger_judges.control_spans import ControlSpans, JudgedSpan
+from streams.worker.ledger_judges.fleet_judge import FleetJudge
+from streams.worker.ledger_judges.known_alerts import KnownAlerts
+from streams.worker.ledger_judges.own_rules_judge import ConfinedQueries, OwnRulesJudge
+from streams.worker.ledger_judges.reader import Accrued, LedgerReader
+from streams.worker.ledger_judges.rule_rows import RuleRowWriter, rows_of
+from streams.worker.receipts.receipt_issuer import ReceiptIssuer
+from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.ports import NoAlertSink
+
+JUDGED_KEY: Final = "ledger_rules_judged_ms"
+#: Minutes of so much of the log are read at once, for budgets.
+_STEP_MS: Final = 7 * 24 * HOUR_MS
+#: Rules by the hour read whole days at once, until they have so many rows of jobs and nodes by the hour.
+_ROWS_AT_ONCE: Final = 200_000
+
+
+class LogJudge:
+    """The judge of one replay: call `judge` with instants in order; the controls and prices of each minute are those of then."""
+
+    def __init__(self, store: Store, view: ReferenceView, links: Links = NO_LINKS) -> None:
+        """`view`: prices and controls by log time, at the beginning of the log; `links`: what those of receipts begin with."""
+        self._store = store
+        self._threads = Threads("ledger-rules")
+        self._reader = LedgerReader(store)
+        self._memory = KnownAlerts(store)
+        self._budgets, self._fleet = BudgetJudge(self._reader, self._memory), FleetJudge(store, self._memory)
+        self._spans, self._prices = ControlSpans(view), PriceJumps(view.again())
+        self._known_prices = KnownPrices(view.again())
+        self._writer = RuleRowWriter(store, lambda: True)
+        self._queries = ConfinedQueries(store)
+        self._own = OwnRulesJudge(store, self._memory, self._queries)
+        self._issuer = ReceiptIssuer(store, self._writer, NoAlertSink(), links)
+
+    def close(self) -> None:
+        """End the processes of rules by SQL."""
+        self._queries.close()
+
+    async def judge(self, owner: OwnedShard, last_ms: int) -> list[Alert]:
+        """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts and the receipts, which are stored."""
+        first_ms = await self._threads.run(self._reader.first_ms)
+        end_ms = last_ms // MINUTE_MS * MINUTE_MS
+        if first_ms is None:
+            controls = self._spans.at(end_ms)
+            alerts = await self._threads.run(self._fleet.judge_sources, controls, 0, end_ms)
+            await self._store_changes(owner, LedgerChanges(end_ms, alerts))
+            return alerts
+        if first_ms >= end_ms:
+            return []
+        known = await self._threads.run(self._store.meta.get, JUDGED_KEY)
+        since_ms = first_ms if known is None else int(known)
+        if since_ms > end_ms:
+            return []
+        found: list[Alert] = []
+        days = await self._threads.run(self._reader.rows_by_day, since_ms // DAY_MS * DAY_MS, end_ms)
+        for controls, span in self._spans.spans(since_ms, end_ms, NEVER_MS):
+            for part in parts_of(span, days):
+                found += await self._judge_part(owner, controls, part)
+        await self._threads.run(self._store.meta.put, JUDGED_KEY, str(end_ms))
+        return found
+
+    async def _judge_part(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
+        found = await self._judge_budgets(owner, controls, part)
+        jumps = self._prices.between(controls, *part)
+        has_usage = await self._threads.run(self._fleet.lacks_prices, controls, *part)
+        books = self._known_prices.between(*part) if has_usage else []
+        alerts = await self._threads.run(self._fleet.judge, controls, *part, jumps, books)
+        await self._store_changes(owner, LedgerChanges(part.until_ms, alerts))
+        own = await self._threads.run(self._fleet.judge_own, self._own, controls, *part)
+        await self._store_changes(owner, LedgerChanges(part.until_ms, own))
+        found += [*alerts, *own]
+        for span in _weeks(part) if controls.receipts else ():
+            found += await self._issue_receipts(owner, controls, span)
+        return found
+
+    async def _judge_budgets(self, owner: OwnedShard, controls: Controls, part: JudgedSpan) -> list[Alert]:
+        found: list[Alert] = []
+        if not controls.budgets and not await self._threads.run(self._has_budgets, _read_from_ms(part)):
+            return found
+        for span in _weeks(part):
+            changes = await self._threads.run(
+                self._budgets.judge, controls, Minutes(*span), _read_from_ms(span)
+            )
+            await self._store_changes(owner, changes)
+            found += changes.alerts
+        return found
+
+    def _has_budgets(self, from_ms: int) -> bool:
+        """Whether any job has a budget of its own from then on, or one was judged before."""
+        self._memory.read_firing()
+        fires = any(alert.rule in (BUDGET_USED, BUDGET_FORECAST) for alert in self._memory.firing())
+        return fires or self._reader.has_budgets() or bool(self._reader.runs(from_ms, is_any=False))
+
+    async def _store_changes(self, owner: OwnedShard, changes: LedgerChanges) -> None:
+        await self._threads.run(self._writer.write, owner, rows_of(owner, changes))
+        self._memory.stored(changes.alerts)
+
+    async def _issue_receipts(self, owner: OwnedShard, controls: Controls, span: JudgedSpan) -> list[Alert]:
+        found, accrued = list[Alert](), Accrued(span.until_ms, span.until_ms)
+        from_ms = max(span.since_ms - DAY_MS, 0)
+        while issued := await self._issuer.issue(owner, controls.receipts, accrued, from_ms):
+            found += issued
+        return found
+
+
+def parts_of(span: JudgedSpan, days: Sequence[tuple[int, int]]) -> Iterator[JudgedSpan]:
+    """Yield the span in parts of whole days that have about as many rows as may be read at once, so that memory is bounded.
+
+    `days`: those that have any, and how many; days without rows cost nothing.
+    """
+    begin_ms, rows = span.since_ms, 0
+    for day_ms, count in days:
+        if not begin_ms < day_ms + DAY_MS or day_ms >= span.until_ms:
+            continue
+        if rows and rows + count > _ROWS_AT_ONCE and begin_ms < day_ms:
+            yield JudgedSpan(begin_ms, day_ms)
+            begin_ms, rows = day_ms, 0
+        rows += count
+    yield JudgedSpan(begin_ms, span.until_ms)
+
+
+def _weeks(part: JudgedSpan) -> Iterator[JudgedSpan]:
+    for since_ms in range(part.since_ms, part.until_ms, _STEP_MS):
+        yield JudgedSpan(since_ms, min(since_ms + _STEP_MS, part.until_ms))
+
+
+def _read_from_ms(span: JudgedSpan) -> int:
+    """The first hour to read, an hour before the span: rates are those of the last hour."""
+    return (span.since_ms // HOUR_MS - 1) * HOUR_MS

@@ -1,0 +1,297 @@
+"""Judges the rules across jobs that go by the hour: reads the hours in which they hold, and steps their episodes.
+
+All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from schemas.columns import rows_of, values_of
+from schemas.durations import HOUR_MS
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.ledger_rule_records import settings_of
+from streams.engine.ledger_rules.episodes import hourly_changes, opened
+from streams.engine.ledger_rules.known_prices import KnownBook
+from streams.engine.ledger_rules.price_jumps import jump_changes
+from streams.engine.ledger_rules.quiet_hours import QuietHours
+from streams.engine.rules import (
+    clock_ahead,
+    empty_group,
+    forgotten_node,
+    incident,
+    missing_price,
+    not_understood,
+    oversized,
+    price_jump,
+    resubmit_loop,
+    team_burn,
+    team_ceiling,
+    unusual_length,
+)
+from streams.engine.rules.finding import LedgerFinding, LedgerSettings
+from streams.engine.rules.hourly_sql import AHEAD, GROUPS, IS_THERE, TWICE
+from streams.engine.rules.oversized import EVERY_MS
+from streams.engine.rules.price_jump import PriceJump
+from streams.engine.rules.registry import HOURLY_RULES, LEDGER_RULES
+from streams.engine.rules.rule import HourlyRule
+from streams.engine.state.dimensions import AlertDimensions
+from streams.worker.ledger_judges.ahead_jobs import ahead_jobs
+from streams.worker.ledger_judges.clock_ahead_judge import ClockAheadJudge
+from streams.worker.ledger_judges.empty_group_judge import EmptyGroupJudge
+from streams.worker.ledger_judges.held_jobs_judge import RULES as HELD_JOBS_RULES
+from streams.worker.ledger_judges.held_jobs_judge import HeldJobsJudge
+from streams.worker.ledger_judges.incident_judge import IncidentJudge
+from streams.worker.ledger_judges.job_use_judge import JobUseJudge
+from streams.worker.ledger_judges.known_alerts import KnownAlerts
+from streams.worker.ledger_judges.missing_price_judge import MissingPriceJudge
+from streams.worker.ledger_judges.named_episodes import named_episodes
+from streams.worker.ledger_judges.oversized_judge import OversizedJudge
+from streams.worker.ledger_judges.own_rules_judge import OwnRulesJudge
+from streams.worker.ledger_judges.price_use import price_uses
+from streams.worker.ledger_judges.quiet_hours_sql import quiet_hours
+from streams.worker.ledger_judges.reader import SqlStore
+from streams.worker.ledger_judges.resubmit_judge import ResubmitJudge
+from streams.worker.ledger_judges.source_judge import SourceJudge
+from streams.worker.ledger_judges.team_ceiling_judge import TeamCeilingJudge
+from streams.worker.ledger_judges.unusual_length_judge import unusual_lengths
+
+#: Rules whose alerts change at whole hours.
+_BY_HOUR: Final = (*(rule.name for rule in HOURLY_RULES), team_burn.RULE.name, unusual_length.RULE.name)
+
+
+class FleetJudge:
+    """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for some rules at five minutes."""
+
+    def __init__(self, store: SqlStore, known_alerts: KnownAlerts) -> None:
+        self._store = store
+        self._known_alerts = known_alerts
+        self._oversized = OversizedJudge(store)
+        self._missing_price = MissingPriceJudge(store)
+        self._held_jobs = HeldJobsJudge(store)
+        self._empty_group = EmptyGroupJudge(store)
+        self._sources = SourceJudge(store)
+        self._clocks = ClockAheadJudge(store)
+        self._incidents = IncidentJudge(store)
+        self._team_ceiling = TeamCeilingJudge(store)
+        self._job_use = JobUseJudge(store)
+        self._resubmit = ResubmitJudge(store)
+
+    def judge(
+        self,
+        controls: Controls,
+        since_ms: int,
+        until_ms: int,
+        jumps: Sequence[PriceJump],
+        books: Sequence[KnownBook],
+    ) -> list[Alert]:
+        """The changes at the whole hours of (since_ms, until_ms], of some rules also at five minutes between them.
+
+        What is stored of them already is left out: a new owner may judge hours again.
+
+        Args:
+            controls: The controls in force.
+            since_ms: The last minute that was judged.
+            until_ms: The last minute to judge.
+            jumps: The prices that may have jumped in these minutes, as they were known then.
+            books: The prices that were known at the whole five minutes of the span; not needed unless it `lacks_prices`.
+        """
+        self._known_alerts.read_firing()
+        span = since_ms, until_ms
+        changes = self._oversized.judge(*self._known(oversized.RULE.name, controls), *span, controls)
+        changes += self._missing_price.judge(*self._known(missing_price.RULE.name, controls), *span, books)
+        changes += self._held_jobs.judge(controls.fleet_rules, self._firing(HELD_JOBS_RULES), *span)
+        changes += self._of_sources(controls, *span)
+        jumped = self._price_jumps(controls, jumps, until_ms)
+        changes += jumped
+        known = self._known(incident.RULE.name, controls)
+        changes += self._incidents.judge(*known, jumped, span, controls.operators)
+        changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
+        changes += self._team_ceiling.judge(controls, self._firing((team_ceiling.NAME,)), *span)
+        changes += self._job_use.judge(lambda rule: self._known(rule, controls), *span, controls)
+        changes += self._resubmit.judge(*self._known(resubmit_loop.NAME, controls), *span)
+        named = [*changes]
+        others = self._firing(_BY_HOUR)
+        begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
+        # Before the next hour ends, in whatever spans these minutes are judged.
+        if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:
+            episodes = self._episodes(named, begin_ms - HOUR_MS, begin_ms)
+            forgotten = self._forgotten_before(controls, others, begin_ms, episodes)
+            changes, others = changes + forgotten, others + forgotten
+        if begin_ms < end_ms:
+            episodes = self._episodes(named, begin_ms, end_ms)
+            found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms, **episodes})
+            quiet = self._quiet_hours(controls, [*others, *found], begin_ms, end_ms)
+            hours = range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS)
+            changes += hourly_changes(others, found, hours, quiet.goes_on)
+        return self._new(changes, controls)
+
+    def _quiet_hours(
+        self, controls: Controls, of: Iterable[Alert | LedgerFinding], begin_ms: int, end_ms: int
+    ) -> QuietHours:
+        """What is known of the jobs of rules that are judged only by hours in which a job cost something, or ran."""
+        rules = {name for name, rule in LEDGER_RULES.items() if rule.judged_by}
+        rules = {name for name in rules if settings_of(name, controls.fleet_rules).enabled}
+        jobs = sorted({each.subject_name for each in of if each.rule in rules})
+        return quiet_hours(self._store, jobs, begin_ms, end_ms)
+
+    def _episodes(self, changes: Iterable[Alert], from_ms: int, to_ms: int) -> dict[str, object]:
+        """When alerts stood that name the cause of others, as parameters of the rules by the hour."""
+        known = [*changes]
+        found = {
+            **named_episodes(self._store, (empty_group.NAME,), GROUPS, known, from_ms, to_ms),
+            **named_episodes(self._store, HELD_JOBS_RULES, TWICE, known, from_ms, to_ms),
+        }
+        of_sources = named_episodes(self._store, (clock_ahead.RULE.name,), AHEAD, known, from_ms, to_ms)
+        clocks = [*zip(*(of_sources[name] for name in AHEAD), strict=True)]
+        spans = ahead_jobs(self._store, clocks, from_ms, to_ms)
+        return {**found, **{name: [span[place] for span in spans] for place, name in enumerate(AHEAD)}}
+
+    def _firing(self, rules: Collection[str]) -> list[Alert]:
+        return [alert for alert in self._known_alerts.firing() if alert.rule in rules]
+
+    def _known(self, rule: str, controls: Controls) -> tuple[LedgerSettings, list[Alert]]:
+        """The settings of a rule, and its alerts that fire."""
+        return settings_of(rule, controls.fleet_rules), self._firing((rule,))
+
+    def _price_jumps(self, controls: Controls, jumps: Sequence[PriceJump], until_ms: int) -> list[Alert]:
+        of, before = self._known(price_jump.RULE.name, controls)
+        found = (
+            price_jump.finding(of, jump, use)
+            for jump, use in price_uses(self._store, jumps)
+            if price_jump.holds(jump, use, of.thresholds)
+        )
+        return jump_changes(before, found, until_ms)
+
+    def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        """The changes of the rules about sources alone, which need no ledger: where nothing of them is metered there may be none."""
+        self._known_alerts.read_firing()
+        changes = self._of_sources(controls, since_ms, until_ms)
+        return self._new(changes, controls)
+
+    def _of_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        found = self._sources.judge(*self._known(not_understood.RULE.name, controls), since_ms, until_ms)
+        return found + self._clocks.judge(*self._known(clock_ahead.RULE.name, controls), since_ms, until_ms)
+
+    def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
+        self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
+        fresh = (alert for alert in changes if not self._is_stored(alert))
+        return [_silenced(_operated(alert, controls), controls) for alert in fresh]
+
+    def judge_own(self, own: OwnRulesJudge, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        """The changes of the rules by SQL at the instants of (since_ms, until_ms]."""
+        return self._new(own.judge(controls, since_ms, until_ms), controls)
+
+    def lacks_prices(self, controls: Controls, since_ms: int, until_ms: int) -> bool:
+        """Whether there may be usage without a price in the span, so that prices known then have to be handed in."""
+        of = settings_of(missing_price.RULE.name, controls.fleet_rules)
+        return self._missing_price.may_find(of, since_ms, until_ms)
+
+    def _forgotten_before(
+        self, controls: Controls, firing: Iterable[Alert], at_ms: int, episodes: Mapping[str, object]
+    ) -> list[Alert]:
+        """The nodes that were forgotten at a whole hour that was judged before they were known.
+
+        A collector's first poll tells of nodes that have been idle for long; the hour that ends next is not waited for.
+        """
+        settings = settings_of(forgotten_node.RULE.name, controls.fleet_rules)
+        if not settings.enabled:
+            return []
+        known = {alert.subject_name for alert in firing if alert.rule == forgotten_node.RULE.name}
+        bound = {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms, **episodes}
+        found = self._hourly(forgotten_node.RULE, settings, bound) if self._is_there(bound)["nodes"] else ()
+        return [opened(each) for each in found if each.subject_name not in known]
+
+    def _is_stored(self, alert: Alert) -> bool:
+        row = self._known_alerts.last(alert.alert_id)
+        return row is not None and (row.status == alert.status or row.changed_ms >= alert.changed_ms)
+
+    def _found(self, controls: Controls, bound: Mapping[str, object]) -> list[LedgerFinding]:
+        """Where the rules hold in the hours; a rule is not asked about if the span has nothing that it looks at."""
+        there = self._is_there(bound)
+        found = list(self._team_burn(controls, bound)) if there["jobs"] else []
+        for rule in HOURLY_RULES:
+            settings = settings_of(rule.name, controls.fleet_rules)
+            if settings.enabled and there[rule.needs]:
+                found += self._hourly(rule, settings, bound)
+        settings = settings_of(unusual_length.RULE.name, controls.fleet_rules)
+        if settings.enabled and there["jobs"]:
+            found += self._unusual_length(settings, bound)
+        return found
+
+    def _is_there(self, bound: Mapping[str, object]) -> Mapping[str, Any]:
+        (row,) = rows_of(self._store.query(IS_THERE, bound))
+        return row
+
+    def _holding(
+        self, sql: str, bound: Mapping[str, object], column: str, **more: object
+    ) -> Iterator[tuple[str, int, dict[str, Any] | None]]:
+        """Yield where a rule holds: subject, end of the hour, and the row, if an alert may open there.
+
+        None may open where it held in the hour before. Of a long episode only that hour is read as a row: it costs most.
+        """
+        rows = self._store.query(sql, {**bound, **more})
+        subjects = zip(values_of(rows.column(column)), values_of(rows.column("at_ms")), strict=True)
+        places = {subject: place for place, subject in enumerate(subjects)}
+        opening = [place for (name, at_ms), place in places.items() if (name, at_ms - HOUR_MS) not in places]
+        first = iter(rows_of(rows.take(pa.array(opening, pa.int64()))))
+        for name, at_ms in places:
+            yield name, at_ms, None if (name, at_ms - HOUR_MS) in places else next(first)
+
+    def _hourly(
+        self, rule: HourlyRule, of: LedgerSettings, bound: Mapping[str, object]
+    ) -> Iterator[LedgerFinding]:
+        """Yield the hours in which a rule holds."""
+        more = rule.bound(of.thresholds, int(str(bound["from_ms"])))
+        if not rule.key:
+            for hour in rows_of(self._store.query(rule.sql, {**bound, **more})):
+                yield _hour_found(rule, of, hour)
+            return
+        for name, at_ms, row in self._holding(rule.sql, bound, rule.key, **more):
+            if row is None:
+                yield LedgerFinding(rule.name, of.severity, rule.kind, name, at_ms, "", "")
+            else:
+                yield _hour_found(rule, of, row)
+
+    def _team_burn(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[LedgerFinding]:
+        for record in controls.fleet_rules:
+            if record.rule != team_burn.RULE.name or record.enabled is False:
+                continue
+            settings = settings_of(record.rule, [record])
+            for row in rows_of(
+                self._store.query(team_burn.sql_of(sorted(record.match)), {**bound, **record.match})
+            ):
+                found = team_burn.finding(settings, record.name, record.match, row)
+                if found is not None:
+                    yield found
+
+    def _unusual_length(self, of: LedgerSettings, bound: Mapping[str, object]) -> Iterator[LedgerFinding]:
+        begin_ms, end_ms = (int(str(bound[name])) for name in ("from_ms", "to_ms"))
+        return unusual_lengths(self._store, of, begin_ms, end_ms)
+
+
+def _operated(alert: Alert, controls: Controls) -> Alert:
+    """The alert for whoever operates what it is about, if it has nobody of its own."""
+    known = LEDGER_RULES.get(alert.rule)
+    operator = "" if known is None else controls.operators.get(known.operator, "")
+    return msgspec.structs.replace(alert, owner=operator) if operator and not alert.owner else alert
+
+
+def _silenced(alert: Alert, controls: Controls) -> Alert:
+    is_job = alert.subject_kind == "job"
+    dimensions = AlertDimensions(
+        alert.subject_name if is_job else "", owner=alert.owner, team=alert.team, project=alert.project
+    )
+    if controls.silenced(dimensions, alert.rule, alert.severity, alert.changed_ms):
+        return msgspec.structs.replace(alert, silenced=True)
+    return alert
+
+
+def _hour_found(rule: HourlyRule, of: LedgerSettings, row: Mapping[str, Any]) -> LedgerFinding:
+    found: LedgerFinding = rule.finding(of, row)
+    return found._replace(margins=(*rule.margins(of.thresholds, row),))

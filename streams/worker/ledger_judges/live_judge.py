@@ -1,0 +1,303 @@
+"""Judges the rules across jobs beside the meter, in the worker that owns shard 0, and stores and hands on what changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+from weakref import ref
+
+from schemas.durations import DAY_MS, MINUTE_MS
+from sinks.errors import SinkError
+from sinks.port import Store
+from streams.clock import Clock
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.receipt_records import ReceiptRecord
+from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.reference_log import ReferenceLog, ReferenceView
+from streams.notify.links import NO_LINKS, Links
+from streams.threads import Threads
+from streams.worker.ledger_judges.action_requester import ActionRequester
+from streams.worker.ledger_judges.budget_judge import BudgetJudge, BudgetState, LedgerChanges
+from streams.worker.ledger_judges.control_spans import ControlSpans
+from streams.worker.ledger_judges.judged_hours import BACK_MS, HourlyJudge
+from streams.worker.ledger_judges.known_alerts import SHARD, KnownAlerts
+from streams.worker.ledger_judges.known_log import KnownLog
+from streams.worker.ledger_judges.own_rules_judge import Ask, ConfinedQueries
+from streams.worker.ledger_judges.reader import LATE_MS, Accrued, LedgerReader
+from streams.worker.ledger_judges.rule_rows import RuleRows, RuleRowWriter, rows_of
+from streams.worker.receipts.receipt_issuer import ReceiptIssuer
+from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.ports import AlertSink
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 10.0
+
+
+class _Duty:
+    """What is known while shard 0 is ours; another owner begins anew, from the tables."""
+
+    def __init__(
+        self, owner: OwnedShard, store: Store, view: ReferenceView, began_ms: int, late_ms: int, ask: Ask
+    ) -> None:
+        self.owner = ref(owner)  # a shard is megabytes
+        self.reader = LedgerReader(store, late_ms)
+        self.known_alerts = KnownAlerts(store)
+        self.judge = BudgetJudge(self.reader, self.known_alerts)
+        self.hours = HourlyJudge(store, self.known_alerts, view.again(), ask)
+        self.spans = ControlSpans(view)
+        self.began_ms = began_ms
+        self.judged_ms: int | None = None
+
+    def minutes(self, until_ms: int) -> Iterator[tuple[Controls, Minutes]]:
+        """Yield the minutes to judge, with the controls of each."""
+        if self.judged_ms is None:
+            yield self.spans.at(until_ms), Minutes(None, until_ms)
+        else:
+            for controls, span in self.spans.spans(self.judged_ms, until_ms, BACK_MS):
+                yield controls, Minutes(*span)
+
+
+class _Settled(NamedTuple):
+    """Up to when figures are settled that receipts were not looked for yet."""
+
+    owner: OwnedShard
+    accrued: Accrued
+    records: tuple[ReceiptRecord, ...]
+
+
+class _Judgement(NamedTuple):
+    """What is stored, in one or several inserts, of one judgement."""
+
+    duty: _Duty
+    owner: OwnedShard
+    changes: LedgerChanges
+    rows: list[RuleRows]
+
+
+def _judgement(duty: _Duty, owner: OwnedShard, changes: LedgerChanges) -> _Judgement:
+    return _Judgement(duty, owner, changes, rows_of(owner, changes))
+
+
+class LedgerRules:
+    """Call `run` beside a meter."""
+
+    def __init__(
+        self,
+        store: Store,
+        owner: Callable[[], OwnedShard | None],
+        is_member: Callable[[], bool],
+        reference: ReferenceLog,
+        alert_sink: AlertSink,
+        clock: Clock,
+        requester: Callable[[RuleRowWriter], ActionRequester] | None = None,
+        late_ms: int = LATE_MS,
+        links: Links = NO_LINKS,
+        known_log: Callable[[], KnownLog] | None = None,
+    ) -> None:
+        """Set up; nothing is read yet.
+
+        Args:
+            store: The store of all shards.
+            owner: Returns shard 0 while this worker owns it.
+            is_member: Returns whether the group still counts this worker as a member.
+            reference: Prices and controls by log time.
+            alert_sink: Sends alerts whose rows are stored.
+            clock: Its `now_ms` is log time.
+            requester: Makes what asks for the actions of budgets; None: nothing is asked for.
+            late_ms: How much log time a late shard is waited for.
+            links: What the links of receipts begin with.
+            known_log: Where the log of all shards ends; None: nobody can say.
+        """
+        self._store = store
+        self._owner = owner
+        self._reference = reference
+        self._alert_sink = alert_sink
+        self._clock = clock
+        self._late_ms = late_ms
+        self._known_log = known_log
+        self._threads = Threads("ledger-rules")
+        self._writer = RuleRowWriter(store, is_member)
+        self._queries = ConfinedQueries(store)
+        self._duty: _Duty | None = None
+        self.requester = None if requester is None else requester(self._writer)
+        self._receipts = ReceiptIssuer(store, self._writer, alert_sink, links)
+        self._settled: _Settled | None = None
+        self._unsure: _Judgement | None = None  # the store may have it, though it did not say so
+        self._said_late: tuple[int, ...] = ()
+        self.states: list[BudgetState] = []
+        self.judged_ms: int | None = None  # the last whole minute that was judged here
+
+    @property
+    def own_failed(self) -> int:
+        """How often rules by SQL failed while shard 0 is ours."""
+        return 0 if self._duty is None else self._duty.hours.own.failed.total()
+
+    def lag_ms(self) -> int:
+        """The log time since the last minute that was judged, or since this worker has to judge; 0: it has not.
+
+        Of budgets and rules by the hour, those that are further behind: a late shard holds the hours up alone.
+        """
+        duty = self._duty
+        if duty is None:
+            return 0
+        judged_ms = (duty.judged_ms, duty.hours.judged_ms)
+        since_ms = min(duty.began_ms if each is None else each for each in judged_ms)
+        return max(self._clock.now_ms() - since_ms, 0)
+
+    async def run(self) -> None:
+        """Judge, and ask for actions, until cancelled; faults of the store are logged and tried again."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._repeated(self.step))
+                group.create_task(self._repeated(self.issue_receipts))
+                if self.requester is not None:
+                    group.create_task(self.requester.run(self._owner))
+        finally:
+            self._queries.close()
+
+    async def _repeated(self, step: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            try:
+                await step()
+            except SinkError as fault:
+                logger.warning(
+                    "rules across jobs wait for the store",
+                    extra={"error": str(fault), "runbook": "docs/operations.md#rules-across-jobs"},
+                )
+            except Exception:
+                logger.exception(
+                    "rules across jobs failed, trying again",
+                    extra={"runbook": "docs/operations.md#internal-fault"},
+                )
+            await asyncio.sleep(EVERY_S)
+
+    async def step(self) -> LedgerChanges | None:
+        """Judge the minutes that all shards have stored since the last call; return None if there are none.
+
+        Raises:
+            SinkError: The store could not be read or written; the same minutes are judged again.
+        """
+        owner = self._owner()
+        if owner is None:
+            self._duty = self._settled = self._unsure = None
+            if self.requester is not None:
+                self.requester.forget()
+            return None
+        duty = self._duty
+        if duty is None or duty.owner() is not owner:
+            duty = self._duty = _Duty(
+                owner, self._store, self._reference.view(), self._clock.now_ms(), self._late_ms, self._queries
+            )
+            self._unsure = None  # it would keep the former shard in memory
+            if self.requester is not None:
+                self.requester.forget()
+        if self._unsure is not None:
+            await self._store_and_tell(self._unsure)  # what is judged next must know it
+        log = None if self._known_log is None else self._known_log()
+        accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms(), log)
+        if accrued is None:
+            await self._judge_sources(duty, owner)
+            return None
+        changes = await self._judge_minutes(duty, owner, accrued)
+        await self._judge_hours(duty, owner, accrued.complete_ms)
+        return changes
+
+    async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerChanges | None:
+        if duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms:
+            return None
+        if duty.judged_ms is None:
+            await self._threads.run(duty.known_alerts.read_firing, self._clock.now_ms() - DAY_MS)
+            self._tell(duty, owner)
+            if accrued.until_ms < duty.known_alerts.newest_ms():
+                return None  # a former owner judged further: shards read again what was known then
+            judged_ms = await self._threads.run(duty.reader.judged_ms)
+            if judged_ms is not None:  # a former owner stopped there
+                # The last minute is judged again at least, for what actions are asked for; without a beginning the hours
+                # before would be judged by the budgets of now.
+                judged_ms = max(judged_ms, accrued.until_ms - BACK_MS)
+                duty.judged_ms = min(judged_ms, accrued.until_ms - MINUTE_MS)
+        self._say_late(accrued)
+        duty.reader.leave_out(accrued)
+        changes, found = LedgerChanges(accrued.until_ms), list[Alert]()
+        for controls, minutes in duty.minutes(accrued.until_ms):
+            changes = await self._threads.run(duty.judge.judge, controls, minutes)
+            await self._store_and_tell(_judgement(duty, owner, changes))
+            duty.judged_ms = minutes.until_ms
+            found += changes.alerts
+        changes = replace(changes, alerts=found)
+        controls = duty.spans.at(accrued.until_ms)
+        self.states = changes.states
+        if controls.receipts:
+            self._settled = _Settled(owner, accrued, controls.receipts)
+        if self.requester is not None:
+            await self.requester.plan(owner, duty.reader, changes.states, controls)
+        duty.judged_ms = self.judged_ms = accrued.until_ms
+        return changes
+
+    async def _judge_sources(self, duty: _Duty, owner: OwnedShard) -> None:
+        """Judge what sources say while nothing was ever metered: then they may understand nothing of what they read."""
+        until_ms = self._clock.now_ms() // MINUTE_MS * MINUTE_MS
+        controls = duty.hours.spans.at(until_ms)
+        judge = duty.hours.judge.judge_sources
+        alerts = await self._threads.run(judge, controls, until_ms - MINUTE_MS, until_ms)
+        if alerts:
+            await self._store_and_tell(_judgement(duty, owner, LedgerChanges(until_ms, alerts)))
+
+    async def _judge_hours(self, duty: _Duty, owner: OwnedShard, complete_ms: int) -> None:
+        since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
+        for controls, span in duty.hours.spans.spans(since_ms, complete_ms, BACK_MS):
+            jumps = duty.hours.prices.between(controls, *span)
+            books = duty.hours.known_prices.between(*span)
+            alerts = await self._threads.run(duty.hours.judge.judge, controls, *span, jumps, books)
+            await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
+            # Last, as their statements take time.
+            own = await self._threads.run(duty.hours.judge.judge_own, duty.hours.own, controls, *span)
+            if own:
+                await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, own)))
+            duty.hours.judged_ms = span.until_ms
+        await self._threads.run(duty.hours.keep, self._writer, owner)
+
+    async def _store_and_tell(self, judgement: _Judgement) -> None:
+        self._unsure = judgement
+        await self._threads.run(self._writer.write, judgement.owner, judgement.rows)
+        self._unsure = None
+        alerts = judgement.changes.alerts
+        judgement.duty.known_alerts.stored(alerts)
+        self._tell(judgement.duty, judgement.owner, alerts)
+
+    def _tell(self, duty: _Duty, owner: OwnedShard, changes: Sequence[Alert] = ()) -> None:
+        """Offer these, and before them what the judge found in the store: nothing else reads what landed after the takeover.
+
+        What was sent before is known to the notifier.
+        """
+        since_ms = self._clock.now_ms() - DAY_MS
+        found = duty.known_alerts.drain_found()
+        owed = [alert for alert in found if alert.status == FIRING or alert.changed_ms >= since_ms]
+        if (owed or changes) and not owner.gone:
+            self._alert_sink.offer([*owed, *changes], SHARD)
+
+    async def issue_receipts(self) -> None:
+        """Store and send receipts of what ended until the last judged minute.
+
+        Raises:
+            SinkError: The store could not be read or written; the next call goes on.
+        """
+        while (settled := self._settled) is not None:
+            issued = not settled.owner.gone and await self._receipts.issue(
+                settled.owner, settled.records, settled.accrued
+            )
+            if not issued and self._settled is settled:
+                self._settled = None
+
+    def _say_late(self, accrued: Accrued) -> None:
+        if accrued.late and accrued.late != self._said_late:
+            logger.warning(
+                "rules across jobs go on without a late shard",
+                extra={"shards": list(accrued.late), "runbook": "docs/operations.md#rules-across-jobs"},
+            )
+        self._said_late = accrued.late

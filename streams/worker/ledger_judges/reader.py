@@ -1,0 +1,264 @@
+"""Reads from the store what budgets' subjects have used, and up to which instant all shards have stored it.
+
+All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.columns import rows_of
+from schemas.durations import HOUR_MS, MINUTE_MS
+from streams.engine.alerts.budgets import MATCHED, Budget
+from streams.engine.ledger_rules.budget_actions import LiveJob
+from streams.engine.ledger_rules.budget_alert import TopKind
+from streams.engine.ledger_rules.like_hours import history_from_ms
+from streams.engine.ledger_rules.periods import CALENDAR, period_at
+from streams.engine.ledger_rules.subject import Run
+from streams.engine.ledger_rules.usage import NO_HOURS, Amounts, EarlierHours, Usage
+from streams.worker.ledger_judges import usage_sql
+from streams.worker.ledger_judges.known_log import KnownLog
+
+#: How long a late shard is waited for.
+LATE_MS: Final = 300_000
+#: A shard this far behind is looked at: most are only between two accruals.
+_BEHIND_MS: Final = 90_000
+#: Values of one parameter: ClickHouse refuses one of more than 128 KiB.
+_VALUES_MAX: Final = 500
+
+#: Values of match fields, in the order of the fields.
+Group = tuple[str, ...]
+
+
+class SqlStore(Protocol):
+    """What is needed of a store."""
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """Run our own read-only SQL."""
+        ...
+
+
+class Accrued(NamedTuple):
+    """The last whole minute that may be judged, and the shards that it does not wait for any longer."""
+
+    until_ms: int
+    complete_ms: int  # the last whole minute up to which nothing is missing
+    late: tuple[int, ...] = ()
+    uncertain: tuple[int, ...] = ()  # of these, those with jobs that go on
+    cut_ms: int = 0  # what those have beyond it is not certain: it is left out
+
+
+class LedgerReader:
+    """Totals of the stored ledger."""
+
+    def __init__(self, store: SqlStore, late_ms: int = LATE_MS) -> None:
+        self._store = store
+        self._late_ms = late_ms
+        self._late: dict[str, object] = {"late": [], "cut_ms": 0}
+
+    def leave_out(self, accrued: Accrued) -> None:
+        """Leave out of all totals what late shards are not certain of."""
+        self._late = {"late": list(accrued.uncertain), "cut_ms": accrued.cut_ms}
+
+    def accrued(self, now_ms: int, log: KnownLog | None = None) -> Accrued | None:
+        """Return up to when totals are complete; None: nothing was ever stored.
+
+        Args:
+            now_ms: Log time.
+            log: Where the log of all shards ends; None: nobody can say, so shards without an open job are not waited for.
+        """
+        rows = [*rows_of(self._store.query(usage_sql.ACCRUED))]
+        if not rows:
+            return None
+        accrued = {row["shard"]: row["accrued_ms"] for row in rows}
+        until_ms = complete_ms = min(accrued.values())
+        late, uncertain = tuple[int, ...](), tuple[int, ...]()
+        has_others = log is not None and len(accrued) < log.shards
+        if has_others or until_ms < now_ms - _BEHIND_MS:
+            # Offsets before jobs: what was read up to these offsets is then found to be open, if it is.
+            unread = set[int]() if log is None else log.unread(self._next_offsets())
+            is_open = {row["shard"] for row in rows_of(self._store.query(usage_sql.OPEN_SHARDS))}
+            waited = [accrued.get(shard, 0) for shard in is_open | unread]
+            # A shard where no job is open has accrued everything that it has read, however long ago.
+            complete_ms = min([*waited, now_ms if log is None else log.asked_ms, now_ms])
+            until_ms = max(complete_ms, now_ms - self._late_ms)
+            late = tuple(sorted(each for each in is_open | unread if accrued.get(each, 0) < until_ms))
+            uncertain = tuple(shard for shard in late if shard in is_open)
+        cut_ms = min((accrued.get(shard, 0) for shard in uncertain), default=0)
+        until_ms, complete_ms, cut_ms = (
+            max(min(at_ms, now_ms), 0) // MINUTE_MS * MINUTE_MS for at_ms in (until_ms, complete_ms, cut_ms)
+        )
+        return Accrued(until_ms, complete_ms, late, uncertain, cut_ms)
+
+    def _next_offsets(self) -> dict[tuple[str, int], int]:
+        rows = rows_of(self._store.query(usage_sql.NEXT_OFFSETS))
+        return {(row["topic"], row["shard"]): row["next_offset"] for row in rows}
+
+    def has_budgets(self) -> bool:
+        """Whether the last rows of `budget_use` are of budgets."""
+        return bool(self._store.query(usage_sql.LAST_BUDGETS).num_rows)
+
+    def judged_ms(self) -> int | None:
+        """Return the last minute at which budgets were judged and there was one; None: there never was."""
+        (row,) = rows_of(self._store.query(usage_sql.JUDGED))
+        return int(row["judged_ms"]) if row["budgets"] else None
+
+    def first_ms(self) -> int | None:
+        """The first hour that a job or a node was paid in; None: nothing was paid."""
+        (row,) = rows_of(self._store.query(usage_sql.FIRST_HOUR))
+        return int(row["first_ms"]) if row["hours"] else None
+
+    def rows_by_day(self, from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+        """The days of [from_ms, to_ms) that have rows by the hour, by their beginnings (ms), and how many, about."""
+        found = self._store.query(usage_sql.ROWS_BY_DAY, {"from_ms": from_ms, "to_ms": to_ms})
+        return [(row["day_ms"], row["rows"]) for row in rows_of(found)]
+
+    def runs(self, from_ms: int, *, is_any: bool) -> list[tuple[Run, Mapping[str, str]]]:
+        """The jobs that had not ended at `from_ms` with their own budgets; without `is_any` only those that have one."""
+        found = self._store.query(usage_sql.RUNS, {"from_ms": from_ms, "is_any": is_any})
+        return [(_run(row), dict(row["budget"])) for row in rows_of(found)]
+
+    def usage(
+        self,
+        fields: Sequence[str],
+        groups: Collection[Group],
+        budgets: Iterable[Budget],
+        from_ms: int,
+        to_ms: int,
+    ) -> dict[tuple[Group, str], Usage]:
+        """Return the use of each group by minute in [from_ms, to_ms), by group and kind of period.
+
+        `from_ms` is a whole hour. A group is the values of `fields`; the kinds of periods are those of the budgets.
+        """
+        wanted = list(budgets)
+        pers = sorted({budget.per for budget in wanted})
+        has_clock = any(budget.limits.wall_clock_ms is not None for budget in wanted)
+        found: dict[tuple[Group, str], Usage] = {}
+        for part in _pieces(sorted(groups)):
+            before = self._before(fields, part, pers, from_ms)
+            minutes = self._minutes(fields, part, from_ms, to_ms, has_clock=has_clock)
+            earlier = self._earlier(fields, part, from_ms) if any(per in CALENDAR for per in pers) else {}
+            for group in part:
+                minute_ms, amounts = minutes.get(group, _NOTHING)
+                for per in pers:
+                    used = before.get((group, per), Amounts())
+                    found[group, per] = Usage(from_ms, used, minute_ms, amounts, earlier.get(group, NO_HOURS))
+        return found
+
+    def top(self, match: Mapping[str, str], at_ms: int) -> TopKind:
+        """Return the kind of matching jobs that pays most, of those that go on, and its rate."""
+        fields = [name for name in MATCHED if name in match]
+        bound: dict[str, object] = {name: [match[name]] for name in fields}
+        bound |= {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
+        for row in rows_of(self._store.query(usage_sql.top_sql(fields), bound)):
+            rate, jobs = int(row["nano_per_hour"]), int(row["jobs"])
+            return (
+                TopKind(row["least_job_id"], rate)
+                if jobs == 1
+                else TopKind(row["kind"], rate, row["kind_by"], jobs)
+            )
+        return TopKind()
+
+    def live_jobs(self, match: Mapping[str, str]) -> list[LiveJob]:
+        """The matching jobs that run."""
+        fields = [name for name in MATCHED if name in match]
+        bound = {name: [match[name]] for name in fields}
+        rows = [*rows_of(self._store.query(usage_sql.live_sql(fields), bound))]
+        names = ("job_id", "run_id", "owner", "team", "project", "experiment", "state")
+        return [
+            LiveJob(Run(**{name: row[name] for name in names}), row["cluster"], bool(row["is_unpriced"]))
+            for row in rows
+        ]
+
+    def _before(
+        self, fields: Sequence[str], groups: Sequence[Group], pers: Sequence[str], from_ms: int
+    ) -> dict[tuple[Group, str], Amounts]:
+        starts = [period_at(per, from_ms).start_ms for per in pers]
+        bound: dict[str, object] = {f"start_{at}": start for at, start in enumerate(starts)}
+        bound |= {
+            "from_ms": from_ms,
+            "least": min(starts, default=0),
+            **self._late,
+            **_values(fields, groups),
+        }
+        rows = [*rows_of(self._store.query(usage_sql.before_sql(fields, len(pers)), bound))]
+        return {
+            (tuple(row[name] for name in fields), per): Amounts(
+                _nano(row[f"usd_{at}"]), int(row[f"gpu_{at}"]), int(row[f"wall_{at}"])
+            )
+            for row in rows
+            for at, per in enumerate(pers)
+        }
+
+    def _earlier(
+        self, fields: Sequence[str], groups: Sequence[Group], from_ms: int
+    ) -> dict[Group, EarlierHours]:
+        """What each group used in each of the hours before that forecasts look at."""
+        bound = {
+            "from_ms": history_from_ms(from_ms),
+            "to_ms": from_ms,
+            **self._late,
+            **_values(fields, groups),
+        }
+        rows: dict[Group, list[tuple[int, int, int, int]]] = {}
+        for row in rows_of(self._store.query(usage_sql.hours_sql(fields), bound)):
+            amounts = (row["hour_ms"], _nano(row["usd"]), int(row["gpu"]), int(row["wall"]))
+            rows.setdefault(tuple(row[name] for name in fields), []).append(amounts)
+        by_group = {group: np.array(of_group, np.int64).T for group, of_group in rows.items()}
+        return {group: EarlierHours(of_group[0], of_group[1:]) for group, of_group in by_group.items()}
+
+    def _minutes(
+        self, fields: Sequence[str], groups: Sequence[Group], from_ms: int, to_ms: int, *, has_clock: bool
+    ) -> dict[Group, tuple[Any, Any]]:
+        bound = {"from_ms": from_ms, "to_ms": to_ms, **self._late, **_values(fields, groups)}
+        amounts: dict[Group, dict[int, list[int]]] = {}
+        for row in rows_of(self._store.query(usage_sql.minutes_sql(fields), bound)):
+            of_group = amounts.setdefault(tuple(row[name] for name in fields), {})
+            of_group[row["minute_ms"]] = [_nano(row["usd"]), int(row["gpu"]), 0]
+        if has_clock:
+            for row in rows_of(self._store.query(usage_sql.wall_clock_sql(fields), bound)):
+                of_group = amounts.setdefault(tuple(row[name] for name in fields), {})
+                of_group.setdefault(row["minute_ms"], [0, 0, 0])[2] = int(row["wall"])
+        return {
+            group: (
+                np.array(sorted(of_group), np.int64),
+                np.array([of_group[minute] for minute in sorted(of_group)], np.int64).T,
+            )
+            for group, of_group in amounts.items()
+        }
+
+
+_NOTHING: Final = (np.empty(0, np.int64), np.empty((3, 0), np.int64))
+
+
+def _values(fields: Sequence[str], groups: Sequence[Group]) -> dict[str, object]:
+    return {name: sorted({group[at] for group in groups}) for at, name in enumerate(fields)}
+
+
+def _pieces(groups: Sequence[Group]) -> Iterable[Sequence[Group]]:
+    return (groups[at : at + _VALUES_MAX] for at in range(0, len(groups), _VALUES_MAX))
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    names = (
+        "job_id",
+        "run_id",
+        "owner",
+        "team",
+        "project",
+        "experiment",
+        "state",
+        "started_ms",
+        "ended_ms",
+        "deadline_ms",
+    )
+    return Run(**{name: row[name] for name in names})
+
+
+def _nano(usd: Decimal) -> int:
+    return int(Decimal(usd).scaleb(9))

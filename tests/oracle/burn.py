@@ -35,8 +35,9 @@ WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
 COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
 METERED_HOLDS_MS = 2 * MINUTE_MS  # as long as that a sampled job counts as burning on
 
-# Every divisor of a price per time divides it (instances of up to 16 GPUs), so that a cost per ms is whole.
-SCALE = HOUR_MS * 1000 * lcm(*range(1, 17))
+# Every divisor of a price per time divides it (instances of up to 16 GPUs), so that a cost per ms is whole, and so is its
+# mean over a second.
+SCALE = HOUR_MS * 1000 * 1000 * lcm(*range(1, 17))
 PER_HOUR = SCALE // HOUR_MS  # a nano-dollar per hour, as a cost per ms
 
 
@@ -435,8 +436,36 @@ def metered_pieces(samples: Iterable[Sample], team: Context, book: PriceBook) ->
             gpus = {(x.node, gpu) for x in covering if x.first_s <= first_s < x.end_s for gpu in x.permille}
             if gpus:
                 held = [(component, "gpu_milli_ms", 1000 * len(gpus)) for component in GPU_TIME_COMPONENTS]
-                for start_ms, end_ms in book.steps(first_s * 1000, end_s * 1000):
-                    yield _piece(held, context, book, start_ms, end_ms)
+                made = [_piece(held, context, book, *span) for span in book.steps(first_s * 1000, end_s * 1000)]
+                yield from whole_seconds(made)
+
+
+def whole_seconds(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Pieces that follow one another, where a sampled second "has one rate, the mean over it"."""
+    cut: list[Piece] = []  # of the second that is not over
+    for piece in pieces:
+        start_ms = piece.start_ms
+        while start_ms < piece.end_ms:
+            until_ms = piece.end_ms // 1000 * 1000
+            if start_ms % 1000 or until_ms <= start_ms:
+                until_ms = min(piece.end_ms, (start_ms // 1000 + 1) * 1000)
+            part = piece._replace(start_ms=start_ms, end_ms=until_ms)
+            start_ms = until_ms
+            if not cut and part.start_ms % 1000 == 0 and part.end_ms % 1000 == 0:
+                yield part
+                continue
+            cut.append(part)
+            if part.end_ms % 1000 == 0:
+                yield Piece(
+                    cut[0].start_ms,
+                    part.end_ms,
+                    sum(p.rate * (p.end_ms - p.start_ms) for p in cut) // 1000,
+                    any(p.priced for p in cut),
+                    any(p.unpriced for p in cut),
+                    any(p.on_gpus for p in cut),
+                    part.gpu_milli,
+                )
+                cut = []
 
 
 def _piece(

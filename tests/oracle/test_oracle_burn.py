@@ -256,3 +256,13 @@ def test_the_first_gpus_are_a_start_however_late() -> None:
         at_ms=T0 + 2 * 3_600 * S,
     )
     assert burn.expected_rate(T0) * HOUR_MS == 49 * USD * SCALE
+
+
+def test_a_sampled_second_in_which_a_price_changes_has_one_rate() -> None:
+    burn = known(
+        price("p", "3"),
+        price("people", "1", component="labor", effective_ms=T0 + 250),
+        gpu("j", T0 + 5 * S, 5 * S, {"0": 1.0}),
+        at_ms=T0 + 60 * S,
+    )
+    assert burn.expected_rate(T0) * HOUR_MS * 4 == 15 * USD * SCALE  # 3 for a quarter of the second, then 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from streams.backtest.fired import FiredAlert
-from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.alert import FIRING, Alert, is_withheld
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.rule import JOB
@@ -81,7 +81,7 @@ def _episode(
 ) -> FiredAlert:
     fired = [alert for alert in changes if alert.status == FIRING] or changes[:1]
     is_covered = _is_covered(fired[0], causes) or inhibited_by(fired[0], ends)
-    sent = [] if is_covered else [alert for alert in fired if not alert.silenced]
+    sent = [] if is_covered else [alert for alert in fired if not is_withheld(alert)]
     first = fired[0]
     return FiredAlert(
         rule=first.rule,

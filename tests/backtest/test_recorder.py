@@ -37,6 +37,13 @@ def test_a_repeated_change_counts_once_and_a_silenced_one_apart() -> None:
     assert (found.messages, found.silenced, found.resolved_ms) == (1, 1, None)
 
 
+def test_an_alert_for_the_digest_sends_no_message() -> None:
+    recorder = AlertRecorder()
+    recorder.offer([an_alert(severity="digest")], 0)
+    (found,) = recorder.episodes(NOTHING_STORED)
+    assert (found.severity, found.messages, found.silenced) == ("digest", 0, 0)
+
+
 def test_alerts_about_the_meter_are_left_out_and_the_others_in_order() -> None:
     recorder = AlertRecorder()
     late = an_alert("a", alert_id="al_2", started_ms=NOW_MS + 1)

@@ -22,8 +22,7 @@ IsExplained: TypeAlias = Callable[[str, int], bool]
 #: Where a rule holds at an instant.
 Look: TypeAlias = Callable[[int, IsExplained], Iterable[LedgerFinding]]
 #: Rules that shards judge and that name the cause of what a job's GPUs do.
-_STALLED: Final = "stalled"
-_OF_SHARDS: Final = (_STALLED, "idle_gpus")
+_OF_SHARDS: Final = ("stalled", "idle_gpus")
 _NOBODY: Final[Mapping[str, Any]] = {"owner": "", "team": "", "project": "", "labels": (), "progress": ()}
 
 
@@ -61,20 +60,13 @@ class AlertedJobs:
         """The rate that is planned for a job at an instant, in nano-dollars per hour; 0: none is."""
         return planned_nano(controls, {**self.about(job_id), "job_id": job_id}, at_ms)
 
-    def stood(self, job_id: str, at_ms: int, since_ms: int | None = None) -> bool:
-        """Whether such an alert stood at an instant, or at some from `since_ms` on, or might have fired again.
+    def stood(self, job_id: str, at_ms: int, since_ms: int | None = None, rule: str = "") -> bool:
+        """Whether such an alert stood at an instant, or at some from `since_ms` on, or might have fired again; of one rule or any.
 
         One that cleared counts for as long as it may, so that it does not matter whether it is known yet that it did.
         """
         since_ms = at_ms if since_ms is None else since_ms
         return any(
-            from_ms <= at_ms and since_ms <= until_ms + SAME_EPISODE_MS
-            for _, from_ms, until_ms in self._alerted.get(job_id, ())
-        )
-
-    def stalled(self, job_id: str, at_ms: int) -> bool:
-        """Whether reports show at an instant that the job's work stands still, by an alert of `stalled` that may have fired again."""
-        return any(
-            rule == _STALLED and from_ms <= at_ms <= until_ms + SAME_EPISODE_MS
-            for rule, from_ms, until_ms in self._alerted.get(job_id, ())
+            (not rule or rule == of) and from_ms <= at_ms and since_ms <= until_ms + SAME_EPISODE_MS
+            for of, from_ms, until_ms in self._alerted.get(job_id, ())
         )

@@ -67,7 +67,7 @@ class SpinningJudge:
                     opened_minute = opened[job_id] // MINUTE_MS - LAG_MINUTES
                     before_w = minutes[job_id].power_before_w(opened_minute) or 0
                     # While reports show that its work stands still it is the same, whatever its GPUs do meanwhile.
-                    if minutes[job_id].goes_on(until, before_w) or known.stalled(job_id, at_ms):
+                    if minutes[job_id].goes_on(until, before_w) or known.stood(job_id, at_ms, rule="stalled"):
                         yield LedgerFinding(NAME, of.severity, "job", job_id, at_ms, "", "")
                         continue
                     del opened[job_id]

@@ -33,6 +33,8 @@ _MAY_BE_NULL: Final = frozenset(
         "begins",
         "until",
         "planned_usd_per_hour",
+        "ticket_since",
+        "page_since",
     }
 )
 

@@ -258,6 +258,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shared_cause=TEXT,
         opened_usd_per_hour=MONEY,
         margins=TEXT,
+        ticket_since=MILLI,
+        page_since=MILLI,
         shard=pa.uint16(),
         version=pa.uint64(),
     ),

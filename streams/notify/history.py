@@ -353,6 +353,8 @@ def _alert(row: Mapping[str, Any]) -> Alert:
         exhausted_in_ms=None if row["exhausted_in_s"] is None else row["exhausted_in_s"] * 1000,
         shared_cause=row["shared_cause"],
         opened_nano_per_hour=_nano(row["opened_usd_per_hour"]),
+        ticket_ms=row["ticket_since"],
+        page_ms=row["page_since"],
         margins=row["margins"],
     )
 

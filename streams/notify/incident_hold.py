@@ -17,7 +17,7 @@ from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import minutes_after
 from streams.engine.rules.registry import BY_NAME
-from streams.engine.rules.rule import JOB, URGENCY
+from streams.engine.rules.rule import JOB, is_above
 from streams.engine.rules.shared_cause import PRICE, parts_of
 from streams.notify.history import SharedCauseRow, StoredDeliveries
 from streams.notify.intake import Passage
@@ -100,7 +100,7 @@ def inhibited_by(alert: Alert, others: Iterable[Alert]) -> str:
             and other.subject_name == alert.subject_name
             and other.started_ms <= alert.started_ms
             and (other.resolved_ms is None or other.resolved_ms > alert.started_ms)
-            and URGENCY.index(other.severity) >= URGENCY.index(alert.severity)
+            and not is_above(alert.severity, other.severity)
         ):
             return f"{other.alert_id} tells of its cause"
     return ""

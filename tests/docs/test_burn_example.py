@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle.burn import SCALE, WINDOWS_MS, Burn
+from tests.oracle.burn import WINDOWS_MS, Burn
 from tests.oracle.judge import judge
 from tests.oracle.knowledge import Knowledge, in_log_time
 from tests.oracle.model import MINUTE_MS, Json, Line
+from tests.oracle.pieces import SCALE
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md").read_text()
 SECTION = PAGE.partition("## Burn rates")[2].partition("\n## ")[0]

@@ -15,9 +15,9 @@ from streams.engine.burn.job_curve import JobCurve
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.pricing.book import PriceBook
 from streams.engine.state.job import JobState
-from tests.oracle.burn import SCALE
 from tests.oracle.cases import T0, job, price
 from tests.oracle.model import HOUR_MS
+from tests.oracle.pieces import SCALE
 from tests.oracle.test_oracle_burn import known
 from tests.property.profile import PROFILE
 

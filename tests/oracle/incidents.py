@@ -5,7 +5,7 @@ Must import nothing of the project.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.oracle.model import MINUTE_MS
@@ -23,6 +23,8 @@ class Fired(NamedTuple):
     job_id: str
     started_ms: int
     resolved_ms: int | None
+    ticket_ms: int | None = 0  # from when on it was a ticket, or more; None: never
+    page_ms: int | None = None  # from when on it was a page
 
 
 class Told(NamedTuple):
@@ -30,6 +32,8 @@ class Told(NamedTuple):
     started_ms: int
     resolved_ms: int | None
     jobs: int
+    ticket_ms: int | None = None
+    page_ms: int | None = None
 
 
 def incidents(
@@ -40,28 +44,60 @@ def incidents(
 ) -> list[Told]:
     """ "Alerts about 3 jobs or more have one cause and opened within 2 min; until 10 min after the last of them is over".
 
+    "As urgent as the most urgent of them, also when one becomes more urgent later".
     `prices_ms`: when `price_jump` told of a cause: for a day there is no incident of it.
     """
     found: list[Told] = []
     for cause in sorted({each.cause for each in alerts}):
         of_cause = [each for each in alerts if each.cause == cause]
-        began_ms: int | None = None
-        count = 0
+        now: Told | None = None
         for at_ms in range(0, until_ms + 1, MINUTE_MS):
-            if began_ms is not None:
-                members = [each for each in of_cause if began_ms - TOGETHER_MS <= each.started_ms < at_ms]
+            if now is not None:
+                members = [
+                    each for each in of_cause if now.started_ms - TOGETHER_MS <= each.started_ms < at_ms
+                ]
                 # Nothing may begin again at this minute, either.
                 if all(
                     each.resolved_ms is not None
                     and each.resolved_ms + SAME_EPISODE_MS < at_ms - MINUTE_MS + 1
                     for each in members
                 ):
-                    found.append(Told(cause, began_ms, at_ms, count))
-                    began_ms = None
-            recent = {each.job_id for each in of_cause if at_ms - TOGETHER_MS <= each.started_ms < at_ms}
+                    found.append(now._replace(resolved_ms=at_ms))
+                    now = None
+                else:
+                    now = _more_urgent(
+                        now, [each for each in members if _is_near(each, members, jobs)], at_ms
+                    )
+            recent = _of_time(at_ms, of_cause)
             is_told = any(at_ms - DAY_MS <= each <= at_ms for each in (prices_ms or {}).get(cause, ()))
-            if began_ms is None and not is_told and len(recent) >= jobs:
-                began_ms, count = at_ms, len(recent)
-        if began_ms is not None:
-            found.append(Told(cause, began_ms, None, count))
+            if now is None and not is_told and len(_jobs(recent)) >= jobs:
+                now = _more_urgent(Told(cause, at_ms, None, len(_jobs(recent))), recent, at_ms)
+        if now is not None:
+            found.append(now)
     return sorted(found, key=str)
+
+
+def _of_time(minute_ms: int, alerts: Iterable[Fired]) -> list[Fired]:
+    """The alerts that are of the time of a whole minute."""
+    return [each for each in alerts if minute_ms - TOGETHER_MS <= each.started_ms < minute_ms]
+
+
+def _jobs(alerts: Iterable[Fired]) -> set[str]:
+    return {each.job_id for each in alerts}
+
+
+def _is_near(one: Fired, alerts: Sequence[Fired], jobs: int) -> bool:
+    """Whether alerts of so many jobs are of its time."""
+    minutes = range(0, one.started_ms + TOGETHER_MS + MINUTE_MS, MINUTE_MS)
+    return any(one in (near := _of_time(ms, alerts)) and len(_jobs(near)) >= jobs for ms in minutes)
+
+
+def _more_urgent(now: Told, alerts: Sequence[Fired], at_ms: int) -> Told:
+    """What is told of an incident once one of its alerts is a ticket or a page that none was before."""
+    ticket_ms, page_ms = now.ticket_ms, now.page_ms
+    if ticket_ms is None and any(each.ticket_ms is not None and each.ticket_ms <= at_ms for each in alerts):
+        ticket_ms = at_ms
+    if page_ms is None and any(each.page_ms is not None and each.page_ms <= at_ms for each in alerts):
+        page_ms = at_ms
+    told = now._replace(ticket_ms=ticket_ms, page_ms=page_ms)
+    return now if told == now else told._replace(jobs=len(_jobs(alerts)))

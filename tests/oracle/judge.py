@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from tests.oracle.burn import PER_HOUR, SCALE, WINDOWS_MS, Burn
+from tests.oracle.burn import PER_HOUR, WINDOWS_MS, Burn
 from tests.oracle.controls import matches, period
 from tests.oracle.knowledge import Knowledge, Told
 from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.oracle.pieces import SCALE
 
 STEP_MS = 10_000
 SAME_EPISODE_MS = 10 * MINUTE_MS
@@ -100,6 +101,8 @@ class Alert:
     severity: str = ""
     quiet_ms: int | None = None  # since when its rule does not hold, while it stays open because that flaps
     opened_as: str | None = None  # of rules that know what is wasted: their severity for all of the episode
+    ticket_since_ms: int | None = None  # when it became so, if it began as less
+    page_since_ms: int | None = None
 
     @property
     def firing(self) -> bool:
@@ -241,6 +244,10 @@ class JobJudge:
         before = alert.opened_as
         if before is not None and URGENCY.index(urgency) <= URGENCY.index(before):
             return False
+        if before is not None and urgency == "page":
+            alert.page_since_ms = at_ms
+        if before == "digest":
+            alert.ticket_since_ms = at_ms
         alert.opened_as = urgency
         return True
 

@@ -11,12 +11,13 @@ from fractions import Fraction
 
 import pytest
 
-from tests.oracle.burn import SCALE, Burn
+from tests.oracle.burn import Burn
 from tests.oracle.cases import T0, gpu, job, network, price, storage
 from tests.oracle.compute import compute
 from tests.oracle.judge import rates
 from tests.oracle.knowledge import Knowledge, in_log_time
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json, Line
+from tests.oracle.pieces import SCALE
 from tests.strategies.traces import make_trace, merged
 
 USD = 10**9

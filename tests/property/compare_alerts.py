@@ -37,6 +37,8 @@ class Stored(NamedTuple):
     cost_nano: int
     nano_per_hour: int
     expected_nano_per_hour: int
+    ticket_since_ms: int | None
+    page_since_ms: int | None
 
     @classmethod
     def of(cls, row: Row) -> Stored:
@@ -46,6 +48,7 @@ class Stored(NamedTuple):
             ms(row["started"]), None if row["resolved"] is None else ms(row["resolved"]), ms(row["held"]),
             row["window_ms"], row["firings"], row["silenced"], row["ratio"],
             nano(row["cost_usd"]), nano(row["usd_per_hour"]), nano(row["expected_usd_per_hour"]),
+            *(None if row[name] is None else ms(row[name]) for name in ("ticket_since", "page_since")),
         )  # fmt: skip
 
 
@@ -90,7 +93,8 @@ def _differ(row: Stored, alert: Alert, knowledge: Knowledge) -> list[str]:
         if getattr(row, name) != getattr(alert, name)
     ]
     # While a fact holds its row need not move at every tick.
-    for name in ("started_ms", "resolved_ms", *(["held_ms"] if alert.rule not in FACTS else [])):
+    instants = ("started_ms", "resolved_ms", "ticket_since_ms", "page_since_ms")
+    for name in (*instants, *(["held_ms"] if alert.rule not in FACTS else [])):
         got_ms, want_ms = getattr(row, name), getattr(alert, name)
         if got_ms != want_ms and (None in (got_ms, want_ms) or abs(got_ms - want_ms) > STEP_MS):
             found.append(f"{name}: got {got_ms}, want {want_ms}")

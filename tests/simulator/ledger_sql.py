@@ -231,13 +231,19 @@ def _used(shelf: Shelf, bound: Bound) -> Iterator[Row]:
 
 def _shared_alerts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     same = ("shared_cause", "rule", "severity", "subject_kind", "subject_name", "owner", "team", "project")
-    for *values, started_ms, resolved_ms, nano in read(
-        shelf, ALERTS, *same, "started", "resolved", "opened_usd_per_hour"
+    for *values, started_ms, resolved_ms, nano, ticket_ms, page_ms in read(
+        shelf, ALERTS, *same, "started", "resolved", "opened_usd_per_hour", "ticket_since", "page_since"
     ):
         row = dict(zip(same, values, strict=True))
         from_ms = bound["from_ms" if row["subject_kind"] == "job" else "named_from_ms"]
         if row["shared_cause"] and row["rule"] != "incident" and from_ms <= started_ms < bound["to_ms"]:
-            yield {**row, "started_ms": started_ms, "resolved_ms": resolved_ms, "nano_per_hour": nano}
+            when = {
+                "started_ms": started_ms,
+                "resolved_ms": resolved_ms,
+                "ticket_ms": ticket_ms,
+                "page_ms": page_ms,
+            }
+            yield {**row, **when, "nano_per_hour": nano}
 
 
 def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:

@@ -64,6 +64,8 @@ def alert(alert_id: str, **changes: Any) -> dict[str, Any]:
         "shared_cause": "",
         "opened_usd_per_hour": Decimal(0),
         "margins": "",
+        "ticket_since": None,
+        "page_since": None,
         "shard": 0,
         "version": 1,
     }

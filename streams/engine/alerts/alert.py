@@ -52,6 +52,8 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
         ""  # equal for alerts that one cause opened at one time; '': it is known to share none
     )
     opened_nano_per_hour: int = 0  # what its subject paid when the episode began
+    ticket_ms: int | None = None  # when it became a ticket, or more, that began as less; None: it did not
+    page_ms: int | None = None  # when it became a page that began as less; None: it did not
     margins: str = ""  # as `margins_text` has them, of the instant at which it opened; '': its judge is asked
 
 

@@ -51,6 +51,8 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
     quiet_ms: int = BEGINNING_MS
     again_ms: int = BEGINNING_MS
     level: int = 1
+    ticket_ms: int = BEGINNING_MS
+    page_ms: int = BEGINNING_MS
 
 
 class Opening(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.durations import HOUR_MS
+from schemas.durations import BEGINNING_MS, HOUR_MS
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
 from streams.engine.alerts.episodes import Opening
 from streams.engine.alerts.summary import AlertFigures, summary
@@ -45,6 +45,8 @@ class EpisodeFigures(NamedTuple):
     quiet_ms: int
     again_ms: int
     level: int
+    ticket_ms: int
+    page_ms: int
     reported_ms: int
 
 
@@ -118,7 +120,13 @@ def alert_of(
         silenced=silenced,
         shared_cause=opening.shared_cause,
         opened_nano_per_hour=_nano(opening.opened_nano_per_hour),
+        ticket_ms=_instant(then.ticket_ms),
+        page_ms=_instant(then.page_ms),
     )
+
+
+def _instant(at_ms: int) -> int | None:
+    return None if at_ms == BEGINNING_MS else at_ms
 
 
 def _nano(value: float) -> int:

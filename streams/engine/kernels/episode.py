@@ -71,6 +71,11 @@ EPISODE = np.dtype(
         ("quiet_ms", np.int64),  # since when it has not, while it stays open; BEGINNING_MS: it holds
         ("again_ms", np.int64),  # of runaway length: from then on it may open for the same reason again
         ("level", np.int64),  # of a burn rule: the most urgent that it was in the episode
+        (
+            "ticket_ms",
+            np.int64,
+        ),  # when it became a ticket, or more, that began as less; BEGINNING_MS: it did not
+        ("page_ms", np.int64),  # when it became a page that began as less; BEGINNING_MS: it did not
         ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,
@@ -86,6 +91,8 @@ NO_INSTANTS: Final = (
     "opening_3_ms",
     "quiet_ms",
     "again_ms",
+    "ticket_ms",
+    "page_ms",
     "reported_ms",
 )
 CHANGE = np.dtype(

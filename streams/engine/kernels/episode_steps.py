@@ -47,6 +47,8 @@ def open_episode(rule: int, at_ms: int, episodes: Records) -> None:
         episode["started_ms"] = at_ms
         episode["firings"] = 0
         episode["level"] = 0
+        episode["ticket_ms"] = BEGINNING_MS
+        episode["page_ms"] = BEGINNING_MS
     episode["open"] = 1
     episode["fired_ms"] = at_ms
     episode["held_ms"] = at_ms

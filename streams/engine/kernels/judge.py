@@ -32,6 +32,7 @@ from streams.engine.kernels.episode import (
     HELD,
     OPENED,
     OUTRANKED,
+    PAGE_LEVEL,
     PRICE_BASIS,
     RAISED,
     RECOVERED,
@@ -39,6 +40,7 @@ from streams.engine.kernels.episode import (
     SILENT,
     SWITCHED_OFF,
     TICK_MS,
+    TICKET_LEVEL,
     TRAFFIC,
     EpisodeArrays,
     RuleLimits,
@@ -142,6 +144,11 @@ def _raises(level: int, at_ms: int, episode: Records) -> bool:
     """Whether an open alert of a burn rule is more urgent than it was in the episode so far; it then fires anew."""
     if level <= episode["level"] or episode["quiet_ms"] != BEGINNING_MS:
         return False
+    if at_ms > episode["started_ms"]:
+        if episode["level"] < TICKET_LEVEL:
+            episode["ticket_ms"] = at_ms
+        if level == PAGE_LEVEL:
+            episode["page_ms"] = at_ms
     episode["level"] = level
     episode["fired_ms"] = at_ms
     return True

@@ -10,6 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from msgspec.structs import replace
+
 from schemas.durations import DAY_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
@@ -23,7 +25,9 @@ from streams.engine.rules.incident import (
     finding,
     minutes_after,
     operator_of,
+    severity_of,
 )
+from streams.engine.rules.rule import DIGEST, PAGE, is_above
 
 #: A price that was named explains what its jobs burn for so long.
 EXPLAINED_MS = DAY_MS
@@ -77,18 +81,45 @@ def _changes(
     began_ms = [each.started_ms for each in alerts]
     begun = {minutes_after(each)[0] for each in began_ms}
     over = {_over_ms(each) for each in alerts if each.resolved_ms is not None}
-    for at_ms in sorted(each for each in begun | over if since_ms < each <= until_ms):
+    more_urgent = {minutes_after(ms)[0] for each in alerts for ms in (each.ticket_ms, each.page_ms) if ms}
+    for at_ms in sorted(each for each in begun | over | more_urgent if since_ms < each <= until_ms):
         if fires is not None:
             first = bisect_left(began_ms, fires.started_ms - TOGETHER_MS)
             members = alerts[first : bisect_left(began_ms, at_ms)]
             if all(each.resolved_ms is not None and _over_ms(each) <= at_ms for each in members):
                 yield resolved(fires, at_ms)
                 fires = None
+            elif is_above(severity_of(covered := _covered(members, of), at_ms), fires.severity):
+                fires = _raised(fires, opened(finding(of, covered, at_ms, operator)))
+                yield fires
         recent = alerts[bisect_left(began_ms, at_ms - TOGETHER_MS) : bisect_left(began_ms, at_ms)]
         is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
         if fires is None and of.enabled and not is_named and are_incident(recent, of.thresholds):
             fires = opened(finding(of, recent, at_ms, operator))
             yield fires
+
+
+def _covered(members: Sequence[SharedAlert], of: LedgerSettings) -> list[SharedAlert]:
+    """Those that nobody is notified of by themselves, as enough others are of their time."""
+    near: dict[int, list[SharedAlert]] = {}
+    for each in members:
+        for at_ms in minutes_after(each.started_ms):
+            near.setdefault(at_ms, []).append(each)
+    are_covered = {at_ms for at_ms, others in near.items() if are_incident(others, of.thresholds)}
+    return [each for each in members if are_covered.intersection(minutes_after(each.started_ms))]
+
+
+def _raised(fires: Alert, now: Alert) -> Alert:
+    """An incident that has become more urgent: it fires anew, with the figures of now."""
+    return replace(
+        now,
+        ticket_ms=now.changed_ms if fires.severity == DIGEST else fires.ticket_ms,
+        page_ms=now.changed_ms if now.severity == PAGE else None,
+        alert_id=fires.alert_id,
+        started_ms=fires.started_ms,
+        opened_nano_per_hour=fires.opened_nano_per_hour,
+        margins=fires.margins,
+    )
 
 
 def _over_ms(alert: SharedAlert) -> int:

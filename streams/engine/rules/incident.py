@@ -5,14 +5,23 @@ A function of when their episodes began, and of what was known then: it does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from schemas.durations import MINUTE_MS
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.formatting import rounded_usd, sentence, short
-from streams.engine.rules.rule import PAGE, TICKET, LedgerRule, Margin, Threshold, from_threshold_on
+from streams.engine.rules.rule import (
+    DIGEST,
+    PAGE,
+    TICKET,
+    URGENCY,
+    LedgerRule,
+    Margin,
+    Threshold,
+    from_threshold_on,
+)
 from streams.engine.rules.shared_cause import PRICE, SILENCE, parts_of
 
 _NAME: Final = "incident"
@@ -38,6 +47,16 @@ class SharedAlert(NamedTuple):
     started_ms: int
     resolved_ms: int | None
     nano_per_hour: int  # what the job paid when it opened
+    ticket_ms: int | None = None  # when it became a ticket, or more, that began as less; None: it did not
+    page_ms: int | None = None  # when it became a page that began as less; None: it did not
+
+    def severity_at(self, at_ms: int) -> str:
+        """How urgent it was at an instant: what became of it later does not count."""
+        if self.severity == PAGE and (self.page_ms is None or self.page_ms <= at_ms):
+            return PAGE
+        if self.severity != DIGEST and (self.ticket_ms is None or self.ticket_ms <= at_ms):
+            return TICKET
+        return DIGEST
 
 
 def minutes_after(at_ms: int) -> range:
@@ -62,6 +81,11 @@ def operator_of(cause: str) -> str:
     return _OPERATORS.get(parts_of(cause)[0], "")
 
 
+def severity_of(alerts: Iterable[SharedAlert], at_ms: int) -> str:
+    """How urgent an incident is at an instant: as the most urgent of its alerts."""
+    return max((each.severity_at(at_ms) for each in alerts), key=URGENCY.index, default=DIGEST)
+
+
 def finding(of: LedgerSettings, alerts: Sequence[SharedAlert], at_ms: int, operator: str) -> LedgerFinding:
     """The sentence and the evidence of the alerts of one cause; `operator`: who gets it, unless they have one owner."""
     cause = alerts[0].cause
@@ -81,7 +105,7 @@ def finding(of: LedgerSettings, alerts: Sequence[SharedAlert], at_ms: int, opera
         # Of a sweep of several people, whoever pays most.
         owner = next((each.owner for each in alerts if each.job_id == dearest[0]), "")
     return LedgerFinding(
-        _NAME, PAGE if any(each.severity == PAGE for each in alerts) else TICKET, kind, name, at_ms,
+        _NAME, severity_of(alerts, at_ms), kind, name, at_ms,
         sentence(text, advice),
         "SELECT started, rule, subject_name, owner, team, opened_usd_per_hour, status, summary FROM alerts FINAL"
         f" WHERE shared_cause = {quoted(cause)} AND started >= fromUnixTimestamp64Milli({at_ms - TOGETHER_MS:d}, 'UTC')"
@@ -127,8 +151,8 @@ RULE: Final = LedgerRule(
     title="Incident",
     severity=TICKET,
     about="`sku`, `source`, `sweep`",
-    holds="alerts about 3 jobs or more have one cause and opened within 2 min; until 10 min after the last of them is over; a page"
-    " if any of them is",
+    holds="alerts about 3 jobs or more have one cause and opened within 2 min; until 10 min after the last of them is over; as"
+    " urgent as the most urgent of them, also when one becomes more urgent later",
     runbook="alerts.md#incidents",
     thresholds={"jobs": Threshold(3, 2, 1e6, "jobs with alerts of one cause that opened within 2 min", True)},
     each="cause",

@@ -20,6 +20,13 @@ SEVERITIES: Final = (TICKET, PAGE)
 DIGEST: Final = "digest"
 #: From the least urgent one on.
 URGENCY: Final = (DIGEST, TICKET, PAGE)
+
+
+def is_above(severity: str, other: str) -> bool:
+    """Whether one severity is more urgent than another."""
+    return URGENCY.index(severity) > URGENCY.index(other)
+
+
 #: The kind of the subject of rules about one job.
 JOB: Final = "job"
 

@@ -21,6 +21,7 @@ from streams.worker.ledger_judges.reader import SqlStore
 SHARED_ALERTS: Final = """
 SELECT shared_cause, rule, severity, subject_kind, subject_name, owner, team, project,
     toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms,
+    toUnixTimestamp64Milli(ticket_since) AS ticket_ms, toUnixTimestamp64Milli(page_since) AS page_ms,
     toInt64(toDecimal128(opened_usd_per_hour, 9) * 1000000000) AS nano_per_hour
 FROM alerts FINAL
 WHERE shared_cause != '' AND rule != 'incident' AND started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
@@ -78,4 +79,6 @@ def _of_jobs(rows: Sequence[Mapping[str, Any]]) -> Iterator[SharedAlert]:
                 row["started_ms"],
                 row["resolved_ms"],
                 row["nano_per_hour"],
+                row["ticket_ms"],
+                row["page_ms"],
             )

@@ -51,6 +51,8 @@ def test_a_row_holds_the_alert(store: ClickHouseStore) -> None:
         "shared_cause": "",
         "opened_usd_per_hour": Decimal(0),
         "margins": "",
+        "ticket_since": None,
+        "page_since": None,
         "shard": 7,
         "version": 2,
     }

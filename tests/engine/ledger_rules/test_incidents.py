@@ -12,6 +12,7 @@ from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import incident_changes
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import RULE, TOGETHER_MS, SharedAlert
+from streams.engine.rules.rule import DIGEST, PAGE
 from streams.engine.rules.shared_cause import cause_text
 from tests.oracle.incidents import Fired, Told, incidents
 from tests.property.profile import PROFILE
@@ -32,16 +33,41 @@ def shared(each: Fired, known_ms: int = END_MS, again_ms: int = 0) -> SharedAler
         and each.started_ms + again_ms < known_ms <= each.started_ms + 2 * again_ms
     ):
         over_ms = each.started_ms + again_ms
-    return SharedAlert(
-        each.cause, "silent_job", "ticket", each.job_id, "ada", "vision", "", each.started_ms, over_ms, 10**9
+    ticket_ms, page_ms = (
+        ms if ms is not None and ms < known_ms else None for ms in (each.ticket_ms, each.page_ms)
     )
+    return SharedAlert(
+        each.cause,
+        "silent_job",
+        "page" if page_ms is not None else "ticket" if ticket_ms is not None else "digest",
+        each.job_id,
+        "ada",
+        "vision",
+        "",
+        each.started_ms,
+        over_ms,
+        10**9,
+        _raised_ms(ticket_ms, each.started_ms),
+        _raised_ms(page_ms, each.started_ms),
+    )
+
+
+def _raised_ms(since_ms: int | None, started_ms: int) -> int | None:
+    return None if since_ms is None or since_ms <= started_ms else since_ms
 
 
 def told(changes: Iterable[Alert]) -> list[Told]:
     last = {each.alert_id: each for each in changes}
     return sorted(
         (
-            Told(each.shared_cause, each.started_ms, each.resolved_ms, round(each.ratio))
+            Told(
+                each.shared_cause,
+                each.started_ms,
+                each.resolved_ms,
+                round(each.ratio),
+                None if each.severity == DIGEST else each.ticket_ms or each.started_ms,
+                None if each.severity != PAGE else each.page_ms or each.started_ms,
+            )
             for each in last.values()
         ),
         key=str,
@@ -73,13 +99,20 @@ def judged(
 
 
 EPISODES = st.builds(
-    lambda cause, job, tick, length: Fired(
-        cause, f"j{job}", tick * 10_000, None if length is None else (tick + length) * 10_000
+    lambda cause, job, tick, length, ticket, page: Fired(
+        cause,
+        f"j{job}",
+        tick * 10_000,
+        None if length is None else (tick + length) * 10_000,
+        None if ticket is None else (tick + ticket) * 10_000,
+        None if ticket is None or page is None else (tick + ticket + page) * 10_000,
     ),
     st.sampled_from([PRICE, POOL, SWEEP]),
     st.integers(0, 4),
     st.integers(0, 200),
     st.one_of(st.none(), st.integers(1, 120)),
+    st.one_of(st.just(0), st.none(), st.integers(0, 60)),
+    st.one_of(st.none(), st.integers(0, 60)),
 )
 CUTS = st.sets(st.integers(1, 59).map(lambda minute: minute * MINUTE_MS), max_size=8)
 PRICES = st.lists(st.integers(0, 59).map(lambda minute: minute * MINUTE_MS), max_size=1)
@@ -93,7 +126,9 @@ def test_it_tells_what_the_oracle_tells_in_any_cut(
     prices = {PRICE: prices_ms}
     changes = judged(alerts, cuts, prices, live=live)
     assert told(changes) == incidents(alerts, END_MS, prices_ms=prices)
-    assert len({(each.alert_id, each.status) for each in changes}) == len(changes), "one change is told twice"
+    assert len({(each.alert_id, each.status, each.severity) for each in changes}) == len(changes), (
+        "one change is told twice"
+    )
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -101,7 +136,7 @@ def test_an_episode_that_was_over_and_began_again_keeps_it_open(live: bool) -> N
     alerts = [Fired(POOL, f"j{number}", MINUTE_MS, 30 * MINUTE_MS) for number in range(3)]
     every_minute = {minute * MINUTE_MS for minute in range(1, 60)}
     changes = judged(alerts, every_minute, {}, live=live, again_ms=5 * MINUTE_MS)
-    assert told(changes) == [Told(POOL, 2 * MINUTE_MS, 41 * MINUTE_MS, 3)]
+    assert told(changes) == [Told(POOL, 2 * MINUTE_MS, 41 * MINUTE_MS, 3, 2 * MINUTE_MS)]
 
 
 def test_it_names_the_source_the_dollars_and_the_dearest_and_goes_to_the_operator() -> None:
@@ -139,3 +174,25 @@ def test_two_jobs_three_alerts_of_one_job_and_a_rule_that_is_off_are_none() -> N
     (alert,) = incident_changes(of_three, [], {}, 0, END_MS, ON, {})
     (over,) = incident_changes([], [alert], {}, END_MS, END_MS + MINUTE_MS, ON, {})
     assert over.status == RESOLVED, "its alerts are gone from the tables"
+
+
+def test_one_that_becomes_a_page_makes_the_incident_one_and_what_came_alone_later_does_not() -> None:
+    began = [Fired(SWEEP, f"j{number}", 0, None) for number in range(3)]
+    alone = Fired(SWEEP, "late", 20 * MINUTE_MS, None, page_ms=20 * MINUTE_MS)
+    cuts = {minute * MINUTE_MS for minute in range(1, 60)}
+    assert [each.severity for each in judged([*began, alone], cuts, {}, live=True)] == ["ticket"]
+    began[1] = began[1]._replace(page_ms=30 * MINUTE_MS)
+    opened, raised = judged([*began, alone], cuts, {}, live=True)
+    assert (opened.severity, raised.severity) == ("ticket", "page")
+    assert opened.alert_id == raised.alert_id
+    assert (raised.started_ms, raised.page_ms, raised.changed_ms) == (
+        MINUTE_MS,
+        31 * MINUTE_MS,
+        31 * MINUTE_MS,
+    )
+
+
+def test_alerts_for_the_digest_make_an_incident_for_it() -> None:
+    few = [Fired(SWEEP, f"j{number}", 0, None, ticket_ms=None) for number in range(3)]
+    (alert,) = judged(few, [], {}, live=False)
+    assert alert.severity == DIGEST

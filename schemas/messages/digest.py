@@ -32,6 +32,14 @@ class DigestJob(Struct, frozen=True, kw_only=True):
     cost_usd: UsdText
 
 
+class DigestAlerts(Struct, frozen=True, kw_only=True):
+    """Alerts of one rule that nobody was notified of, as they were about too few dollars."""
+
+    rule: str
+    alerts: Annotated[int, Meta(ge=1, description="How many opened in the week.")]
+    subjects: Annotated[list[str], Meta(description="The first of what they are about by name, 3 at most.")]
+
+
 class DigestWeeklyData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the jobs of an owner or a team cost in a week, and why it is not what they cost in the week before."""
 
@@ -53,6 +61,12 @@ class DigestWeeklyData(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ]
     drivers: Annotated[list[DigestDriver], Meta(description="Largest changes first, 3 at most.")]
     largest: Annotated[list[DigestJob], Meta(description="Most expensive jobs first, 3 at most.")]
+    small_alerts: Annotated[
+        list[DigestAlerts],
+        Meta(
+            description="Alerts of severity digest, the rule with most of them first; absent: there are none."
+        ),
+    ] = []
     summary: Sentence
     command: ShowCommand | UnsetType = UNSET
     links: ReceiptLinks | UnsetType = UNSET

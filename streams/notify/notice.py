@@ -141,6 +141,9 @@ def _digest_figures(data: DigestWeeklyData) -> Iterator[Figure]:
         yield Figure(
             "Largest jobs", ", ".join(f"{each.job_id} {_usd(each.cost_usd)}" for each in data.largest)
         )
+    if data.small_alerts:
+        small = (f"{each.alerts} {each.rule} ({', '.join(each.subjects)})" for each in data.small_alerts)
+        yield Figure("Too small to be sent", "; ".join(small))
 
 
 def more_or_less(nano: int) -> str:

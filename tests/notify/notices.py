@@ -8,7 +8,7 @@ from sinks.rows import Rows
 from streams.costs.drivers import CostCell
 from streams.notify.links import NO_LINKS, Links
 from streams.notify.notice import Notice, notice_of
-from streams.worker.receipts.digest import ChangedCell, DigestSubject, WeekFigures, digest_of
+from streams.worker.receipts.digest import ChangedCell, DigestSubject, SmallAlerts, WeekFigures, digest_of
 from streams.worker.receipts.receipt import Cheaper, EndedJob, Figures, Receipt, UsualCost, receipt_of
 from streams.worker.receipts.receipt_rows import receipt_rows
 from tests.notify.scripted_sender import NOW_MS
@@ -51,7 +51,18 @@ def a_notice(figures: Figures = FIGURES, **other: Any) -> Notice:
 def a_digest_notice(name: str) -> Notice:
     """A digest of a team, a job and an owner of the same name."""
     changed = ChangedCell(name, "gpu", CostCell(2 * 10**9, 8), CostCell(10**9, 4))
-    figures = WeekFigures(10**9, 2 * 10**9, 7, 10**9, 100, 50, 1, (changed,), ((name, 10**9),))
+    figures = WeekFigures(
+        10**9,
+        2 * 10**9,
+        7,
+        10**9,
+        100,
+        50,
+        1,
+        (changed,),
+        ((name, 10**9),),
+        (SmallAlerts("idle_gpus", 2, (name,)),),
+    )
     week_ms = 7 * 86_400_000
     begin_ms = NOW_MS // week_ms * week_ms - 3 * 86_400_000
     found = digest_of(DigestSubject("team", name, name, begin_ms, begin_ms + week_ms), figures)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import JOB_HOURS
+from schemas.tables import ALERTS, JOB_HOURS
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import ManualClock
 from tests.notify.scripted_sender import run
@@ -114,6 +114,42 @@ def test_a_team_has_one_at_the_owner_of_its_record(store: ClickHouseStore) -> No
         assert data["summary"].startswith(
             "team vision spent $3.00 in 2026-W01, nothing the week before. b (gpu)"
         )
+
+    run(scenario())
+
+
+def test_it_lists_the_alerts_that_were_too_small_to_be_sent(store: ClickHouseStore) -> None:
+    def alert(number: int, **fields: Any) -> dict[str, Any]:
+        row = {
+            "alert_id": f"al_{number}",
+            "rule": "idle_gpus",
+            "severity": "digest",
+            "subject_kind": "job",
+            "subject_name": f"run-{number}",
+            "owner": "ada",
+            "started": at(MONDAY + number * HOUR_MS),
+        }
+        return row | fields
+
+    async def scenario() -> None:
+        ledger, life = Ledger(store), lived(store)
+        spent(ledger, "a", MONDAY, Hour(10**9))
+        ledger._put(
+            ALERTS,
+            *(alert(number) for number in (4, 3, 2, 1)),
+            alert(5, rule="silent_job"),
+            alert(6, severity="ticket"),
+            alert(7, owner="bob"),
+            alert(8, started=at(MONDAY - 1)),
+            alert(9, started=at(END)),
+        )
+        await look(life, ledger, END)
+        (data,) = told(life)
+        assert data["small_alerts"] == [
+            {"rule": "idle_gpus", "alerts": 4, "subjects": ["run-1", "run-2", "run-3"]},
+            {"rule": "silent_job", "alerts": 1, "subjects": ["run-5"]},
+        ]
+        assert data["summary"].endswith("5 alerts too small to be sent, most of idle_gpus.")
 
     run(scenario())
 

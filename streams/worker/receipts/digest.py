@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from schemas.escaping import utf8_text, visible
 from schemas.messages.alert import AlertSubject
-from schemas.messages.digest import DigestDriver, DigestJob, DigestWeekly, DigestWeeklyData
+from schemas.messages.digest import DigestAlerts, DigestDriver, DigestJob, DigestWeekly, DigestWeeklyData
 from streams.costs.drivers import CostCell, effects_of
 from streams.engine.alerts.alert import receipt_id
 from streams.engine.rules.formatting import one_line
@@ -53,6 +53,14 @@ class ChangedCell(NamedTuple):
     after: CostCell
 
 
+class SmallAlerts(NamedTuple):
+    """Alerts of one rule that were about too few dollars to be sent, and the first of what they are about."""
+
+    rule: str
+    alerts: int
+    subjects: tuple[str, ...]
+
+
 class WeekFigures(NamedTuple):
     """What the jobs cost; drivers and jobs come the largest first."""
 
@@ -65,6 +73,7 @@ class WeekFigures(NamedTuple):
     jobs: int
     changed: tuple[ChangedCell, ...] = ()
     largest: tuple[tuple[str, int], ...] = ()
+    small_alerts: tuple[SmallAlerts, ...] = ()
 
     @property
     def unproductive_nano(self) -> int | None:
@@ -95,6 +104,12 @@ def digest_of(subject: DigestSubject, of: WeekFigures, links: Links = NO_LINKS) 
         unproductive_usd=None if unproductive is None else usd(unproductive),
         drivers=[_driver(cell) for cell in of.changed],
         largest=[DigestJob(job_id=utf8_text(job_id), cost_usd=usd(nano)) for job_id, nano in of.largest],
+        small_alerts=[
+            DigestAlerts(
+                rule=each.rule, alerts=each.alerts, subjects=[utf8_text(name) for name in each.subjects]
+            )
+            for each in of.small_alerts
+        ],
         summary=visible(sentence(subject, of)),
         command=show_command(subject.id),
         links=links.of_receipt(DIGEST_WEEKLY, subject.kind, subject.name, subject.until_ms) or UNSET,
@@ -147,6 +162,9 @@ def _more(of: WeekFigures) -> Iterator[str]:
         yield f"{shown_usd(of.lost_nano)} lost"
     if of.unproductive_nano:
         yield f"{shown_usd(of.unproductive_nano)} of GPUs that did not work"
+    if of.small_alerts:
+        count = sum(each.alerts for each in of.small_alerts)
+        yield f"{count} alert{'s' * (count > 1)} too small to be sent, most of {of.small_alerts[0].rule}"
 
 
 def _driver(cell: ChangedCell) -> DigestDriver:

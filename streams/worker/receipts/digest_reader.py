@@ -19,12 +19,12 @@ from streams.notify.history import pieces
 from streams.notify.links import Links
 from streams.worker.ledger_judges.reader import Accrued, SqlStore
 from streams.worker.receipts import digest_sql
-from streams.worker.receipts.digest import ChangedCell, DigestSubject, WeekFigures, digest_of
+from streams.worker.receipts.digest import ChangedCell, DigestSubject, SmallAlerts, WeekFigures, digest_of
 from streams.worker.receipts.receipt import Receipt
 
 #: Drivers and jobs of a digest.
 SHOWN_AT_MOST: Final = 3
-#: Each takes three statements.
+#: Each takes four statements.
 _AT_ONCE: Final = 20
 
 
@@ -66,6 +66,7 @@ class DigestReader:
         shown = {**bound, "most": SHOWN_AT_MOST}
         changed = rows_of(self._store.query(digest_sql.drivers_sql(subject.kind), shown))
         largest = rows_of(self._store.query(digest_sql.largest_sql(subject.kind), shown))
+        small = rows_of(self._store.query(digest_sql.small_alerts_sql(subject.kind), shown))
         return WeekFigures(
             cost_nano=nano_of(row["usd"]),
             previous_nano=nano_of(row["previous_usd"]),
@@ -84,6 +85,9 @@ class DigestReader:
                 for each in changed
             ),
             largest=tuple((each["job_id"], nano_of(each["usd"])) for each in largest),
+            small_alerts=tuple(
+                SmallAlerts(each["rule"], int(each["alerts"]), tuple(each["subjects"])) for each in small
+            ),
         )
 
 

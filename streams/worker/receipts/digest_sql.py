@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
+from streams.engine.rules.rule import DIGEST
 
 SubjectKind = Literal["owner", "team"]
 
@@ -47,6 +48,17 @@ SELECT job_id, cell.1 AS component, toString(sumIf(cell.2, {_NOW}) AS after) AS 
     toString(sumIf(cell.3, {_NOW})) AS amount, toString(sumIf(cell.3, NOT ({_NOW}))) AS previous_amount
 FROM {_hours(kind).replace("job_hours FINAL", f"(SELECT *, arrayJoin([{_CELLS}]) AS cell FROM job_hours FINAL)")}
 GROUP BY job_id, component HAVING after != before ORDER BY abs(after - before) DESC, job_id, component LIMIT {{most:UInt32}}"""
+
+
+def small_alerts_sql(kind: SubjectKind) -> str:
+    """The statement of the alerts of the later week that were about too few dollars to be sent, by rule."""
+    at = "fromUnixTimestamp64Milli({{{name}:Int64}}, 'UTC')"
+    return f"""
+SELECT rule, count() AS alerts, arraySlice(arraySort(groupUniqArray(subject_name)), 1, {{most:UInt32}}) AS subjects
+FROM alerts FINAL
+WHERE severity = '{DIGEST}' AND {kind} = {{name:String}}
+    AND started >= {at.format(name="from_ms")} AND started < {at.format(name="until_ms")}
+GROUP BY rule ORDER BY alerts DESC, rule"""
 
 
 def largest_sql(kind: SubjectKind) -> str:

@@ -270,10 +270,24 @@ def test_instance_time_of_a_node_that_is_paid_so_counts_once(store: ClickHouseSt
         "quantity": 1,
         "cost_usd": Decimal("1.5"),
         "unit": "instance_milli_ms",
+        "sku": "m7",
     }
     store.insert(NODE_MINUTES, rows(NODE_MINUTES, node), "n")
     found = dicts(store, "SELECT resource, metered_usd FROM metered_days ORDER BY resource")
     assert found == [{"resource": "j", "metered_usd": 2}, {"resource": "n1", "metered_usd": Decimal("1.5")}]
+
+
+@pytest.mark.parametrize(
+    "held", [{"component": "gpu"}, {"component": "compute", "unit": "instance_milli_ms"}]
+)
+def test_what_a_job_pays_on_a_node_without_a_price_counts(
+    store: ClickHouseStore, tmp_path: Path, held: dict[str, str]
+) -> None:
+    metered(store, {"node": "n1", "cost_usd": Decimal(1), **held})
+    node = {"node": "n1", "minute": MINUTE, "quantity": 1, "unit": "instance_milli_ms"}
+    store.insert(NODE_MINUTES, rows(NODE_MINUTES, node), "n")
+    assert dicts(store, "SELECT sum(metered_usd) AS usd FROM metered_days") == [{"usd": 1}]
+    assert dicts(store, "SELECT overcommitted_cost_usd AS usd FROM node_balance") == [{"usd": 0}]
 
 
 @pytest.mark.parametrize(("kept_from", "shown"), [("202603", 1), ("202604", 0)])

@@ -11,16 +11,18 @@ from typing import NamedTuple
 from tests.oracle.gpu_types import product
 
 FIVE_MINUTES_MS = 300_000
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 
 
 class Lack(NamedTuple):
-    """GPU-time, compute or traffic of a component in a unit, that had no price in a minute."""
+    """GPU-time, compute or traffic of a component in a unit, that had no price in a minute; or time of a node that no job used."""
 
     component: str
     unit: str
     fields: tuple[tuple[str, str], ...]
     minute_ms: int
+    of_node: bool = False
 
 
 class Offer(NamedTuple):
@@ -36,16 +38,18 @@ def missing(
     lacks: Iterable[Lack], offers: Sequence[Offer], at_ms: int
 ) -> set[tuple[str, object, tuple[str, ...]]]:
     """What an instant lacks: (`gpu_type`, the product, the fields that keep the nearest price from applying), instances or traffic."""
-    first: dict[tuple[str, str, tuple[tuple[str, str], ...]], int] = {}
+    first: dict[tuple[str, str, tuple[tuple[str, str], ...], bool], int] = {}
     for lack in lacks:
-        begin_ms = lack.minute_ms // FIVE_MINUTES_MS * FIVE_MINUTES_MS
-        if at_ms - DAY_MS <= begin_ms < at_ms:
-            key = lack[:3]
+        # "by whole hours, once the hour is over"
+        length_ms = HOUR_MS if lack.of_node else FIVE_MINUTES_MS
+        begin_ms = lack.minute_ms // length_ms * length_ms
+        if at_ms - DAY_MS <= begin_ms and begin_ms + length_ms <= at_ms:
+            key = (*lack[:3], lack.of_node)
             first[key] = min(begin_ms, first.get(key, begin_ms))
     # What was read since and was in force then is known, too.
     known = [offer for offer in offers if offer.known_ms < at_ms or offer.effective_ms <= at_ms]
     found: set[tuple[str, object, tuple[str, ...]]] = set()
-    for (component, unit, fields), begin_ms in first.items():
+    for (component, unit, fields, _), begin_ms in first.items():
         if component == "gpu":
             gpu_type = dict(fields).get("gpu_type", "")
             found.add(

@@ -51,13 +51,15 @@ def node_rows(node: str, events: list[Json], book: PriceBook, as_of_ms: int) -> 
     prices: dict[NodeKey, Revision] = {}
     for segment in paid_time(events, as_of_ms):
         context = context_of(segment.values.fields)  # a node has no team and no project
-        # A node without GPUs is paid as one instance, where one has a price.
+        # "One without ... is paid as one instance"; "where not even one of vcpu_hour or memory_gib_hour matches it, unpriced".
         component, unit, per_ms = ("gpu", "gpu_milli_ms", segment.values.gpu_milli)
         if not per_ms:
             component, unit, per_ms = ("compute", "instance_milli_ms", 1000)
         for step_start_ms, step_end_ms in book.steps(segment.start_ms, segment.end_ms):
             price = book.winner(component, unit, context, step_start_ms)
-            if price is None and component == "compute":
+            units = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
+            is_compute = price is None and component == "compute"
+            if is_compute and any(book.winner("compute", each, context, step_start_ms) for each in units):
                 continue
             price = price or UNPRICED
             for minute, start_ms, end_ms in minutes(step_start_ms, step_end_ms):

@@ -41,6 +41,7 @@ def node(name: str, clock: str, usd: str, **more: Any) -> dict[str, Any]:
         "quantity": 1,
         "cost_usd": Decimal(usd),
         "unit": "gpu_milli_ms",
+        "sku": "s",
     } | more
 
 

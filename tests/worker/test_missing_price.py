@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from schemas.events import PRICE_FIELDS, Component, PriceEvent
-from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOBS
+from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, NODE_MINUTES
 from schemas.units import Per
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
@@ -56,6 +56,19 @@ def without_gpus(
         world.put(JOB_MINUTES, job_id=job_id, minute=at(each), **measure)
     for hour_ms in {each // HOUR_MS * HOUR_MS for each in (at_ms, at_ms + M)}:
         world.put(JOB_HOURS, job_id=job_id, hour=at(hour_ms), **{"region": "us", **fields}, wall_clock_ms=M)
+
+
+def stands(
+    world: World, node: str, minute: int, unit: str = "instance_milli_ms", /, sku: str = "", **fields: str
+) -> None:
+    """Two minutes of a node, without a price unless one is named."""
+    amount = (1000 if unit == "instance_milli_ms" else 8000) * M
+    hours = set()
+    for each in (T0 + minute * M, T0 + (minute + 1) * M):
+        world.put(NODE_MINUTES, node=node, minute=at(each), unit=unit, quantity=amount, sku=sku)
+        hours.add(each // HOUR_MS * HOUR_MS)
+    for hour_ms in hours:
+        world.put(NODE_HOURS, node=node, hour=at(hour_ms), paid_ms=2 * M, **{"region": "us", **fields})
 
 
 def told(changes: list[Alert]) -> list[tuple[str, str, str, int]]:
@@ -151,6 +164,53 @@ def test_machines_without_gpus_are_one_alert_by_instance_type(world: World) -> N
     mends = [world.store.query(each.evidence_sql).to_pylist()[0]["mend"] for each in changes]
     assert "compute-vcpu-hour,compute,USD,vcpu_hour," in mends[0]
     assert "m5-24xlarge,compute,m5.24xlarge,USD,instance_hour," in mends[1]
+
+
+def test_nodes_that_nobody_used_are_told_when_their_hour_is_over(world: World) -> None:
+    priced(world, "h100", 3, gpu_type="H100")
+    for number in range(40):
+        stands(world, f"cpu-{number}", 10, instance_type="m5.24xlarge")
+    stands(world, "paid", 10, sku="m5", instance_type="m5.large")
+    stands(world, "gpu", 10, "gpu_milli_ms", gpu_type="B200")
+    stands(world, "bare", 10)
+    off = ("rule", "missing_price", {"thresholds": {"compute": 0}})
+    assert told(world.look(0.95)) == []
+    assert told(world.look(0.1, off)) == [("gpu_type", "b200/sxm/180gb gpu_type", "firing", 60)]
+    bare, many = sorted(world.look(0.1), key=lambda each: each.subject_name)
+    assert told([bare, many]) == [
+        ("instance_type", "(no instance_type)", "firing", 65),
+        ("instance_type", "m5.24xlarge", "firing", 65),
+    ]
+    assert many.ratio == 40
+    assert many.summary.startswith(
+        "40 nodes (most: cpu-0, 0.0333 instance-h): no price for compute of m5.24xlarge, 0 if it is free; "
+    )
+    assert "no price for compute of nodes without GPUs or instance_type, 0 if it is free" in bare.summary
+    works(world, many)
+    rows = world.store.query(many.evidence_sql).to_pylist()
+    assert (len(rows), rows[0]["node"], rows[0]["instance_type"]) == (40, "cpu-0", "m5.24xlarge")
+    assert "m5-24xlarge,compute,m5.24xlarge,USD,instance_hour," in rows[0]["mend"]
+    assert [each[2] for each in told(world.look(24))] == ["resolved"] * 3
+
+
+def test_the_time_of_a_node_that_a_job_uses_is_the_jobs(world: World) -> None:
+    stands(world, "n1", 10, instance_type="m5.large")
+    for minute in (10, 11):
+        row = {"component": "compute", "unit": "instance_milli_ms", "quantity": 500 * M, "sku": "m5"}
+        world.put(JOB_MINUTES, job_id="a", node="n1", minute=at(T0 + minute * M), **row)
+    assert told(world.look(2)) == []
+
+
+def test_jobs_are_named_before_nodes_that_lack_the_same_price(world: World) -> None:
+    without_gpus(world, "prep", 62, instance_type="m5.large")
+    stands(world, "n1", 10, instance_type="m5.large")
+    stands(world, "n2", 10, instance_type="m5.large")
+    (alert,) = world.look(1)
+    assert alert.summary.startswith("2 nodes (most: n1, ")
+    world.memory, world.since_ms = KnownAlerts(world.store), T0 + 65 * M
+    (alert,) = world.look(1)
+    assert (alert.ratio, alert.summary[:31]) == (3, "1 job and 2 nodes (most: prep, ")
+    works(world, alert)
 
 
 def test_gpus_and_machines_of_one_hour_lack_a_price_each(world: World) -> None:

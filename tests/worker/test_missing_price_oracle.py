@@ -13,7 +13,7 @@ from tests.property.profile import EXAMPLES, PROFILE
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0
 from tests.worker.test_fleet_rules import World, shared
-from tests.worker.test_missing_price import unpriced, without_gpus
+from tests.worker.test_missing_price import stands, unpriced, without_gpus
 
 __all__ = ["shared"]
 
@@ -34,7 +34,8 @@ fields = st.fixed_dictionaries(
     optional={name: st.sampled_from(of) for name, of in FIELDS.items()},
 )
 instances = st.fixed_dictionaries({"instance_type": st.sampled_from(["", "m5.large"])})
-usages = st.lists(st.tuples(minutes, fields | instances), min_size=1, max_size=5)
+holders = st.sampled_from(["job", "node"])
+usages = st.lists(st.tuples(minutes, fields | instances, holders), min_size=1, max_size=5)
 matches = st.fixed_dictionaries(
     {},
     optional={"gpu_type": st.sampled_from(["H100", "B200"])}
@@ -67,13 +68,15 @@ def expected(lacks: list[Lack], known: list[Offer]) -> Told:
     return sorted(found)
 
 
-@example([(0, {"gpu_type": ""})], [(255, 255, {})], [])  # exactly at one of the five minutes
-@example([(59, {"gpu_type": "H100"})], [], [])  # over the end of an hour
+@example([(0, {"gpu_type": ""}, "job")], [(255, 255, {})], [])  # exactly at one of the five minutes
+@example([(59, {"gpu_type": "H100"}, "job")], [], [])  # over the end of an hour
+@example([(59, {"instance_type": ""}, "node")], [], [60])
+@example([(70, {"gpu_type": "H100"}, "node")], [(100, 90, {"gpu_type": "H100"})], [119])
 @settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
 @given(usages, offers, cuts)
 def test_the_alerts_are_those_of_the_oracle(
     shared: Any,
-    drawn: list[tuple[int, dict[str, str]]],
+    drawn: list[tuple[int, dict[str, str], str]],
     prices: list[tuple[int, int, dict[str, str]]],
     at: list[int],
 ) -> None:
@@ -81,18 +84,17 @@ def test_the_alerts_are_those_of_the_oracle(
     world = World(shared)
     for number, (known, effective, match) in enumerate(sorted(prices, key=lambda each: each[0])):
         world.price(f"p{number}", 1.5, effective, known, match)
-    for number, (minute, has) in enumerate(drawn):
-        store = unpriced if "gpu_type" in has else without_gpus
-        store(world, f"job-{number}", minute, **{"region": "", **has})
-    lacks = [
-        Lack(
-            *(("gpu", "gpu_milli_ms") if "gpu_type" in has else ("compute", "instance_milli_ms")),
-            tuple(sorted(({"region": ""} | has).items())),
-            T0 + (minute + more) * MINUTE_MS,
-        )
-        for minute, has in drawn
-        for more in (0, 1)
-    ]
+    lacks = []
+    for number, (minute, has, holder) in enumerate(drawn):
+        measure = ("gpu", "gpu_milli_ms") if "gpu_type" in has else ("compute", "instance_milli_ms")
+        named = {"region": "", **has}
+        if holder == "node":
+            stands(world, f"node-{number}", minute, measure[1], **named)
+        else:
+            store = unpriced if "gpu_type" in has else without_gpus
+            store(world, f"job-{number}", minute, **named)
+        at_ms = [T0 + (minute + more) * MINUTE_MS for more in (0, 1)]
+        lacks += [Lack(*measure, tuple(sorted(named.items())), each, holder == "node") for each in at_ms]
     known_offers = [
         Offer(f"p{number}", T0 + known * MINUTE_MS, T0 + effective * MINUTE_MS, match)
         for number, (known, effective, match) in enumerate(sorted(prices, key=lambda each: each[0]))

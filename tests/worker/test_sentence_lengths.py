@@ -33,7 +33,7 @@ from tests.worker.test_double_held import holds, nodes
 from tests.worker.test_fleet_rules import World, broken, shared, world
 from tests.worker.test_inefficient import LOW, does, phases
 from tests.worker.test_metered_twice import reported
-from tests.worker.test_missing_price import unpriced, without_gpus
+from tests.worker.test_missing_price import stands, unpriced, without_gpus
 from tests.worker.test_not_understood import tells
 from tests.worker.test_oversized import begin
 from tests.worker.test_resubmit_loop import ran
@@ -215,6 +215,8 @@ def test_rules_across_jobs(world: World) -> None:
         names = {"gpu_type": f"NVIDIA {CLUSTER} {number}", "region": REGIONS[0], "cluster": CLUSTER}
         unpriced(world, f"{JOB}-unpriced-{number}", 0, **names)
         without_gpus(world, f"{JOB}-machine-{number}", 0, instance_type=f"{CLUSTER}-{number}")
+        stands(world, f"gke-{CLUSTER}-cpu-{number}", 0, instance_type=f"{CLUSTER}-node-{number}")
+        stands(world, f"gke-{CLUSTER}-gpu-{number}", 0, "gpu_milli_ms", gpu_type=f"{CLUSTER}-{number}")
     pool = [f"gke-{CLUSTER}-pool-8c1f-{number}" for number in range(40)]
     nodes(world, range(60), 8, *pool)
     for number in range(3):

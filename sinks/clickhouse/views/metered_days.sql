@@ -44,9 +44,10 @@ FROM
         FROM job_minutes FINAL
         WHERE quantity != 0 AND NOT startsWith(job_id, 'trainfare-canary.')
             AND component IN ('gpu', 'compute', 'network', 'storage')
-            AND NOT (component = 'gpu' AND node IN (SELECT node FROM node_minutes WHERE quantity != 0))
+            AND NOT (component = 'gpu'
+                AND node IN (SELECT node FROM node_minutes WHERE quantity != 0 AND (unit = 'gpu_milli_ms' OR sku != '')))
             AND NOT (component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
-                AND node IN (SELECT node FROM node_minutes WHERE quantity != 0 AND unit = 'instance_milli_ms'))
+                AND node IN (SELECT node FROM node_minutes WHERE quantity != 0 AND unit = 'instance_milli_ms' AND sku != ''))
     ) AS m
     LEFT ANY JOIN (SELECT job_id, labels FROM jobs FINAL) AS j ON j.job_id = m.job_id
     LEFT ANY JOIN (SELECT job_id, attempt, account FROM attempts FINAL) AS a ON a.job_id = m.job_id AND a.attempt = m.attempt

@@ -60,13 +60,14 @@ FROM
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(quantity), toInt64(0), toUInt64(1)
         FROM job_minutes FINAL
-        WHERE quantity != 0 AND component = 'gpu' AND node IN (SELECT node FROM node_minutes)
+        WHERE quantity != 0 AND component = 'gpu'
+            AND node IN (SELECT node FROM node_minutes WHERE unit = 'gpu_milli_ms' OR sku != '')
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), cost_usd, toInt128(0), toInt64(0), toUInt64(1)
         FROM job_minutes FINAL
         WHERE quantity != 0 AND component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
             AND (minute, node) IN (
-                SELECT minute, node FROM node_minutes FINAL WHERE quantity != 0 AND unit = 'instance_milli_ms')
+                SELECT minute, node FROM node_minutes FINAL WHERE quantity != 0 AND unit = 'instance_milli_ms' AND sku != '')
         UNION ALL
         SELECT minute, node, toDecimal64(0, 9), toDecimal64(0, 9), toInt128(0), productive_ms, toUInt64(0)
         FROM unattributed_minutes FINAL

@@ -1,6 +1,7 @@
 """The rule `missing_price`: one alert for each price that is missing, however many jobs lack it.
 
-What has no price is handed in by five minutes, and the prices that were known then. It reads nothing.
+What jobs have without a price is handed in by five minutes, what nodes have that no job used by whole hours, and the prices
+that were known then. It reads nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from schemas.durations import HOUR_MS
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.units import NANO_PER_USD
 from streams.engine.pricing.book import PriceBook
@@ -55,11 +57,20 @@ _NOT_IN_SKU: Final = re.compile(r"[^a-z0-9]+")
 
 
 class UnpricedUsage(NamedTuple):
-    """What may be priced alike: GPU-time or compute of one context, or traffic of a component in one unit."""
+    """What may be priced alike: GPU-time or compute of one context, or traffic of a component in one unit.
+
+    `of_node`: of nodes that no job used. What a node is, is known by the hour, so it counts when the hour is over.
+    """
 
     component: str
     unit: str
     context: Context
+    of_node: bool = False
+
+    @property
+    def known_after_ms(self) -> int:
+        """Return how long after its beginning it counts."""
+        return HOUR_MS if self.of_node else EVERY_MS
 
 
 class MissingPrice(NamedTuple):
@@ -93,10 +104,10 @@ class PriceMend(NamedTuple):
 
 
 class UnpricedTimes:
-    """When usage had no price: five minutes by their beginnings, ascending."""
+    """When usage had no price: five minutes of jobs and hours of nodes by their beginnings, ascending."""
 
-    def __init__(self, five_minutes: Mapping[UnpricedUsage, Sequence[int]]) -> None:
-        self._found = {usage: sorted(begins) for usage, begins in five_minutes.items()}
+    def __init__(self, begins: Mapping[UnpricedUsage, Sequence[int]]) -> None:
+        self._found = {usage: sorted(of_usage) for usage, of_usage in begins.items()}
 
     @property
     def is_empty(self) -> bool:
@@ -104,11 +115,11 @@ class UnpricedTimes:
         return not self._found
 
     def at(self, at_ms: int) -> list[tuple[UnpricedUsage, int]]:
-        """Return what had no price in the window before an instant, and the first such five minutes of each."""
+        """Return what had no price in the window before an instant, and when it first had none."""
         found: list[tuple[UnpricedUsage, int]] = []
         for usage, begins in self._found.items():
             place = bisect_left(begins, at_ms - WINDOW_MS)
-            if place < len(begins) and begins[place] < at_ms:
+            if place < len(begins) and begins[place] + usage.known_after_ms <= at_ms:
                 found.append((usage, begins[place]))
         return found
 
@@ -191,11 +202,11 @@ def _usd_per_gpu(event: PriceEvent) -> str:
     return text if nano else ""
 
 
-class UnpricedJob(NamedTuple):
-    """How much a job had without a price."""
+class UnpricedHolder(NamedTuple):
+    """How much a job or a node had without a price."""
 
     amount: int
-    job_id: str
+    name: str
     usage: UnpricedUsage
 
 
@@ -204,26 +215,29 @@ def finding(
     finder: MissingPriceFinder,
     missing: MissingPrice,
     usages: Sequence[tuple[UnpricedUsage, int]],
-    jobs: Sequence[UnpricedJob],
+    holders: Sequence[UnpricedHolder],
     at_ms: int,
 ) -> LedgerFinding:
     """Return the sentence and the evidence of a missing price."""
     first = dict(usages)
-    amounts: dict[str, int] = {}
-    for each in jobs:
+    of_jobs, of_nodes = dict[str, int](), dict[str, int]()
+    for each in holders:
         if each.usage in first:
-            amounts[each.job_id] = amounts.get(each.job_id, 0) + each.amount
-    ordered = sorted(amounts, key=lambda job_id: (-amounts[job_id], job_id))
+            amounts = of_nodes if each.usage.of_node else of_jobs
+            amounts[each.name] = amounts.get(each.name, 0) + each.amount
+    shown, is_nodes = of_jobs or of_nodes, not of_jobs
+    ordered = sorted(shown, key=lambda name: (-shown[name], name))
     # The usage of which there is most stands for the others: all lack the same fields.
     usage = min(
-        (each for each in jobs if each.usage in first),
-        key=lambda each: (each.job_id != ordered[0], -each.amount, str(each.usage)),
+        (each for each in holders if each.usage in first and each.usage.of_node == is_nodes),
+        key=lambda each: (each.name != ordered[0], -each.amount, str(each.usage)),
     ).usage
     mend = finder.mend(usage, first[usage])
     about = _about(finder, missing, usage, first[usage])
-    count = f"{len(ordered)} job{'s' if len(ordered) > 1 else ''}"
+    counted = (("job", len(of_jobs)), ("node", len(of_nodes)))
+    count = " and ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in counted if number)
     hours = _HOURS.get(usage.unit)
-    most = f", {amounts[ordered[0]] / _MILLI_MS_PER_HOUR:.3g} {hours}" if hours else ""
+    most = f", {shown[ordered[0]] / _MILLI_MS_PER_HOUR:.3g} {hours}" if hours else ""
 
     def said(at_most: int) -> str:
         return f"{count} (most: {short(ordered[0], at_most)}{most}): no price for {about(at_most)}"
@@ -240,9 +254,9 @@ def finding(
         missing.subject,
         at_ms,
         summary,
-        _evidence(ordered, at_ms, command),
-        float(len(ordered)),
-        margins=(*margins(of.thresholds, len(ordered), usage.component),),
+        (_evidence_of_nodes if is_nodes else _evidence)(ordered, at_ms, command),
+        float(len(of_jobs) + len(of_nodes)),
+        margins=(*margins(of.thresholds, len(of_jobs) + len(of_nodes), usage.component),),
     )
 
 
@@ -280,10 +294,10 @@ def _gpus(
 
 
 def _compute(usage: UnpricedUsage) -> Callable[[int], str]:
-    instance_type = usage.context[INSTANCE_TYPE]
+    instance_type, holders = usage.context[INSTANCE_TYPE], "nodes" if usage.of_node else "jobs"
 
     def said(at_most: int) -> str:
-        of = short(instance_type, at_most) if instance_type else "jobs without GPUs or instance_type"
+        of = short(instance_type, at_most) if instance_type else f"{holders} without GPUs or instance_type"
         return f"compute of {of}, 0 if it is free"
 
     return said
@@ -305,29 +319,43 @@ def _evidence(jobs: Sequence[str], at_ms: int, command: str) -> str:
     )
 
 
+def _evidence_of_nodes(nodes: Sequence[str], at_ms: int, command: str) -> str:
+    """Return SQL for the nodes and the price fields that they had last, with the command that mends it."""
+    names = ", ".join(quoted(node) for node in nodes[:_SHOWN])
+    since = f"toDateTime({(at_ms - WINDOW_MS) // 1000:d}, 'UTC')"
+    fields = ("cloud", "region", "cluster", "instance_type", "gpu_type", "purchase")
+    last = ", ".join(f"argMax({name}, hour) AS {name}" for name in fields)
+    return (
+        f"SELECT n.node AS node, n.unit AS unit, {', '.join(f'h.{name} AS {name}' for name in fields)},"
+        f" sum(n.quantity) AS quantity, {quoted(command)} AS mend FROM node_minutes AS n FINAL"
+        f" INNER JOIN (SELECT node, {last} FROM node_hours FINAL WHERE node IN ({names}) AND hour >= toStartOfHour({since}) GROUP BY node) AS h"
+        f" ON h.node = n.node WHERE n.node IN ({names}) AND n.sku = '' AND n.quantity > 0 AND n.minute >= {since} GROUP BY ALL ORDER BY node, unit"
+    )
+
+
 def counts(thresholds: Mapping[str, float], component: str) -> bool:
     """Whether what has no price of a component counts."""
     return component == _GPU or bool(thresholds[_COMPUTE if component == _COMPUTE else "traffic"])
 
 
-def margins(of: Mapping[str, float], jobs: int, component: str) -> list[Margin]:
-    """Return how far so many jobs without a price are from an alert."""
-    held = float(jobs) if counts(of, component) else None
-    return [from_threshold_on("jobs of 24 h that lack the price", held, 1)]
+def margins(of: Mapping[str, float], holders: int, component: str) -> list[Margin]:
+    """Return how far so many jobs and nodes without a price are from an alert."""
+    held = float(holders) if counts(of, component) else None
+    return [from_threshold_on("jobs and nodes of 24 h that lack the price", held, 1)]
 
 
 RULE: Final = LedgerRule(
     name="missing_price",
     title="Price missing",
     severity=TICKET,
-    about="`gpu_type`, `traffic`",
-    holds="GPU-time or traffic of the last 24 h has no price, by the prices known or in force then; one alert for each price that"
-    " is missing",
+    about="`gpu_type`, `instance_type`, `traffic`",
+    holds="GPU-time, compute or traffic of jobs, or time of nodes that no job used, of the last 24 h has no price, by the prices known or"
+    " in force then; one alert for each price that is missing",
     runbook="operations.md#unpriced-gpu-time",
     thresholds={
         "traffic": Threshold(1, 0, 1, "1: traffic without a price counts; 0: it does not", True),
         "compute": Threshold(
-            1, 0, 1, "1: instances, CPUs and memory of jobs without GPUs count; 0: they do not", True
+            1, 0, 1, "1: instances, CPUs and memory without GPUs count; 0: they do not", True
         ),
     },
     each="missing price",

@@ -68,7 +68,8 @@ def attempt_lines(
                             _extend(lines, Line(node, segment.phase, price), (from_ms, until_ms, rate, flag))
         if not segment.values.gpu_milli and (held := next(_holders(segment)))[0] is not Kind.JOB_TIME:
             kind, holders = held
-            for span in _without_compute_price(segment, context, book):
+            of_segment = [each for each, _ in _holders(segment)]
+            for span in without_compute_price(of_segment, context, book, segment.start_ms, segment.end_ms):
                 for start_ms, end_ms, flag in split_at(span, lost):
                     for node, rate in holders:
                         line = Line(node, segment.phase, unpriced(COMPUTE, kind))
@@ -76,20 +77,22 @@ def attempt_lines(
     return lines
 
 
-def _without_compute_price(segment: Segment, context: Context, book: PriceBook) -> Iterator[Span]:
-    """Yield where in the segment no price applies to any of its instances, CPUs, memory and time."""
+def without_compute_price(
+    kinds: Iterable[Kind], context: Context, book: PriceBook, start_ms: int, end_ms: int
+) -> Iterator[Span]:
+    """Yield where in [start_ms, end_ms) no price of `compute` applies to any of these kinds of time."""
     priced: list[Span] = []
-    for kind, _ in _holders(segment):
-        steps = book.steps(context, COMPUTE, kind, segment.start_ms, segment.end_ms)
-        pieces = price_pieces(steps, segment.start_ms, segment.end_ms, COMPUTE, kind)
+    for kind in kinds:
+        steps = book.steps(context, COMPUTE, kind, start_ms, end_ms)
+        pieces = price_pieces(steps, start_ms, end_ms, COMPUTE, kind)
         priced += [(from_ms, until_ms) for from_ms, until_ms, _ in pieces]
-    begin_ms = segment.start_ms
+    begin_ms = start_ms
     for from_ms, until_ms in sorted(priced):
         if begin_ms < from_ms:
             yield begin_ms, from_ms
         begin_ms = max(begin_ms, until_ms)
-    if begin_ms < segment.end_ms:
-        yield begin_ms, segment.end_ms
+    if begin_ms < end_ms:
+        yield begin_ms, end_ms
 
 
 def differs_from_ms(one: Lines, other: Lines) -> int:

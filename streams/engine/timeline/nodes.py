@@ -12,14 +12,16 @@ from typing import Final, NamedTuple
 from schemas.events import NodeEvent, NodeType
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
-from streams.engine.pricing.kinds import Kind
+from streams.engine.pricing.kinds import COMPUTE, Kind, unpriced
 from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.timeline.intervals import Interval
-from streams.engine.timeline.lines import Line, Lines, price_pieces
+from streams.engine.timeline.lines import Line, Lines, price_pieces, without_compute_price
 from streams.engine.timeline.values import NO_FIELDS, named_fields
 
 #: A node without GPUs is paid as one instance.
 ONE_INSTANCE_MILLI: Final = 1000
+#: A price of any of these says what such a node costs: by instances, or by what its jobs have of it.
+_OF_INSTANCE: Final = (Kind.INSTANCE_TIME, Kind.CPU_TIME, Kind.MEMORY_TIME)
 
 
 class NodeSegment(NamedTuple):
@@ -49,7 +51,7 @@ class NodeSegment(NamedTuple):
         """Return component, kind of quantity and quantity per ms: its GPUs, or where it has none itself as an instance."""
         if self.gpu_milli:
             return "gpu", Kind.GPU_TIME, self.gpu_milli
-        return "compute", Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI
+        return COMPUTE, Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI
 
 
 @lru_cache(maxsize=16384)
@@ -96,7 +98,8 @@ def paid_intervals(segments: Iterable[NodeSegment], as_of_ms: int) -> list[Inter
 def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) -> Lines:
     """The lines of a node, open time up to the accrual instant.
 
-    Its GPU-time by the `gpu` SKUs; of a node without GPUs its time as one instance, by the `compute` SKUs.
+    Its GPU-time by the `gpu` SKUs; of a node without GPUs its time as one instance, by the `compute` SKUs. Where none of
+    these applies, not even to its CPUs or memory, it is shown as unpriced.
     """
     lines: Lines = {}
     for segment in cut_segments(segments, as_of_ms):
@@ -108,4 +111,9 @@ def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) 
         ):
             interval: Interval = (from_ms, until_ms, rate, 0)
             lines.setdefault(Line("", "", price), []).append(interval)
+        if component == COMPUTE:
+            spans = without_compute_price(_OF_INSTANCE, context, book, segment.start_ms, segment.end_ms)
+            for from_ms, until_ms in spans:
+                line = Line("", "", unpriced(COMPUTE, kind))
+                lines.setdefault(line, []).append((from_ms, until_ms, rate, 0))
     return lines

@@ -20,7 +20,7 @@ from streams.engine.rules.missing_price import (
     WINDOW_MS,
     MissingPrice,
     MissingPriceFinder,
-    UnpricedJob,
+    UnpricedHolder,
     UnpricedTimes,
     UnpricedUsage,
     counts,
@@ -84,11 +84,11 @@ class MissingPriceJudge:
                 lacking.setdefault(finder.missing(usage, first_ms), []).append((usage, first_ms))
             now = {(missing.kind, missing.subject) for missing in lacking}
             if now - known_before:
-                jobs = self._jobs(at_ms)
+                holders = self._holders(at_ms)
                 for missing, usages in lacking.items():
                     key = missing.kind, missing.subject
                     if key not in known_before:
-                        said[key] = finding(of, finder, missing, usages, jobs, at_ms)
+                        said[key] = finding(of, finder, missing, usages, holders, at_ms)
             for missing in lacking:
                 key = missing.kind, missing.subject
                 # Of one that fires already only that it still holds counts.
@@ -111,13 +111,21 @@ class MissingPriceJudge:
         for row in rows_of(rows):
             if counts(of.thresholds, row["component"]):
                 found.setdefault(_usage(row), []).extend(row["begins"])
+        for row in rows_of(self._store.query(missing_price_sql.NODES, bound)):
+            if counts(of.thresholds, row["component"]):
+                found.setdefault(_usage(row, of_node=True), []).append(row["begin_ms"])
         return UnpricedTimes(dict(sorted(found.items(), key=lambda item: str(item[0]))))
 
-    def _jobs(self, at_ms: int) -> list[UnpricedJob]:
+    def _holders(self, at_ms: int) -> list[UnpricedHolder]:
         bound = {"from_ms": at_ms - WINDOW_MS, "to_ms": at_ms}
         rows = [*rows_of(self._store.query(missing_price_sql.JOBS, bound))]
-        return [UnpricedJob(int(row["amount"]), row["job_id"], _usage(row)) for row in rows]
+        found = [UnpricedHolder(int(row["amount"]), row["job_id"], _usage(row)) for row in rows]
+        rows = [*rows_of(self._store.query(missing_price_sql.NODES, bound))]
+        return found + [
+            UnpricedHolder(int(row["amount"]), row["node"], _usage(row, of_node=True)) for row in rows
+        ]
 
 
-def _usage(row: Mapping[str, Any]) -> UnpricedUsage:
-    return UnpricedUsage(row["component"], row["unit"], tuple(row[name] or None for name in MATCH_FIELDS))
+def _usage(row: Mapping[str, Any], *, of_node: bool = False) -> UnpricedUsage:
+    context = tuple(row[name] or None for name in MATCH_FIELDS)
+    return UnpricedUsage(row["component"], row["unit"], context, of_node)

@@ -1,4 +1,4 @@
-"""The SQL of the rule `missing_price`: what had no price, by five minutes and by job."""
+"""The SQL of the rule `missing_price`: what had no price, by five minutes and by job, and of nodes by hour."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ _NAMED: Final = ", ".join(f"u.{name} AS {name}" for name in FIELDS)
 #: Whether there may be such usage at all: of rows that were written again since, former versions count, so it is cheap.
 IS_THERE: Final = f"""
 SELECT 1 AS found FROM job_minutes PREWHERE minute >= {_FROM} AND minute < {_TO}
-WHERE sku = '' AND quantity > 0 AND component IN ('gpu', 'compute', 'network', 'storage') LIMIT 1"""
+WHERE sku = '' AND quantity > 0 AND component IN ('gpu', 'compute', 'network', 'storage') LIMIT 1
+UNION ALL
+SELECT 1 AS found FROM node_minutes PREWHERE minute >= {_FROM} AND minute < {_TO} WHERE sku = '' AND quantity > 0 LIMIT 1"""
 
 #: When each kind of usage had no price.
 FIVE_MINUTES: Final = f"""
@@ -74,3 +76,26 @@ FROM ({_both()}) AS u LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = u.job_id GROUP 
 JOBS: Final = f"""
 SELECT {_NAMED}, j.team AS team, j.project AS project, u.job_id AS job_id, sum(u.amount) AS amount
 FROM ({_both()}) AS u LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = u.job_id GROUP BY ALL"""
+
+#: Whole hours: what a node is, is known by the hour.
+_WHOLE_HOURS: Final = (
+    f"minute >= toStartOfHour({_FROM} + INTERVAL 3599 SECOND) AND minute < toStartOfHour({_TO})"
+)
+_OF_NODE: Final = ", ".join(
+    f"h.{name} AS {name}" if name in PRICE_FIELDS else f"'' AS {name}" for name in FIELDS[2:]
+)
+
+#: What the time of nodes that no job used lacked, and how much of it, by node and hour.
+NODES: Final = f"""
+SELECT n.node AS node, toInt64(toUnixTimestamp(n.hour)) * 1000 AS begin_ms, if(n.unit = 'gpu_milli_ms', 'gpu', 'compute') AS component,
+    n.unit AS unit, {_OF_NODE}, '' AS team, '' AS project, n.amount AS amount
+FROM
+(
+    SELECT node, toStartOfHour(minute) AS hour, unit, sum(quantity) AS amount FROM node_minutes FINAL
+    PREWHERE {_WHOLE_HOURS}
+    WHERE sku = '' AND quantity > 0 AND (node, minute) NOT IN (
+        SELECT node, minute FROM job_minutes FINAL
+        PREWHERE {_WHOLE_HOURS} WHERE node != '' AND quantity > 0 AND component IN ('gpu', 'compute'))
+    GROUP BY node, hour, unit
+) AS n
+INNER JOIN (SELECT * FROM node_hours FINAL) AS h ON h.node = n.node AND h.hour = n.hour"""

@@ -11,7 +11,8 @@ from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
 from streams.engine.timeline.attempts import Segment
 from streams.engine.timeline.lines import Lines, attempt_lines, differs_from_ms
-from streams.engine.timeline.values import Values
+from streams.engine.timeline.nodes import NodeSegment, node_lines
+from streams.engine.timeline.values import NO_FIELDS, Values
 
 HOUR_MS = 3_600_000
 NEVER_MS = 2**62
@@ -91,3 +92,32 @@ def test_lines_differ_from_the_first_instant_with_another_price() -> None:
     assert differs_from_ms(one, lines(8000, ("a", 0), ("a", 3000))) == 8000
     assert differs_from_ms(one, lines(9000, ("b", 0), ("b", 3000))) == 0
     assert differs_from_ms({}, one) == 0
+
+
+def of_node(prices: list[PriceEvent], gpu_milli: int = 0) -> list[tuple[str, str, int, int, int]]:
+    """(unit, SKU, from, until, quantity per ms) of an hour of a node."""
+    book = PriceBook.empty().with_events(prices)
+    lines = node_lines([NodeSegment(0, HOUR_MS, gpu_milli, NO_FIELDS)], HOUR_MS, book)
+    return sorted(
+        (line.price.unit, line.price.sku, *each[:3])
+        for line, intervals in lines.items()
+        for each in intervals
+    )
+
+
+def test_a_node_without_a_price_is_shown_as_one_instance() -> None:
+    job_hour = price("p", Component.compute, Per.job_hour)
+    assert of_node([]) == of_node([job_hour]) == [("instance_milli_ms", "", 0, HOUR_MS, 1000)]
+    assert of_node([], 8000) == [("gpu_milli_ms", "", 0, HOUR_MS, 8000)]
+
+
+def test_a_node_is_shown_until_its_price_begins() -> None:
+    assert of_node([price("p", Component.compute, Per.instance_hour, 1_000)]) == [
+        ("instance_milli_ms", "", 0, 1_000, 1000),
+        ("instance_milli_ms", "p", 1_000, HOUR_MS, 1000),
+    ]
+
+
+@pytest.mark.parametrize("per", [Per.vcpu_hour, Per.memory_gib_hour])
+def test_a_node_whose_jobs_pay_for_their_part_of_it_books_nothing(per: Per) -> None:
+    assert of_node([price("p", Component.compute, per, 1_000)]) == [("instance_milli_ms", "", 0, 1_000, 1000)]

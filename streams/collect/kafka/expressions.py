@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +15,8 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 from jmespath.functions import Functions, signature
 from jmespath.visitor import Options, TreeInterpreter
+
+from schemas.refusal import shown
 
 EXPRESSION_CHARS: Final = 1_000
 #: Nodes of expressions that are visited for one record, with what they return: a tenth of a second at worst.
@@ -24,6 +27,19 @@ _CHARS_AT_MOST: Final = 2**20
 _ITEMS_PER_STEP: Final = 8
 _PAIRS_AT_MOST: Final = 1_000
 _QUOTIENT_DECIMALS: Final = 3  # as many as a count of an event has
+#: Each in joules. Their case counts: mJ and MJ are 10^9 apart.
+_JOULES: Final = {
+    f"{prefix}{unit}": factor * joules
+    for unit, joules in (("J", 1), ("Wh", 3_600))
+    for prefix, factor in (
+        ("", 1),
+        ("u", Fraction(1, 10**6)),
+        ("m", Fraction(1, 1_000)),
+        ("k", 1_000),
+        ("M", 10**6),
+    )
+}
+_AMOUNT: Final = re.compile(r"\s*([+-]?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,2})?)\s*([A-Za-z]*)\s*")
 
 
 class Expression(NamedTuple):
@@ -35,6 +51,10 @@ class Expression(NamedTuple):
 
 class EvaluationError(Exception):
     """An expression cannot be put to a record; the text says why."""
+
+
+class UnitError(EvaluationError):
+    """An amount has no unit, or one that is not known."""
 
 
 class TooMuchWorkError(EvaluationError):
@@ -63,7 +83,7 @@ def compiled(text: str) -> Expression:
             raise ValueError(f"{text[:80]!r} is nested more than {_LEVELS} levels deep")
         if node["type"] == "function_expression" and node["value"] not in _Functions.FUNCTION_TABLE:
             raise ValueError(
-                f"{text[:80]!r} calls {node['value'][:40]}(), which is no function of JMESPath, split, pairs or quotient"
+                f"{text[:80]!r} calls {node['value'][:40]}(), which is no function of JMESPath, split, pairs, quotient or joules"
             )
         pending += [(child, level + 1) for child in node.get("children", ()) if isinstance(child, dict)]
     return Expression(text, tree)
@@ -123,7 +143,7 @@ def _check_size(value: Any) -> None:
 
 
 class _Functions(Functions):  # type: ignore[misc]  # jmespath has no types
-    """Those of JMESPath, two for texts that hold more than one value, and the quotient, which JMESPath lacks."""
+    """Those of JMESPath, two for texts that hold more than one value, the quotient, which JMESPath lacks, and one for energy."""
 
     @signature({"types": ["string"]}, {"types": ["string"]})  # type: ignore[untyped-decorator]  # jmespath has no types
     def _func_split(self, text: str, separator: str) -> list[str]:
@@ -138,6 +158,27 @@ class _Functions(Functions):  # type: ignore[misc]  # jmespath has no types
     def _func_quotient(self, dividend: float, divisor: float) -> float:
         """Return it to three decimals, half to even, of the numbers as they are written: J / s are W to the mW."""
         found = round(Fraction(repr(dividend)) / Fraction(repr(divisor)), _QUOTIENT_DECIMALS)
+        return found.numerator if found.denominator == 1 else float(found)
+
+    @signature({"types": ["number", "string", "null"]}, {"types": ["string", "null"]})  # type: ignore[untyped-decorator]  # jmespath has no types
+    def _func_joules(self, energy: float | str | None, unit: str | None) -> float | None:
+        """Energy in joules; its unit is the one given or stands behind the number. Nothing is nothing."""
+        if energy is None:
+            return None
+        amount = _AMOUNT.fullmatch(energy if isinstance(energy, str) else repr(energy))
+        if amount is None:
+            raise UnitError(f'{shown(energy)} is no amount of energy, as 465, "465" or "0.129 Wh"')
+        number, written = amount.groups()
+        said = written or (unit or "").strip()
+        if written and unit and unit.strip() != written:
+            raise UnitError(f"{shown(energy)} is said to be in {shown(unit)}: name one of them in the map")
+        if said not in _JOULES:
+            what = f"has the unit {shown(said)}" if said else "has no unit"
+            raise UnitError(
+                f"the energy {shown(energy)} {what}, expected one of {', '.join(_JOULES)}; if the source never says it,"
+                " name it in the map, as joules(energy, 'mJ')"
+            )
+        found = Fraction(number) * _JOULES[said]
         return found.numerator if found.denominator == 1 else float(found)
 
     @signature({"types": []})  # type: ignore[untyped-decorator]  # jmespath has no types

@@ -21,6 +21,7 @@ from streams.collect.kafka.expressions import (
     EvaluationError,
     Expression,
     TooMuchWorkError,
+    UnitError,
     compiled,
 )
 from streams.collect.kafka.faults import MappingError, got
@@ -231,6 +232,8 @@ def _found(expression: Expression, record: Any, evaluation: Evaluation, where: s
         return evaluation.value(expression, record)
     except TooMuchWorkError as fault:
         raise MappingError("too_much_work", where, str(fault)) from None
+    except UnitError as fault:
+        raise MappingError("unit", where, str(fault)) from None
     except EvaluationError as fault:
         raise MappingError(
             "expression", where, f"{expression.text[:80]!r} cannot be put to it: {fault}"

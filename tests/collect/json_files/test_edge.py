@@ -73,6 +73,28 @@ def metered(prices: list[Path], *logs: Sequence[str], dedupe_ms: int = 24 * HOUR
     return meter(log, settings=settings)
 
 
+@pytest.mark.parametrize(
+    "energy",
+    [{"joules": 465}, {"energy": "465 J"}, {"energy": 465_000, "energy_unit": "mJ"}, {"energy": "0.465 kJ"}],
+)
+def test_energy_is_read_in_any_unit_that_a_line_says(energy: dict[str, Any]) -> None:
+    line = json.loads(SAMPLE.read_text().splitlines()[0])
+    del line["joules"]
+    (mean_watts,) = [
+        e.value["instance_count"] for e in events([json.dumps(line | energy)]) if e.value["type"] == "updated"
+    ]
+    assert mean_watts == 12
+
+
+def test_energy_without_a_unit_is_not_understood_and_the_stay_is_metered() -> None:
+    line = json.loads(SAMPLE.read_text().splitlines()[0])
+    line["energy"] = line.pop("joules")
+    made, faults = RecordMap(Options.model_validate(table())).of_record(LINE, json.dumps(line).encode())
+    assert [each.value["type"] for each in made] == ["started", "completed"]
+    assert [each.reason for each in faults] == ["unit"]
+    assert "the energy 465 has no unit" in str(faults[0])
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_round_costs_the_sums_by_hand_out_of_order_late_and_twice(seed: int, prices: list[Path]) -> None:
     first = lines("kitchen/17", 150, seed)

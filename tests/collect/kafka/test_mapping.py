@@ -183,6 +183,50 @@ def test_a_tombstone_is_nothing() -> None:
     assert RecordMap(of_rule({"fields": FIELDS})).of_record("t", None) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("energy", "unit", "wanted"),
+    [
+        (465, "J", 465),
+        ("465 J", None, 465),
+        ("0.129 Wh", None, 464.4),
+        ("1.29e-1Wh", "Wh", 464.4),
+        (465_000, "mJ", 465),
+        (0.465, "kJ", 0.465 * 1000),
+        (0.000465, "MJ", 465),
+        ("0.5 kWh", None, 1_800_000),
+        (129, "mWh", 464.4),
+        (0, "J", 0),
+    ],
+)
+def test_energy_is_read_in_the_unit_that_it_says(energy: object, unit: str | None, wanted: float) -> None:
+    field = "quotient(joules(v.energy, v.unit), `1`)"
+    assert made({"energy": energy, "unit": unit}, field, "instance_count") == wanted
+
+
+@pytest.mark.parametrize(
+    ("energy", "unit", "said"),
+    [
+        (465, None, "the energy 465 has no unit, expected one of J,"),
+        ("465", " ", "has no unit"),
+        ("465 mj", None, 'has the unit "mj"'),
+        (465, "watt", 'has the unit "watt"'),
+        ("465 J", "mJ", "name one of them in the map"),
+        ("a lot", "J", "is no amount of energy"),
+    ],
+)
+def test_energy_without_a_unit_that_is_known_is_a_fault(energy: object, unit: str | None, said: str) -> None:
+    _, faults = mapped(
+        {**RECORD, "v": {"energy": energy, "unit": unit}}, {"gpu_count": "joules(v.energy, v.unit)"}
+    )
+    (found,) = faults
+    assert found.reason == "unit"
+    assert said in str(found)
+
+
+def test_a_fault_of_energy_says_what_mends_it() -> None:
+    assert "joules(energy, 'mJ')" in fault({"energy": 465}, "joules(v.energy, v.unit)")
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

@@ -22,7 +22,10 @@ from streams.engine.alerts.recurrence import FIELDS as RECURRENCE_FIELDS
 
 SOURCE: Final = "trainfare/web"
 KINDS: Final = ("ack", "silence", "planned", "budget", "receipt", "source")
-_WITHOUT_END: Final = ("budget", "receipt", "source")
+_OF_SOURCE: Final = "source"
+_WITHOUT_END: Final = ("budget", "receipt", _OF_SOURCE)
+#: The token of collectors that are nobody's to look after the meter: what its senders call a source is theirs alone.
+_BY_WRITE: Final = "web.write_token"
 #: A silence that is forgotten ends by itself.
 UNTIL_MAX_MS: Final = 366 * 86_400_000
 _OURS: Final = ("source", "id", "time_ms", "by", "specversion")
@@ -79,6 +82,9 @@ def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRec
     if kind not in _WITHOUT_END:
         _check_until(asked, now_ms)
     name = asked.get("name") or _name(kind, asked)
+    if kind == _OF_SOURCE and by == _BY_WRITE and isinstance(name, str):
+        # A collector over Kafka, or with the token of all scopes, may have the same name: neither replaces what the other says.
+        name = f"{name} (write_token)"
     content = {**asked, "kind": kind, "name": name, "by": by}
     identity = f"web_{_digest(content)}"
     value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})
@@ -118,7 +124,7 @@ def _name(kind: str, asked: Mapping[str, Any]) -> object:
         raise FieldError("name", "expected the name of the budget")
     if kind == "receipt":
         return _receipt_name(asked)
-    if kind == "source":
+    if kind == _OF_SOURCE:
         raise FieldError("name", "expected the name of the source")
     matched = {field: wanted for field, wanted in asked.items() if field not in _NOT_MATCHED}
     inner = asked.get("match")

@@ -112,6 +112,18 @@ def test_a_record_is_written_and_says_who(body: dict[str, Any]) -> None:
     assert Controls.from_events([event]).faults == ()
 
 
+@pytest.mark.parametrize(("by", "name"), [("web.write_token", "slurm (write_token)"), ("web.token", "slurm")])
+def test_a_source_of_another_token_is_a_source_of_its_own(by: str, name: str) -> None:
+    record = control_record(SOURCE, by, WALL_MS)
+    assert (record.name, record.key) == (name, f"source/{name}".encode())
+
+
+def test_the_name_of_a_source_is_a_text_whatever_its_token() -> None:
+    for by in ("web.write_token", "web.token"):
+        with pytest.raises(FieldError):
+            control_record({**SOURCE, "name": 7}, by, WALL_MS)
+
+
 def test_a_silence_silences_that_alert_and_no_other() -> None:
     log = Log()
     posted(SILENCE, log)

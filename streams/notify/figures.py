@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from streams.engine.alerts.alert import RESOLVED, Alert
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.formatting import times, usd
+from streams.engine.rules.registry import BY_NAME
 from streams.notify.notice import Figure, Notice, instant_figure
 
 
@@ -40,13 +41,19 @@ def figures(alert: Alert) -> list[Figure]:
     return shown
 
 
+def rule_title(rule: str) -> str:
+    """What a rule is called where people read: "Runaway burn"; one of a user's own has its name only."""
+    return BY_NAME[rule].title if rule in BY_NAME else rule
+
+
 def title(alerts: Sequence[Alert]) -> str:
     """The title of a message: its alert, or how many of a group fire and have resolved."""
     first = alerts[0]
     if isinstance(first, Notice):
         return first.title
     if len(alerts) == 1:
-        return f"{sign(first)} {first.subject_name}: {first.rule} {first.status} ({first.severity})"
+        how = RESOLVED if first.status == RESOLVED else f"({first.severity})"
+        return f"{sign(first)} {first.subject_name}: {rule_title(first.rule)} {how}"
     resolved = sum(alert.status == RESOLVED for alert in alerts)
     firing = len(alerts) - resolved
     counts = [f"{count} {word}" for count, word in ((firing, "firing"), (resolved, "resolved")) if count]

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from schemas.clock_table import KEYS, RECORDS_AHEAD
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
-from streams.engine.settings import FUTURE_MS, ShardSettings
+from streams.engine.settings import ShardSettings
 from streams.engine.shard import ahead_records
 from streams.engine.shard.shard import Shard
 from tests.raw_records import raw
 
 T0 = 1_780_308_000_000
 MINUTE = 60_000
+FUTURE_MS = 5 * MINUTE  # "more than 5 min later than the log time"
 Rows = dict[tuple[Any, ...], tuple[int, int, int]]
 
 

@@ -14,13 +14,13 @@ from tests.notify.test_groups import INTERVAL_MS, WAIT_MS, office, texts, ticket
 @pytest.mark.parametrize(
     ("group_by", "titles"),
     [
-        (("owner", "project"), ["2 firing: owner ada, project p", "b: burn_fast firing (page)"]),
-        (("team",), ["2 firing: owner ada, project p", "b: burn_fast firing (page)"]),
-        (("alertname",), ["2 firing: rule burn_fast", "t: burn_drift firing (ticket)"]),
-        (("severity", "subject_kind"), ["2 firing: rule burn_fast", "t: burn_drift firing (ticket)"]),
+        (("owner", "project"), ["2 firing: owner ada, project p", "b: Runaway burn (page)"]),
+        (("team",), ["2 firing: owner ada, project p", "b: Runaway burn (page)"]),
+        (("alertname",), ["2 firing: rule burn_fast", "t: Slow drift above plan (ticket)"]),
+        (("severity", "subject_kind"), ["2 firing: rule burn_fast", "t: Slow drift above plan (ticket)"]),
         (
             ("...",),
-            ["a: burn_fast firing (page)", "b: burn_fast firing (page)", "t: burn_drift firing (ticket)"],
+            ["a: Runaway burn (page)", "b: Runaway burn (page)", "t: Slow drift above plan (ticket)"],
         ),
         ((), ["3 firing: several owners"]),
     ],

@@ -80,7 +80,7 @@ def test_alerts_of_one_owner_and_project_share_a_message_after_the_wait() -> Non
         await there.work(1)
         assert sorted(texts(there)) == [
             "3 firing: owner ada, project p",
-            "d: burn_fast firing (page)",
+            "d: Runaway burn (page)",
         ]
         assert sorted(there.rows("outcome", "attempt", "detail")) == [
             ("delivered", 1, ""),
@@ -111,7 +111,7 @@ def test_what_comes_later_waits_for_the_interval_and_a_page_for_a_minute() -> No
         await there.work(MINUTE_MS - 1)
         assert len(there.sender.sent) == 2
         await there.work(1)
-        assert texts(there)[2:] == ["c: burn_fast firing (page)"]
+        assert texts(there)[2:] == ["c: Runaway burn (page)"]
         assert there.sender.sent[-1].body["blocks"][1]["elements"][0]["text"] == "1 more of them still fire"
 
     run(go())
@@ -127,7 +127,7 @@ def test_what_still_fires_is_said_again_and_what_resolved_is_not() -> None:
         await there.work(REPEAT_MS - 1)
         assert len(there.sender.sent) == 2
         await there.work(1)
-        assert texts(there)[2:] == ["b: burn_fast firing (page)"]
+        assert texts(there)[2:] == ["b: Runaway burn (page)"]
         assert there.sender.sent[-1].body["blocks"][1]["elements"][0]["text"] == "Still firing, said again"
         await there.work(REPEAT_MS)
         b = alert_id("burn_fast", "job", "b", NOW_MS)
@@ -187,7 +187,7 @@ def test_an_alert_that_resolves_while_it_waits_is_one_message() -> None:
         await there.offer(an_alert("a"))
         await there.offer(resolved("a"))
         await there.work(WAIT_MS)
-        assert texts(there) == ["a: burn_fast resolved (page)"]
+        assert texts(there) == ["a: Runaway burn resolved"]
         assert there.rows("status", "attempt", "outcome") == [
             ("firing", 0, "superseded"),
             ("resolved", 1, "delivered"),
@@ -209,7 +209,7 @@ def test_a_page_about_a_team_mutes_tickets_of_its_jobs_until_it_is_over() -> Non
         assert len(there.sender.sent) == 1
         there.keep(team_page("resolved", changed_ms=there.clock.now_ms(), held_ms=there.clock.now_ms()))
         await there.work(INTERVAL_MS)
-        assert texts(there)[1:] == ["mine: burn_drift firing (ticket)"]
+        assert texts(there)[1:] == ["mine: Slow drift above plan (ticket)"]
         mine = ticket("mine").alert_id
         assert [row[1] for row in there.rows("alert_id", "outcome") if row[0] == mine] == [
             "inhibited",
@@ -294,7 +294,7 @@ def test_what_comes_while_a_message_is_retried_is_in_the_next_one() -> None:
         await there.work(WAIT_MS)
         await there.offer(resolved("a"), an_alert("b"))
         await there.work(1_000)
-        assert texts(there)[1] == "a: burn_fast firing (page)"
+        assert texts(there)[1] == "a: Runaway burn (page)"
         await there.work(INTERVAL_MS)
         assert texts(there)[2:] == ["1 firing, 1 resolved: owner ada, project p"]
 
@@ -339,7 +339,7 @@ def test_a_restart_sends_what_waited_and_not_what_was_sent() -> None:
         await second.work()
         assert second.sender.sent == []
         await second.work(INTERVAL_MS)
-        assert texts(second) == ["waits: burn_drift firing (ticket)"], "the interval goes on"
+        assert texts(second) == ["waits: Slow drift above plan (ticket)"], "the interval goes on"
         await second.work(REPEAT_MS)
         assert texts(second)[1:] == ["2 firing: owner ada, project p"]
 
@@ -370,7 +370,7 @@ def test_a_released_shard_takes_its_alerts_out_of_waiting_messages() -> None:
         await there.work(WAIT_MS)
         there.notifier.release([1])
         await there.work(1_000)
-        assert texts(there) == ["2 firing: owner ada, project p", "b: burn_fast firing (page)"]
+        assert texts(there) == ["2 firing: owner ada, project p", "b: Runaway burn (page)"]
         there.notifier.release([2])
         await there.work(10 * REPEAT_MS)
         assert len(there.sender.sent) == 2
@@ -387,7 +387,7 @@ def test_a_released_shard_ends_a_message_of_its_own() -> None:
         assert there.notifier.waiting == 0
         await there.offer(an_alert("b"), shard=2)
         await there.work(WAIT_MS)
-        assert texts(there)[1:] == ["b: burn_fast firing (page)"]
+        assert texts(there)[1:] == ["b: Runaway burn (page)"]
 
     run(go())
 

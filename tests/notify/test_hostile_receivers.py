@@ -208,6 +208,6 @@ def test_slack_takes_what_is_sent_over_real_http() -> None:
     for message in got:
         check(message)
     titles = sorted(message["blocks"][0]["text"]["text"] for message in got[1:])
-    assert "\u2705 a: burn_fast resolved (page)" in titles
+    assert "\u2705 a: Runaway burn resolved" in titles
     assert "\U0001f6a8 2 firing: owner ada, project p" in titles
     assert [row[2] for row in outcomes(store)].count("delivered") == 4

@@ -70,7 +70,7 @@ def check(message: dict[str, Any]) -> None:
 
 def test_one_alert_has_a_title_a_sentence_figures_and_buttons() -> None:
     header, section, actions = body(an_alert())["blocks"]
-    assert header["text"]["text"] == "\U0001f6a8 job-1: burn_fast firing (page)"
+    assert header["text"]["text"] == "\U0001f6a8 job-1: Runaway burn (page)"
     assert section["text"]["text"] == "job-1 burns $786.56/h"
     assert [field["text"] for field in section["fields"]] == [
         "Burns\n$786.56/h",
@@ -90,7 +90,7 @@ def test_one_alert_has_a_title_a_sentence_figures_and_buttons() -> None:
 
 def test_a_ticket_has_another_sign_that_is_shown() -> None:
     head = body(an_alert(severity="ticket"))["blocks"][0]["text"]["text"]
-    assert head == "\u26a0 job-1: burn_fast firing (ticket)"
+    assert head == "\u26a0 job-1: Runaway burn (ticket)"
 
 
 def test_without_addresses_there_are_no_buttons() -> None:

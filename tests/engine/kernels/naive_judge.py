@@ -100,6 +100,7 @@ class Episode:
     #: Of runaway length: when the job is twice as old as when it was told of.
     again: int | None = field(default=None, compare=False)
     level: int = 0  # of a burn rule: 0: digest, 1: ticket, 2: page
+    since: dict[int, int] = field(default_factory=dict)  # when it reached a level that it had not begun with
 
 
 @dataclass
@@ -249,6 +250,10 @@ class Job:
         episode, level = self.episodes[rule], self._level(rule, at)
         if rule in self.quiet or level <= episode.level:
             return ""
+        if t > episode.started:
+            episode.since = episode.since | dict.fromkeys(
+                range(episode.level + 1, level + 1), t
+            )  # others are told of it
         episode.level, episode.fired = level, t
         return "raised"
 

@@ -223,6 +223,11 @@ def shown(episode: np.void) -> Episode:
         int(episode["elapsed_ms"]),
         Fraction(float(episode["short_ratio"])).limit_denominator(10**5),
         level=int(episode["level"]),
+        since={
+            level: int(episode[name])
+            for level, name in ((1, "ticket_ms"), (2, "page_ms"))
+            if episode[name] != BEGINNING_MS
+        },
     )
 
 

@@ -180,8 +180,8 @@ def test_an_owner_gets_e_mail_about_both_changes(tmp_path: Path, caplog: pytest.
     with mail_server(tmp_path, "starttls", auth=True) as (box, options):
         store = asyncio.run(go(replace(options, user=USER, password=PASSWORD)))
     assert [message["Subject"][2:] for _, _, message in box.taken] == [
-        "job-1: burn_fast firing (page)",
-        "job-1: burn_fast resolved (page)",
+        "job-1: Runaway burn (page)",
+        "job-1: Runaway burn resolved",
     ]
     assert outcomes(store) == [("firing", 1, "delivered", 250), ("resolved", 1, "delivered", 250)]
     assert TO not in logged(caplog) + str(store.select("deliveries").to_pylist())

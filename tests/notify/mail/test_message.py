@@ -50,7 +50,7 @@ def content(message: EmailMessage, kind: str) -> str:
 
 def test_a_message_has_a_subject_a_sentence_figures_and_links() -> None:
     message = made(an_alert())
-    assert message["Subject"] == "\U0001f6a8 job-1: burn_fast firing (page)"
+    assert message["Subject"] == "\U0001f6a8 job-1: Runaway burn (page)"
     assert (message["From"], message["To"]) == ("meter@fare.example.com", "ada@example.com")
     assert message["Message-ID"] == "<msg_1@fare.example.com>"
     assert message["Date"] == "Fri, 15 Jan 2027 08:00:00 +0000"

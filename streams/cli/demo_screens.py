@@ -8,16 +8,13 @@ from __future__ import annotations
 import asyncio
 import webbrowser
 from collections.abc import Callable
-from typing import ClassVar, Final
-
-from textual.binding import Binding, BindingType
-from textual.widgets import Static
+from typing import Final
 
 from schemas.escaping import visible
 from streams.cli import demo_lines as lines
 from streams.cli.top.figures import SourceError
 from streams.cli.top.sources import HttpSource
-from streams.cli.top.view import TopApp
+from streams.cli.top.terminal import TopApp
 from streams.demo.run import Stage
 from streams.notify.webhooks.receiver import Received
 
@@ -60,19 +57,6 @@ class PlainScreen:
             await asyncio.sleep(_EVERY_S)
 
 
-class DemoApp(TopApp):
-    """`trainfare top` with the demo's clock, and the usual Ctrl-C."""
-
-    TITLE = "trainfare demo"
-    CSS = TopApp.CSS + "#note { height: 2; }"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "Quit", show=False, priority=True)]
-
-    def show_caption(self, text: str) -> None:
-        """Show two lines above the table."""
-        if self.is_running:
-            self.screen_stack[0].query_one("#note", Static).update(text)
-
-
 class TerminalScreen:
     """The live table; deliveries stay on the terminal afterwards."""
 
@@ -80,7 +64,7 @@ class TerminalScreen:
         self._say = say
         self._speed = speed
         self._browser = browser
-        self._app: DemoApp | None = None
+        self._app: TopApp | None = None
         self._delivered: list[str] = []
         self._happened = ""
 
@@ -97,13 +81,14 @@ class TerminalScreen:
     def _show_caption(self) -> None:
         if self._app is not None:
             delivered = f"delivered: {self._delivered[-1]}" if self._delivered else ""
-            self._app.show_caption(f"simulated, {self._speed:g}x time · {self._happened}\n{delivered}")
+            self._app.view.note = f"simulated, {self._speed:g}x time · {self._happened}\n{delivered}"
+            self._app.draw()
 
     async def show(self, stage: Stage) -> None:
         """Show until cancelled, or until the user quits."""
         self._say(f"page: {stage.link}")
         note = f"{lines.pace(self._speed, stage.now_ms())} · {stage.url}"
-        app = self._app = DemoApp(HttpSource(stage.url), note=note, event_time=True)
+        app = self._app = TopApp(HttpSource(stage.url), note=note, event_time=True)
         # Without the token: other users of the machine can see the arguments of programs.
         if self._browser:
             _ = asyncio.get_running_loop().run_in_executor(None, open_page, stage.url)

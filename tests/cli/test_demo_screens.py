@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.widgets import Static
 
 from streams.cli import demo_screens
-from streams.cli.demo_screens import DemoApp, PlainScreen, TerminalScreen
+from streams.cli.demo_screens import PlainScreen, TerminalScreen
+from streams.cli.top.terminal import TopApp
 from streams.demo.run import Stage
 from streams.notify.webhooks.receiver import Received
 from tests.cli.command import NOBODY
@@ -62,40 +59,33 @@ def test_lines_say_what_happens_even_where_no_figures_come() -> None:
     assert LOCAL_TOKEN not in "".join(said), "a pipe may be a log"
 
 
-@contextmanager
-def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """No terminal; yields what the line above the table said."""
-    noted: list[str] = []
-    run_async, say = DemoApp.run_async, DemoApp.show_caption
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """No terminal; the notes above the table, each time that it would be drawn."""
+    notes: list[str] = []
 
-    async def run_headless(app: DemoApp, **_: Any) -> None:
-        await run_async(app, headless=True, size=(120, 40))
+    async def shown(app: TopApp) -> None:
+        await app.ended.wait()
 
-    def say_and_note(app: DemoApp, text: str) -> None:
-        say(app, text)
-        noted.append(str(app.screen_stack[0].query_one("#note", Static).content))
-
-    monkeypatch.setattr(DemoApp, "run_async", run_headless)
-    monkeypatch.setattr(DemoApp, "show_caption", say_and_note)
-    yield noted
+    monkeypatch.setattr(TopApp, "run_async", shown)
+    monkeypatch.setattr(TopApp, "draw", lambda app: notes.append(app.view.note))
+    return notes
 
 
-def test_the_terminal_shows_it_and_keeps_what_was_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_shows_it_and_keeps_what_was_delivered(drawn: list[str]) -> None:
     said: list[str] = []
-    with headless(monkeypatch) as noted:
-        asyncio.run(for_a_while(TerminalScreen(said.append, 60, browser=False), 0.5))
+    asyncio.run(for_a_while(TerminalScreen(said.append, 60, browser=False), 0.1))
     happened = "simulated, 60x time · 14:58:40  ada scales llm-7b\n"
-    assert noted == [happened, f"{happened}delivered: {DELIVERED}"]
+    assert drawn == [happened, f"{happened}delivered: {DELIVERED}"]
     assert said == [f"page: {LINK}", DELIVERED], "the link with the token is for who sits there"
 
 
 def test_to_quit_the_table_ends_the_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def quits(app: DemoApp) -> None:
-        app.call_later(app.exit)
+    async def quits(app: TopApp) -> None:
+        """Returns at once, as after `q`."""
 
-    monkeypatch.setattr(DemoApp, "on_mount", quits)
-    with headless(monkeypatch):
-        asyncio.run(asyncio.wait_for(TerminalScreen(print, 60, browser=False).show(STAGE), 20))
+    monkeypatch.setattr(TopApp, "run_async", quits)
+    asyncio.run(asyncio.wait_for(TerminalScreen(print, 60, browser=False).show(STAGE), 20))
 
 
 def test_what_comes_before_the_table_is_there_is_kept() -> None:

@@ -144,7 +144,7 @@ def test_config_check_hides_secrets() -> None:
 
 
 def test_no_verb_loads_what_only_its_work_needs() -> None:
-    heavy = {"numba", "numpy", "pyarrow", "clickhouse_connect", "chdb", "faust", "confluent_kafka", "textual"}
+    heavy = {"numba", "numpy", "pyarrow", "clickhouse_connect", "chdb", "faust", "confluent_kafka"}
     probe = f"import sys; from streams.cli.main import build; build(); print(*sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -1,20 +1,17 @@
-"""A source of snapshots that does what it is told, and the live view driven over it."""
+"""A source of snapshots that does what it is told, and the live view over it as a terminal shows it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from decimal import Decimal
+from io import StringIO
 
-from textual.pilot import Pilot
-from textual.widgets import Static
+from rich.console import Console
 
 from streams.cli.top.figures import AlertView, Burn, Job, MeterView, Subject
-from streams.cli.top.view import JobTable, TopApp
+from streams.cli.top.view import View
 from streams.clock import ManualClock
 
 T0_MS = 1_772_366_400_000
-Drive = Callable[[TopApp, Pilot[None]], Awaitable[None]]
 
 
 def job(number: int, now: float, **more: object) -> Job:
@@ -61,36 +58,35 @@ PAGE = AlertView(
 )
 
 
-def drive(
-    source: Script, steps: Drive, size: tuple[int, int] = (80, 24), clock: ManualClock | None = None
-) -> None:
-    async def go() -> None:
-        # The interval is long: a test asks for the next look itself.
-        app = TopApp(source, clock=clock or ManualClock(T0_MS), interval_s=3_600)
-        async with app.run_test(size=size) as pilot:
-            await settle(app, pilot)
-            await steps(app, pilot)
+class Terminal:
+    """A view, a size, and keys."""
 
-    asyncio.run(asyncio.wait_for(go(), 60))
+    def __init__(self, *jobs: Job, alerts: tuple[AlertView, ...] = (), now_ms: int = T0_MS) -> None:
+        self.clock = ManualClock(now_ms)
+        self.view = View(self.clock)
+        self.width, self.height = 80, 24
+        self.view.answered(snapshot(*jobs, alerts=alerts))
 
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.view.press(key)
+            self.lines()  # as the terminal draws after each key
 
-async def settle(app: TopApp, pilot: Pilot[None]) -> None:
-    await app.workers.wait_for_complete()
-    await pilot.pause()
+    def lines(self) -> list[str]:
+        console = Console(file=StringIO(), width=self.width, height=self.height, record=True)
+        console.print(self.view.screen(self.width, self.height), end="")
+        return console.export_text().splitlines()
 
+    def listed(self) -> list[str]:
+        return [line[2:9] for line in self.lines() if line[2:6] == "job-"]
 
-async def look_again(app: TopApp, pilot: Pilot[None]) -> None:
-    app._poll()
-    await settle(app, pilot)
+    def titles(self) -> list[str]:
+        line = next(line for line in self.lines() if " job " in line and "$/h now" in line)
+        return line.replace("/h now", "/h_now").split()
 
-
-def listed(app: TopApp) -> list[str]:
-    return [str(row.value) for row in app.query_one(JobTable).rows]
-
-
-def titles(app: TopApp) -> list[str]:
-    return [str(column.label).strip() for column in app.query_one(JobTable).ordered_columns]
-
-
-def said(app: TopApp, where: str) -> str:
-    return str(app.query_one(where, Static).render())
+    def bar(self) -> str:
+        """The job on the line that is drawn in reverse."""
+        console = Console(file=StringIO(), width=self.width, height=self.height, force_terminal=True)
+        lines = console.render_lines(self.view.screen(self.width, self.height))
+        (found,) = (line for line in lines if any(each.style and each.style.reverse for each in line))
+        return "".join(each.text for each in found)[2:9]

@@ -45,12 +45,11 @@ def top(
     from streams.cli.top.sources import source_for  # loads the store, and what speaks HTTP
 
     source = source_for(settings_for(data), url)
-    # Keys come from stdin, and Textual draws on stderr so that stdout stays free: all three must be a terminal.
     on_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if once or form is not OutputFormat.table or not on_terminal:
         write_snapshot(source.fetch(), form)
     else:
-        from streams.cli.top.view import TopApp  # loads Textual
+        from streams.cli.top.terminal import TopApp
 
         TopApp(source).run()
 

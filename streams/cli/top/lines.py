@@ -18,12 +18,12 @@ BEHIND_MS = 11 * 60_000
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _KEYS = (
     ("q", "quit"),
-    ("s", "sort by the next column; a click on a title sorts by it"),
+    ("s", "sort by the next column"),
     ("r", "reverse the order"),
     ("/", "show only jobs with these words in their names, state or alerts; Esc shows all again"),
     ("a", "show or hide the alerts"),
     ("Enter", "everything about the job under the bar"),
-    ("↑ ↓ PgUp PgDn", "move the bar"),
+    ("↑ ↓ PgUp PgDn", "move the bar, or scroll a sheet"),
     ("?", "this help"),
 )
 

@@ -1,305 +1,210 @@
-"""The live view of `trainfare top`: a table of jobs that is updated each second, on a terminal of any size.
-
-The source is handed in, called in a thread, and may be slow or fail.
-"""
+"""What the live view of `trainfare top` shows on a terminal of any size, and what each key changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass
 
-from rich.table import Table
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.segment import SegmentLines
 from rich.text import Text
-from textual import events, work
-from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
-from textual.widgets import DataTable, Footer, Input, Static
 
-from streams.cli.faults import described
-from streams.cli.top.figures import Burn, Job, MeterView, Source
+from streams.cli.top.figures import Burn, Job, MeterView
 from streams.cli.top.lines import BEHIND_MS, alert_lines, details, fleet, help_table, status
-from streams.cli.top.rows import BY_KEY, SORTS, Column, Order, cells, heading, layout, matching, ordered
-from streams.clock import Clock, SystemClock
-from streams.threads import Threads
+from streams.cli.top.rows import BY_KEY, Order, cells, heading, layout, matching, ordered
+from streams.clock import Clock
 
 TALL = 32
 """Number of lines from which the alerts are shown at the start."""
+_KEYS = "q Quit  s Sort  r Reverse  / Filter  a Alerts  Enter Details  ? Help"
+_CLOSING = ("escape", "q", "enter", "?")
+_SHEET_WIDTH = 120
 
 
-class JobTable(DataTable[Text]):
-    """One row per job; the cursor stays on its job while figures change, and only changed cells are redrawn."""
+@dataclass(slots=True)
+class _Sheet:
+    """A text over the table, until Esc; `skip`: its lines that are scrolled away."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select_cursor", "Details"),
-        Binding("j", "cursor_down", show=False),
-        Binding("k", "cursor_up", show=False),
-    ]
-
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's parameter name
-        super().__init__(id=id, cursor_type="row", cell_padding=0)
-        self._columns_shown: tuple[list[tuple[Column, int]], Order] | None = None
-        self._shown: dict[str, list[Text]] = {}
-
-    def show(self, jobs: Sequence[Job], width: int, order: Order, *, to_top: bool = False) -> None:
-        """Update the rows to these jobs, in columns that fit the width; the cursor stays on its job, or moves to the top."""
-        columns = layout(width - 1)  # minus the scrollbar
-        rows = {job.job_id: cells(job, columns) for job in jobs}
-        if (self._columns_shown, list(self._shown)) == ((columns, order), list(rows)):
-            for job_id, row in rows.items():
-                for (column, _), new, old in zip(columns, row, self._shown[job_id], strict=True):
-                    if new != old or new.style != old.style:
-                        self.update_cell(job_id, column.key, new)
-        else:
-            under_bar, top = dict(enumerate(self._shown)).get(self.cursor_row), self.scroll_y
-            self.clear(columns=True)
-            for column, room in columns:
-                self.add_column(heading(column, room, order), width=room + 1, key=column.key)
-            for job_id, row in rows.items():
-                self.add_row(*row, key=job_id)
-            if under_bar in rows:
-                # The cursor follows its job, and the scroll position stays.
-                self.move_cursor(row=list(rows).index(under_bar), scroll=False)
-            self.scroll_to(y=top, animate=False, force=True)
-        self._columns_shown, self._shown = (columns, order), rows
-        if to_top:
-            self.move_cursor(row=0, animate=False)
+    title: str
+    job_id: str | None  # None: the help
+    skip: int = 0
 
 
-class Sheet(ModalScreen[None]):
-    """A text to read, until Esc."""
+class View:
+    """Jobs by burn rate; the bar stays on its job while figures change."""
 
-    DEFAULT_CSS = """
-    Sheet {
-        align: center middle;
-        VerticalScroll {
-            width: 96%; max-width: 120; height: auto; max-height: 96%;
-            border: round $primary; border-title-style: bold; padding: 0 1; background: $surface;
-            scrollbar-size-vertical: 1;
-        }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key, "app.pop_screen", "Close", show=key == "escape")
-        for key in ("escape", "q", "enter", "question_mark")
-    ]
-
-    def __init__(self, title: str, content: Callable[[], Table]) -> None:
-        super().__init__()
-        self._title, self._content = title, content
-
-    def compose(self) -> ComposeResult:
-        """A frame that scrolls."""
-        with VerticalScroll() as frame:
-            frame.border_title, frame.border_subtitle = self._title, "Esc closes"
-            yield Static(self._content(), markup=False)
-
-    def draw(self) -> None:
-        """Show the newest figures."""
-        if self.is_mounted:
-            self.query_one(Static).update(self._content())
-
-
-class HelpScreen(Sheet):
-    """The keys and the signs."""
-
-    def __init__(self) -> None:
-        super().__init__("trainfare top", help_table)
-
-
-class DetailsScreen(Sheet):
-    """One job, updated with each snapshot."""
-
-    def __init__(self, job_id: str, snapshot: Callable[[], MeterView | None]) -> None:
-        super().__init__("job", self._figures)
-        self._job_id, self._snapshot = job_id, snapshot
-
-    def _figures(self) -> Table:
-        snapshot = self._snapshot() or MeterView(0, Burn())
-        job = next((each for each in snapshot.jobs if each.job_id == self._job_id), None)
-        return details(job, snapshot.alerts, snapshot.as_of_ms, self.app.size.width)
-
-
-class TopApp(App[None]):
-    """Jobs by burn rate."""
-
-    TITLE = "trainfare top"
-    ENABLE_COMMAND_PALETTE = False
-    SCREENS: ClassVar[dict[str, Callable[[], Screen[Any]]]] = {"help": HelpScreen}
-    CSS = """
-    #fleet, #status, #note { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    #fleet { background: $panel; }
-    #jobs { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; }
-    #empty { height: 1fr; padding: 1 2; display: none; }
-    #alerts { height: auto; max-height: 30%; min-height: 3; border-top: solid $panel; scrollbar-size-vertical: 1; padding: 0 1; }
-    #alerts Static { width: auto; text-wrap: nowrap; }
-    #filter { height: 1; border: none; display: none; padding: 0 1; }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "quit", "Quit"),
-        Binding("s", "sort", "Sort"),
-        Binding("r", "reverse", "Reverse"),
-        Binding("slash", "filter", "Filter", key_display="/"),
-        Binding("a", "alerts", "Alerts"),
-        Binding("question_mark", "push_screen('help')", "Help", key_display="?"),
-        Binding("escape", "all", "All jobs", show=False),
-    ]
-
-    def __init__(
-        self,
-        source: Source,
-        *,
-        note: str = "",
-        clock: Clock | None = None,
-        event_time: bool = False,
-        interval_s: float = 1.0,
-    ) -> None:
-        """Show the figures of a source. `event_time`: its instants are not those of this machine's clock."""
-        super().__init__()
-        self._source, self._note, self._interval_s = source, note, interval_s
-        self._clock = SystemClock() if clock is None else clock
-        self._event_time = event_time
-        self._busy = False
-        self._words = ""
-        self._wants_alerts: bool | None = None  # None: if there is room
-        self._answered_ms = self._clock.monotonic_ms()
+    def __init__(self, clock: Clock, *, note: str = "", event_time: bool = False) -> None:
+        """`event_time`: the instants of the figures are not those of this machine's clock."""
+        self._clock, self.note, self._event_time = clock, note, event_time
+        self._answered_ms = clock.monotonic_ms()
         self._moved_ms: int | None = None  # when the figures' time was last seen to advance
         self._fault: str | None = None
-        self._threads = Threads("top")
+        self._words, self._typing = "", False
+        self._wants_alerts: bool | None = None  # None: if there is room
+        self._shows_alerts = False
+        self._bar, self._top, self._room = 0, 0, 1
+        self._under_bar: str | None = None
+        self._sheet: _Sheet | None = None
+        self._snapshot: MeterView | None = None
         self.order = Order()
-        self.snapshot: MeterView | None = None
+        self.closed = False
 
-    def compose(self) -> ComposeResult:
-        """Return two lines, the table, the alerts, the keys."""
-        yield Static(id="fleet")
-        yield Static(id="status")
-        if self._note:
-            yield Static(self._note, id="note", markup=False)
-        yield JobTable(id="jobs")
-        yield Static(id="empty", markup=False)
-        with VerticalScroll(id="alerts", can_focus=False):
-            yield Static(markup=False)
-        yield Input(placeholder="words of a job, owner, team, state or rule", id="filter")
-        yield Footer()
-
-    def on_mount(self) -> None:
-        """Fetch immediately, then each second."""
-        self.query_one(JobTable).focus()
-        self._draw()
-        self._poll()
-        self.set_interval(self._interval_s, self._poll)
-
-    def _poll(self) -> None:
-        if not self._busy:  # a source slower than the interval is called again after it has answered
-            self._busy = True
-            self._fetch()
-        elif self._fault is not None:
-            self._draw_lines()
-
-    @work
-    async def _fetch(self) -> None:
-        try:
-            snapshot = await self._threads.run(self._source.fetch)
-        except Exception as fault:  # noqa: BLE001  # whatever it is, the screen says it and the next second tries again
-            self._fault = "; ".join(described(fault)[1])
-            self._draw_lines()
-            return
-        finally:
-            self._busy = False
-        self._fault = None
-        self._answered_ms = self._clock.monotonic_ms()
-        if self.snapshot is not None and self.snapshot.as_of_ms != snapshot.as_of_ms:
+    def answered(self, snapshot: MeterView) -> None:
+        """Take new figures."""
+        self._fault, self._answered_ms = None, self._clock.monotonic_ms()
+        if self._snapshot is not None and self._snapshot.as_of_ms != snapshot.as_of_ms:
             self._moved_ms = self._answered_ms
-        self.snapshot = snapshot
-        self._draw()
+        self._snapshot = snapshot
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Choose the columns again."""
-        self._draw(event.size.width, event.size.height)
+    def failed(self, fault: str) -> None:
+        """The last figures stay, and the screen says why there are no newer ones."""
+        self._fault = fault
 
-    def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """Sort by the clicked column, or reverse its direction."""
-        key = str(event.column_key.value)
-        if key in SORTS:
-            self.order = self.order.reversed() if key == self.order.key else Order.natural(key)
-            self._draw(to_top=True)
+    # -- keys ----------------------------------------------------------------------------------------------
 
-    def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Show one job."""
-        self.push_screen(DetailsScreen(str(event.row_key.value), lambda: self.snapshot))
+    def press(self, key: str) -> None:
+        """Do what a key says."""
+        moves = {
+            "up": -1, "k": -1, "down": 1, "j": 1, "pgup": -self._room, "pgdn": self._room,
+            "home": -10**9, "end": 10**9,
+        }  # fmt: skip
+        if key == "ctrl+c":
+            self.closed = True
+        elif self._typing:
+            self._type(key)
+        elif self._sheet is not None:
+            if key in _CLOSING:
+                self._sheet = None
+            else:
+                self._sheet.skip = max(0, self._sheet.skip + moves.get(key, 0))
+        elif key in moves:
+            self._move(moves[key])
+        else:
+            self._do(key)
 
-    def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while typing."""
-        self._words = event.value
-        self._draw(to_top=True)
+    def _type(self, key: str) -> None:
+        if key in ("enter", "escape"):
+            self._typing = False
+        if key == "escape":
+            self._words = ""
+        elif key == "backspace":
+            self._words = self._words[:-1]
+        elif len(key) == 1:
+            self._words += key
+        self._to_top()
 
-    def on_input_submitted(self, _: Input.Submitted) -> None:
-        """Keep the filter, return to the table."""
-        self._close_filter()
+    def _do(self, key: str) -> None:
+        if key == "q":
+            self.closed = True
+        elif key in ("s", "r"):
+            self.order = self.order.after() if key == "s" else self.order.reversed()
+            self._to_top()
+        elif key == "/":
+            self._typing = True
+        elif key == "escape":
+            self._words = ""
+        elif key == "a":
+            self._wants_alerts = not self._shows_alerts
+        elif key == "?":
+            self._sheet = _Sheet("trainfare top", None)
+        elif key == "enter" and self._under_bar is not None:
+            self._sheet = _Sheet("job", self._under_bar)
 
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        self.order = self.order.after()
-        self._draw(to_top=True)
+    def _move(self, by: int) -> None:
+        jobs = self._jobs()
+        self._bar = max(0, min(self._bar + by, len(jobs) - 1))
+        self._under_bar = jobs[self._bar].job_id if jobs else None
 
-    def action_reverse(self) -> None:
-        """Reverse the direction."""
-        self.order = self.order.reversed()
-        self._draw(to_top=True)
+    def _to_top(self) -> None:
+        self._bar = self._top = 0
+        self._under_bar = None
 
-    def action_alerts(self) -> None:
-        """Show or hide the alerts."""
-        self._wants_alerts = not self.query_one("#alerts").display
-        self._draw()
+    # -- lines ---------------------------------------------------------------------------------------------
 
-    def action_filter(self) -> None:
-        """Open the filter."""
-        box = self.query_one("#filter", Input)
-        box.display = True
-        box.focus()
+    def screen(self, width: int, height: int) -> RenderableType:
+        """Everything at once."""
+        if self._sheet is not None:
+            return self._over(self._sheet, width)
+        head = [fleet(self._snapshot), self._status(), *map(Text, self.note.splitlines())]
+        self._shows_alerts = height >= TALL if self._wants_alerts is None else self._wants_alerts
+        alerts = self._alerts(max(2, height * 3 // 10), width) if self._shows_alerts else []
+        foot = Text(f"filter: {self._words}▏", "bold") if self._typing else Text(_KEYS, "dim")
+        rows = self._rows(width, max(1, height - len(head) - len(alerts) - 2))
+        return Group(*(_cut(line, width) for line in (*head, *rows, *alerts, foot)))
 
-    def action_all(self) -> None:
-        """Clear the filter."""
-        self.query_one("#filter", Input).value = ""
-        self._close_filter()
+    def _jobs(self) -> list[Job]:
+        """What is listed, with the bar on the job that it was on."""
+        jobs = ordered(
+            matching(() if self._snapshot is None else self._snapshot.jobs, self._words), self.order
+        )
+        at = next((place for place, job in enumerate(jobs) if job.job_id == self._under_bar), self._bar)
+        self._bar = max(0, min(at, len(jobs) - 1))
+        self._under_bar = jobs[self._bar].job_id if jobs else None
+        return jobs
 
-    def _close_filter(self) -> None:
-        self.query_one("#filter", Input).display = False
-        self.query_one(JobTable).focus()
+    def _rows(self, width: int, room: int) -> list[Text]:
+        """The titles and as many jobs as there is room for, the bar among them."""
+        jobs, columns = self._jobs(), layout(width)
+        self._room = room
+        self._top = max(self._bar - room + 1, min(self._top, self._bar, max(0, len(jobs) - room)))
+        titles = Text.assemble(*(heading(column, wide, self.order) for column, wide in columns), style="bold")
+        shown = [Text.assemble(*cells(job, columns)) for job in jobs[self._top : self._top + room]]
+        if shown:
+            shown[self._bar - self._top].stylize("reverse")
+        else:
+            shown = [Text(), Text(f"  {self._why_empty()}")][:room]
+        return [titles, *shown, *(Text() for _ in range(room - len(shown)))]
 
-    def _draw(self, width: int | None = None, height: int | None = None, *, to_top: bool = False) -> None:
-        self._draw_lines()
-        listed = () if self.snapshot is None else self.snapshot.jobs
-        jobs = ordered(matching(listed, self._words), self.order)
-        root = self.screen_stack[0]
-        table, empty = root.query_one(JobTable), root.query_one("#empty", Static)
-        pane = root.query_one("#alerts")
-        table.show(jobs, self.size.width if width is None else width, self.order, to_top=to_top)
-        table.display, empty.display = bool(jobs), not jobs
-        if not jobs:
-            empty.update(self._why_empty(len(listed)))
-        tall = (self.size.height if height is None else height) >= TALL
-        pane.display = tall if self._wants_alerts is None else self._wants_alerts
-        if self.snapshot is not None:
-            pane.query_one(Static).update(alert_lines(self.snapshot.alerts, self.snapshot.as_of_ms))
-        if isinstance(self.screen, DetailsScreen):
-            self.screen.draw()
+    def _alerts(self, room: int, width: int) -> list[Text]:
+        """A line and the newest alerts; how many there is no room for stands in the line."""
+        if self._snapshot is None:
+            return []
+        lines = list(alert_lines(self._snapshot.alerts, self._snapshot.as_of_ms).split("\n"))
+        more = f" {len(lines) - room} more " if len(lines) > room else ""
+        return [Text(f"── alerts{more or ' '}".ljust(width, "─"), "dim"), *lines[:room]]
 
-    def _draw_lines(self) -> None:
-        root = self.screen_stack[0]
-        root.query_one("#fleet", Static).update(fleet(self.snapshot))
+    def _status(self) -> Text:
         by = f"by {BY_KEY[self.order.key].title}{self.order.arrow}"
         shown = f"{by} · filter: {self._words}" if self._words else by
         silent_ms = self._clock.monotonic_ms() - self._answered_ms
         now_ms = None if self._event_time else self._clock.now_ms()
         moving = self._moved_ms is not None and self._answered_ms - self._moved_ms < BEHIND_MS
-        line = status(self.snapshot, self._fault, silent_ms, now_ms, shown, moving=moving)
-        root.query_one("#status", Static).update(line)
+        return status(self._snapshot, self._fault, silent_ms, now_ms, shown, moving=moving)
 
-    def _why_empty(self, listed: int) -> str:
-        if listed:
+    def _why_empty(self) -> str:
+        if self._snapshot is not None and self._snapshot.jobs:
+            listed = len(self._snapshot.jobs)
             return f"none of {listed} jobs has {self._words!r} in its names, state or alerts; Esc shows all"
         if self._fault is not None:
             return "No figures yet; asked again each second."
-        return "no jobs yet" if self.snapshot is not None else ""
+        return "no jobs yet" if self._snapshot is not None else ""
+
+    def _over(self, sheet: _Sheet, width: int) -> RenderableType:
+        content = help_table()
+        if sheet.job_id is not None:
+            now = self._snapshot or MeterView(0, Burn())
+            job = next((each for each in now.jobs if each.job_id == sheet.job_id), None)
+            content = details(job, now.alerts, now.as_of_ms, width)
+        return _Scrolled(Panel(content, title=sheet.title, subtitle="Esc closes"), sheet)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scrolled:
+    """A sheet from one of its lines on, which is never further than its last page."""
+
+    content: RenderableType
+    sheet: _Sheet
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, _SHEET_WIDTH)
+        lines = console.render_lines(self.content, options.update(width=width, height=None))
+        self.sheet.skip = min(self.sheet.skip, max(0, len(lines) - options.max_height))
+        yield SegmentLines(lines[self.sheet.skip :], new_lines=True)
+
+
+def _cut(line: Text, width: int) -> Text:
+    """One line of the terminal."""
+    line = line.copy()
+    line.no_wrap = True
+    line.truncate(width, overflow="ellipsis")
+    return line

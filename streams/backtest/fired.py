@@ -33,8 +33,14 @@ class FiredAlert(NamedTuple):
     started_ms: int
     resolved_ms: int | None  # None: still firing at the end of the log
     summary: str  # of the first time it fired
-    messages: int  # how often it fired without a silence; 0 where an alert about its cause tells of it
+    messages: int  # how often it fired without a silence; 0 where an alert about its cause tells of it, or it is usual for its kind
     silenced: int  # how often it fired under a silence
+    withheld_until_ms: int = 0  # until then it was usual for its kind; 0: it never was
+
+    @property
+    def notified_ms(self) -> int:
+        """When the first message was sent, if any was."""
+        return max(self.started_ms, self.withheld_until_ms)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from streams.backtest.fired import FiredAlert
 from streams.engine.alerts.alert import FIRING, Alert, is_withheld
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.rule import JOB
-from streams.notify.history import SharedCauseRow, StoredDeliveries
+from streams.notify.history import AT_ONCE, SharedCauseRow, StoredDeliveries
 from streams.notify.incident_hold import CauseAlerts, inhibited_by, inhibitors_in_runs, wait_of
+from streams.notify.kind_figures import KindFigures, figure_of
+from streams.notify.kind_hold import verdicts
 from streams.notify.options import NotifierOptions
 
 
@@ -34,11 +38,12 @@ class AlertRecorder:
     def release(self, shards: Iterable[int]) -> None:
         """Do nothing: nobody takes over."""
 
-    def episodes(self, records: StoredDeliveries) -> tuple[FiredAlert, ...]:
+    def episodes(self, records: StoredDeliveries, kinds: KindFigures) -> tuple[FiredAlert, ...]:
         """The episodes in the order in which they began, without those about the meter itself.
 
         Args:
             records: What the replay stored, which knows the runs of jobs.
+            kinds: The same, which knows what is usual for their kinds.
         """
         by_id: dict[str, list[Alert]] = {}
         for alert in sorted(self._changes.values(), key=lambda alert: alert.changed_ms):
@@ -48,8 +53,28 @@ class AlertRecorder:
         causes = _causes(episodes)
         ends = [changes[-1] for changes in episodes]
         ends += inhibitors_in_runs(records, ends)
-        found = (_episode(changes, causes, ends) for changes in episodes)
+        usual_until = _usual_until(kinds, [_in_all(changes) for changes in episodes])
+        found = (
+            _episode(changes, causes, ends, until_ms)
+            for changes, until_ms in zip(episodes, usual_until, strict=True)
+        )
         return tuple(sorted(found, key=_order))
+
+
+def _in_all(changes: Sequence[Alert]) -> Alert:
+    """The row of its beginning, with when it was over."""
+    return msgspec.structs.replace(changes[0], resolved_ms=changes[-1].resolved_ms)
+
+
+def _usual_until(kinds: KindFigures, episodes: Sequence[Alert]) -> list[int | None]:
+    """Until when each of these was usual for its kind, 0 if it never was; None: to its end."""
+    found = dict[str, int | None]()
+    asked = [alert for alert in episodes if figure_of(alert) is not None]
+    for begin in range(0, len(asked), AT_ONCE):
+        some = asked[begin : begin + AT_ONCE]
+        for alert, of in zip(some, verdicts(kinds, [(alert, 0) for alert in some]), strict=True):
+            found[alert.alert_id] = 0 if of.beyond_ms == alert.started_ms else of.beyond_ms
+    return [found.get(alert.alert_id, 0) for alert in episodes]
 
 
 def _causes(episodes: Iterable[Sequence[Alert]]) -> dict[str, list[SharedCauseRow]]:
@@ -77,11 +102,20 @@ def _is_covered(alert: Alert, causes: Mapping[str, Sequence[SharedCauseRow]]) ->
 
 
 def _episode(
-    changes: list[Alert], causes: Mapping[str, Sequence[SharedCauseRow]], ends: Sequence[Alert]
+    changes: list[Alert],
+    causes: Mapping[str, Sequence[SharedCauseRow]],
+    ends: Sequence[Alert],
+    usual_until_ms: int | None,
 ) -> FiredAlert:
     fired = [alert for alert in changes if alert.status == FIRING] or changes[:1]
     is_covered = _is_covered(fired[0], causes) or inhibited_by(fired[0], ends)
     sent = [] if is_covered else [alert for alert in fired if not is_withheld(alert)]
+    if usual_until_ms is None:
+        sent = []
+    elif usual_until_ms and sent:
+        # What was withheld is sent once then.
+        withheld = [alert for alert in sent if alert.changed_ms <= usual_until_ms]
+        sent = [*withheld[-1:], *sent[len(withheld) :]]
     first = fired[0]
     return FiredAlert(
         rule=first.rule,
@@ -93,6 +127,7 @@ def _episode(
         summary=first.summary,
         messages=len(sent),
         silenced=sum(alert.silenced for alert in fired),
+        withheld_until_ms=usual_until_ms or 0,
     )
 
 

@@ -16,6 +16,7 @@ from streams.backtest.recorder import AlertRecorder
 from streams.config.settings import Settings
 from streams.errors import WrongUseError
 from streams.notify.history import StoredDeliveries
+from streams.notify.kind_figures import KindFigures
 from streams.replay.replay import run_replay
 from streams.replay.result import ReplayResult
 
@@ -76,7 +77,7 @@ def backtested(
         try:
             _check_useful(result, files, store, of_rules=len(rules.lines) if rules is not None else 0)
             name = "" if rules is None else rules.name
-            alerts = recorder.episodes(StoredDeliveries(store))
+            alerts = recorder.episodes(StoredDeliveries(store), KindFigures(store))
             yield BacktestRun(_read(store, result, name, alerts), lambda spans: _costs(store, spans))
         finally:
             store.close()

@@ -153,7 +153,7 @@ def _firsts(label: Label, alerts: Iterable[FiredAlert]) -> dict[str, int]:
         if is_about(alert, label):
             names = (alert.rule, ANY_RULE, *([ANY_PAGE] if alert.severity == PAGE else []))
             for name in names:
-                found[name] = min(found.get(name, alert.started_ms), alert.started_ms)
+                found[name] = min(found.get(name, alert.notified_ms), alert.notified_ms)
     return found
 
 

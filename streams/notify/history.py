@@ -27,6 +27,8 @@ from streams.engine.rules.lineage import RunJob, RunKey, run_key
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.notify.notice import ISSUED, notice_of
 
+#: Of what is withheld until its figure is beyond what is usual for its kind: nobody was sent anything, and it may go on.
+USUAL: Final = "usual"
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
 FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
 FINAL_FOR_ALL: Final = frozenset(("silenced", "digest", "no_receiver", "in_incident"))
@@ -52,6 +54,8 @@ class DeliveryHistory:
 
     def add(self, receiver: str, attempt: int, outcome: str, time_ms: int) -> None:
         """Add one row."""
+        if outcome == USUAL:
+            return
         self.closed |= outcome in FINAL_FOR_ALL
         self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
         if outcome in FINAL:

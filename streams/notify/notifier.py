@@ -10,6 +10,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -28,9 +29,12 @@ from streams.notify.firing import FiringAlerts
 from streams.notify.group_dispatch import GroupDispatch
 from streams.notify.groups import GroupDelivery, GroupKey, GroupTimes
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
+from streams.notify.holds import Holds
 from streams.notify.incident_hold import IncidentHold, IncidentSettings
 from streams.notify.inhibition import Inhibition
 from streams.notify.intake import AlertIntake, Passage
+from streams.notify.kind_figures import KindFigures
+from streams.notify.kind_hold import KindHold
 from streams.notify.notice import Notice
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
@@ -90,16 +94,17 @@ class Notifier:
         )
         records = StoredDeliveries(store)
         times = GroupTimes(options.group_wait_ms, options.group_interval_ms, options.repeat_interval_ms)
-        inhibition = Inhibition(records, clock, self.faults, options.look_up_timeout_ms)
-        self._incidents = IncidentHold(
-            records, clock, self.faults, options.incident_wait_ms, options.look_up_timeout_ms
+        timeout_ms = options.look_up_timeout_ms
+        inhibition = Inhibition(records, clock, self.faults, timeout_ms)
+        self._holds = Holds(
+            IncidentHold(records, clock, self.faults, options.incident_wait_ms, timeout_ms),
+            KindHold(KindFigures(store), clock, self.faults, timeout_ms),
         )
         self._people = GroupDispatch(
             times, self._outbox, inhibition, self._log, clock, jitter_ratio, options.group_by
         )
-        present = PresentFigures(records, clock, self.faults, options.look_up_timeout_ms)
-        self._people.present_figures = present.of
-        self._intake = AlertIntake(records, options, clock, self._outbox.__len__, self.faults)
+        self._people.present_figures = PresentFigures(records, clock, self.faults, timeout_ms).of
+        self._intake = AlertIntake(records, options, clock, self._queued, self.faults)
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -108,7 +113,11 @@ class Notifier:
     @property
     def waiting(self) -> int:
         """The unfinished messages, one per receiver, including those in flight."""
-        return self._intake.waiting + len(self._incidents) + len(self._outbox) + self._people.groups.waiting
+        return self._intake.waiting + len(self._holds) + len(self._outbox) + self._people.groups.waiting
+
+    def _queued(self) -> int:
+        """What is on its way to receivers, or is about to be."""
+        return len(self._outbox) + len(self._holds.kinds)
 
     @property
     def behind(self) -> bool:
@@ -144,18 +153,11 @@ class Notifier:
 
     def look_up_silenced(self, is_silenced: Callable[[Alert], bool]) -> None:
         """Ask this whether a silence still covers an alert that fires and was withheld."""
-        self._is_silenced = is_silenced
+        self._is_silenced = self._holds.kinds.is_silenced = is_silenced
 
     def look_up_incidents(self, incident_of: Callable[[Alert], IncidentSettings | None]) -> None:
         """Ask this whether an alert may be part of an incident, and who would be notified of it."""
-
-        def jobs_of(alert: Alert) -> int | None:
-            of = incident_of(alert)
-            if of is None or self._receivers.nobody(of.owner, self._receivers.of(of.owner)):
-                return None
-            return of.jobs
-
-        self._incidents.jobs_of = jobs_of
+        self._holds.look_up_incidents(incident_of, self._receivers)
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
         """Deliver these status changes, whose rows are stored, in their order."""
@@ -176,7 +178,7 @@ class Notifier:
         """Drop what waits for shards that are no longer ours: their new owner resumes it."""
         gone = set(shards)
         self._intake.release(gone)
-        self._incidents.release(gone)
+        self._holds.release(gone)
         self._firing.release(gone)
         self._withheld.release(gone)
         self._escalations.release(gone)
@@ -224,15 +226,13 @@ class Notifier:
 
     async def drain(self, timeout_ms: int) -> int:
         """While `run` runs, wait until everything is delivered or given up; return how many messages are left."""
-        self._incidents.hurry()
+        self._holds.hurry()
         self._people.groups.hurry()
         self._wake.set()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_ms / 1000):
                 while self.waiting or self.behind or self.rows_waiting:  # noqa: ASYNC110 - three owners
                     await asyncio.sleep(_DRAIN_LOOK_S)
-        except TimeoutError:
-            pass
         return self.waiting
 
     async def run_once(self) -> None:
@@ -303,19 +303,21 @@ class Notifier:
         return not is_withheld(alert)
 
     def _hold(self, passage: Passage) -> bool:
-        """Whether it waits until it is known whether others have its cause."""
-        return self._incidents.hold(passage)
+        """Whether it waits until it is known whether others have its cause, or whether it is usual for its kind."""
+        return self._holds.hold(passage)
 
     async def _correlate(self) -> None:
-        """Route what waited long enough, but what an alert about its cause tells of: one cause, one message."""
-        for passage, covered_by in await self._incidents.decided():
-            if covered_by:
+        """Route what waited long enough, but what an alert about its cause tells of, and what is usual for its kind."""
+        for passage, outcome, why, is_late in await self._holds.decided():
+            if outcome:
                 alert = passage.alert
-                self._log.record(alert, alert.owner, "in_incident", covered_by)
+                self._log.record(alert, alert.owner, outcome, why)
                 self._firing.note(msgspec.structs.replace(alert, silenced=True), passage.shard)
                 self._escalations.drop(alert.alert_id)
-            else:
-                self._route(passage)
+                continue
+            if is_late:
+                self._address(passage)
+            self._route(passage)
 
     def _route(self, passage: Passage) -> None:
         """Queue it for programs, and put it into the groups of people; what has no room is read from the tables again."""
@@ -485,7 +487,7 @@ class Notifier:
         if self._intake.has_offered and has_room:
             return
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
-        due_ms += [self._people.groups.next_due_ms(), self._withheld.due_ms(), self._incidents.due_ms()]
+        due_ms += [self._people.groups.next_due_ms(), self._withheld.due_ms(), self._holds.due_ms()]
         due_ms.append(self._escalations.look_ms())
         if self._receivers.peers and len(self._firing):
             due_ms.append(self._refresh_due_ms)
@@ -494,7 +496,5 @@ class Notifier:
             due_ms = [now_ms + _ROOM_LOOK_MS]
         soonest_ms = min((each for each in due_ms if each is not None), default=None)
         timeout_s = None if soonest_ms is None else max(soonest_ms - now_ms, 0) / 1000
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), timeout_s)
-        except TimeoutError:
-            return

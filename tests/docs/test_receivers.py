@@ -18,7 +18,7 @@ from streams.engine.alerts.controls import Controls
 from streams.notify.channels import email, slack
 from streams.notify.channels.webhook import webhook_body
 from streams.notify.groups import MUTED_LOOK_MS, PAGE_INTERVAL_MS
-from streams.notify.history import FINAL, FINAL_FOR_ALL
+from streams.notify.history import FINAL, FINAL_FOR_ALL, USUAL
 from streams.notify.options import NotifierOptions
 from streams.notify.retry_schedule import SCHEDULE_MS
 from streams.notify.webhooks.sender import SendVerdict
@@ -39,7 +39,11 @@ def test_the_owners_on_the_page_are_understood(tmp_path: Path) -> None:
 def test_the_outcomes_are_those_of_the_notifier() -> None:
     told = {row[0].strip("`"): row[2] for row in rows(section(PAGE, "Attempts and outcomes"))}
     final = FINAL | FINAL_FOR_ALL
-    assert told == dict.fromkeys(final, "no") | {"retrying": "yes", "inhibited": "once that is over"}
+    assert told == dict.fromkeys(final, "no") | {
+        "retrying": "yes",
+        "inhibited": "once that is over",
+        USUAL: "once it is beyond that",
+    }
     assert set(get_args(SendVerdict)) - {"retry"} <= set(told)
 
 

@@ -59,6 +59,7 @@ def burn_rule(
         | notified_from("dollars per hour above the expected rate"),
         window_ms=long_ms,
         planned_quiets=True,
+        usual_by="rate",
         cause=partial(_cause, long_ms),
         shares=partial(dearer_price, long_ms),
         margins=partial(_margins, name, long_ms, short_ms),

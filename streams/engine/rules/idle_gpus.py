@@ -151,5 +151,6 @@ RULE: Final = JobRule(
     evidence=lambda of: idle_evidence(of.job_id, of.held_ms),
     words=Words("leaves {cause}", "stop it or give GPUs back", "uses its GPUs again, or has ended"),
     goes_on="all",
+    usual_by="length",
     waste=_waste,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from schemas.durations import HOUR_MS
 from schemas.units import NANO_PER_USD
@@ -29,6 +29,10 @@ def is_above(severity: str, other: str) -> bool:
 
 #: The kind of the subject of rules about one job.
 JOB: Final = "job"
+
+
+#: What may be usual for a kind of jobs: what accrues per hour, what traffic costs per hour, or the length of an alert.
+FigureKind = Literal["rate", "traffic", "length"]
 
 
 class Threshold(NamedTuple):
@@ -167,6 +171,9 @@ class AlertRule:
     goes_on: str = ""
     #: Rules of the same cause: nobody is notified of an alert about a job while one of theirs about it, as severe, fires already.
     inhibited_by: tuple[str, ...] = ()
+    #: The figure of a job up to which nobody is notified of an alert, if jobs of its kind reached it (`usual_figures`).
+    #: None: no figure is usual.
+    usual_by: FigureKind | None = None
     #: Whether an alert about a job is about all jobs of its run.
     is_about_run: bool = False
 

@@ -133,6 +133,7 @@ RULE: Final = JobRule(
     | page_from("dollars of network and storage per hour"),
     window_ms=HOUR_MS,
     planned_quiets=True,
+    usual_by="traffic",
     cause=_cause,
     margins=_margins,
     evidence=lambda of: burn_evidence(of.job_id, of.held_ms, of.window_ms, of.expected_nano_per_hour),

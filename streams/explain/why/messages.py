@@ -26,6 +26,7 @@ _WORDS: Final = {
     "silenced": "silenced",
     "digest": "too few dollars for a message",
     "in_incident": "one alert tells of its cause",
+    "usual": "usual for its kind",
     "no_receiver": "nobody to send it to",
     "unsupported": "an address of another kind",
     "inhibited": "a page of its team fires",
@@ -92,7 +93,9 @@ def _fate(
 ) -> MessageFate:
     status = "firing" if is_firing(alert, at_ms) else "resolved"
     rows = [row for row in deliveries if (row["alert_id"], row["status"]) == (alert["alert_id"], status)]
-    newest: dict[str, Mapping[str, Any]] = {row["receiver"]: row for row in rows}  # rows are in their order
+    sent = [row for row in rows if row["outcome"] != "usual"]
+    # What was withheld as usual, and was sent once it was not, is withheld no more.
+    newest: dict[str, Mapping[str, Any]] = {row["receiver"]: row for row in sent or rows}  # in their order
     said = [_said(row) for row in newest.values()]
     because = [each for each in (_acts(alert, controls, facts, at_ms)) if each]
     if alert["silenced"] and not any(each.startswith("silence/") for each in because):

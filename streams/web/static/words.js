@@ -37,6 +37,7 @@ const UNDELIVERED = {
   silenced: "silenced, not sent",
   digest: "not sent: too few dollars",
   in_incident: "not sent: one alert tells of its cause",
+  usual: "not sent: usual for its kind",
   inhibited: "muted: a page about its team fires",
   superseded: "not sent: it changed before",
 };
@@ -51,6 +52,7 @@ export function delivery(alert) {
   if (alert.silenced) return { kind: "no", text: UNDELIVERED.silenced, title };
   if (!last) return { kind: "wait", text: "not sent yet", title };
   if (last.outcome === "retrying") return { kind: "wait", text: `not delivered yet, attempt ${last.attempt} failed`, title };
+  if (last.outcome === "usual" && last.detail) return { kind: "no", text: `not sent: ${last.detail}`, title };
   return { kind: "no", text: UNDELIVERED[last.outcome] ?? last.outcome, title };
 }
 

@@ -1,0 +1,83 @@
+"""What holds alerts up until it is known whether anybody needs them: others of their cause, and what is usual for their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+import msgspec
+
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.outlook import sentence_of
+from streams.notify.history import USUAL
+from streams.notify.incident_hold import IncidentHold, IncidentSettings
+from streams.notify.intake import Passage
+from streams.notify.kind_hold import KindHold
+from streams.notify.receivers import Receivers
+
+
+class Release(NamedTuple):
+    """What becomes of an alert that was held up."""
+
+    passage: Passage
+    outcome: str  # that nobody is sent it; '': it is to be sent
+    why: str
+    is_late: bool = False  # it was withheld before
+
+
+class Holds:
+    """An alert waits for others of its cause first, then for what is known of its kind."""
+
+    def __init__(self, incidents: IncidentHold, kinds: KindHold) -> None:
+        self.incidents = incidents
+        self.kinds = kinds
+
+    def __len__(self) -> int:
+        return len(self.incidents) + len(self.kinds)
+
+    def due_ms(self) -> int | None:
+        """When to look (monotonic ms); None: nothing is held."""
+        due_ms = (self.incidents.due_ms(), self.kinds.due_ms())
+        return min((each for each in due_ms if each is not None), default=None)
+
+    def hold(self, passage: Passage) -> bool:
+        """Hold what may be needed by nobody."""
+        return self.incidents.hold(passage) or self.kinds.hold(passage)
+
+    def hurry(self) -> None:
+        """Wait for nothing more."""
+        self.incidents.hurry()
+        self.kinds.hurry()
+
+    def release(self, shards: Collection[int]) -> None:
+        """Drop what is of shards that are no longer ours."""
+        self.incidents.release(shards)
+        self.kinds.release(shards)
+
+    async def decided(self) -> list[Release]:
+        """What goes on, and what ends here, in order."""
+        found: list[Release] = []
+        for passage, covered_by in await self.incidents.decided():
+            if covered_by:
+                found.append(Release(passage, "in_incident", covered_by))
+            elif not self.kinds.hold(passage):
+                found.append(Release(passage, "", ""))
+        for held in await self.kinds.decided():
+            if held.is_late:  # what was to come when it fired may be past
+                alert = held.passage.alert
+                held.passage.alert = msgspec.structs.replace(alert, summary=sentence_of(alert).past())
+            found.append(Release(held.passage, USUAL if held.why else "", held.why, held.is_late))
+        return found
+
+    def look_up_incidents(
+        self, incident_of: Callable[[Alert], IncidentSettings | None], receivers: Receivers
+    ) -> None:
+        """Ask this whether an alert may be part of an incident; where nobody would receive that it is part of none."""
+
+        def jobs_of(alert: Alert) -> int | None:
+            of = incident_of(alert)
+            if of is None or receivers.nobody(of.owner, receivers.of(of.owner)):
+                return None
+            return of.jobs
+
+        self.incidents.jobs_of = jobs_of

@@ -49,11 +49,6 @@ class Shape:
         """All of them."""
         return self.jobs * self.senders_per_job * self.seconds
 
-    @property
-    def samples(self) -> int:
-        """GPU samples in all of them."""
-        return self.messages * self.gpus
-
 
 #: Batches of about 350 records in 8 partitions; an embedded broker keeps 5 MB of each, so `quick` is small.
 SHAPES: Final = {

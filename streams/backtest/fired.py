@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from schemas.durations import DAY_MS
 from streams.backtest.labels import Label
 
 PAGE: Final = "page"
@@ -52,11 +51,6 @@ class Backtest:
     ran_ms: Mapping[str, int]  # job -> its wall-clock time
     records_in: int
     dead_lettered: int
-
-    @property
-    def job_days(self) -> float:
-        """The wall-clock time of all jobs, in days."""
-        return sum(self.ran_ms.values()) / DAY_MS
 
 
 class CostSpan(NamedTuple):

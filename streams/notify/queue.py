@@ -32,11 +32,6 @@ class DeliveryQueue:
     def __len__(self) -> int:
         return self._size
 
-    @property
-    def in_flight(self) -> int:
-        """The attempts in flight."""
-        return self._slots.in_flight
-
     def put(self, delivery: Delivery, due_ms: int) -> bool:
         """Queue a delivery; return False if its message is queued for that receiver already."""
         chain = self._chains.setdefault(delivery.chain, deque())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -46,11 +45,6 @@ class LogSegment(msgspec.Struct):
     control_faults: list[str] = []  # of its controls that have no effect, each with its file and line
     clocks_ahead: list[str] = []  # a sentence for each clock that was ahead of the others at its end
     ignored_fields: list[str] = []  # of its records, a sentence for each
-
-    @property
-    def identity(self) -> str:
-        """The digest of the contents, in order."""
-        return hashlib.sha256("\n".join(self.files).encode()).hexdigest()
 
     def clock(self) -> LogClock:
         """The log time at its beginning."""

@@ -138,12 +138,6 @@ class SegmentedLog:
         with self._lock:
             return self._next.get(place, 0)
 
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of all segments."""
-        with self._lock:
-            return self._segments[-1].end - self._segments[0].base
-
     def drop(self, now_ms: int, needed: Callable[[Place], float]) -> int:
         """Drop the oldest segments that are too old or too many; return how many.
 

@@ -2,6 +2,7 @@ import pytest
 
 from schemas.tables import (
     ALERTS,
+    ARCHIVE,
     BOOKS,
     BURN_RATES,
     DEAD_LETTER_COUNTS,
@@ -12,7 +13,7 @@ from schemas.tables import (
     PRICES,
     SNAPSHOTS,
 )
-from sinks.archive import Archive, Archived
+from sinks.archive import Archive
 from sinks.errors import SinkError, StoreMismatch
 from sinks.port import Store
 from sinks.rows import Condition
@@ -196,40 +197,45 @@ class TestSnapshots:
             snapshots.prune(1, keep=0)
 
 
+def archived(store: Store, shard: int, version: int, *jobs: tuple[str, bytes, int, int]) -> None:
+    """Each job: id, state, first and last instant."""
+    table = [
+        {
+            "shard": shard,
+            "version": version,
+            "job_id": job_id,
+            "blob": blob,
+            "first_ms": first_ms,
+            "last_ms": last_ms,
+        }
+        for job_id, blob, first_ms, last_ms in jobs
+    ]
+    store.insert(ARCHIVE, rows(ARCHIVE, *table), f"archive:{shard}:{version}")
+
+
 class TestArchive:
     def test_jobs_come_back_by_id(self, store: Store) -> None:
-        jobs = [Archived("a", b"\x00\xff", 10, 20), Archived("b'\\", b"", 10, 30)]
-        store.archive.save(1, 5, jobs)
+        archived(store, 1, 5, ("a", b"\x00\xff", 10, 20), ("b'\\", b"", 10, 30))
         assert store.archive.fetch(1, {"b'\\": 5, "a": 5, "absent": 5}) == {"a": b"\x00\xff", "b'\\": b""}
         assert store.archive.fetch(2, {"a": 5}) == {}
         assert store.archive.fetch(1, {}) == {}
 
     def test_every_state_of_a_job_archived_again_can_be_fetched(self, store: Store) -> None:
-        store.archive.save(1, 5, [Archived("a", b"old", 10, 20)])
-        store.archive.save(1, 6, [Archived("a", b"new", 10, 40)])
+        archived(store, 1, 5, ("a", b"old", 10, 20))
+        archived(store, 1, 6, ("a", b"new", 10, 40))
         assert store.archive.fetch(1, {"a": 5}) == {"a": b"old"}
         assert store.archive.fetch(1, {"a": 6}) == {"a": b"new"}
         assert store.archive.overlapping(1, 30, 31) == ["a"]
 
-    def test_jobs_of_a_shard(self, store: Store) -> None:
-        store.archive.save(1, 5, [Archived("b", b"", 0, 0), Archived("a", b"", 0, 0)])
-        store.archive.save(2, 5, [Archived("c", b"", 0, 0)])
-        assert store.archive.job_ids(1) == ["a", "b"]
-
     def test_a_job_overlaps_up_to_its_last_instant(self, store: Store) -> None:
-        store.archive.save(
-            1, 5, [Archived("a", b"", 0, 19), Archived("b", b"", 0, 20), Archived("c", b"", 30, 40)]
-        )
+        archived(store, 1, 5, ("a", b"", 0, 19), ("b", b"", 0, 20), ("c", b"", 30, 40))
         assert store.archive.overlapping(1, 20, 31) == ["b", "c"]
         assert store.archive.overlapping(1, 20, 30) == ["b"]
 
-    def test_many_and_large_jobs_are_cut_into_several_requests(self, store: Store) -> None:
-        archive = Archive(store, insert_bytes=100, ids_bytes=50)
-        jobs = [Archived(f"job-{i:04}", bytes([i]) * 30, 0, i) for i in range(100)]
-        archive.save(1, 5, jobs)
-        assert archive.fetch(1, dict.fromkeys((job.job_id for job in jobs), 5)) == {
-            job.job_id: job.blob for job in jobs
-        }
+    def test_many_jobs_are_asked_for_in_several_requests(self, store: Store) -> None:
+        jobs = {f"job-{i:04}": bytes([i]) * 30 for i in range(100)}
+        archived(store, 1, 5, *((job_id, blob, 0, 1) for job_id, blob in jobs.items()))
+        assert Archive(store, ids_bytes=50).fetch(1, dict.fromkeys(jobs, 5)) == jobs
 
 
 class TestReadback:

@@ -98,7 +98,7 @@ def test_windows_are_those_of_the_messages(shape: Shape) -> None:
             assert known.permille[job, window] == permille[name, window]
             assert known.samples[job, window] == samples[name, window]
     assert known.messages == len(values) == shape.messages
-    assert known.gpu_samples == shape.samples
+    assert known.gpu_samples == shape.messages * shape.gpus
 
 
 def test_every_message_is_one_the_meter_takes_and_none_is_another() -> None:
@@ -120,8 +120,8 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def test_the_named_workloads_are_as_large_as_they_are_called() -> None:
-    assert FLEETS["w1"].messages == FLEETS["w1"].samples == 10**6
-    assert (FLEETS["w2"].messages, FLEETS["w2"].samples, FLEETS["w2"].jobs) == (300_000, 2_400_000, 1_000)
+    assert (FLEETS["w1"].messages, FLEETS["w1"].gpus) == (10**6, 1)
+    assert (FLEETS["w2"].messages, FLEETS["w2"].gpus, FLEETS["w2"].jobs) == (300_000, 8, 1_000)
     assert FLEETS["w2-long"].messages == 75_000_000
     assert workload("quick", BEGIN_S, 8, seconds=2).shape.messages == 2_000
 

@@ -21,7 +21,7 @@ def delivery(name: str, receiver: str = "r", change: int = 0, shard: int = 0) ->
 
 def test_nothing_is_due_in_an_empty_box() -> None:
     box = DeliveryQueue(8, 4)
-    assert (len(box), box.in_flight, box.next_due_ms(), box.pop_due(0)) == (0, 0, None, [])
+    assert (len(box), box._slots.in_flight, box.next_due_ms(), box.pop_due(0)) == (0, 0, None, [])
 
 
 def test_parcels_are_taken_when_they_are_due_the_earliest_first() -> None:
@@ -70,7 +70,7 @@ def test_what_is_dropped_while_it_flies_lands_softly() -> None:
     box.again(in_flight, 0, 0)
     assert box.pop_due(0) == [other]
     box.finish(other, 0)
-    assert (len(box), box.in_flight, box.next_due_ms()) == (0, 0, None)
+    assert (len(box), box._slots.in_flight, box.next_due_ms()) == (0, 0, None)
 
 
 def test_a_parcel_does_not_show_its_address() -> None:
@@ -97,7 +97,7 @@ def test_all_get_out_in_order_within_the_bounds(
     now_ms = 0
     while len(box):
         in_flight += box.pop_due(now_ms)
-        assert len(in_flight) == box.in_flight <= at_most
+        assert len(in_flight) == box._slots.in_flight <= at_most
         assert max(Counter(each.receiver for each in in_flight).values(), default=0) <= per_receiver
         assert len({each.chain for each in in_flight}) == len(in_flight)
         if not in_flight:

@@ -61,11 +61,6 @@ class Usage:
     amounts: NDArray[np.int64]
     earlier: EarlierHours = NO_HOURS
 
-    @classmethod
-    def empty(cls, from_ms: int, before: Amounts = Amounts()) -> Usage:  # noqa: B008 - immutable
-        """Return that nothing is used from `from_ms` on."""
-        return cls(from_ms, before, np.empty(0, np.int64), np.empty((3, 0), np.int64))
-
     @cached_property
     def _sums(self) -> NDArray[np.int64]:
         """[3, n + 1]: sums of the first minutes."""

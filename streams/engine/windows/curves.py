@@ -220,18 +220,6 @@ class CurveBook:
         found: I64 = self._curves["profile"][slots]
         return found
 
-    def is_paid_throughout(self, job_id: str, from_ms: int, until_ms: int) -> bool:
-        """Whether the job accrues cost at every instant of [from, until).
-
-        Raises:
-            KeyError: The job has no curve.
-        """
-        entry = self._curves[self._slots[job_id]]
-        steps = self._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
-        begin = max(int(np.searchsorted(steps["from_ms"], from_ms, "right")) - 1, 0)
-        end = int(np.searchsorted(steps["from_ms"], until_ms))
-        return bool((steps["paid"][begin:end] != 0).all()) and int(steps["from_ms"][begin]) <= from_ms
-
     def paid_since_ms(self, job_id: str, until_ms: int) -> int:
         """Since when the job has accrued cost at every instant before this one; this one, if it did not just before it.
 

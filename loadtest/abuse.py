@@ -2,7 +2,7 @@
 
 A real Kafka broker, one `trainfare worker` with ClickHouse inside and few open files, nodes that send on a schedule.  It
 is quiet first; then idle, slow, deaf and guessing clients come, and some with the right token and queries that ask for too
-much.  In the midst of it the worker is told to stop.  It must not attack anything but the worker that it has started.
+much.  In the midst of it the worker is told to stop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from loadtest.latency_world import WorldError, broker, end_in_order, settings_fo
 
 
 def plain(value: Any) -> Any:
-    """Return figures as JSON can hold them: named tuples as objects, at any depth."""
+    """Figures as JSON can hold them: named tuples as objects, at any depth."""
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, dict):

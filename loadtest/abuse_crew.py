@@ -88,7 +88,7 @@ class Crew:
         self._process.stdout.readline()
 
     def end(self) -> dict[str, Any]:
-        """Return what it saw; raises WorldError if it ended by itself."""
+        """What it saw; raises WorldError if it ended by itself."""
         try:
             said, _ = self._process.communicate(timeout=_END_WITHIN_S)
         except subprocess.TimeoutExpired:

@@ -42,7 +42,7 @@ class Store:
         self._process = _started(self._source)
 
     def names(self, sql: str, jobs: Iterable[str]) -> list[str]:
-        """Return the first column of an answer; raises SinkError."""
+        """The first column of an answer; raises SinkError."""
         # One process for good: a pool's would be replaced after some queries, and what is asked then waits for its start.
         if not self._process.reusable:
             self._process.close()

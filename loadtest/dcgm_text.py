@@ -140,7 +140,7 @@ def _again(texts: Sequence[bytes], nodes: int) -> Iterator[bytes]:
 
 
 def measure(nodes: int, *, seed: int = 1) -> dict[str, float]:
-    """Return CPU seconds of reading, and of reading with making samples, for so many nodes."""
+    """CPU seconds of reading, and of reading with making samples, for so many nodes."""
     rng = random.Random(seed)
     distinct = min(nodes, _DISTINCT)
     texts = [node_text(node, rng) for node in range(distinct)]

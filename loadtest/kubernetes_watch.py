@@ -68,7 +68,7 @@ def pod(number: int, generation: int, step: int, now: str) -> dict[str, Any]:
 
 
 def changes(pods: int) -> Sequence[tuple[str, int, int, int]]:
-    """Return one round of changes: each pod ends, is removed, and another takes its place, is bound and runs."""
+    """One round of changes: each pod ends, is removed, and another takes its place, is bound and runs."""
     steps = [("MODIFIED", 0, 3), ("DELETED", 0, 3), ("ADDED", 1, 0), ("MODIFIED", 1, 1), ("MODIFIED", 1, 2)]
     return [(type_, number, more, step) for number in range(pods) for type_, more, step in steps]
 

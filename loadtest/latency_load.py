@@ -28,7 +28,7 @@ class Probes:
         self._sent = 0
 
     def probe(self, job_id: str, at_ms: int) -> tuple[Event, Event]:
-        """Return a new job and its first sample: both have rows of their own."""
+        """A new job and its first sample: both have rows of their own."""
         return self._start(job_id, at_ms), self._sample(job_id, at_ms)
 
     def runaway(

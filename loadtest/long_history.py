@@ -45,7 +45,7 @@ class History:
     seed: int = 7
 
     def times(self, size: float) -> History:
-        """Return the same kind of log over so many times its days, with as many attempts and prices in each of them."""
+        """The same kind of log over so many times its days, with as many attempts and prices in each of them."""
         days, attempts, prices = (
             max(round(value * size), 1) for value in (self.days, self.attempts, self.prices)
         )

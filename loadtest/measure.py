@@ -40,7 +40,7 @@ class Spread(NamedTuple):
 
 
 def spread(expected: int, found_ms: Sequence[float]) -> Spread:
-    """Return the middle and the end of a distribution; a p99 is one that was measured, none between two."""
+    """The middle and the end of a distribution; a p99 is one that was measured, none between two."""
     ordered = sorted(found_ms)
     if not ordered:
         return Spread(expected, 0, None, None, None, None)

@@ -63,7 +63,7 @@ def unwrap_structured(event: Mapping[str, object]) -> dict[str, object]:
 
 
 def with_envelope(data: object, attributes: Mapping[str, object]) -> dict[str, object]:
-    """Return a payload with `id`, `source` and, if present, `time_ms` of its envelope.
+    """A payload with `id`, `source` and, if present, `time_ms` of its envelope.
 
     Raises:
         RefusedError: The payload is no object, or the envelope is invalid.

@@ -53,14 +53,14 @@ def instants_of(ms: NDArray[np.int64]) -> pa.Array:
 
 
 def take_text(values: Sequence[str], index: NDArray[np.int32]) -> pa.Array:
-    """Return values[index] as a string column."""
+    """Values[index] as a string column."""
     if len(index) <= _FEW:
         return pa.array([values[place] for place in index.tolist()], TEXT)
     return pa.array(values, TEXT).take(pa.array(index, pa.int32()))
 
 
 def same_text(value: str, rows: int) -> pa.Array:
-    """Return one value repeated as a string column; it costs next to nothing if it is empty."""
+    """One value repeated as a string column; it costs next to nothing if it is empty."""
     if value:
         return pa.repeat(pa.scalar(value, TEXT), rows)
     return pa.Array.from_buffers(TEXT, rows, [None, pa.py_buffer(bytes(4 * (rows + 1))), pa.py_buffer(b"")])

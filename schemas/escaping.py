@@ -15,7 +15,7 @@ _IN_JSON: Final = re.compile(r"[^\x20-\x7e\n]")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""Return the text with invisible and control characters escaped, as `\x1b` or `\u202e`; with `lines`, newlines stay.
+    r"""The text with invisible and control characters escaped, as `\x1b` or `\u202e`; with `lines`, newlines stay.
 
     Escaped are control characters (C0, DEL, C1), characters that change the text direction, characters without width,
     separators of lines and paragraphs, blanks other than the space, lone surrogates and unassigned characters.

@@ -64,7 +64,7 @@ def double(value: int) -> float:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a varint and the place after it."""
+    """A varint and the place after it."""
     value = shift = 0
     for place in range(at, min(at + 10, len(message))):
         byte = message[place]

@@ -58,7 +58,7 @@ def kept_raw(topic: str, reason: str, value: bytes) -> bytes:
 
 
 def withheld(value: bytes) -> bytes:
-    """Return JSON with a record's field names and `***` for their values, except a short `kind`, `name` and `topic`."""
+    """JSON with a record's field names and `***` for their values, except a short `kind`, `name` and `topic`."""
     return msgspec.json.encode(_Withheld(withheld=True, bytes=len(value), fields=_fields(_object(value))))
 
 

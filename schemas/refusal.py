@@ -157,7 +157,7 @@ def _description(wire: type, field: str) -> str:
 
 
 def _plain(message: str) -> str:
-    """Return the expectation in msgspec's wording, for elements of arrays and objects."""
+    """The expectation in msgspec's wording, for elements of arrays and objects."""
     expected = _EXPECTED.match(message)
     if expected is None:
         return "a number in range"

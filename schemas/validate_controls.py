@@ -18,7 +18,7 @@ DELETION: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="", va
 
 
 def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed_ms: int) -> ControlEvent:
-    """Return the event of a record of `controls`, which is passed both typed and whole.
+    """The event of a record of `controls`, which is passed both typed and whole.
 
     Raises:
         RefusedError: It is invalid.

@@ -27,7 +27,7 @@ class Store(Rows, Protocol):
 
     @property
     def readback(self) -> "Readback":
-        """Return the reader of rows by shard and version."""
+        """The reader of rows by shard and version."""
         ...
 
     @property

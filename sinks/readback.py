@@ -39,7 +39,7 @@ class Readback:
         self._rows = rows
 
     def newer(self, table: str, shard: int, version: int) -> pa.Table:
-        """Return current rows with a greater version, including those of quantity 0.
+        """Current rows with a greater version, including those of quantity 0.
 
         A row that was zeroed after a snapshot may be one that the snapshot counts as booked. The current row of a key
         has its greatest version, so filtering by version first skips no row.
@@ -63,7 +63,7 @@ class Readback:
         return self._rows.newest_version(table, where) > after
 
     def newer_books(self, shard: int, version: int) -> tuple[pa.Table, pa.Table]:
-        """Return the rows of `books` and of `dead_letter_counts` with a greater version."""
+        """The rows of `books` and of `dead_letter_counts` with a greater version."""
         where = [Condition("partition", "=", shard), Condition("version", ">", version)]
         return self._rows.select(BOOKS, where), self._rows.select(DEAD_LETTER_COUNTS, where)
 

@@ -37,7 +37,7 @@ class Rows(Protocol):
         *,
         limit: int | None = None,
     ) -> pa.Table:
-        """Return current rows, ordered by key, in the types of `schemas.tables`; at most `limit`.
+        """Current rows, ordered by key, in the types of `schemas.tables`; at most `limit`.
 
         Instants are compared with ms since 1970 UTC.
         """

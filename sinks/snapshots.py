@@ -106,12 +106,12 @@ class Snapshots:
                 yield _Row(shard, version, parent, root, chunk, len(starts), checksum, part)
 
     def load(self, shard: int) -> Chain:
-        """Return the newest complete and undamaged chain; others are skipped."""
+        """The newest complete and undamaged chain; others are skipped."""
         found = [(version, blob) for version, blob in self.load_unknown(shard, ()) if blob is not None]
         return Chain(found[-1][0] if found else 0, [blob for _, blob in found])
 
     def load_unknown(self, shard: int, known: Container[int]) -> list[tuple[int, bytes | None]]:
-        """Return the newest complete and undamaged chain, oldest first: (version, blob), None for versions in `known`."""
+        """The newest complete and undamaged chain, oldest first: (version, blob), None for versions in `known`."""
         heads = self._heads(shard)
         blobs: dict[int, bytes | None] = {}
         for newest in sorted(heads, reverse=True):

@@ -158,7 +158,7 @@ def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None
 
 
 def kafka_writers(kafka: KafkaSettings) -> Writers:
-    """Return producers that connect at their first write."""
+    """Producers that connect at their first write."""
     config = librdkafka_config(kafka)
     return Writers(
         RecordWriter(config, kafka.topic_prefix, "events"),

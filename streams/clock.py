@@ -13,21 +13,21 @@ class Clock(Protocol):
     """Wall-clock time for instants that people see, monotonic time for durations."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since 1970 UTC."""
+        """Milliseconds since 1970 UTC."""
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since an arbitrary instant; never decreases."""
+        """Milliseconds since an arbitrary instant; never decreases."""
 
 
 class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
-        """Return milliseconds since 1970 UTC."""
+        """Milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since an arbitrary instant."""
+        """Milliseconds since an arbitrary instant."""
         return time.monotonic_ns() // 1_000_000
 
 

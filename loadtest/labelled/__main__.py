@@ -21,7 +21,7 @@ from streams.backtest.score import ANY_RULE, count_rules
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return 0 if all bounds hold, 1 if one is missed."""
+    """0 if all bounds hold, 1 if one is missed."""
     options = _parser().parse_args(argv)
     shape = SMALL if options.small else LARGE
     shapes = [

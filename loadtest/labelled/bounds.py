@@ -48,7 +48,7 @@ class Figure:
 
 
 def clean_figures(backtest: Backtest, labels: Iterable[Label], involved: Iterable[str] = ()) -> list[Figure]:
-    """Return pages and tickets per job-day of jobs without an incident; the bootstrap draws jobs."""
+    """Pages and tickets per job-day of jobs without an incident; the bootstrap draws jobs."""
     left_out = {*involved, *(label.job_id for label in labels)}
     clean = sorted(backtest.ran_ms.keys() - left_out)
     days = np.array([backtest.ran_ms[job] / DAY_MS for job in clean])

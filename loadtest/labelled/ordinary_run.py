@@ -93,7 +93,7 @@ def as_table(told: Told) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return 0 if both bounds hold, 1 if one is missed."""
+    """0 if both bounds hold, 1 if one is missed."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.labelled.ordinary_run", description=__doc__)
     parser.add_argument(
         "--fleets", type=int, default=15, help="so many, each of about 140 job-days in three weeks"

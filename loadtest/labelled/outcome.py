@@ -41,7 +41,7 @@ def run_part(shape: WorldShape, directory: Path) -> Outcome:
 
 
 def scores_of(run: BacktestRun, world: LabelledWorld) -> list[KindScore]:
-    """Return what became of all labels, of jobs and of teams."""
+    """What became of all labels, of jobs and of teams."""
     of_jobs = score_kinds(run.backtest, world.labels, run.costs)
     return [*of_jobs, _score_teams(run.backtest, world.team_labels)]
 

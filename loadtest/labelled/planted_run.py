@@ -170,7 +170,7 @@ def details(found: Found) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return 0 if the bounds hold for each kind of fault, 1 if one is missed."""
+    """0 if the bounds hold for each kind of fault, 1 if one is missed."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.labelled.planted_run", description=__doc__)
     parser.add_argument(
         "--parts", type=int, default=10, help="so many logs, each with its share of the faults"

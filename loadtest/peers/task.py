@@ -92,7 +92,7 @@ class Pass:
 
 
 def rows_of(windows: Mapping[Window, Total]) -> list[tuple[str, int, float, int]]:
-    """Return windows in the form of a result file."""
+    """Windows in the form of a result file."""
     return [(job, start_ms, total, count) for (job, start_ms), (total, count) in windows.items()]
 
 
@@ -102,7 +102,7 @@ def windows_of(rows: Iterable[tuple[str, int, float, int]]) -> dict[Window, Tota
 
 
 def cpu_of(process: int | str) -> float:
-    """Return user and system time of a process and of its ended children."""
+    """User and system time of a process and of its ended children."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICKS_PER_S
 

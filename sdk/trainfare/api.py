@@ -42,7 +42,7 @@ def run(
     is_main_process: bool | None = None,
     **fields: Any,
 ) -> Run:
-    """Return a run to use in a `with` statement.
+    """A run to use in a `with` statement.
 
     Args:
         job_id: The job; `TRAINFARE_JOB_ID` or the scheduler's id if absent.
@@ -145,7 +145,7 @@ def _job_id(given: object, environ: Mapping[str, str]) -> str:
 def _attempt(
     given: object, job_id: str, environ: Mapping[str, str], *, is_main_process: bool, counts: bool
 ) -> int:
-    """Return this attempt's number. A collector numbers attempts as the scheduler does."""
+    """This attempt's number. A collector numbers attempts as the scheduler does."""
     if (number := _number(given)) is not None:
         return number
     if not counts:

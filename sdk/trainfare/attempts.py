@@ -25,7 +25,7 @@ _ATTEMPTS = ("TRAINFARE_ATTEMPT", "AWS_BATCH_JOB_ATTEMPT")
 
 
 def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where attempts are counted: `TRAINFARE_STATE_DIR`, else in the user's state directory."""
+    """Where attempts are counted: `TRAINFARE_STATE_DIR`, else in the user's state directory."""
     given, base = environ.get("TRAINFARE_STATE_DIR"), environ.get("XDG_STATE_HOME")
     return Path(given) if given else (Path(base) if base else Path.home() / ".local" / "state") / "trainfare"
 
@@ -33,7 +33,7 @@ def state_dir(environ: Mapping[str, str] = os.environ) -> Path:
 def launched_attempt(
     environ: Mapping[str, str] = os.environ, *, counts_restarts_within_job: bool = True
 ) -> int | None:
-    """Return the number that the launcher gives, None if it gives none.
+    """The number that the launcher gives, None if it gives none.
 
     `counts_restarts_within_job`: restarts that the scheduler does not see, as by torchrun, are attempts too.
     """
@@ -47,7 +47,7 @@ def launched_attempt(
 
 
 def next_attempt(job_id: str, environ: Mapping[str, str] = os.environ) -> int:
-    """Return the number of this attempt, and record it for the next one.
+    """The number of this attempt, and record it for the next one.
 
     A launcher counts its own restarts only, the file those on this machine (or shared home): the greater one is right.
     """
@@ -62,7 +62,7 @@ def next_attempt(job_id: str, environ: Mapping[str, str] = os.environ) -> int:
 
 
 def current_attempt(job_id: str, environ: Mapping[str, str] = os.environ) -> int:
-    """Return the number that another process of this job has counted, or was given as this one is."""
+    """The number that another process of this job has counted, or was given as this one is."""
     given = number_of(environ.get("TRAINFARE_ATTEMPT"))
     if given:
         return given

@@ -20,7 +20,7 @@ _ATTRIBUTES = {
 def cost_attributes(
     job_id: str, *, url: str = "", token: str = "", within_s: float = 5.0
 ) -> dict[str, float]:
-    """Return what a job costs so far, in dollars; nothing where the meter does not know it or does not answer in time.
+    """What a job costs so far, in dollars; nothing where the meter does not know it or does not answer in time.
 
     `url` and `token` are else those of TRAINFARE_URL and TRAINFARE_READ_TOKEN; the token must have the scope to read.
     """

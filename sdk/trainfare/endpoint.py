@@ -69,7 +69,7 @@ class Endpoint:
             return Outcome(LATER, _described(fault))
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Return status and body of what the endpoint answers to a path.
+        """Status and body of what the endpoint answers to a path.
 
         Raises:
             Exception: Whatever a network does, and ValueError for an invalid URL.

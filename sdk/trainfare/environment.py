@@ -45,7 +45,7 @@ _OFF = ("0", "false", "no", "off")
 
 
 def job_id_of(environ: Mapping[str, str]) -> str:
-    """Return the job's id; of a task of a Slurm array as `sacct` writes it; made up where no launcher has one."""
+    """The job's id; of a task of a Slurm array as `sacct` writes it; made up where no launcher has one."""
     array, task = environ.get("SLURM_ARRAY_JOB_ID"), environ.get("SLURM_ARRAY_TASK_ID")
     if array and task and not environ.get("TRAINFARE_JOB_ID"):
         return f"{array}_{task}"
@@ -53,12 +53,12 @@ def job_id_of(environ: Mapping[str, str]) -> str:
 
 
 def node_of(environ: Mapping[str, str]) -> str:
-    """Return the name of this machine."""
+    """The name of this machine."""
     return _first(environ, ("TRAINFARE_NODE", "NODE_NAME", "SLURMD_NODENAME")) or socket.gethostname()
 
 
 def is_main_process(environ: Mapping[str, str], modules: Mapping[str, Any] = sys.modules) -> bool:
-    """Return whether this process reports for its job: of many one does. `modules`: those that are loaded."""
+    """Whether this process reports for its job: of many one does. `modules`: those that are loaded."""
     group = modules.get("torch.distributed")
     try:
         if group is not None and group.is_available() and group.is_initialized():
@@ -70,12 +70,12 @@ def is_main_process(environ: Mapping[str, str], modules: Mapping[str, Any] = sys
 
 
 def local_rank_of(environ: Mapping[str, str]) -> int:
-    """Return the rank among the processes of this machine; 0 where nothing is known."""
+    """The rank among the processes of this machine; 0 where nothing is known."""
     return number_of(_first(environ, _LOCAL_RANKS)) or 0
 
 
 def is_sampled_by_another(environ: Mapping[str, str]) -> bool:
-    """Return whether the first process of this machine sees the GPUs of this one too, and so samples them."""
+    """Whether the first process of this machine sees the GPUs of this one too, and so samples them."""
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if not local_rank_of(environ) or _first(environ, _BOUND):
         return False
@@ -85,7 +85,7 @@ def is_sampled_by_another(environ: Mapping[str, str]) -> bool:
 
 
 def fields_of(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return fields of `started` that the environment knows."""
+    """Fields of `started` that the environment knows."""
     found: dict[str, Any] = {
         name: value for name, names in _FIELDS.items() if (value := _first(environ, names))
     }
@@ -98,7 +98,7 @@ def fields_of(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def gpus_of(environ: Mapping[str, str]) -> int | None:
-    """Return how many GPUs the job holds: as Slurm says, or as this machine shows where the job has no other."""
+    """How many GPUs the job holds: as Slurm says, or as this machine shows where the job has no other."""
     total = number_of(environ.get("SLURM_GPUS"))
     if total is not None:
         return total
@@ -116,7 +116,7 @@ def gpus_of(environ: Mapping[str, str]) -> int | None:
 
 
 def requested_of(environ: Mapping[str, str]) -> int | None:
-    """Return how many GPUs all processes of the job will hold: one each, unless this machine shows otherwise."""
+    """How many GPUs all processes of the job will hold: one each, unless this machine shows otherwise."""
     if _first(environ, ("SLURM_GPUS", "SLURM_GPUS_ON_NODE")):
         return gpus_of(environ)
     visible, local = environ.get("CUDA_VISIBLE_DEVICES"), number_of(environ.get("LOCAL_WORLD_SIZE"))
@@ -129,12 +129,12 @@ def requested_of(environ: Mapping[str, str]) -> int | None:
 
 
 def is_off(environ: Mapping[str, str], name: str) -> bool:
-    """Return whether a variable says no."""
+    """Whether a variable says no."""
     return environ.get(name, "").strip().lower() in _OFF
 
 
 def number_of(text: str | None) -> int | None:
-    """Return what a variable says, None unless it is a number from 0."""
+    """What a variable says, None unless it is a number from 0."""
     try:
         number = int(text or "")
     except ValueError:

@@ -54,7 +54,7 @@ class Gpus:
             self._gather(gpu)
 
     def look(self) -> dict[str, list[Any]]:
-        """Return columns of a `gpu` event: how busy each was since the last look. Empty if there is nothing to tell."""
+        """Columns of a `gpu` event: how busy each was since the last look. Empty if there is nothing to tell."""
         rows, mine = [], self._mine()
         for gpu in mine:
             busy_ratio = self._busy_ratio(gpu)
@@ -171,7 +171,7 @@ class Gpus:
 
 
 def parent_of(pid: int) -> int:
-    """Return the parent of a process as /proc has it, 0 if unknown."""
+    """The parent of a process as /proc has it, 0 if unknown."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
@@ -179,7 +179,7 @@ def parent_of(pid: int) -> int:
 
 
 def _is_container(environ: Mapping[str, str]) -> bool:
-    """Return whether NVIDIA's container toolkit has chosen the GPUs: what is seen is this container's."""
+    """Whether NVIDIA's container toolkit has chosen the GPUs: what is seen is this container's."""
     return environ.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none")
 
 

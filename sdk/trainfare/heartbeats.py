@@ -99,7 +99,7 @@ class Heartbeats:
 
 
 def gpus_of_this_process() -> Gpus | None:
-    """Return the GPUs, None where there is no driver."""
+    """The GPUs, None where there is no driver."""
     try:
         return Gpus(Nvml(), os.environ, os.getpid(), parent_of)
     except OSError:

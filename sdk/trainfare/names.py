@@ -20,7 +20,7 @@ _BLANK = frozenset(
 
 
 def fault_of(fields: Mapping[str, Any]) -> str:
-    """Return which name the meter would refuse, and why; empty if it takes all."""
+    """Which name the meter would refuse, and why; empty if it takes all."""
     for name, value in fields.items():
         text = value if isinstance(value, str) else ""
         if "\0" in text:
@@ -33,7 +33,7 @@ def fault_of(fields: Mapping[str, Any]) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return the text with what does not print, or turns the direction of text, escaped as `\x1b` or `\u202e`."""
+    r"""The text with what does not print, or turns the direction of text, escaped as `\x1b` or `\u202e`."""
     if text.isprintable() and _BLANK.isdisjoint(text):
         return text
     return "".join(

@@ -92,31 +92,31 @@ class Nvml:
         self._call("nvmlShutdown")
 
     def count(self) -> int:
-        """Return how many GPUs there are."""
+        """How many GPUs there are."""
         count = c_uint()
         return count.value if self._call("nvmlDeviceGetCount_v2", byref(count)) else 0
 
     def by_index(self, index: int) -> int | None:
-        """Return the handle of a GPU, in the order of the bus."""
+        """The handle of a GPU, in the order of the bus."""
         return self._handle("nvmlDeviceGetHandleByIndex_v2", c_uint(index))
 
     def by_uuid(self, uuid: str) -> int | None:
-        """Return the handle of a GPU or MIG device."""
+        """The handle of a GPU or MIG device."""
         return self._handle("nvmlDeviceGetHandleByUUID", uuid.encode("ascii", "replace"))
 
     def index_of(self, device: int) -> int | None:
-        """Return the place of a GPU in the order of the bus."""
+        """The place of a GPU in the order of the bus."""
         index = c_uint()
         return index.value if self._call("nvmlDeviceGetIndex", c_void_p(device), byref(index)) else None
 
     def uuid_of(self, device: int) -> str:
-        """Return the UUID of a GPU or MIG device, empty if unknown."""
+        """The UUID of a GPU or MIG device, empty if unknown."""
         text = (c_char * _UUID_BYTES)()
         is_found = self._call("nvmlDeviceGetUUID", c_void_p(device), text, c_uint(_UUID_BYTES))
         return text.value.decode("ascii", "replace") if is_found else ""
 
     def mig_devices_of(self, device: int) -> list[int] | None:
-        """Return handles of the MIG devices of a GPU, None if MIG is off."""
+        """Handles of the MIG devices of a GPU, None if MIG is off."""
         now, pending = c_uint(), c_uint()
         if (
             not self._call("nvmlDeviceGetMigMode", c_void_p(device), byref(now), byref(pending))
@@ -133,17 +133,17 @@ class Nvml:
         return [each for each in found if each is not None]
 
     def parent_gpu_of(self, device: int) -> int | None:
-        """Return the GPU that a MIG device is part of, None if it is no MIG device."""
+        """The GPU that a MIG device is part of, None if it is no MIG device."""
         return self._handle("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", c_void_p(device))
 
     def gpu_instance_id_of(self, device: int) -> int | None:
-        """Return the id of the GPU instance that a MIG device is in."""
+        """The id of the GPU instance that a MIG device is in."""
         number = c_uint()
         is_found = self._call("nvmlDeviceGetGpuInstanceId", c_void_p(device), byref(number))
         return number.value if is_found else None
 
     def pids_of(self, device: int) -> list[int]:
-        """Return the processes that compute on a GPU, as the driver numbers them."""
+        """The processes that compute on a GPU, as the driver numbers them."""
         count = c_uint(0)
         name = "nvmlDeviceGetComputeRunningProcesses_v3"
         if self._returned(name, c_void_p(device), byref(count), None) not in (_SUCCESS, _INSUFFICIENT_SIZE):
@@ -155,7 +155,7 @@ class Nvml:
         return [found[place].pid for place in range(min(count.value, room))]
 
     def readings_since(self, device: int, since_us: int) -> tuple[list[float], int]:
-        """Return the driver's readings of the use since an instant of its clock (us since 1970), and the newest one's.
+        """The driver's readings of the use since an instant of its clock (us since 1970), and the newest one's.
 
         It keeps some for a while only: on an H200 71, one each 200 ms.
         """
@@ -183,13 +183,13 @@ class Nvml:
         return []
 
     def busy_ratio(self, device: int) -> float | None:
-        """Return the use as the driver read it last."""
+        """The use as the driver read it last."""
         found = _Utilization()
         is_found = self._call("nvmlDeviceGetUtilizationRates", c_void_p(device), byref(found))
         return _ratio(found.gpu) if is_found else None
 
     def used_mib(self, device: int) -> float | None:
-        """Return the memory in use, without what the driver reserves where it tells that apart, as nvidia-smi does."""
+        """The memory in use, without what the driver reserves where it tells that apart, as nvidia-smi does."""
         apart = _MemoryV2(ctypes.sizeof(_MemoryV2) | _MEMORY_VERSION << 24)
         if self._call("nvmlDeviceGetMemoryInfo_v2", c_void_p(device), byref(apart)):
             return round(int(apart.used) / 2**20, 1)
@@ -198,7 +198,7 @@ class Nvml:
         return round(found.used / 2**20, 1) if is_found else None
 
     def power_w(self, device: int) -> float | None:
-        """Return the power drawn, which newer GPUs average over a second."""
+        """The power drawn, which newer GPUs average over a second."""
         milliwatts = c_uint()
         is_found = self._call("nvmlDeviceGetPowerUsage", c_void_p(device), byref(milliwatts))
         return milliwatts.value / 1000 if is_found else None
@@ -206,13 +206,13 @@ class Nvml:
     # -- MIG: only counters of the whole interval (GPM) tell its utilization, from Hopper on -------------------
 
     def counts_mig_utilization(self, device: int) -> bool:
-        """Return whether a GPU counts the utilization of its MIG instances."""
+        """Whether a GPU counts the utilization of its MIG instances."""
         support = _GpmSupport(_GPM_VERSION, 0)
         is_found = self._call("nvmlGpmQueryDeviceSupport", c_void_p(device), byref(support))
         return bool(is_found and support.is_supported)
 
     def counters(self) -> int | None:
-        """Return room for the counters of a GPU instance."""
+        """Room for the counters of a GPU instance."""
         return self._handle("nvmlGpmSampleAlloc")
 
     def read_counters(self, device: int, gpu_instance_id: int, counters: int) -> bool:
@@ -222,7 +222,7 @@ class Nvml:
         )
 
     def busy_ratio_between(self, before: int, after: int) -> float | None:
-        """Return the use between two readings."""
+        """The use between two readings."""
         asked = _GpmMetrics(_GPM_VERSION, 1, before, after)
         asked.metrics[0].metric = _GRAPHICS_UTIL
         if not self._call("nvmlGpmMetricsGet", byref(asked)) or asked.metrics[0].returned != _SUCCESS:
@@ -237,13 +237,13 @@ class Nvml:
         return self._returned(name, *arguments) == _SUCCESS
 
     def _returned(self, name: str, *arguments: Any) -> int:
-        """Return what a function returns, -1 if this driver's library does not have it."""
+        """What a function returns, -1 if this driver's library does not have it."""
         function = getattr(self._library, name, None)
         return int(function(*arguments)) if function is not None else -1
 
 
 def _ratio(percent: float) -> float | None:
-    """Return a share of time; None of garbage, which drivers report of idle GPUs at times and is no busy GPU."""
+    """A share of time; None of garbage, which drivers report of idle GPUs at times and is no busy GPU."""
     return min(percent, 100) / 100 if 0 <= percent <= _PERCENT_MAX else None
 
 

@@ -24,7 +24,7 @@ _CAUSES = {
 
 
 def end_of(fault: BaseException | None) -> tuple[str, dict[str, Any]]:
-    """Return the type of the event that ends an attempt, and its fields."""
+    """The type of the event that ends an attempt, and its fields."""
     if fault is None or (isinstance(fault, SystemExit) and fault.code in (None, 0)):
         name = type(fault).__name__ if fault is not None else ""
         return ("preempted", {"reason": "unknown"}) if name in _TERMINATED else ("completed", {})
@@ -38,6 +38,6 @@ def end_of(fault: BaseException | None) -> tuple[str, dict[str, Any]]:
 
 
 def class_name(kind: type[BaseException]) -> str:
-    """Return the full name of a class, that of a built-in one without its module."""
+    """The full name of a class, that of a built-in one without its module."""
     module = kind.__module__
     return (kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}")[:200]

@@ -93,27 +93,27 @@ class Run:
 
     @property
     def job_id(self) -> str:
-        """Return the job."""
+        """The job."""
         return str(self._job["job_id"])
 
     @property
     def attempt(self) -> int:
-        """Return the number of this attempt, from 1."""
+        """The number of this attempt, from 1."""
         return int(self._job["attempt"])
 
     @property
     def dropped(self) -> int:
-        """Return how many events were dropped because the meter was away for too long."""
+        """How many events were dropped because the meter was away for too long."""
         return self._sender.dropped if self._sender is not None else 0
 
     @property
     def refused(self) -> int:
-        """Return how many events the meter did not take."""
+        """How many events the meter did not take."""
         return self._sender.refused if self._sender is not None else 0
 
     @property
     def fault(self) -> str:
-        """Return why events do not arrive, or why the job costs nothing; empty if all is well.
+        """Why events do not arrive, or why the job costs nothing; empty if all is well.
 
         What an endpoint or an exception said in it cannot steer a terminal or forge a line of a log.
         """
@@ -288,13 +288,13 @@ def _first_of(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _detached(value: Any) -> Any:
-    """Return a tensor without what it was computed from, which must not stay in memory for it."""
+    """A tensor without what it was computed from, which must not stay in memory for it."""
     detach = getattr(value, "detach", None)
     return detach() if callable(detach) else value
 
 
 def _number_of(value: object) -> float | None:
-    """Return a number, None if it is none or not finite."""
+    """A number, None if it is none or not finite."""
     try:
         number = float(value)  # type: ignore[arg-type]  # training may pass anything
     except Exception:

@@ -155,7 +155,7 @@ class Sender:
         return self._spool is not None and self._spool.has_any()
 
     def _is_spooling(self, now_s: float) -> bool:
-        """Return whether what waits is about to be on disk."""
+        """Whether what waits is about to be on disk."""
         return self._spool is not None and self._spool_again_s <= now_s
 
     def _is_hopeless(self) -> bool:
@@ -197,7 +197,7 @@ class Sender:
         return now_s + _SHORT_PAUSE_S
 
     def _next(self) -> tuple[list[bytes], bool]:
-        """Return the events to send, and whether they are on disk."""
+        """The events to send, and whether they are on disk."""
         count = 1 if self._one_by_one else _BATCH
         events = self._spool.take(count) if self._spool is not None else []
         if events:
@@ -278,7 +278,7 @@ class Sender:
 
 
 def encoded(event: dict[str, Any]) -> bytes:
-    """Return an event as JSON, numbers of NumPy and PyTorch as numbers.
+    """An event as JSON, numbers of NumPy and PyTorch as numbers.
 
     Raises:
         TypeError, ValueError: It has something that JSON has not.

@@ -86,7 +86,7 @@ class Spool:
                     self._read.append(found)
 
     def append(self, event: bytes, *, is_dispensable: bool) -> bool:
-        """Return whether there was room for an event."""
+        """Whether there was room for an event."""
         line = b"%08x %s\n" % (zlib.crc32(event), event)
         with self._lock:
             own = self._opened()
@@ -105,11 +105,11 @@ class Spool:
             return True
 
     def has_any(self) -> bool:
-        """Return whether anything waits here. It never waits for the disk."""
+        """Whether anything waits here. It never waits for the disk."""
         return any(file.read_to < file.size for file in self._files())
 
     def take(self, count: int) -> list[bytes]:
-        """Return the oldest events, at most so many; they stay until `taken_is_done`."""
+        """The oldest events, at most so many; they stay until `taken_is_done`."""
         with self._lock:
             for file in self._files():
                 while file.read_to < file.size:
@@ -176,7 +176,7 @@ class Spool:
         return self._others_bytes + own.size
 
     def _events_of(self, file: _File, count: int) -> tuple[list[bytes], int]:
-        """Return events from where the file was read to, and where it is read to then."""
+        """Events from where the file was read to, and where it is read to then."""
         try:
             chunk = os.pread(file.descriptor, min(_CHUNK_BYTES, file.size - file.read_to), file.read_to)
         except OSError:
@@ -200,7 +200,7 @@ class Spool:
 
 
 def _event_of(line: bytes) -> bytes | None:
-    """Return the event of a line, None if its checksum is wrong."""
+    """The event of a line, None if its checksum is wrong."""
     checksum, _, event = line.partition(b" ")
     return event if len(event) <= EVENT_BYTES and checksum == b"%08x" % zlib.crc32(event) else None
 

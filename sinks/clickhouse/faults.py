@@ -62,7 +62,7 @@ def mapped(where: str) -> Iterator[None]:
 
 
 def as_ours(error: ClickHouseError, where: str) -> SinkError:
-    """Return our exception for a driver's exception."""
+    """Our exception for a driver's exception."""
     code = error.code if isinstance(error, Error) else None
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if code == _NOT_ENOUGH_SPACE or _NO_SPACE in str(error):

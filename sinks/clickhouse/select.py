@@ -1,7 +1,4 @@
-"""Builds SQL that reads and deletes rows of our own tables, with every value bound as a parameter.
-
-It must not put a value into the text of a statement, nor connect to a server.
-"""
+"""Builds SQL that reads and deletes rows of our own tables, with every value bound as a parameter."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -25,7 +22,7 @@ class Statement(NamedTuple):
 def select(
     table: str, where: Sequence[Condition], columns: Sequence[str] | None, limit: int | None = None
 ) -> Statement:
-    """Return SQL for current rows, ordered by key."""
+    """SQL for current rows, ordered by key."""
     names = SCHEMAS[table].names if columns is None else columns
     condition, parameters = _where(table, where)
     listed = ", ".join(_known(table, name) for name in names)
@@ -35,13 +32,13 @@ def select(
 
 
 def newest_version(table: str, where: Sequence[Condition]) -> Statement:
-    """Return SQL for the greatest version. It needs no FINAL: the greatest of all is that of the current row."""
+    """SQL for the greatest version. It needs no FINAL: the greatest of all is that of the current row."""
     condition, parameters = _where(table, where)
     return Statement(f"SELECT max(version) AS newest FROM `{table}`{condition}", parameters)  # noqa: S608 - known names, bound values
 
 
 def delete(table: str, where: Sequence[Condition], *, wait: bool) -> Statement:
-    """Return SQL that deletes rows, immediately or (without `wait`) at some later time.
+    """SQL that deletes rows, immediately or (without `wait`) at some later time.
 
     Raises:
         SinkError: There is no condition.

@@ -70,7 +70,7 @@ class ClickHouseStore:
         *,
         limit: int | None = None,
     ) -> pa.Table:
-        """Return current rows, ordered by key."""
+        """Current rows, ordered by key."""
         return conform(table, self.query(*select.select(table, where, columns, limit)), columns)
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:

@@ -24,7 +24,7 @@ _WIDTH: Final = 150
 
 
 def columns_of(store: ClickHouseStore) -> dict[str, str]:
-    """Return the columns of each table and view as the page lists them."""
+    """The columns of each table and view as the page lists them."""
     found: dict[str, list[str]] = {}
     for table, name, kind in (map(str, row) for row in store.ask(_COLUMNS).rows()):
         plain = re.sub(r"LowCardinality\((\w+)\)", r"\1", kind)

@@ -37,7 +37,7 @@ class View(NamedTuple):
 
     @property
     def doc(self) -> str:
-        """Return its text in docs/tables.md: the comment that the file begins with, '' without one."""
+        """Its text in docs/tables.md: the comment that the file begins with, '' without one."""
         first = re.match(r"(?:--.*\n)+", self.text)
         return "" if first is None else re.sub(r"^-- ?", "", first[0], flags=re.MULTILINE).strip()
 

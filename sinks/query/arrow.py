@@ -123,7 +123,7 @@ def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
 
 
 def to_text(value: object) -> str:
-    """Return a nested value as JSON, with instants in ISO 8601 and money as strings, as the commands print them."""
+    """A nested value as JSON, with instants in ISO 8601 and money as strings, as the commands print them."""
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
     return orjson.dumps(value, default=plain, option=options).decode()
 

@@ -25,7 +25,7 @@ class StoredTable(NamedTuple):
 
 
 def stored(engine_dir: Path, database: str) -> dict[str, StoredTable]:
-    """Return all tables and views by name.
+    """All tables and views by name.
 
     Raises:
         QueriesOffError: The files are not those of a store.
@@ -51,7 +51,7 @@ def stored(engine_dir: Path, database: str) -> dict[str, StoredTable]:
 
 
 def needed(names: Iterable[str], tables: Mapping[str, StoredTable]) -> list[StoredTable]:
-    """Return the tables and views that a query of `names` reads, each after those that it reads itself."""
+    """The tables and views that a query of `names` reads, each after those that it reads itself."""
     found: dict[str, StoredTable] = {}
 
     def add(name: str) -> None:

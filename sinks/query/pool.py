@@ -102,7 +102,7 @@ class QueryPool:
             each.process.close()
 
     def acquire(self, owner: str) -> tuple[QueryProcess, int]:
-        """Return a process for a run of the owner, and how many queries it has answered."""
+        """A process for a run of the owner, and how many queries it has answered."""
         with self._lock:
             mine = [each for each in self._idle if each.owner == owner and each.process.reusable]
             gone = [each for each in self._idle if not each.process.reusable]

@@ -118,11 +118,11 @@ class EmbeddedTables:
 
     @property
     def database(self) -> str:
-        """Return their database."""
+        """Their database."""
         return self._files.database
 
     def names(self) -> dict[str, bool]:
-        """Return the present tables and views: name -> whether it is a view."""
+        """The present tables and views: name -> whether it is a view."""
         self._tables = stored(Path(self._files.engine_dir), self._files.database)
         return {name: each.is_view for name, each in self._tables.items()}
 

@@ -122,7 +122,7 @@ def _run_of(
 
 
 def _book(store: Store, read: ReadFiles) -> tuple[PriceBook, list[PriceEvent]]:
-    """Return the store's prices with those of the files that it lacks, and these; what the store has stands."""
+    """The store's prices with those of the files that it lacks, and these; what the store has stands."""
     known = {(event.sku, event.effective_ms): event for event in stored_book(store).events}
     read.counts.prices_replaced = sum(
         _says_other(event, known.get((event.sku, event.effective_ms))) for event in read.prices

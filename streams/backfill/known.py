@@ -30,7 +30,7 @@ GROUP BY node"""
 
 
 def known_owners(store: Store, owners: Iterable[Owner], shard: int, until_ms: int) -> dict[Owner, Skipped]:
-    """Return those of the jobs that other shards than `shard` have, and of the nodes those with rows before `until_ms`."""
+    """Those of the jobs that other shards than `shard` have, and of the nodes those with rows before `until_ms`."""
     jobs, nodes = set[str](), set[str]()
     for owner in owners:
         (nodes if owner.is_node else jobs).add(owner.name)

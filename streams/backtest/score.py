@@ -30,12 +30,12 @@ class Noise(NamedTuple):
 
     @property
     def pages_per_job_day(self) -> float:
-        """Return 0 if nothing ran."""
+        """0 if nothing ran."""
         return self.pages / self.job_days if self.job_days else 0.0
 
     @property
     def tickets_per_job_day(self) -> float:
-        """Return 0 if nothing ran."""
+        """0 if nothing ran."""
         return self.tickets / self.job_days if self.job_days else 0.0
 
 
@@ -107,7 +107,7 @@ def noise_of(backtest: Backtest, without: Iterable[str] = ()) -> Noise:
 
 
 def count_rules(backtest: Backtest, labels: Sequence[Label] | None) -> list[RuleCount]:
-    """Return the count of each rule that fired, pages first, then by name."""
+    """The count of each rule that fired, pages first, then by name."""
     of_job = _by_job(labels or ())
     by_rule: dict[tuple[str, str], list[FiredAlert]] = defaultdict(list)
     for alert in backtest.alerts:

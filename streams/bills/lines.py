@@ -115,7 +115,7 @@ class BillLineReader:
 
 
 def rows_of(load_id: str, lines: Sequence[BillLine], version: int) -> pa.Table:
-    """Return rows of `bill_lines`."""
+    """Rows of `bill_lines`."""
     schema = SCHEMAS[BILL_LINES]
     columns: dict[str, Any] = {
         "load_id": [load_id] * len(lines),

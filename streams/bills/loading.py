@@ -133,7 +133,7 @@ def load(store: BillStore, files: Sequence[BillFile], now_ms: int, *, replace: b
 def _retired_by(
     checked: Sequence[Loaded], ids: Sequence[str], store: BillStore, *, replace: bool
 ) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """Return all rows that stand, and those of them that the files replace; says in each file whether it is new."""
+    """All rows that stand, and those of them that the files replace; says in each file whether it is new."""
     standing = store.select(BILL_LOADS).to_pylist()
     gone: dict[tuple[object, PeriodKey], dict[str, object]] = {}
     for each in checked:

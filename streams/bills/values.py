@@ -29,7 +29,7 @@ class BadValueError(ValueError):
 
 
 def number(value: object) -> tuple[Decimal, bool]:
-    """Return the number with 18 decimals, and whether it had more and was rounded half to even.
+    """The number with 18 decimals, and whether it had more and was rounded half to even.
 
     Raises:
         BadValueError: The cell is not a number, or it is 10^15 or more.
@@ -47,7 +47,7 @@ def number(value: object) -> tuple[Decimal, bool]:
 
 
 def instant_s(value: object) -> int:
-    """Return seconds since 1970; without an offset the instant is UTC.
+    """Seconds since 1970; without an offset the instant is UTC.
 
     Raises:
         BadValueError: It is no instant of the years 2000 to 2100.
@@ -81,7 +81,7 @@ def _seconds(at: datetime) -> int:
 
 
 def tags(value: object) -> list[tuple[str, str]]:
-    """Return keys and values, sorted: of a JSON object, or of a map.
+    """Keys and values, sorted: of a JSON object, or of a map.
 
     Raises:
         BadValueError: The cell is neither, or has too many keys.

@@ -140,7 +140,7 @@ class RequestHandler:
                 await asyncio.wrap_future(future)
 
     def _collected(self, body: Any) -> tuple[int | None, list[Any]]:
-        """Return the bytes found and the answer; None instead of bytes: an error, which must not wait."""
+        """The bytes found and the answer; None instead of bytes: an error, which must not wait."""
         size: int | None = 0
         left_bytes, answers = min(body.max_bytes, _FETCH_MAX_BYTES), []
         for name, partitions in body.topics:

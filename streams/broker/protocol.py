@@ -128,5 +128,5 @@ def framed(request: BrokerRequest, fields: tuple[Any, ...]) -> bytes:
 
 
 def supported() -> list[tuple[int, int, int]]:
-    """Return (request, lowest version, highest version) of all."""
+    """(request, lowest version, highest version) of all."""
     return [(key, request.API_VERSION, request.API_VERSION) for key, request in sorted(REQUESTS.items())]

@@ -50,7 +50,7 @@ class LocalRecordLog:
 
 
 def batches_of(records: Iterable[OutgoingRecord], partitions: int) -> list[tuple[Place, bytes]]:
-    """Return one batch for each partition, its records in their order."""
+    """One batch for each partition, its records in their order."""
     builders: dict[Place, tuple[DefaultRecordBatchBuilder, int]] = {}
     for topic, key, value, headers in records:
         partition = partition_of(key, partitions) if topic in SHARD_TOPICS else 0

@@ -72,7 +72,7 @@ def events_of(job: CiJob, gpus: Mapping[str, CiGpus]) -> Iterator[dict[str, Any]
 
 
 def job_id_of(text: str) -> str:
-    """Return the text, or what is as good as unique and short enough for a job's id."""
+    """The text, or what is as good as unique and short enough for a job's id."""
     text = text.replace("\0", "")  # which no event may have
     if len(text.encode("utf-8", "replace")) <= _JOB_ID_BYTES:
         return text

@@ -89,7 +89,7 @@ def why(
 
 
 def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
-    """Return what is known of the subject at the instant.
+    """What is known of the subject at the instant.
 
     Raises:
         TrainfareError: The store knows neither such a job nor such an alert.
@@ -169,7 +169,7 @@ def _when_opened(alerts: Iterable[Mapping[str, Any]], at_ms: int) -> list[Judged
 
 
 def _by_sql(store: Reader, alert: dict[str, Any], at_ms: int) -> list[JudgedRule]:
-    """Return what is known of an alert of a rule by SQL; nothing is asked again."""
+    """What is known of an alert of a rule by SQL; nothing is asked again."""
     from streams.explain.why.judged import CONTROLS
     from streams.explain.why.messages import is_firing
     from streams.explain.why.own_rules import by_statement, is_by_sql
@@ -180,7 +180,7 @@ def _by_sql(store: Reader, alert: dict[str, Any], at_ms: int) -> list[JudgedRule
 
 
 def _statement(store: Reader, alert_id: str) -> str:
-    """Return the statement of an alert of a rule by SQL, '' of another one."""
+    """The statement of an alert of a rule by SQL, '' of another one."""
     from streams.explain.why.sql import STATEMENT
 
     found = store.records(STATEMENT, alert=alert_id)
@@ -188,7 +188,7 @@ def _statement(store: Reader, alert_id: str) -> str:
 
 
 def _mends(store: Reader, alert_id: str) -> list[str]:
-    """Return the commands that the evidence of an alert about a missing price has."""
+    """The commands that the evidence of an alert about a missing price has."""
     from streams.explain.why.sql import MISSING_PRICE_EVIDENCE
 
     found = store.records(MISSING_PRICE_EVIDENCE, alert=alert_id)
@@ -239,7 +239,7 @@ def _head(found: dict[str, Any]) -> str:
 
 
 def _instant(text: str) -> int | None:
-    """Return ms since 1970; None where no instant is given.
+    """Ms since 1970; None where no instant is given.
 
     Raises:
         WrongUseError: It is no instant.

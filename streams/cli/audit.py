@@ -113,7 +113,7 @@ def _forget_parts(store: Reader, span: Span) -> None:
 
 
 def _audited(store: Reader) -> dict[str, Any]:
-    """Return the checks of the tables, and those of the worker's memory if a worker is queried."""
+    """The checks of the tables, and those of the worker's memory if a worker is queried."""
     from streams.selfcheck.audit import ledger_checks, tables
     from streams.selfcheck.audit.text import as_object
     from streams.selfcheck.audit.verdict import Verdict

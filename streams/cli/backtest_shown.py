@@ -36,7 +36,7 @@ class BacktestReport:
 
 
 def as_json(reports: Sequence[BacktestReport], first: int) -> str:
-    """Return one object for each file of rules; money is a decimal string, times are ms since 1970 UTC."""
+    """One object for each file of rules; money is a decimal string, times are ms since 1970 UTC."""
     return to_json([_object(report, first) for report in reports]) + "\n"
 
 

@@ -1,7 +1,4 @@
-"""`trainfare bills load`, `list` and `reconcile`: providers' bills beside what was metered.
-
-It must not add up money in floats, nor store any of a file that has a fault.
-"""
+"""`trainfare bills load`, `list` and `reconcile`: providers' bills beside what was metered."""
 
 from __future__ import annotations
 

@@ -92,14 +92,14 @@ def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> Non
 
 
 def _cell(cell: object) -> object:
-    """Return an instant and tags as FOCUS has them in text."""
+    """An instant and tags as FOCUS has them in text."""
     if hasattr(cell, "strftime"):
         return cell.strftime("%Y-%m-%dT%H:%M:%SZ")
     return _in_parquet(cell)
 
 
 def _in_parquet(cell: object) -> object:
-    """Return tags as FOCUS has them: JSON."""
+    """Tags as FOCUS has them: JSON."""
     import orjson
 
     if isinstance(cell, dict):

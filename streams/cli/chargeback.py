@@ -181,7 +181,7 @@ def _show(grid: Grid, totals: dict[str, object], levels: int, cost: BillCost) ->
 def _notes(
     charged: Charged, bills: BillsOfMonth, cost: BillCost, month: str, *, is_dropped: bool
 ) -> list[str]:
-    """Return what a reader would not expect, and what mends it."""
+    """What a reader would not expect, and what mends it."""
     notes = []
     if is_dropped:
         notes.append(

@@ -105,7 +105,7 @@ class MonthReader:
         )
 
     def _jobs(self, span: dict[str, str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-        """Return the names of jobs, and the resources that labels give them."""
+        """The names of jobs, and the resources that labels give them."""
         sql = charge_sql.JOBS.replace("LEVELS", ", ".join(self._levels))
         names, resources, after = {}, {}, {"job": ""}
         for job_id, resource, *levels in self._pages(sql, after, **span, **self._month):
@@ -115,7 +115,7 @@ class MonthReader:
         return names, resources
 
     def _attempts(self, span: dict[str, str]) -> dict[tuple[str, int], tuple[str, str]]:
-        """Return account and cloud of attempts."""
+        """Account and cloud of attempts."""
         after = {"job": "", "attempt": 0}
         rows = self._pages(charge_sql.ATTEMPTS, after, **span, **self._month)
         return {(job_id, attempt): (account, cloud) for job_id, attempt, account, cloud in rows}

@@ -21,7 +21,7 @@ _M1: Final = (
 
 
 def grid_of(found: CostRows) -> Grid:
-    """Return all columns and digits."""
+    """All columns and digits."""
     return Grid(found.columns, [tuple(row.values()) for row in found.rows])
 
 

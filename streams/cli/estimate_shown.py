@@ -175,7 +175,7 @@ class _Prices:
         return "" if event is None else per_text(event)
 
     def nano(self, price: Applied) -> int | None:
-        """Return its nano-dollars; None where the price list has it no more."""
+        """Its nano-dollars; None where the price list has it no more."""
         event = self._known.get((price.sku, price.effective_ms))
         return None if event is None else event.usd_nano
 

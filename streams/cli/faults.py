@@ -44,7 +44,7 @@ def guarded(command: Callable[[], int | None]) -> int:
 
 
 def described(fault: Exception) -> tuple[int, list[str]]:
-    """Return the exit code of a fault, and the lines to print."""
+    """The exit code of a fault, and the lines to print."""
     if isinstance(fault, (SettingsError, FileFaultsError)):
         return WRONG_USE, [str(each) for each in fault.faults]
     if isinstance(fault, (WrongUseError, StoreMismatch, QueryRefused)):
@@ -71,7 +71,7 @@ def _is_somewhere() -> bool:
 
 
 def _of_typer(fault: typer.TyperException) -> tuple[int, list[str]]:
-    """Return the same for unknown commands, options and invalid values."""
+    """The same for unknown commands, options and invalid values."""
     context = getattr(fault, "ctx", None)
     path = context.command_path if context is not None else "trainfare"
     message = str(getattr(fault, "format_message", fault.__str__)())

@@ -149,7 +149,7 @@ GROUP BY {first}{names}
 
 
 def _finished(row: Row, width: int) -> Row:
-    """Return a row with hours instead of ms, and the share of cost that was idle."""
+    """A row with hours instead of ms, and the share of cost that was idle."""
     paid_ms, *money = row[width:]
     sums = dict(zip(_MONEY, money, strict=True))
     cost, idle_cost = float(sums["node_cost_usd"]), float(sums["idle_cost_usd"])

@@ -71,7 +71,7 @@ def jobs(
 
 
 def _marked(grid: Grid) -> Grid:
-    """Return rows for people, in whose cost what has no price stands out instead of being a zero."""
+    """Rows for people, in whose cost what has no price stands out instead of being a zero."""
     cost, *unpriced = map(grid.columns.index, ("cost_usd", "unpriced_gpu_h", "unpriced_compute_h"))
     rows: list[list[Any]] = [list(row) for row in _shown(grid, OutputFormat.table).rows]
     for row, exact in zip(rows, grid.rows, strict=True):

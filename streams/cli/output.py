@@ -226,7 +226,7 @@ def _sideways(heads: list[str], cells: list[list[str]], console: Console) -> Non
 
 
 def _aligned(grid: Grid) -> str:
-    """Return columns of spaces, for logs and pipes."""
+    """Columns of spaces, for logs and pipes."""
     cells = [[visible(plain(cell)) for cell in row] for row in grid.rows]
     if any(grid.columns):
         cells.insert(0, [visible(name) for name in grid.columns])

@@ -35,7 +35,7 @@ FROM prices FINAL ORDER BY sku, effective_ms
 
 
 def plain_usd(usd_nano: int) -> str:
-    """Return dollars for people, without zeros at the end but with cents."""
+    """Dollars for people, without zeros at the end but with cents."""
     whole, nano = divmod(usd_nano, NANO_PER_USD)
     return f"{whole}.{f'{nano:09d}'.rstrip('0').ljust(2, '0')}"
 
@@ -74,7 +74,7 @@ def match_text(match: dict[str, str]) -> str:
 
 
 def price_grid(records: Sequence[PriceRecord]) -> Grid:
-    """Return records as a table: when each begins, what it is for."""
+    """Records as a table: when each begins, what it is for."""
     rows = [
         (
             line, event.sku, event.component, plain_usd(event.usd_nano), per_text(event),

@@ -89,7 +89,7 @@ def publish(
 
 
 def _checked(files: Sequence[Path], settings: Settings, now_ms: int) -> tuple[int, IgnoredFields]:
-    """Return how many events there are, and which of their fields nobody reads.
+    """How many events there are, and which of their fields nobody reads.
 
     Raises:
         FileFaultsError: Some are controls that would have no effect.
@@ -114,7 +114,7 @@ def _checked(files: Sequence[Path], settings: Settings, now_ms: int) -> tuple[in
 
 
 def _lateness(settings: Settings) -> Lateness:
-    """Return what says which events the meter will refuse as `too_late`, by what the log has and the files' own order."""
+    """What says which events the meter will refuse as `too_late`, by what the log has and the files' own order."""
     from streams.cli.lateness import Lateness
     from streams.engine.settings import FUTURE_MS
     from streams.transport.newest import newest_times

@@ -45,7 +45,7 @@ class AnswerSource(Protocol):
         ...
 
     def lost_parts(self) -> list[LostPart] | None:
-        """Return detached parts of tables; None if a worker checks them."""
+        """Detached parts of tables; None if a worker checks them."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Reader:
         return self._source.audited()
 
     def lost_parts(self) -> list[LostPart] | None:
-        """Return detached parts of tables; None if a worker checks them."""
+        """Detached parts of tables; None if a worker checks them."""
         return self._source.lost_parts()
 
     @property

@@ -163,10 +163,10 @@ class RemoteReader:
 
     @property
     def store(self) -> None:
-        """Return None: the worker has it open."""
+        """None: the worker has it open."""
 
     def lost_parts(self) -> None:
-        """Return None: the worker's own audit reports them."""
+        """None: the worker's own audit reports them."""
 
     def _request(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None

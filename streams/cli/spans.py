@@ -82,7 +82,7 @@ class AskedSpan:
 
 
 def days_of_month(text: str) -> tuple[str, str]:
-    """Return the first day of a month, and the day after its last one.
+    """The first day of a month, and the day after its last one.
 
     Raises:
         WrongUseError: It is no month.

@@ -172,7 +172,7 @@ def stored_allocations(path: Path) -> list[Allocation]:
 def with_past(
     path: Path, present: Sequence[Allocation], ends_ms: Mapping[JobHolder, int], now_ms: int
 ) -> list[Allocation]:
-    """Return the present allocations, and those of a file that are over, for a day: logs of traffic come later.
+    """The present allocations, and those of a file that are over, for a day: logs of traffic come later.
 
     `ends_ms`: when attempts ended; where that is not known, an allocation that is gone is over now.
     """

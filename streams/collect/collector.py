@@ -57,7 +57,7 @@ class Collector(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what the collector is called in commands, metrics and `source`."""
+        """What the collector is called in commands, metrics and `source`."""
 
     @property
     def interval_ms(self) -> int:

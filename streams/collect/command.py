@@ -74,7 +74,7 @@ def answer_of(
 def _read(
     process: subprocess.Popen[bytes], timeout_s: float, bytes_at_most: int, clock: Clock, name: str
 ) -> tuple[bytes, bytes]:
-    """Return both outputs to their ends; of the second, the beginning."""
+    """Both outputs to their ends; of the second, the beginning."""
     assert process.stdout is not None
     assert process.stderr is not None
     deadline_ms = clock.monotonic_ms() + timeout_s * 1000

@@ -39,7 +39,7 @@ class SampleOptions(CollectorOptions):
     )
 
     def gpu_allocations(self) -> Allocations:
-        """Return who holds which GPUs, now and a while ago; nobody does without a file.
+        """Who holds which GPUs, now and a while ago; nobody does without a file.
 
         Raises:
             SourceUnavailableError: The file cannot be read.
@@ -98,7 +98,7 @@ def samples_of(
 
 
 def _plausible(reading: GpuReading) -> tuple[GpuReading, str]:
-    """Return a reading without the values that no GPU has, and what these are."""
+    """A reading without the values that no GPU has, and what these are."""
     odd = {
         name: value
         for name, most in _MOST.items()

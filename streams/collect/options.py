@@ -51,5 +51,5 @@ class SinceOptions(CollectorOptions):
     since: datetime | date | None = None
 
     def begin_ms(self, now_ms: int) -> int:
-        """Return `since` in ms since 1970, a time without a zone being UTC; by default the UTC day of `now_ms`."""
+        """`since` in ms since 1970, a time without a zone being UTC; by default the UTC day of `now_ms`."""
         return now_ms // DAY_MS * DAY_MS if self.since is None else _instant_ms(self.since)

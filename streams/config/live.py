@@ -182,7 +182,7 @@ class AlertSettings(Group):
 
     @property
     def smtp_host_port(self) -> tuple[str, int]:
-        """Return the server's host, without brackets, and its port."""
+        """The server's host, without brackets, and its port."""
         host, separator, port = self.smtp_host.rpartition(":")
         if not separator or self.smtp_host.endswith("]"):
             return self.smtp_host.strip("[]"), {"starttls": 587, "tls": 465, "none": 25}[self.smtp_security]
@@ -422,7 +422,7 @@ class CiSettings(Group):
 
 
 def gpus_by_name(text: str) -> dict[str, tuple[int, str]]:
-    """Return count and type of the GPUs that a text such as `gpu-h100=8xH100, eval=1` gives each name.
+    """Count and type of the GPUs that a text such as `gpu-h100=8xH100, eval=1` gives each name.
 
     Raises:
         ValueError: The text is not such a list.

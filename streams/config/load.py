@@ -114,7 +114,7 @@ def load_origins(env: Mapping[str, str], file: Path | None = None) -> dict[str, 
 # Not pydantic-settings: it has no origins, no `..._FILE` variables and no suggestions of similar names, and treats a
 # missing file as empty. What it would replace here is shorter than its adapters.
 def _read(env: Mapping[str, str], file: Path | None) -> tuple[dict[str, _Given], list[Fault]]:
-    """Return what the file and the environment contain; append faults."""
+    """What the file and the environment contain; append faults."""
     faults: list[Fault] = []
     named = file or env.get(CONFIG_VARIABLE)
     path = Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None

@@ -39,11 +39,11 @@ class FileRecord(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Return the file and the line at which the table begins."""
+        """The file and the line at which the table begins."""
         return f"{self.file} line {self.table.line}"
 
     def fault(self, detail: str) -> str:
-        """Return a line about a fault of it: file, line of the field, kind and name, and what is wrong."""
+        """A line about a fault of it: file, line of the field, kind and name, and what is wrong."""
         return _fault(self.file, self.table, self.event.kind, self.event.name, self.event.value, detail)
 
 
@@ -55,7 +55,7 @@ class FileContent(NamedTuple):
 
 
 def parsed(name: str, text: str, what: str) -> dict[str, object]:
-    """Return what a text of TOML holds; `what` they should be, for the refusal: rules, controls.
+    """What a text of TOML holds; `what` they should be, for the refusal: rules, controls.
 
     Raises:
         WrongUseError: It is no TOML, or larger than a file that people write.
@@ -78,7 +78,7 @@ def parsed(name: str, text: str, what: str) -> dict[str, object]:
 
 
 def read_controls_file(name: str, text: str, source: str, now_ms: int) -> FileContent:
-    """Return the controls of a file; `source`: who publishes them.
+    """The controls of a file; `source`: who publishes them.
 
     Raises:
         WrongUseError: It is no TOML, or larger than a file that people write.
@@ -114,7 +114,7 @@ def _unstored(record: FileRecord) -> Iterator[str]:
 
 
 def _fault_of_tables(kind: str, tables: object) -> str:
-    """Return why a name at the top of a file is no kind of controls; '' if it is one."""
+    """Why a name at the top of a file is no kind of controls; '' if it is one."""
     named = repr(kind[:_NAME_CHARS])
     expected = f"expected tables {', '.join(f'[[{each}]]' for each in KINDS)}"
     if kind == SOURCE:

@@ -26,7 +26,7 @@ class Folder(NamedTuple):
 
 
 def read_folder(folder: Path, source: str, now_ms: int) -> Folder:
-    """Return the controls of all files below a folder; `source`: who publishes them.
+    """The controls of all files below a folder; `source`: who publishes them.
 
     Raises:
         WrongUseError: There is no such folder, no file of controls in it, or too much.

@@ -61,18 +61,18 @@ class ApplyPlan:
     notes: tuple[str, ...]
 
     def count(self, action: Action) -> int:
-        """Return how many controls are added, changed, removed or kept."""
+        """How many controls are added, changed, removed or kept."""
         return sum(change.action == action for change in self.changes)
 
     @property
     def to_publish(self) -> list[ControlChange]:
-        """Return what is to be published, removals last: what takes their place is in force before."""
+        """What is to be published, removals last: what takes their place is in force before."""
         done = [change for change in self.changes if change.action != "keep"]
         return sorted(done, key=lambda change: change.action == "remove")
 
 
 def source_of(set_name: str) -> str:
-    """Return the `source` of the records of one set of controls."""
+    """The `source` of the records of one set of controls."""
     return f"{APPLIED}/{set_name}" if set_name else APPLIED
 
 
@@ -84,7 +84,7 @@ def plan_of(
     *,
     prune: bool,
 ) -> ApplyPlan:
-    """Return what is to be done.
+    """What is to be done.
 
     Args:
         records: The folder's, each of a key of its own.

@@ -41,7 +41,7 @@ class TableError(Exception):
 
 
 def record_of(kind: str, table: Mapping[str, object], source: str, now_ms: int) -> TableRecord:
-    """Return the record of a table; its id is a function of what it says, its `time_ms` is `now_ms`.
+    """The record of a table; its id is a function of what it says, its `time_ms` is `now_ms`.
 
     Args:
         kind: What it sets.

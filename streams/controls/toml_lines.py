@@ -31,7 +31,7 @@ class LocatedTable(NamedTuple):
     fields: dict[str, int]
 
     def line_of(self, field: str) -> int:
-        """Return the line of a field, or of what it is in; that of the table where it is in none."""
+        """The line of a field, or of what it is in; that of the table where it is in none."""
         while field and field not in self.fields:
             field = field.rpartition(".")[0]
         return self.fields.get(field, self.line)
@@ -44,13 +44,13 @@ class LocatedText(NamedTuple):
     others: dict[str, int]
 
     def of(self, name: str, place: int) -> LocatedTable:
-        """Return the element of an array of tables; one that is written inline has the line of its array."""
+        """The element of an array of tables; one that is written inline has the line of its array."""
         named = self.tables.get(name, [])
         return named[place] if place < len(named) else LocatedTable(name, self.others.get(name, 1), {})
 
 
 def located(text: str) -> LocatedText:
-    """Return where everything is in a text that is valid TOML."""
+    """Where everything is in a text that is valid TOML."""
     tables: dict[str, list[LocatedTable]] = {}
     others: dict[str, int] = {}
     inside: LocatedTable | None = None
@@ -90,7 +90,7 @@ def _statements(text: str) -> Iterator[tuple[bool, bool, tuple[str, ...], int]]:
 
 
 def _path(text: str, at: int) -> tuple[tuple[str, ...], int]:
-    """Return the parts of a dotted key, and where it ends."""
+    """The parts of a dotted key, and where it ends."""
     parts: list[str] = []
     while found := _KEY_PART.match(text, _after(_SPACE, text, at)):
         parts.append(_plain(found[0]))

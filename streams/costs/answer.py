@@ -108,7 +108,7 @@ def _compared(
 
 
 def _beside(cell: Row, metric: Sequence[str], before: Sequence[object] | None) -> Row:
-    """Return a cell with the cost and the metric of the one before it; without one its cost was 0, and it had no metric."""
+    """A cell with the cost and the metric of the one before it; without one its cost was 0, and it had no metric."""
     cost, *values = (_ZERO_USD, *([None] * len(metric))) if before is None else before
     before_usd = _decimal(cost)
     change_usd = cell["cost_usd"] - before_usd

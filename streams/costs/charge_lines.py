@@ -153,7 +153,7 @@ class ResourceUse:
                 self._add(node.day, account, node.node, node.cloud, recipient, (node.usd_nano, 0))
 
     def weights(self, day: int | None, line: ChargedLine) -> Mapping[Recipient, int]:
-        """Return who used the line's resource and for how much, else for how much GPU-time, else evenly; empty: nobody."""
+        """Who used the line's resource and for how much, else for how much GPU-time, else evenly; empty: nobody."""
         key = (day, line.account, line.resource, line.provider)
         found = self._weights.get(key)
         if found is None:

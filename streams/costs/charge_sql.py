@@ -166,7 +166,7 @@ KEPT: Final = "SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 
 
 
 def bills_sql(basis: BillCost) -> str:
-    """Return the statement that finds the files of a month's bills, and what they hold."""
+    """The statement that finds the files of a month's bills, and what they hold."""
     return _BILLS.replace("AMOUNT", _AMOUNTS[basis])
 
 

@@ -79,7 +79,7 @@ def in_parts(
 
 
 def added(rows: Iterable[Row], width: int) -> list[Row]:
-    """Return one row for each key, which is the first `width` columns: with the sum of each column that follows."""
+    """One row for each key, which is the first `width` columns: with the sum of each column that follows."""
     found: dict[Row, Row] = {}
     for row in rows:
         key, values = row[:width], row[width:]

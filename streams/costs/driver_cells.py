@@ -87,7 +87,7 @@ def driver_levels(request: CostRequest) -> tuple[str, ...]:
 
 
 def driver_rows(request: CostRequest, names: Sequence[str], rows: Sequence[Sequence[object]]) -> CostRows:
-    """Return the drivers of the change between the span asked for and the one before it, the largest first.
+    """The drivers of the change between the span asked for and the one before it, the largest first.
 
     Args:
         request: What was asked.

@@ -44,7 +44,7 @@ class Driver(NamedTuple, Generic[Key]):
 
 
 def effects_of(before: CostCell, after: CostCell) -> Effects:
-    """Return how much of the change its price and how much its quantity explains.
+    """How much of the change its price and how much its quantity explains.
 
     The quantity effect is the price before x the change of quantity, rounded half to even; the price effect is the rest.
     Without a quantity, or a cost, before or after there is no price to compare: the change is one of quantity.
@@ -57,7 +57,7 @@ def effects_of(before: CostCell, after: CostCell) -> Effects:
 
 
 def drivers_of(before: Mapping[Key, CostCell], after: Mapping[Key, CostCell], most: int) -> list[Driver[Key]]:
-    """Return the cells that changed most, the largest change first, and all others in one last row if there are any."""
+    """The cells that changed most, the largest change first, and all others in one last row if there are any."""
     found = sorted(_changed(before, after), key=lambda driver: (-abs(driver.change_nano), str(driver.key)))
     rest = found[most:]
     if rest:

@@ -33,7 +33,7 @@ FROM node_hours FINAL WHERE paid_ms != 0 AND toYYYYMM(hour) < kept_from"""
 
 
 def left_out_sql(span: HourSpan) -> tuple[str, Parameters]:
-    """Return the statement for how many hours of nodes are in no figure of idle cost, and the first month that is (202611)."""
+    """The statement for how many hours of nodes are in no figure of idle cost, and the first month that is (202611)."""
     parameters: Parameters = {}
     return " AND ".join([_LEFT_OUT, *between(span, "hour", parameters)]), parameters
 
@@ -90,6 +90,6 @@ LIMIT {{most:UInt64}}"""
 
 
 def _ratio(cell: Row, width: int) -> float | None:
-    """Return idle cost by cost, both with GPU-time that has no price."""
+    """Idle cost by cost, both with GPU-time that has no price."""
     cost, idle, _over, _unattributed, unpriced = map(float, cell[width:])
     return (idle + unpriced) / (cost + unpriced) if cost + unpriced else None

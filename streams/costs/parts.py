@@ -67,7 +67,7 @@ def names_in(expressions: Iterable[str]) -> str:
 
 
 def parameters_of(request: CostRequest, span: HourSpan) -> Parameters:
-    """Return the parameters of bounds and periods."""
+    """The parameters of bounds and periods."""
     found: Parameters = {"most": request.limit + 1}
     if request.per is Period.all:
         found |= {"begin_s": (span.begin_ms or 0) // 1000, "split_s": (request.from_ms or 0) // 1000}
@@ -80,7 +80,7 @@ def period_of(request: CostRequest) -> str:
 
 
 def level_columns(levels: Iterable[tuple[int, str]], parameters: Parameters) -> list[str]:
-    """Return `expression AS level_N` of levels with their places."""
+    """`expression AS level_N` of levels with their places."""
     return [f"{_column(level, f'key_{place}', parameters)} AS level_{place}" for place, level in levels]
 
 
@@ -121,7 +121,7 @@ def _conditions(
 
 
 def joins(*expressions: str) -> str:
-    """Return the joins that the expressions need, and no other."""
+    """The joins that the expressions need, and no other."""
     return "".join(
         f"\n    LEFT ANY JOIN {table}"
         for alias, table in _JOINS.items()

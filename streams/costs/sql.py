@@ -33,7 +33,7 @@ CELLS_MAX: Final = 100_000
 
 
 def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> tuple[str, Parameters]:
-    """Return the statement and its parameters, of any metric but M3, for the hours [begin_ms, end_ms); None: without bound.
+    """The statement and its parameters, of any metric but M3, for the hours [begin_ms, end_ms); None: without bound.
 
     Its columns are `level_0`, `level_1`, ... in the order of `request.by`, `period_start`, `cost_usd`, the metric's.
     One row more than the limit says that there are more.
@@ -73,7 +73,7 @@ LIMIT {{most:UInt64}}"""
 
 
 def extent_sql(request: CostRequest) -> str:
-    """Return the statement for the first and last day of which the store has hours of jobs, of M3 of nodes."""
+    """The statement for the first and last day of which the store has hours of jobs, of M3 of nodes."""
     table = "node_hours FINAL" if request.metric is Metric.m3 else "job_hours FINAL"
     users = "1" if request.metric is Metric.m3 else USERS_JOBS
     return f"""SELECT count() AS hours, toString(toDate(min(hour))) AS first, toString(toDate(max(hour))) AS last

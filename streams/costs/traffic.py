@@ -50,7 +50,7 @@ _TRAFFIC: Final = (
 
 
 def traffic_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:
-    """Return the statement and its parameters; its columns begin as those of `cost_sql`.
+    """The statement and its parameters; its columns begin as those of `cost_sql`.
 
     Where levels of traffic are asked for, each cell costs what its traffic does, per hour of run time of its other levels;
     otherwise it costs everything. Price fields are not known of traffic: with them, its columns are left out.

@@ -26,7 +26,7 @@ class Pool:
 
     @property
     def price_fields(self) -> dict[str, object]:
-        """Return the price fields of its nodes and of the jobs on them."""
+        """The price fields of its nodes and of the jobs on them."""
         return {
             "cloud": "aws",
             "region": self.region,

@@ -145,7 +145,7 @@ class Succession:
     runs_ms: tuple[int, int]
 
     def job(self, number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
-        """Return one of the jobs."""
+        """One of the jobs."""
         return JobSpec(
             f"{self.names[number % len(self.names)]}-{number + 1:03d}",
             self.owner,
@@ -182,7 +182,7 @@ SWEEP_TRIAL_MS: Final = (5 * MINUTE_MS, 16 * MINUTE_MS)
 
 
 def trial(number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
-    """Return one trial of the hyper-parameter sweep."""
+    """One trial of the hyper-parameter sweep."""
     return JobSpec(
         f"sweep-lr-{number:03d}",
         "tony",

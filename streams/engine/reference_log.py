@@ -132,7 +132,7 @@ class ReferenceView:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return how many prices and control changes are behind the view."""
+        """How many prices and control changes are behind the view."""
         return self._at
 
     @property

@@ -6,7 +6,7 @@ from streams.engine.pricing.kinds import PriceRef
 
 
 def half_even(numerator: int, denominator: int) -> int:
-    """Return numerator / denominator, rounded half to even; the denominator is positive."""
+    """Numerator / denominator, rounded half to even; the denominator is positive."""
     whole, rest = divmod(numerator, denominator)
     return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))
 

@@ -57,7 +57,7 @@ def past_jobs(records: Records, names: Mapping[str, str]) -> Past | None:
 def usual_cost(
     records: Records, names: Mapping[str, str], job_id: str, until_ms: int
 ) -> tuple[past.Kind, int, int] | None:
-    """Return the narrowest kind of a job of which enough others were completed lately, how many, and their median cost.
+    """The narrowest kind of a job of which enough others were completed lately, how many, and their median cost.
 
     The cost is in nano-dollars. None: there are too few of each.
     """
@@ -84,7 +84,7 @@ def other_purchase(purchase: str) -> str:
 
 
 def job_facts(records: Records, job_id: str) -> dict[str, Any]:
-    """Return team, project, experiment, state, GPUs, wall_clock_ms and the price fields of a job's last attempt.
+    """Team, project, experiment, state, GPUs, wall_clock_ms and the price fields of a job's last attempt.
 
     Raises:
         TrainfareError: The store does not know it, or it has no attempt.

@@ -67,7 +67,7 @@ def contexts(job: RanJob, there: Elsewhere) -> dict[int, Context]:
 
 
 def compared(job: RanJob, there: Elsewhere, book: PriceBook) -> Comparison:
-    """Return both sides.
+    """Both sides.
 
     Raises:
         TrainfareError: GPU-time is unpriced elsewhere.

@@ -17,7 +17,7 @@ PURCHASES: Final[tuple[str, ...]] = get_args(Purchase)
 
 
 def gpu_milli_of(text: str) -> int:
-    """Return thousandths of a GPU.
+    """Thousandths of a GPU.
 
     Raises:
         WrongUseError: The text is no number of GPUs in (0, 100,000] with at most three decimals.
@@ -29,7 +29,7 @@ def gpu_milli_of(text: str) -> int:
 
 
 def work_ms_of(text: str) -> int:
-    """Return hours as ms, at least 1.
+    """Hours as ms, at least 1.
 
     Raises:
         WrongUseError: The text is no number of hours in (0, 9,600], the 400 days for which an attempt is paid.

@@ -37,7 +37,7 @@ _SHOWN: Final = ("kind", "name", "by", "comment", "begins_ms", "until_ms")
 
 
 def covers(control: Mapping[str, Any], at_ms: int) -> bool:
-    """Return whether a control has an effect at an instant."""
+    """Whether a control has an effect at an instant."""
     begins_ms, until_ms = control["begins_ms"], control["until_ms"]
     return (
         not control["removed"]
@@ -62,7 +62,7 @@ def _recurrence(value: str) -> Recurrence:
 
 
 def facts_of(alert: Mapping[str, Any], dimensions: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return what a control can match of an alert.
+    """What a control can match of an alert.
 
     Args:
         alert: A row of `alerts`.
@@ -76,7 +76,7 @@ def facts_of(alert: Mapping[str, Any], dimensions: Mapping[str, Mapping[str, str
 
 
 def matches(control: Mapping[str, Any], facts: Mapping[str, str]) -> bool:
-    """Return whether all match fields of a control equal those of an alert."""
+    """Whether all match fields of a control equal those of an alert."""
     return all(facts.get(field, "") == wanted for field, wanted in dict(control["match"]).items())
 
 
@@ -95,7 +95,7 @@ class ActIndex:
         self._fields = {field: "" for match, _ in matched for field in match}
 
     def of(self, alert: Mapping[str, Any], facts: Mapping[str, str]) -> dict[str, dict[str, Any] | None]:
-        """Return the control of each kind that covers the alert longest; None where there is none."""
+        """The control of each kind that covers the alert longest; None where there is none."""
         found: dict[str, dict[str, Any] | None] = dict.fromkeys(_FIELDS.values())
         mine = chain.from_iterable(self._matching.of({**self._fields, **facts}))
         for control in chain(self._by_alert.get(alert["alert_id"], ()), mine):
@@ -107,7 +107,7 @@ class ActIndex:
 
 
 def shown(control: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a control as the API shows it."""
+    """A control as the API shows it."""
     some = {**{name: control[name] for name in _SHOWN}, "recurs": recurs(control)}
     if control["kind"] == "ack":
         some["alert_id"] = control["alert_id"]
@@ -119,7 +119,7 @@ def shown(control: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def jobs_of(alerts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the jobs that alerts are about, each once."""
+    """The jobs that alerts are about, each once."""
     return list(dict.fromkeys(row["subject_name"] for row in alerts if row["subject_kind"] == "job"))
 
 

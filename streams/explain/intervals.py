@@ -43,7 +43,7 @@ class Interval:
 
 
 def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> list[Interval]:
-    """Return intervals in order of time.
+    """Intervals in order of time.
 
     Consecutive minutes are one interval while their key and quantity are equal: a change of GPUs, price, phase or node
     begins a new interval, and so does a minute that is billed only in part.
@@ -60,7 +60,7 @@ def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> 
 
 
 def exact(job: JobBlob, records: Sequence[Mapping[str, object]]) -> list[Interval] | None:
-    """Return intervals to the millisecond where the timeline is billed; None if state and ledger disagree.
+    """Intervals to the millisecond where the timeline is billed; None if state and ledger disagree.
 
     Costs of samples and traffic have a resolution of minutes, from the instant at which their price is effective.
     """
@@ -92,7 +92,7 @@ def _order(each: Interval) -> tuple[object, ...]:
 
 
 def total_usd(intervals: Iterable[Interval]) -> Decimal:
-    """Return the exact sum."""
+    """The exact sum."""
     return sum((each.cost_usd for each in intervals), Decimal(0))
 
 

@@ -103,14 +103,14 @@ def explained(
 def state_of(
     store: ClickHouseStore, job_id: str, state_max_bytes: int | None = None, stored: StoredJobs | None = None
 ) -> JobBlob | None:
-    """Return the job's state as last stored by its shard; None if there is none, or if it is too large to read."""
+    """The job's state as last stored by its shard; None if there is none, or if it is too large to read."""
     return _state(store, job_id, state_max_bytes, StoredJobs() if stored is None else stored)[0]
 
 
 def _state(
     store: ClickHouseStore, job_id: str, state_max_bytes: int | None, stored: StoredJobs
 ) -> tuple[JobBlob | None, str]:
-    """Return the state, or None and the reason."""
+    """The state, or None and the reason."""
     shard, reason = shard_of(store, job_id, state_max_bytes)
     if shard is None:
         return None, reason
@@ -119,7 +119,7 @@ def _state(
 
 
 def shard_of(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> tuple[int | None, str]:
-    """Return the shard that stores the job's state; None and one of `FALLBACKS` where it cannot be read."""
+    """The shard that stores the job's state; None and one of `FALLBACKS` where it cannot be read."""
     found = _records(store, _SHARD, job=job_id)
     if not found:
         return None, "no_state"

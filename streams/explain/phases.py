@@ -23,7 +23,7 @@ class JobPhase(NamedTuple):
 
 
 def phases(job: JobBlob, as_of_ms: int) -> list[JobPhase]:
-    """Return waiting and billed time of each attempt, in order; an open phase ends at `as_of_ms`."""
+    """Waiting and billed time of each attempt, in order; an open phase ends at `as_of_ms`."""
     found: list[JobPhase] = []
     events = {attempt.number: attempt.events for attempt in job.attempts if attempt.events}
     for number, line in timelines(events).items():
@@ -39,7 +39,7 @@ def phases(job: JobBlob, as_of_ms: int) -> list[JobPhase]:
 
 
 def _queued(attempt: int, events: list[JobEvent], until_ms: int) -> list[JobPhase]:
-    """Return the time from the first `queued` to the first billed instant; a `queued` after a start is no waiting time."""
+    """The time from the first `queued` to the first billed instant; a `queued` after a start is no waiting time."""
     for event in sorted(events, key=event_order):
         if event.type in STARTS:
             break

@@ -40,7 +40,7 @@ class Share(NamedTuple):
 
 
 def shares(job: JobBlob, rows: Mapping[Key, Mapping[int, Row]]) -> list[Share] | None:
-    """Return each span of the job's timeline with its share of the rows, or None if state and rows disagree.
+    """Each span of the job's timeline with its share of the rows, or None if state and rows disagree.
 
     A minute's cost is distributed by quantity: each span gets the rounded-down cost of the cumulative quantity up to
     it, minus what earlier spans got, so the shares of a row add up to the row.
@@ -94,7 +94,7 @@ def _up_to(cost_nano: int, part: int, whole: int) -> int:
 
 
 def rows_by_key(records: Iterable[Mapping[str, object]]) -> dict[Key, dict[int, Row]]:
-    """Return ledger rows by line and minute; a record may stand for `minutes` equal rows of consecutive minutes."""
+    """Ledger rows by line and minute; a record may stand for `minutes` equal rows of consecutive minutes."""
     found: dict[Key, dict[int, Row]] = {}
     for record in records:
         row = Row(
@@ -110,7 +110,7 @@ def rows_by_key(records: Iterable[Mapping[str, object]]) -> dict[Key, dict[int, 
 
 
 def key_of(record: Mapping[str, object]) -> Key:
-    """Return the line of a ledger row."""
+    """The line of a ledger row."""
     return (
         int(str(record["attempt"])),
         str(record["node"]),

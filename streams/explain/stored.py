@@ -38,12 +38,12 @@ class States(Protocol):
 
     @property
     def snapshots(self) -> Snapshots:
-        """Return the snapshots of shards."""
+        """The snapshots of shards."""
         ...
 
     @property
     def archive(self) -> Archive:
-        """Return the archive of finished jobs."""
+        """The archive of finished jobs."""
         ...
 
 
@@ -60,7 +60,7 @@ class _Unpacked:
     size_bytes: int
 
     def of(self, job_id: str) -> JobsOfChain:
-        """Return the snapshot reduced to one job, which does not retain the rest in memory."""
+        """The snapshot reduced to one job, which does not retain the rest in memory."""
         whole, part, paid = self.jobs.get(job_id), self.parts.get(job_id), self.paid.get(job_id)
         sampled = self.blob.sampled.get(job_id)
         return JobsOfChain(
@@ -90,7 +90,7 @@ class StoredJobs:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def job(self, store: States, shard: int, job_id: str) -> JobBlob | None:
-        """Return the job from its shard's newest snapshots, or from the archive that they refer to; None if it is in neither.
+        """The job from its shard's newest snapshots, or from the archive that they refer to; None if it is in neither.
 
         Raises:
             SinkError: The store does not answer.

@@ -48,7 +48,7 @@ class ExplanationObject(msgspec.Struct):
 
 
 def encode(explanation: Explanation) -> bytes:
-    """Return JSON."""
+    """JSON."""
     intervals = [
         IntervalObject(
             from_ms=_ms(each.begin),

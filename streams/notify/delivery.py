@@ -107,10 +107,10 @@ class Refresh(Delivery):
 
     @property
     def is_sheddable(self) -> bool:
-        """Return that it stays: there is one."""
+        """That it stays: there is one."""
         return False
 
     @property
     def is_page(self) -> bool:
-        """Return that it is none."""
+        """That it is none."""
         return False

@@ -41,7 +41,7 @@ class FiringAlerts:
             )
 
     def get(self, alert_id: str) -> Alert | None:
-        """Return the row of an alert that fires and was, or will be, sent."""
+        """The row of an alert that fires and was, or will be, sent."""
         found = self._alerts.get(alert_id)
         return None if found is None else found[0]
 

@@ -86,7 +86,7 @@ class GroupDelivery(Delivery):
 
     @property
     def webhook_id(self) -> str:
-        """Return an id that is a function of its alerts and its number."""
+        """An id that is a function of its alerts and its number."""
         parts = [
             webhook_id(each.alert.alert_id, each.alert.status, each.alert.changed_ms) for each in self.members
         ]
@@ -102,7 +102,7 @@ class GroupDelivery(Delivery):
 
     @property
     def alerts(self) -> list[Alert]:
-        """Return its alerts: firing pages, firing tickets, what has resolved."""
+        """Its alerts: firing pages, firing tickets, what has resolved."""
         return sorted(
             (self.present.get(each.alert.alert_id, each.alert) for each in self.members),
             key=lambda each: (each.status == RESOLVED, each.severity != "page"),
@@ -115,7 +115,7 @@ class GroupDelivery(Delivery):
 
     @property
     def is_sheddable(self) -> bool:
-        """Return that it stays: there is one of a group."""
+        """That it stays: there is one of a group."""
         return False
 
     def begin(self) -> None:
@@ -234,7 +234,7 @@ class Groups:
         is_inhibited: Callable[[Alert], bool],
         is_acknowledged: Callable[[str], bool] = _never,
     ) -> tuple[GroupDelivery | None, list[Member]]:
-        """Return the group's message, None if there is nothing to say, and the alerts that are muted from now on.
+        """The group's message, None if there is nothing to say, and the alerts that are muted from now on.
 
         What is acknowledged (by alert id) is not said again, though it fires.
         """

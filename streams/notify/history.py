@@ -134,7 +134,7 @@ class StoredDeliveries:
     def owed(
         self, shards: Collection[int], resolved_since_ms: int | None, place: AlertCursor
     ) -> tuple[list[StoredAlerts], AlertCursor | None]:
-        """Return a page of the shards' firing alerts, then of those resolved since `resolved_since_ms` (None: at any time).
+        """A page of the shards' firing alerts, then of those resolved since `resolved_since_ms` (None: at any time).
 
         The receipts judged since then come last, with shard 0.
 

@@ -74,7 +74,7 @@ class AlertIntake:
 
     @property
     def waiting(self) -> int:
-        """Return how many alerts were offered and not taken yet."""
+        """How many alerts were offered and not taken yet."""
         return len(self._offered) + self._taking
 
     @property
@@ -196,7 +196,7 @@ class AlertIntake:
         self._behind_due_ms = self._clock.monotonic_ms() + for_ms
 
     async def _with_histories(self, batch: Sequence[StoredAlerts]) -> Iterator[Passage]:
-        """Return offered alerts with their history, without it if the store cannot return it."""
+        """Offered alerts with their history, without it if the store cannot return it."""
         patience_s = self._options.look_up_timeout_ms / 1000
         histories: dict[str, DeliveryHistory] = {}
         try:
@@ -214,7 +214,7 @@ class AlertIntake:
                 yield Passage(alert, shard, histories.get(message, DeliveryHistory()))
 
     async def _histories(self, batch: Sequence[StoredAlerts]) -> dict[str, DeliveryHistory]:
-        """Return earlier deliveries, including those of former processes."""
+        """Earlier deliveries, including those of former processes."""
         if not batch:
             return {}
         alert_ids = {alert.alert_id for alert, _ in batch}

@@ -374,7 +374,7 @@ class Notifier:
         await self._people.flush(due)
 
     def _throttle(self) -> list[Delivery]:
-        """Return what is due and may start: so many in a second, at once, and to one receiver."""
+        """What is due and may start: so many in a second, at once, and to one receiver."""
         return self._outbox.pop_due(self._clock.monotonic_ms())
 
     def _send(self, delivery: Delivery) -> None:

@@ -65,7 +65,7 @@ class ReceiverCheck:
 
 
 def _messages(owner: str, now_ms: int, *, both: bool) -> list[Alert]:
-    """Return a firing alert, and for programs its end, so that none keeps it open."""
+    """A firing alert, and for programs its end, so that none keeps it open."""
 
     def alert(status: str) -> Alert:
         return Alert(

@@ -48,7 +48,7 @@ class WithheldAlerts:
         return self._due_ms if self._alerts else None
 
     def ended(self, now_ms: int, is_silenced: Callable[[Alert], bool]) -> list[tuple[Alert, int]]:
-        """Return the alerts, and their shards, that no silence covers any more, once in an interval."""
+        """The alerts, and their shards, that no silence covers any more, once in an interval."""
         if not self._alerts or now_ms < self._due_ms:
             return []
         self._due_ms = now_ms + LOOK_MS

@@ -81,7 +81,7 @@ def schedule(bought: Purchase, months_per_period: int) -> list[DepreciationPerio
 
 
 def largest_remainder(total: int, weights: Sequence[int]) -> list[int]:
-    """Return integers in proportion to the weights that sum to the total; of equal remainders the earlier is rounded up."""
+    """Integers in proportion to the weights that sum to the total; of equal remainders the earlier is rounded up."""
     whole = sum(weights)
     parts = [total * weight // whole for weight in weights]
     order = sorted(range(len(weights)), key=lambda at: (-(total * weights[at] % whole), at))

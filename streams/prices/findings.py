@@ -254,7 +254,7 @@ def _match(revision: RevisionSpan) -> _Match:
 
 
 def _compared(match: dict[str, str]) -> _Match:
-    """Return match fields as they are compared: GPU types by product."""
+    """Match fields as they are compared: GPU types by product."""
     return frozenset((name, product(value) if name == "gpu_type" else value) for name, value in match.items())
 
 
@@ -281,7 +281,7 @@ def _for(event: PriceEvent) -> str:
 
 
 def _others(every: list[str], but: set[str | None]) -> str:
-    """Return the first of the values, without the one that is excepted, and how many more there are."""
+    """The first of the values, without the one that is excepted, and how many more there are."""
     named = [value for value in every[: _NAMED + 1] if value not in but][:_NAMED]
     more = len(every) - 1 - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

@@ -102,7 +102,7 @@ def exact_usd(text: str) -> Decimal:
 
 
 def plain_usd(value: Decimal) -> str:
-    """Return dollars as a decimal string without zeros at its end."""
+    """Dollars as a decimal string without zeros at its end."""
     text = f"{value:f}"
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 

@@ -174,5 +174,5 @@ def _without_address(event: ControlEvent) -> ControlEvent:
 def counts(
     places: Mapping[tuple[str, int], int], topics: Sequence[str], partitions: int
 ) -> dict[str, list[int]]:
-    """Return records per topic and partition, in the form of a segment."""
+    """Records per topic and partition, in the form of a segment."""
     return {topic: [places.get((topic, number), 0) for number in range(partitions)] for topic in topics}

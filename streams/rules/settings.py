@@ -63,7 +63,7 @@ def changed_settings(event: ControlEvent) -> list[SettingChange]:
 
 
 def rules_in_force(events: Iterable[ControlEvent]) -> list[ShownRule]:
-    """Return the settings of every rule for all jobs, those of the records for some, and those of the rules across jobs."""
+    """The settings of every rule for all jobs, those of the records for some, and those of the rules across jobs."""
     controls = Controls.from_events(events)
     common = [record for record in controls.rules if not record.match]
     rows = _rows(profile_of(common), EVERY_JOB, common)

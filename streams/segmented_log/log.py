@@ -98,7 +98,7 @@ class SegmentedLog:
         return [frame.base_offset for frame in found]
 
     def read(self, place: Place, offset: int, max_bytes: int) -> list[bytes]:
-        """Return batches of a partition, the first with `offset`; at least one, of more at most `max_bytes`.
+        """Batches of a partition, the first with `offset`; at least one, of more at most `max_bytes`.
 
         Raises:
             OffsetOutOfRangeError: The log does not hold the offset.

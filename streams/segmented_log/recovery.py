@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def recovered(disk: Disk, directory: Path) -> tuple[list[SegmentFile], dict[Place, int], int]:
-    """Return the segments, oldest first, the next offset of each partition, and the newest append time (ms).
+    """The segments, oldest first, the next offset of each partition, and the newest append time (ms).
 
     Raises:
         LogCorruptError: A segment is missing or damaged.

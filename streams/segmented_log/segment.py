@@ -122,7 +122,7 @@ class SegmentFile:
 
 
 def damaged(path: Path, at: int) -> LogCorruptError:
-    """Return the error for bytes that were acknowledged and have changed."""
+    """The error for bytes that were acknowledged and have changed."""
     return LogCorruptError(
         f"{path} is damaged at byte {at}: what follows was acknowledged and cannot be read; restore the file from a "
         "backup, or see docs/operations.md#log-is-damaged"

@@ -29,7 +29,7 @@ _LONGER: Final = 5
 
 
 def _with_more(fetcher: Any, assignment: Any, broker: Any) -> set[TopicPartition]:
-    """Return our partitions of a broker that had records behind our position as of their last response, or had none yet."""
+    """Our partitions of a broker that had records behind our position as of their last response, or had none yet."""
     found = set()
     for tp in assignment.tps:
         state = assignment.state_value(tp)

@@ -64,7 +64,7 @@ class FrameReader(asyncio.StreamReader):
             self._came.set_result(None)
 
     async def readexactly(self, n: int) -> Any:
-        """Return exactly `n` bytes; a large piece as a view.
+        """Exactly `n` bytes; a large piece as a view.
 
         Raises:
             IncompleteReadError: The stream ended before.

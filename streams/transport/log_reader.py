@@ -52,7 +52,7 @@ def log_reader(kafka: KafkaSettings, name: str, **options: Any) -> Consumer:
 
 
 def ends_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
-    """Return where the partition begins and ends; one that moves is asked again for some seconds. Blocks.
+    """Where the partition begins and ends; one that moves is asked again for some seconds. Blocks.
 
     Raises:
         KafkaException: The broker does not answer so.

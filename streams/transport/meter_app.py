@@ -122,7 +122,7 @@ class MeterApp(faust.App):
 
     @property
     def meter_consumer(self) -> Consumer:
-        """Return our consumer with its own type."""
+        """Our consumer with its own type."""
         consumer = self.consumer
         assert isinstance(consumer, Consumer)
         return consumer

@@ -9,5 +9,5 @@ from aiokafka.partitioner import murmur2
 
 @lru_cache(maxsize=2**18)
 def partition_of(key: bytes, partitions: int) -> int:
-    """Return murmur2(key) modulo the count, as `DefaultPartitioner` of Kafka's Java client does."""
+    """Murmur2(key) modulo the count, as `DefaultPartitioner` of Kafka's Java client does."""
     return int(murmur2(key) & 0x7FFFFFFF) % partitions

@@ -134,7 +134,7 @@ def _is_abort(control: bytes) -> bool:
 def _decompressed(
     data: U8, batches: Records, decoded: DecompressedBytes | None
 ) -> tuple[U8, Records, Records]:
-    """Return the concatenated records, the batches with the positions of their records, and the batches that are too large.
+    """The concatenated records, the batches with the positions of their records, and the batches that are too large.
 
     It includes as many batches as a slice holds, at least one.
     """

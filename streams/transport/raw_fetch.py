@@ -49,7 +49,7 @@ class FetchedBytes:
 
     @property
     def own(self) -> Any:
-        """Return aiokafka's MemoryRecords."""
+        """Aiokafka's MemoryRecords."""
         return _own_bytes(bytes(self.fetched))
 
     def has_next(self) -> bool:

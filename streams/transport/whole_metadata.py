@@ -98,7 +98,7 @@ class WholeMetadata:
         return self._wanted.keys() <= {topic for _, topic, _, _ in _entries(metadata)}
 
     def _lacking_in(self, metadata: Any) -> dict[str, _Entry | None]:
-        """Return the wanted topics that the answer does not have whole, and what it says of them."""
+        """The wanted topics that the answer does not have whole, and what it says of them."""
         said = {
             topic: (code, topic, internal, places) for code, topic, internal, places in _entries(metadata)
         }

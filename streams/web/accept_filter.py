@@ -23,7 +23,7 @@ _CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*chunked", re.IGNOR
 
 
 def awaited_bytes(received: bytes) -> int:
-    """Return at which size the request has to be looked at again; 0: it has arrived.
+    """At which size the request has to be looked at again; 0: it has arrived.
 
     Args:
         received: All bytes of the connection, up to `PEEKED_BYTES`.

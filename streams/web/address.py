@@ -30,7 +30,7 @@ def group_of(host: str) -> str:
 
 
 def proxies_of(text: str) -> tuple[Network, ...]:
-    """Return the networks of a list of addresses and networks, separated by commas.
+    """The networks of a list of addresses and networks, separated by commas.
 
     Raises:
         ValueError: One is neither.

@@ -58,7 +58,7 @@ def load(folder: Traversable | None = None) -> dict[str, Asset]:
 
 
 def rules_js() -> bytes:
-    """Return the script that names the rules, and those that a planned rate can quiet."""
+    """The script that names the rules, and those that a planned rate can quiet."""
     titles = json.dumps({rule.name: rule.title for rule in ALL}, indent=2)
     return f"export const RULES = {titles};\nexport const PLANNED_QUIETS = new Set({json.dumps(PLANNED_QUIETS)});\n".encode()
 

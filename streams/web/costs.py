@@ -31,7 +31,7 @@ _THREADS = Threads("costs", 2)
 
 
 async def costs(request: web.Request, service: QueryService, client: Client) -> dict[str, Any]:
-    """Return the rows asked for, and the drivers of the change if they are asked for.
+    """The rows asked for, and the drivers of the change if they are asked for.
 
     Raises:
         ApiError: A parameter is wrong, or the query failed.

@@ -29,7 +29,7 @@ class Details:
         self.stored = StoredJobs()
 
     async def job(self, job_id: str) -> dict[str, Any] | None:
-        """Return everything about one job; None if the store does not know it."""
+        """Everything about one job; None if the store does not know it."""
 
         async def make() -> dict[str, Any] | None:
             job = await self._figures.one(job_id)

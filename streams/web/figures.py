@@ -58,7 +58,7 @@ class ApiFigures:
     async def jobs(
         self, order: str = "burn", limit: int = 100, state: str = "", owner: str = "", team: str = ""
     ) -> Object:
-        """Return the listed jobs, each with its current and total cost."""
+        """The listed jobs, each with its current and total cost."""
 
         async def make() -> Object:
             as_of_ms = await self.as_of_ms()
@@ -70,7 +70,7 @@ class ApiFigures:
         return await self._cache.get(("jobs", order, limit, state, owner, team), make)
 
     async def one(self, job_id: str) -> Object | None:
-        """Return one job as in the list; None if the store does not know it."""
+        """One job as in the list; None if the store does not know it."""
 
         async def make() -> Object | None:
             since_ms = _before(await self.as_of_ms(), queries.LIVE_MS)
@@ -196,7 +196,7 @@ class ApiFigures:
         return await self._cache.get(("alerts", status, limit), make)
 
     async def with_deliveries(self, found: Sequence[Row]) -> list[Object]:
-        """Return rows of alerts as objects."""
+        """Rows of alerts as objects."""
         done = await self._acts(found)
         sent: dict[str, list[Object]] = {}
         for some in _chunks(row["alert_id"] for row in found):
@@ -260,7 +260,7 @@ class ApiFigures:
         return {**asked, **least(lefts(rows, asked))}
 
     async def budgets(self) -> Object:
-        """Return every budget with what is used of it, and what was done because of it."""
+        """Every budget with what is used of it, and what was done because of it."""
 
         async def make() -> Object:
             at_ms = max(await self.as_of_ms(), self._wall_ms())

@@ -176,7 +176,7 @@ def _fault(status: int, exc: BaseException | None) -> ApiError:
 
 
 def last_words(status: int, code: str, message: str) -> bytes:
-    """Return a complete response for a connection that is then closed."""
+    """A complete response for a connection that is then closed."""
     body = to_json({"error": {"code": code, "message": message}})
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",

@@ -18,7 +18,7 @@ class LastAudit(NamedTuple):
     now_ms: int = 0
 
     def json(self) -> dict[str, Any]:
-        """Return the verdict and its age."""
+        """The verdict and its age."""
         verdict = self._known()
         return {"age_ms": self._age_ms(verdict), **as_object(verdict)}
 

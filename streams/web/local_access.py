@@ -43,7 +43,7 @@ class LocalAccess:
         return None if self._token is None else self._token.path
 
     def link(self, url: str) -> str:
-        """Return the page's URL with the token behind `#`, which no server or proxy gets and the page removes; for a terminal only."""
+        """The page's URL with the token behind `#`, which no server or proxy gets and the page removes; for a terminal only."""
         return url if self._token is None else f"{url}/#token={self._token.value}"
 
     def open(self, url: str, terminal: TextIO | None = None) -> None:

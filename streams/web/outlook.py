@@ -99,7 +99,7 @@ def _used(budget: Row, held_ms: int, now_ms: int) -> str:
 
 
 def _limits(row: Row) -> tuple[int | None, ...]:
-    """Return the limits in the order and units of `Amounts`; 0 is stored for none."""
+    """The limits in the order and units of `Amounts`; 0 is stored for none."""
     gpu, wall = row["limit_gpu_hours"] * HOUR_MS * 1000, row["limit_wall_clock_hours"] * HOUR_MS
     return _nano(row["limit_usd"]) or None, round(gpu) or None, round(wall) or None
 

@@ -59,7 +59,7 @@ _HOUR_COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for comp
 
 
 def _total_costs(condition: str) -> str:
-    """Return SQL for what jobs cost in all, from their hours: reading each minute of a month takes too long.
+    """SQL for what jobs cost in all, from their hours: reading each minute of a month takes too long.
 
     Jobs that an older version has archived have no hours; their minutes are read instead.
     """

@@ -158,7 +158,7 @@ class RequestGuard:
         *,
         is_open: bool,
     ) -> tuple[Caller, bool]:
-        """Return the caller of the presented token, and whether a wrong one was presented."""
+        """The caller of the presented token, and whether a wrong one was presented."""
         nobody = Caller(address)
         scheme, _, given = headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and given.strip():
@@ -230,7 +230,7 @@ def _bare(host: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    """Return the name in a Host header, without port and brackets."""
+    """The name in a Host header, without port and brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()

@@ -51,7 +51,7 @@ class MessageTime:
         self._log_time = log_time
 
     def now_ms(self) -> int:
-        """Return ms since 1970 UTC."""
+        """Ms since 1970 UTC."""
         return self._log_time.wall_ms()
 
     def monotonic_ms(self) -> int:
@@ -86,7 +86,7 @@ class LogTime:
         return self._clock.monotonic_ms()
 
     def now_ms(self) -> int:
-        """Return log time, ms since 1970 UTC."""
+        """Log time, ms since 1970 UTC."""
         with self._lock:
             return self._now_ms(self._count())
 
@@ -98,19 +98,19 @@ class LogTime:
         return self.wall_ms()
 
     def wall_ms(self) -> int:
-        """Return log time where the end of the log has confirmed it, else the wall clock, at most a month beyond the log."""
+        """Log time where the end of the log has confirmed it, else the wall clock, at most a month beyond the log."""
         with self._lock:
             count_ms = self._count()
             return self._now_ms(count_ms) if self._is_live else self._bounded_ms(count_ms, _OUTAGE_MS)
 
     def at_ms(self, monotonic_ms: int) -> int:
-        """Return log time at an earlier instant of the monotonic clock."""
+        """Log time at an earlier instant of the monotonic clock."""
         with self._lock:
             return self._now_ms(self._count()) - max(self._seen_ms - monotonic_ms, 0)
 
     @property
     def live_ms(self) -> int | None:
-        """Return log time if the end of the log has confirmed it; None: it may be later than that of any record read."""
+        """Log time if the end of the log has confirmed it; None: it may be later than that of any record read."""
         return self.now_ms() if self._is_live else None
 
     @property

@@ -134,7 +134,7 @@ class NewestControls:
 
 
 def acknowledged_until_ms(controls: Iterable[ControlEvent]) -> dict[str, float]:
-    """Return until when each alert is acknowledged (ms since 1970), by its id."""
+    """Until when each alert is acknowledged (ms since 1970), by its id."""
     found: dict[str, float] = {}
     for event in controls:
         if event.kind == ACK:

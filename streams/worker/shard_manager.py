@@ -316,7 +316,7 @@ class ShardManager:
 
     @property
     def backlog_bytes(self) -> int:
-        """Return the size of what was read and is not stored."""
+        """The size of what was read and is not stored."""
         return self.checkpointer.waiting_bytes + sum(owned.waiting_bytes for owned in self.owned.values())
 
     def _update_backpressure(self) -> None:

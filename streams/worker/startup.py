@@ -29,7 +29,7 @@ class Startup:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """Return the dependencies, and which of them are available."""
+        """The dependencies, and which of them are available."""
         return tuple(self._checks.values())
 
     def expect(self, name: str, where: str) -> None:

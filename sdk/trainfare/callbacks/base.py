@@ -33,7 +33,7 @@ class MeteredCallback:
     BASES: tuple[tuple[str, str], ...] = ()
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
-        """Return an instance that is one of the trainer's callbacks too, if the trainer is loaded."""
+        """An instance that is one of the trainer's callbacks too, if the trainer is loaded."""
         for module, name in cls.BASES:
             base = getattr(sys.modules.get(module), name, None)
             if isinstance(base, type) and not issubclass(cls, base):
@@ -53,11 +53,11 @@ class MeteredCallback:
         return _made, (cls.__mro__[1] if "_is_made" in vars(cls) else cls, self._copied())
 
     def _copied(self) -> dict[str, Any]:
-        """Return the options of a copy."""
+        """The options of a copy."""
         return dict(self._options)
 
     def __getattr__(self, name: str) -> Any:
-        """Return a hook that does nothing for each that is not written out, where no base class has them.
+        """A hook that does nothing for each that is not written out, where no base class has them.
 
         Lightning refuses callbacks that have hooks of old versions, so with a base class there are no others.
         """

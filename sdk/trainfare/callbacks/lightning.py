@@ -26,11 +26,11 @@ class LightningCallback(MeteredCallback):
 
     @property
     def state_key(self) -> str:
-        """Return the name of its part of a checkpoint, which is empty."""
+        """The name of its part of a checkpoint, which is empty."""
         return "trainfare"
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing to keep in a checkpoint."""
+        """Nothing to keep in a checkpoint."""
         return {}
 
     def load_state_dict(self, state_dict: Any) -> None:

@@ -1,7 +1,4 @@
-"""`trainfare dead-letters list|show`: what the meter refused, why, and what to do about it.
-
-It must not write anything, nor print an untrusted record without escaping it.
-"""
+"""`trainfare dead-letters list|show`: what the meter refused, why, and what to do about it."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def job_parameters(job_id: str) -> dict[str, object]:
 
 
 def refused_of(store: Reader, job_id: str) -> Grid:
-    """Return how many dead letters of the job the store has, by topic and reason.
+    """How many dead letters of the job the store has, by topic and reason.
 
     Raises:
         TrainfareError: The store cannot tell.
@@ -66,7 +66,7 @@ def command_for(job_id: str, data: Path | None) -> str:
 
 
 def refused_in_words(refused: Grid, job_id: str, data: Path | None) -> str:
-    """Return how many there are, why, and what shows them; empty if there are none."""
+    """How many there are, why, and what shows them; empty if there are none."""
     reasons: Counter[str] = Counter()
     for _topic, reason, records, *_ in refused.rows:
         reasons[str(reason)] += int(str(records))

@@ -53,7 +53,7 @@ def status(
     *,
     moving: bool = False,
 ) -> Text:
-    """Return the source and age of the figures; stale figures are marked first.
+    """The source and age of the figures; stale figures are marked first.
 
     `now_ms`: None if event time is not this machine's time, as in a demo; `moving`: the figures' time was seen to
     advance.
@@ -77,7 +77,7 @@ def status(
 
 
 def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
-    """Return one line per alert, firing ones first, the newest on top."""
+    """One line per alert, firing ones first, the newest on top."""
     if not alerts:
         return Text("no alerts", "dim")
     lines = Text()
@@ -142,7 +142,7 @@ def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: 
 
 
 def help_table() -> Table:
-    """Return the keys and the meaning of the signs."""
+    """The keys and the meaning of the signs."""
     return _table(
         [
             *_KEYS,

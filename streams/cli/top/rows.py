@@ -69,7 +69,7 @@ class Order(NamedTuple):
     descending: bool = True
 
     def after(self) -> Order:
-        """Return the next sort column, numbers descending and names ascending."""
+        """The next sort column, numbers descending and names ascending."""
         return Order.natural(SORT_CYCLE[(SORT_CYCLE.index(self.key) + 1) % len(SORT_CYCLE)])
 
     @staticmethod
@@ -133,7 +133,7 @@ def _haystack(job: Job) -> str:
 
 
 def cells(job: Job, columns: Sequence[tuple[Column, int]]) -> list[Text]:
-    """Return the row of a job, each cell padded to its column's width and gap."""
+    """The row of a job, each cell padded to its column's width and gap."""
     return [_cell(*_content(job, column, room), column, room) for column, room in columns]
 
 
@@ -185,7 +185,7 @@ def burning(job: Job) -> float | None:
 
 
 def ratio_sign(ratio: float | None) -> tuple[str, str]:
-    """Return actual over expected with its sign, and a matching colour."""
+    """Actual over expected with its sign, and a matching colour."""
     if ratio is None:
         return "-  ", "dim"
     shown = f"{ratio:.2f}" if ratio < 100 else f"{min(ratio, 99_999):.0f}"

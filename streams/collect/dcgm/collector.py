@@ -43,7 +43,7 @@ class _Scrape:
         return (poll + self._number) % every == 0
 
     def readings(self) -> list[GpuReading] | None:
-        """Return its GPUs; None if there is a `fault`."""
+        """Its GPUs; None if there is a `fault`."""
         try:
             found = self._reader.read(self._fetch(self.target))
         except (TimeoutError, urllib3.exceptions.TimeoutError) as fault:

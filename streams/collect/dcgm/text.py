@@ -175,7 +175,7 @@ def _unescaped(value: str) -> str:
 
 
 def _table(names: Sequence[Sequence[str]]) -> Names:
-    """Return names by meaning as a kernel takes them."""
+    """Names by meaning as a kernel takes them."""
     each = [(name.encode(), meaning) for meaning, same in enumerate(names) for name in same]
     return Names(
         np.frombuffer(b"".join(name for name, _ in each), np.uint8),

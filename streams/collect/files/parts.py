@@ -125,7 +125,7 @@ def unread_parts(
 
 
 def _taken(pieces: Iterator[bytes], at_most: int) -> tuple[list[bytes], UnreadableError | None]:
-    """Return the next pieces, and why there are no more, where that is a fault."""
+    """The next pieces, and why there are no more, where that is a fault."""
     taken, size = [], 0
     try:
         for piece in islice(pieces, at_most):

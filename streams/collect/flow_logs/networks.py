@@ -41,7 +41,7 @@ class Networks:
         return self._of(address).place
 
     def way(self, own: Place, other: FlowEnd, said: str) -> str:
-        """Return the `path` of bytes between a place and an end; `said`: what the log itself says, or nothing."""
+        """The `path` of bytes between a place and an end; `said`: what the log itself says, or nothing."""
         known = self._of(other.address)
         if known.way:
             return known.way

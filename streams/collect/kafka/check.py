@@ -67,7 +67,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _with_topic(options: MapOptions, record: bytes, where: str) -> tuple[str, bytes]:
-    """Return the topic and the value: those of `{"topic": ..., "value": ...}`, else the only topic and the record."""
+    """The topic and the value: those of `{"topic": ..., "value": ...}`, else the only topic and the record."""
     found: Any = None
     if _is_json(record):
         found = orjson.loads(record)

@@ -23,5 +23,5 @@ class MappingError(Exception):
 
 
 def got(value: object, expected: str) -> str:
-    """Return "got ..., expected ...", with a value of a stranger's, shortened."""
+    """What was got and what was expected, with a value of a stranger's, shortened."""
     return f"got {shown(value)}, expected {expected}"

@@ -212,7 +212,7 @@ class _CompiledRule:
         return CollectedEvent(self._target, value)
 
     def _event_id(self, entry: Any, evaluation: Evaluation) -> str:
-        """Return the rule's name and the parts, so joined that different parts make different ids."""
+        """The rule's name and the parts, so joined that different parts make different ids."""
         parts = [self._name]
         for number, expression in enumerate(self._id, 1):
             where = f"rule `{self._name}`, part {number} of `id`"

@@ -133,7 +133,7 @@ class ClaimReader:
         return Claimed(milli, types.pop() if len(types) == 1 else "")
 
     def _device(self, node: str, result: _AllocatedDevice) -> tuple[int | None, str]:
-        """Return thousandths of a GPU and its type; 0 for what is none by its driver; None and what is not understood."""
+        """Thousandths of a GPU and its type; 0 for what is none by its driver; None and what is not understood."""
         what = f"device {result.driver}/{result.pool}/{result.device}"[:200]
         device = self._of_node(node).get((result.driver, result.pool, result.device))
         said = {} if device is None else device.said

@@ -46,7 +46,7 @@ _SPLIT_JSON: Final = re.compile(r'"(count|devmem)"\s*:\s*(\d{1,8})')
 
 
 def split_of(annotations: Mapping[str, str]) -> tuple[int, int]:
-    """Return how often a node offers each of its GPUs, and the MiB of one; zeros where nobody splits them."""
+    """How often a node offers each of its GPUs, and the MiB of one; zeros where nobody splits them."""
     text = next((annotations[name] for name in _REGISTERS if annotations.get(name)), "")[:4096]
     if text.lstrip().startswith("["):
         found: dict[str, int] = {}

@@ -25,7 +25,7 @@ class NotRead(NamedTuple):
 def not_read_of_pod(
     pod: Pod, options: Options, node: NodeFacts | None = None, claims_fault: str = ""
 ) -> NotRead | None:
-    """Return what a pod on a node holds and nobody reads; None where all is read.
+    """What a pod on a node holds and nobody reads; None where all is read.
 
     `node`: where it runs, if that is of interest; `claims_fault`: what is not understood of its ResourceClaims.
     """
@@ -48,7 +48,7 @@ def not_read_of_pod(
 
 
 def not_read_of_node(node: Node, options: Options) -> NotRead | None:
-    """Return what a node offers and nobody reads; None where all is read."""
+    """What a node offers and nobody reads; None where all is read."""
     offered = (name for name, count in (node.status.capacity or {}).items() if str(count) != "0")
     if found := _unknown(offered, options):
         return NotRead("unknown_resource", f"node {node.metadata.name} has {found}, which is read as no GPU")
@@ -59,7 +59,7 @@ def not_read_of_node(node: Node, options: Options) -> NotRead | None:
 
 
 def _unknown(resources: Iterable[str], options: Options) -> str:
-    """Return resources with a vendor's domain that are accelerators by their names, and that are not read."""
+    """Resources with a vendor's domain that are accelerators by their names, and that are not read."""
     found = sorted(
         {
             resource[:100]

@@ -297,7 +297,7 @@ class Poll:
                 del self._state.not_read[key]
 
     def accounted(self) -> Account:
-        """Return the account of the objects that were listed or have changed, and of those that are not understood still."""
+        """The account of the objects that were listed or have changed, and of those that are not understood still."""
         for key, (reason, said) in self._state.not_read.items():
             if not self.account.has(key):
                 self.account.not_understood(key, reason, said)

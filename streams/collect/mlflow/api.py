@@ -29,7 +29,7 @@ class TrackingServer:
         self._patterns = patterns
 
     def experiments(self) -> dict[str, str]:
-        """Return id -> name of the experiments.
+        """Id -> name of the experiments.
 
         Raises:
             SourceUnavailableError: The server does not answer.
@@ -50,7 +50,7 @@ class TrackingServer:
         }
 
     def runs(self, experiments: Iterable[str], ended_ms: int, account: Account) -> dict[str, TrackedRun]:
-        """Return the runs that go on, and those that have ended since; what cannot be read is said in `account`.
+        """The runs that go on, and those that have ended since; what cannot be read is said in `account`.
 
         Raises:
             SourceUnavailableError: The server does not answer.

@@ -91,7 +91,7 @@ class MlflowCollector:
     def _runs(
         self, experiments: Mapping[str, str], progress: RunProgress, account: Account
     ) -> dict[str, TrackedRun]:
-        """Return the runs that go on, that have ended lately, and that were going on at the last poll."""
+        """The runs that go on, that have ended lately, and that were going on at the last poll."""
         ended_ms = max(progress.since_ms, progress.read_ms - _ENDED_AGAIN_MS)
         found = self._server.runs(experiments, ended_ms, account)
         missing = [

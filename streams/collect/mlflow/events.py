@@ -104,7 +104,7 @@ def _life(
     times: PollTimes,
     options: TrackerOptions,
 ) -> tuple[list[CollectedEvent], KnownRun]:
-    """Return the starts and ends of a run that is a job of its own, and its changed description."""
+    """The starts and ends of a run that is a job of its own, and its changed description."""
     events: list[CollectedEvent] = []
 
     def add(type_: str, at_ms: int, what: str, fields: Mapping[str, Any]) -> None:
@@ -183,7 +183,7 @@ def attempt_tag(run: TrackedRun) -> int | None:
 def _measures(
     run: TrackedRun, times: PollTimes, options: TrackerOptions
 ) -> tuple[int, dict[str, Any]] | None:
-    """Return quality and progress with their time, that of the newest metric; None where there are none."""
+    """Quality and progress with their time, that of the newest metric; None where there are none."""
     newest_ms, step = 0, None
     quality: dict[str, float] = {}
     progress: dict[str, float] = {}

@@ -111,7 +111,7 @@ Form = TypeVar("Form")
 
 
 def experiments_of(answer: bytes) -> tuple[dict[str, str], str]:
-    """Return id -> name of a page of experiments, and the token of the next page.
+    """Id -> name of a page of experiments, and the token of the next page.
 
     Raises:
         SourceUnavailableError: It is not MLflow's JSON.
@@ -132,7 +132,7 @@ def runs_of(answer: bytes, account: Account) -> RunPage:
 
 
 def run_of(answer: bytes, account: Account) -> TrackedRun | None:
-    """Return one run; None, and what is wrong in `account`, if it cannot be read.
+    """One run; None, and what is wrong in `account`, if it cannot be read.
 
     Raises:
         SourceUnavailableError: It is not MLflow's JSON at all.
@@ -190,7 +190,7 @@ def _metric(metric: _WireMetric) -> RunMetric:
 
 
 def _time(value: int | str | None) -> int:
-    """Return ms since 1970; 0 where there are none. Older servers write 64-bit numbers as texts."""
+    """Ms since 1970; 0 where there are none. Older servers write 64-bit numbers as texts."""
     number = int(value or 0)
     if number <= 0:
         return 0

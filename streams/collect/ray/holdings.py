@@ -68,7 +68,7 @@ class HeldGpus(NamedTuple):
 def holdings_of(
     job: RayJob, cluster: RayCluster, removed_ms: Mapping[str, int], options: Options
 ) -> list[Holding]:
-    """Return what a job holds, has held and, as far as it is known, will hold; nothing is cut to the job's own time.
+    """What a job holds, has held and, as far as it is known, will hold; nothing is cut to the job's own time.
 
     `removed_ms` is when placement groups were seen to be gone: Ray does not say it.
     """

@@ -197,7 +197,7 @@ def jobs_of(answer: bytes, account: Account) -> list[RayJob]:
 
 
 def actors_of(answer: bytes, account: Account) -> list[RayActor]:
-    """Return the supervisors, and the actors with GPUs; what cannot be read is said in `account`.
+    """The supervisors, and the actors with GPUs; what cannot be read is said in `account`.
 
     Raises:
         SourceUnavailableError: It is not Ray's JSON at all.

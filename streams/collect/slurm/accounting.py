@@ -48,7 +48,7 @@ class Accounting:
         unclear: Iterable[int],
         faults: list[str],
     ) -> list[SeenAttempt]:
-        """Return what ended from one time to the other, and all that is known of the jobs with these numbers.
+        """What ended from one time to the other, and all that is known of the jobs with these numbers.
 
         `restarts` is what squeue counts; what cannot be read is added to `faults`.
 

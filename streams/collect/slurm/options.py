@@ -99,7 +99,7 @@ class Options(SinceOptions):
 
     @cached_property
     def fields_by_node(self) -> Mapping[str, PriceFields]:
-        """Return `node_price_fields` by the name of each node; of two that name one the later holds."""
+        """`node_price_fields` by the name of each node; of two that name one the later holds."""
         return {
             name: fields for names, fields in self.node_price_fields.items() for name in node_names(names)
         }

@@ -84,7 +84,7 @@ class Progress:
         self._jobs.setdefault(new.raw_id, [new.keyed.event.value["job_id"]]).append(new.keyed.key)
 
     def lost(self, listed: Collection[int]) -> list[LostJob]:
-        """Return the jobs that are not listed and have no end."""
+        """The jobs that are not listed and have no end."""
         return [
             LostJob(raw_id, keys[0], newest_attempt(keys[1:]))
             for raw_id, keys in self._jobs.items()

@@ -301,7 +301,7 @@ def count_of(value: Count) -> int | None:
 
 
 def time_of(value: Count) -> int:
-    """Return seconds since 1970; 0 where there are none.
+    """Seconds since 1970; 0 where there are none.
 
     Raises:
         ValueError: It is before 2000 or after 2299.
@@ -315,5 +315,5 @@ def time_of(value: Count) -> int:
 
 
 def states_of(value: States) -> frozenset[str]:
-    """Return one state or several."""
+    """One state or several."""
     return frozenset([value] if isinstance(value, str) else value)

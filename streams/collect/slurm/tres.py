@@ -136,7 +136,7 @@ class GpuUnits(Protocol):
 
 
 def gpu_milli(tres: Mapping[str, int], units: GpuUnits) -> int:
-    """Return thousandths of GPUs: whole ones, shards and MPS shares, and other generic resources that are named."""
+    """Thousandths of GPUs: whole ones, shards and MPS shares, and other generic resources that are named."""
     shards = _number(tres, "gres/shard") * 1000 // units.shards_per_gpu
     mps = _number(tres, "gres/mps") * 1000 // units.mps_per_gpu
     others = sum(_number(tres, f"gres/{name}") * round(gpus * 1000) for name, gpus in units.gres_gpus.items())
@@ -150,7 +150,7 @@ def _number(tres: Mapping[str, int], name: str) -> int:
 
 
 def unknown_accelerators(tres: Mapping[str, int], units: GpuUnits) -> str:
-    """Return what is an accelerator by its name and is read as none, with the counts; empty where there are none."""
+    """What is an accelerator by its name and is read as none, with the counts; empty where there are none."""
     named = {f"gres/{name}" for name in units.gres_gpus}
     return ", ".join(
         f"{number} {name[:100]}"

@@ -99,7 +99,7 @@ def events_of(job: TrainingJob, options: TrainingJobOptions, source: str) -> Ite
 
 
 def _kept(job: TrainingJob, from_ms: int, to_ms: int) -> TrainingJob:
-    """Return what its instances are between its end and theirs: a job of its own, of the same owner."""
+    """What its instances are between its end and theirs: a job of its own, of the same owner."""
     return job._replace(
         job_id=f"{job.job_id}/warm-pool",
         steps=[JobStep(1, "allocated", from_ms), JobStep(1, "completed", to_ms)],
@@ -114,7 +114,7 @@ class UnknownInstanceError(Exception):
 
 
 def _held(job: TrainingJob, options: TrainingJobOptions) -> tuple[dict[str, Any], str]:
-    """Return what an attempt holds, and a type of instance whose GPUs are not known."""
+    """What an attempt holds, and a type of instance whose GPUs are not known."""
     found = [
         (group, group.gpus or gpus_of(group.instance_type, options.instance_gpus)) for group in job.groups
     ]
@@ -136,7 +136,7 @@ def _held(job: TrainingJob, options: TrainingJobOptions) -> tuple[dict[str, Any]
 
 
 def tagged(options: TrainingJobOptions, found: Mapping[str, str]) -> dict[str, str]:
-    """Return owner, team, project and experiment as tags or labels have them, whatever their case."""
+    """Owner, team, project and experiment as tags or labels have them, whatever their case."""
     by_name = {name.lower(): text for name, text in found.items()}
     return {name: by_name.get(tag.lower(), "") for name, tag in options.tags.items()}
 

@@ -208,14 +208,14 @@ class Coverage:
         return [holder.number for holder in self._names.of_attempt(job_id, attempt)]
 
     def holder(self, number: int) -> Key:
-        """Return (job_id, attempt, node) of a holder."""
+        """(job_id, attempt, node) of a holder."""
         found = self._names.by_number(number)
         return found.job_id, found.attempt, found.node
 
     def rows_of(
         self, holders: Sequence[int], lo_minute: int | None = None, hi_minute: int | None = None
     ) -> I64:
-        """Return the holders' rows of the minutes [lo, hi), sorted by holder as given, then minute ([n] int64)."""
+        """The holders' rows of the minutes [lo, hi), sorted by holder as given, then minute ([n] int64)."""
         lo = BEGINNING_MINUTE if lo_minute is None else lo_minute
         hi = 2**31 if hi_minute is None else hi_minute
         if lo < min(hi, self._old.packed_to):
@@ -223,7 +223,7 @@ class Coverage:
         return self._rows_of(holders, lo, hi)
 
     def _rows_of(self, holders: Sequence[int], lo: int = BEGINNING_MINUTE, hi: int = 2**31) -> I64:
-        """Return rows that are not packed."""
+        """Rows that are not packed."""
         numbers = np.array(holders, np.int64)
         walk = rows_at if hi - lo <= _FEW_MINUTES else rows_between
         rows = np.empty(walk(numbers, lo, hi, self._arrays.store, np.empty(0, np.int64)), np.int64)
@@ -234,7 +234,7 @@ class Coverage:
         return rows[np.lexsort((part["minute"], order))]
 
     def minute_usage(self, holders: Sequence[int], lo: int, hi: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Return (minute, usage as in `add_usage`) of the holders' rows of the minutes [lo, hi)."""
+        """(minute, usage as in `add_usage`) of the holders' rows of the minutes [lo, hi)."""
         usage = self.usage(self.rows_of(holders, lo, hi))
         columns = (
             usage.minute,
@@ -260,7 +260,7 @@ class Coverage:
         self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
 
     def changed_hours(self, rows: I64) -> list[tuple[str, int, int]]:
-        """Return (job_id, attempt, hour) of those of these rows that have a job, each once.
+        """(job_id, attempt, hour) of those of these rows that have a job, each once.
 
         No hour is repeated until `forget_owed_hours`, unless rows of a holder alternate between hours, as late samples
         make them; a repetition is harmless.

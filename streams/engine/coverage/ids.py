@@ -114,7 +114,7 @@ class SeenIds:
         self._older_fresh, self._fresh = self._fresh, []
 
     def export(self) -> SeenPart:
-        """Return everything; the next export_new() counts from here."""
+        """Everything; the next export_new() counts from here."""
         self._fresh, self._older_fresh = [], []
         return SeenPart(self._clock(), *self._current.keys(), *self._older.keys())
 

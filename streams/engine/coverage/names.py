@@ -61,7 +61,7 @@ class Holder:
         return not self.job_id
 
     def place(self) -> tuple[str, str]:
-        """Return the node and the GPU of an idle holder: the inverse of `place_of`."""
+        """The node and the GPU of an idle holder: the inverse of `place_of`."""
         size, _, names = self.node.partition(":")
         return names[: int(size)], names[int(size) :]
 

@@ -241,7 +241,7 @@ def _empty_table() -> Table:
 
 
 def _columns(n: int, room: int) -> GpuColumns:
-    """Return columns for `n` records and `room` values."""
+    """Columns for `n` records and `room` values."""
     return GpuColumns(
         shape=np.zeros(n, np.int32),
         time_ms=np.zeros(n, np.int64),

@@ -89,7 +89,7 @@ def cost_nano(quantity: ArrayLike, usd_nano: ArrayLike, divisor: ArrayLike) -> t
 def bill_rows(
     line: ArrayLike, quantity: ArrayLike, lost: ArrayLike, usd_nano: ArrayLike, divisor: ArrayLike
 ) -> tuple[I64, I64, int]:
-    """Return cost and lost cost of each row ([n] int64, nano-dollars) at the price of its line, and how many were capped.
+    """Cost and lost cost of each row ([n] int64, nano-dollars) at the price of its line, and how many were capped.
 
     The lost quantity is priced and rounded as a row is.
 

@@ -129,7 +129,7 @@ def _expected_between(steps: Records, i: int, from_ms: int, j: int, until_ms: in
 
 @helper
 def _paid_until(steps: Records, i: int, at_ms: int) -> int:
-    """Return the paid ms of the steps before i and of its part before `at_ms`."""
+    """The paid ms of the steps before i and of its part before `at_ms`."""
     return int(steps[i]["paid_sum_ms"] + steps[i]["paid"] * (at_ms - steps[i]["from_ms"]))
 
 

@@ -109,7 +109,7 @@ def _permille(values: F64, at: int) -> int:
 
 @helper
 def _raise_to(values: F64, at: int, greatest: int) -> int:
-    """Return the maximum of `greatest` and the value, rounded half to even and clamped to int64."""
+    """The maximum of `greatest` and the value, rounded half to even and clamped to int64."""
     if values.size == 0 or np.isnan(values[at]):
         return greatest
     return max(int(np.int64(np.rint(min(values[at], _LARGEST)))), greatest)

@@ -190,7 +190,7 @@ def as_arrays(
 
 
 def no_episodes(jobs: int, rules: int = STALLED + 1) -> Records:
-    """Return empty episodes [job, rule]."""
+    """Empty episodes [job, rule]."""
     episodes = np.zeros((jobs, rules), EPISODE)
     for name in NO_INSTANTS:
         episodes[name] = BEGINNING_MS

@@ -157,7 +157,7 @@ def _headers_end(data: U8, at: int, end: int) -> int:
 
 @helper
 def _record_fields(data: U8, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return a record's time and offset deltas, its value's size, and where its headers begin (-1: fields do not fit)."""
+    """A record's time and offset deltas, its value's size, and where its headers begin (-1: fields do not fit)."""
     _, at = _varint(data, at, end)  # attributes, which are unused
     if at < 0:
         return 0, 0, 0, -1

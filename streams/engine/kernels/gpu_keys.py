@@ -39,7 +39,7 @@ def _cell(low: int, high: int) -> int:
 
 
 def _table() -> tuple[I32, I64, I64]:
-    """Return per cell the code of its key or -1, and the key's words."""
+    """Per cell the code of its key or -1, and the key's words."""
     codes = np.full(_CELLS, -1, np.int32)
     low, high = np.zeros((2, _CELLS), np.int64)
     for code, name in enumerate(NAMES):

@@ -19,7 +19,7 @@ from streams.engine.kernels.wide import saturating_add, saturating_mul
 
 @kernel
 def _add_cost(total: int, cost: int, times: int) -> int:
-    """Return total + cost x times, at most MAX_COST_NANO."""
+    """Total + cost x times, at most MAX_COST_NANO."""
     cost = min(cost, MAX_COST_NANO)
     if cost > (MAX_COST_NANO - total) // times:
         return MAX_COST_NANO
@@ -39,7 +39,7 @@ def _sum_between(
     usd_nano: int,
     divisor: int,
 ) -> tuple[int, int, int, int]:
-    """Return quantity, lost quantity, cost and lost cost of [from_ms, until_ms); i: its first interval."""
+    """Quantity, lost quantity, cost and lost cost of [from_ms, until_ms); i: its first interval."""
     quantity = 0
     lost_quantity = 0
     cost = 0

@@ -71,7 +71,7 @@ def _high_part(value: float) -> float:
 
 @helper
 def quotient(mantissa: int, ten: int) -> float:
-    """Return mantissa / 10**ten, rounded once; -1.0 if the rounding is uncertain.
+    """Mantissa / 10**ten, rounded once; -1.0 if the rounding is uncertain.
 
     `ten`: 0 to 22; the mantissa is at most 10**18. The quotient of two doubles is corrected by its remainder, which is
     known almost exactly.

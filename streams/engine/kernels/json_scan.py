@@ -84,7 +84,7 @@ def after_space(data: U8, at: int, stop: int) -> int:
 
 @helper
 def _special_lanes(word: int) -> int:
-    """Return 1 in each lane whose byte is a quote, a backslash, a control character or not ASCII."""
+    """1 in each lane whose byte is a quote, a backslash, a control character or not ASCII."""
     low = word & _LOW_BITS
     no_quote = (low ^ _QUOTES) + _LOW_BITS
     no_backslash = (low ^ _BACKSLASHES) + _LOW_BITS

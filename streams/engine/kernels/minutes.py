@@ -23,7 +23,7 @@ def _rate(rate: int) -> int:
 
 @kernel
 def _skip(i: int, stop: int, start: I64, end: I64, at_ms: int) -> int:
-    """Return the first interval from i on that is not empty and ends after `at_ms`."""
+    """The first interval from i on that is not empty and ends after `at_ms`."""
     while i < stop and (end[i] <= at_ms or end[i] <= start[i]):
         i += 1
     return i
@@ -33,7 +33,7 @@ def _skip(i: int, stop: int, start: I64, end: I64, at_ms: int) -> int:
 def _value_at(
     i: int, stop: int, start: I64, end: I64, rate: I64, lost: U8, at_ms: int
 ) -> tuple[int, int, int]:
-    """Return rate and lost rate at `at_ms`, and until when they apply; i: the first interval that ends after it."""
+    """Rate and lost rate at `at_ms`, and until when they apply; i: the first interval that ends after it."""
     if i >= stop:
         return 0, 0, INT64_MAX
     if start[i] > at_ms:
@@ -46,7 +46,7 @@ def _value_at(
 
 @kernel
 def _in_minute(i: int, stop: int, start: I64, end: I64, rate: I64, lost: U8, from_ms: int) -> tuple[int, int]:
-    """Return quantity and lost quantity of the minute that begins at `from_ms`; i: its first interval."""
+    """Quantity and lost quantity of the minute that begins at `from_ms`; i: its first interval."""
     until_ms = from_ms + MINUTE_MS
     quantity = 0
     part = 0
@@ -145,7 +145,7 @@ def diff_minutes(
     new_rate: ArrayLike,
     new_lost: ArrayLike,
 ) -> tuple[I32, I32, I64, I64, I64]:
-    """Return (line, minute, quantity, lost, quantity before) of each minute that differs between old and new.
+    """(line, minute, quantity, lost, quantity before) of each minute that differs between old and new.
 
     The intervals [start_ms, end_ms) of a line are disjoint and sorted; rates are per ms. Intervals that are empty, or
     whose rate is not positive, are ignored. A minute that is gone is returned with zeros. Rows are sorted by (line,

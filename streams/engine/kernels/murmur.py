@@ -1,7 +1,4 @@
-"""The hash by which Kafka's default partitioner places a key: 32-bit murmur2, as in the Java client.
-
-It must not read outside the key.
-"""
+"""The hash by which Kafka's default partitioner places a key: 32-bit murmur2, as in the Java client."""
 
 from __future__ import annotations
 

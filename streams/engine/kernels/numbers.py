@@ -32,7 +32,7 @@ def write_number(value: int, out: U8, at: int) -> int:
 
 @helper
 def read_number(data: U8, at: int, stop: int) -> tuple[int, int]:
-    """Return the number at `at`, and where it ends: past `stop` if it is truncated."""
+    """The number at `at`, and where it ends: past `stop` if it is truncated."""
     if at >= stop:
         return 0, stop + 1
     byte = int(np.int64(data[at]))

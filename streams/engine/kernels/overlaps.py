@@ -59,7 +59,7 @@ def overlaps(
     from_ms: ArrayLike,
     until_ms: ArrayLike,
 ) -> Overlaps:
-    """Return where the intervals of some curves overlap the pieces of their owners, in order of curves and time.
+    """Where the intervals of some curves overlap the pieces of their owners, in order of curves and time.
 
     Args:
         curve_ptr: [curves + 1] int64; the intervals of curve k are curve_ptr[k]..curve_ptr[k + 1].

@@ -183,7 +183,7 @@ def _unpack_counts(row: int, data: U8, at: int, stop: int, store: CoverageStore)
 
 @helper
 def _stepped(value: int, data: U8, at: int, stop: int) -> tuple[int, int]:
-    """Return the value plus the step at `at`, and where that ends: past `stop` if the sum is invalid."""
+    """The value plus the step at `at`, and where that ends: past `stop` if the sum is invalid."""
     step, end = read_number(data, at, stop)
     if (step > 0 and value > _INT64_MAX - step) or (step < 0 and value < -_INT64_MAX - step):
         return value, stop + 1

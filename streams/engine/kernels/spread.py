@@ -162,7 +162,7 @@ def spread(
     lost_start_ms: ArrayLike,
     lost_end_ms: ArrayLike,
 ) -> tuple[I32, I32, I64, I64]:
-    """Return (line, minute, quantity, lost) of the minutes [lo_minute, hi_minute), sorted by (line, minute).
+    """(line, minute, quantity, lost) of the minutes [lo_minute, hi_minute), sorted by (line, minute).
 
     Event i covers [start, start + interval]; from cut_ms[j] on (ascending; the first is int64 min) its pieces belong to
     cut_line[j], where -1 is not booked. Before x lies floor(amount * (x - start) / interval) of it, of a linear one

@@ -165,7 +165,7 @@ def _advices(found: BudgetFinding, top: TopKind, at_most: int) -> list[str]:
 
 
 def _binding(found: BudgetFinding) -> tuple[int, str, str]:
-    """Return the place of the limit that is used most, what is used of it, and the limit."""
+    """The place of the limit that is used most, what is used of it, and the limit."""
     pairs = zip(found.used, limits_of(found.subject.budget.limits), strict=True)
     shares = [(amount / limit, at) for at, (amount, limit) in enumerate(pairs) if limit]
     at = max(shares)[1]
@@ -178,7 +178,7 @@ def _binding(found: BudgetFinding) -> tuple[int, str, str]:
 
 
 def _evidence(found: BudgetFinding) -> str:
-    """Return SQL for the dearest jobs of the period."""
+    """SQL for the dearest jobs of the period."""
     where = [f"h.{name} = {quoted(value)}" for name, value in found.subject.match.items()]
     if found.period.start_ms:
         where.append(f"h.hour >= toDateTime({found.period.start_ms // 1000:d}, 'UTC')")

@@ -58,7 +58,7 @@ class Outlook(NamedTuple):
         return np.asarray(whole + (60 - passed) * int(first[0]) + passed * last // 60)
 
     def used_up_ms(self, at_ms: int, left: tuple[int | None, ...], per_hour: tuple[int, ...]) -> int | None:
-        """Return the whole minute at which the first of what is `left` is used; None: none is until the end."""
+        """The whole minute at which the first of what is `left` is used; None: none is until the end."""
         minutes = [60 - (at_ms - self.hour_ms) // MINUTE_MS, *[60] * (self.to_come.shape[1])]
         unknown_left = DAY_MS // MINUTE_MS
         found: list[int] = []

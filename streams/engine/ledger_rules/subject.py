@@ -77,7 +77,7 @@ class BudgetSubject:
 
     @property
     def dimensions(self) -> AlertDimensions:
-        """Return who gets its alerts, and what silences match on."""
+        """Who gets its alerts, and what silences match on."""
         match = self.budget.match if self.run is None else self.run.facts
         owner = self.budget.contact or match.get("owner", "")
         return AlertDimensions(

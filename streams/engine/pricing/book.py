@@ -127,7 +127,7 @@ class PriceBook:
     def stretch(
         self, context: Context, component: str, kind: Kind, at_ms: int
     ) -> tuple[int, int, PriceRef | None]:
-        """Return a time [from, until) around an instant, and the price throughout it; the price may apply longer."""
+        """A time [from, until) around an instant, and the price throughout it; the price may apply longer."""
         from_ms, until_ms = BEGINNING_MS, NEVER_MS
         for history in self._relevant((context, component, kind)):
             since_ms, to_ms = history.around(at_ms)
@@ -135,7 +135,7 @@ class PriceBook:
         return from_ms, until_ms, self.price_at(context, component, kind, at_ms)
 
     def sources(self, context: Context, component: str, kind: Kind) -> tuple[PriceHistory, ...]:
-        """Return everything that determines this price: equal for two related books if the price is the same at all times."""
+        """Everything that determines this price: equal for two related books if the price is the same at all times."""
         return tuple(self._relevant((context, component, kind)))
 
     def _relevant(self, asked: Asked) -> list[PriceHistory]:

@@ -19,12 +19,12 @@ INSTANCE_TYPE: Final = MATCH_FIELDS.index("instance_type")
 
 
 def usage_context(values: tuple[str | None, ...], team: str | None, project: str | None) -> Context:
-    """Return the context of GPU-time and other time: the eight price fields plus the job's team and project."""
+    """The context of GPU-time and other time: the eight price fields plus the job's team and project."""
     return (*values, team, project, None, None, None, None)
 
 
 def traffic_context(match: Mapping[str, str], team: str | None, project: str | None) -> Context:
-    """Return the context of network and storage amounts: the event's own fields, the job's team and project."""
+    """The context of network and storage amounts: the event's own fields, the job's team and project."""
     named = {field: match[field] for field in TRAFFIC_FIELDS if field in match}
     named_or_job = {**named, "team": team, "project": project}
     return tuple(named_or_job.get(field) for field in MATCH_FIELDS)

@@ -106,7 +106,7 @@ def _is_prefix(words: list[str]) -> bool:
 
 
 def _known(name: str, words: list[str]) -> str | None:
-    """Return form factor and memory of a model in one form; None: a word is not understood, or contradicts."""
+    """Form factor and memory of a model in one form; None: a word is not understood, or contradicts."""
     model = _MODELS[name]
     forms: set[str] = set()
     sizes: set[int] = set()

@@ -135,7 +135,7 @@ class PriceHistory:
         return self.revisions[first : bisect_left(self.instants, until_ms)]
 
     def around(self, at_ms: int) -> tuple[int, int]:
-        """Return [from, until) around an instant in which the same revision, or none, is in force."""
+        """[from, until) around an instant in which the same revision, or none, is in force."""
         at = bisect_right(self.instants, at_ms)
         from_ms = self.instants[at - 1] if at else BEGINNING_MS
         return from_ms, self.instants[at] if at < len(self.instants) else NEVER_MS

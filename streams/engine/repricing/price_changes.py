@@ -56,7 +56,7 @@ class PriceChanges:
 
     @property
     def events_span(self) -> Span | None:
-        """Return [from, until) that contains every event about these times: events describe time before their own."""
+        """[from, until) that contains every event about these times: events describe time before their own."""
         span = self.span
         return None if span is None else (span[0], span[1] + MAX_INTERVAL_MS)
 

@@ -125,7 +125,7 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
 
 
 def _drain_usage(shard: ShardState, version: int) -> dict[str, pa.Table]:
-    """Return the changed rows of usage; their hours are due, and a snapshot says so until they are written."""
+    """The changed rows of usage; their hours are due, and a snapshot says so until they are written."""
     rows = shard.coverage.drain_dirty()
     for job_id, attempt, hour in shard.coverage.changed_hours(rows):
         owed = shard.jobs[job_id].attempts[attempt].owed_hours
@@ -221,7 +221,7 @@ def _due(shard: ShardState, as_of_ms: int, *, open_attempts: bool) -> Iterator[s
 
 
 def _owes_more(shard: ShardState, as_of_ms: int) -> bool:
-    """Return whether any open job is left to accrue; that job is then the last of the list."""
+    """Whether any open job is left to accrue; that job is then the last of the list."""
     left = shard.due.accruing[1]
     while left:
         job = shard.jobs.get(left[-1])
@@ -267,7 +267,7 @@ def _derive_nodes(
 
 
 def _finished(shard: ShardState) -> list[JobState]:
-    """Return jobs that ended longer than the job horizon ago, by the shard's newest event time."""
+    """Jobs that ended longer than the job horizon ago, by the shard's newest event time."""
     newest_ms = max(shard.position.newest_ms.values(), default=0)
     limit_ms = newest_ms - shard.settings.job_horizon_ms
     if limit_ms < shard.due.archive_due_ms:
@@ -279,7 +279,7 @@ def _finished(shard: ShardState) -> list[JobState]:
 
 
 def _unjudged(shard: ShardState, job: JobState) -> bool:
-    """Return whether a tick must still judge the job's latest change; never where no ticks are judged."""
+    """Whether a tick must still judge the job's latest change; never where no ticks are judged."""
     return shard.position.tick_ms is not None and shard.tracker.awaits(job.id, shard.prices.book)
 
 
@@ -307,7 +307,7 @@ def _forget_old(shard: ShardState) -> None:
 
 
 def _oldest_minute(before_ms: int) -> int:
-    """Return the first minute that a sample of this instant or later may cover."""
+    """The first minute that a sample of this instant or later may cover."""
     return (before_ms - LONGEST_SAMPLE_MS) // MINUTE_MS
 
 
@@ -330,7 +330,7 @@ def _evict_usage(shard: ShardState, before_ms: int) -> bool:
 
 
 def _last_ms(job: JobState) -> int:
-    """Return the last instant that anything of the job refers to."""
+    """The last instant that anything of the job refers to."""
     ends = [line.ended_ms for line in job.timelines().values() if line.ended_ms is not None]
     return max([job.last_ms, *ends])
 

@@ -174,7 +174,7 @@ class RefusedRecords:
             self.waiting_bytes += _ROW_BYTES
 
     def drain(self, version: int) -> dict[str, pa.Table]:
-        """Return the rows and forget them."""
+        """The rows and forget them."""
         tables = {}
         if self.letters:
             tables[DEAD_LETTERS] = dead_letter_table(self.letters, version)

@@ -34,7 +34,7 @@ def fold_records(
 def _timely_records(
     shard: ShardState, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
 ) -> list[tuple[Record, Event]]:
-    """Return the valid and timely events; the others become dead letters."""
+    """The valid and timely events; the others become dead letters."""
     newest_ms, log_ms = shard.position.newest_ms.get(topic, BEGINNING_MS), shard.position.log_ms.get(topic, 0)
     forgotten_ms = shard.position.forgotten_ms.get(topic, 0)
     accepted: list[tuple[Record, Event]] = []
@@ -122,7 +122,7 @@ def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
 
 
 def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> NDArray[np.bool_]:
-    """Return which records are valid and timely ([n] bool); the others become dead letters."""
+    """Which records are valid and timely ([n] bool); the others become dead letters."""
     records, times_ms = columns.records, columns.times_ms()
     newest_ms = shard.position.newest_ms.get(_GPU_TOPIC, BEGINNING_MS)
     forgotten_ms = shard.position.forgotten_ms.get(_GPU_TOPIC, 0)

@@ -123,7 +123,7 @@ def _job_row(job: JobState, lines: Mapping[int, Timeline]) -> tuple[object, ...]
 
 
 def _declared_nano(job: JobState, started_ms: int | None) -> int:
-    """Return the rate that was declared for its first five whole minutes; 0: none was by their end."""
+    """The rate that was declared for its first five whole minutes; 0: none was by their end."""
     if started_ms is None:
         return 0
     over_ms = started_ms // MINUTE_MS * MINUTE_MS + 6 * MINUTE_MS

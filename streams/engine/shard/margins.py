@@ -79,7 +79,7 @@ class StoredJob:
 
 
 def controls_of(values: Iterable[tuple[str, str, Mapping[str, object]]]) -> list[ControlEvent]:
-    """Return records of controls by their (kind, name, value)."""
+    """Records of controls by their (kind, name, value)."""
     return [ControlEvent("", "", 0, kind, name, dict(value)) for kind, name, value in values]
 
 

@@ -85,7 +85,7 @@ class PendingSamples:
         self._rows.append(rows)
 
     def drain_seen(self) -> list[tuple[int, int, int]]:
-        """Return (owner, first and last `time_ms`) of all seen; their newest samples must be drained next."""
+        """(owner, first and last `time_ms`) of all seen; their newest samples must be drained next."""
         owners = np.flatnonzero(self._first_ms != NEVER_MS)
         first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()
         seen = list(zip(owners.tolist(), first_ms, last_ms, strict=True))
@@ -93,7 +93,7 @@ class PendingSamples:
         return seen
 
     def drain_newest(self, owners: Collection[int]) -> list[NewestSample]:
-        """Return the newest sample of each minute of these owners, and drop those of all others."""
+        """The newest sample of each minute of these owners, and drop those of all others."""
         ids = self._ids
         found = [
             NewestSample(owner, shape, time_ms, interval_ms, ids[text] if text >= 0 else "")

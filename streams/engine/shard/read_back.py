@@ -79,7 +79,7 @@ def adopt_job(shard: ShardState, job_id: str, data: bytes, news: PriceChanges | 
 
 
 def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa.Table:
-    """Return corrections for rows stored by a former owner that differ from the snapshot.
+    """Corrections for rows stored by a former owner that differ from the snapshot.
 
     A key includes derived facts (phase, sku), so such a row may have no successor with the same key: it must be set to
     what was booked, or to 0, before the log is folded further. Its job must be in memory; if its state is lost, its
@@ -131,7 +131,7 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
 def put_back_books(
     shard: ShardState, books: pa.Table, dead_letter_counts: pa.Table, version: int
 ) -> dict[str, pa.Table]:
-    """Return rows of `books` and `dead_letter_counts` as of the snapshot: what others say is stored beyond it, is not any more.
+    """Rows of `books` and `dead_letter_counts` as of the snapshot: what others say is stored beyond it, is not any more.
 
     Args:
         shard: As restored.
@@ -181,7 +181,7 @@ def _unattributed_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Ta
 
 
 def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
-    """Return empty rows for the hours of unknown attempts; those of known ones are written again."""
+    """Empty rows for the hours of unknown attempts; those of known ones are written again."""
     gone: list[int] = []
     keys = (values_of(rows[name]) for name in ("job_id", "attempt"))
     hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
@@ -203,7 +203,7 @@ def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
 
 
 def _node_hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
-    """Return empty rows for the hours of unknown nodes; those of known ones are written again."""
+    """Empty rows for the hours of unknown nodes; those of known ones are written again."""
     gone: list[int] = []
     hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
     for place, (name, hour) in enumerate(zip(values_of(rows["node"]), hours, strict=True)):

@@ -45,7 +45,7 @@ class SampleBatch(NamedTuple):
     events: dict[int, Event | Invalid]
 
     def times_ms(self) -> I64:
-        """Return `time_ms` ([n] int64); for a record that is no event, an instant before all others."""
+        """`time_ms` ([n] int64); for a record that is no event, an instant before all others."""
         times_ms = np.where(self.parsed.shape >= 0, self.parsed.time_ms, BEGINNING_MS)
         for index, event in self.events.items():
             if not isinstance(event, Invalid):

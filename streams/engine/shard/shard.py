@@ -55,7 +55,7 @@ class Shard(ShardState):
         self.settings = replace(self.settings, run_start_ms=run_start_ms)
 
     def missing(self, batch: LogBatch) -> dict[str, int]:
-        """Return archived jobs that the batch refers to, with the version to load: `adopt` them before `fold`."""
+        """Archived jobs that the batch refers to, with the version to load: `adopt` them before `fold`."""
         if not self.archived or batch.start > self.position.next.get(batch.topic, 0):
             return {}
         decoded = self._decode(batch)
@@ -64,7 +64,7 @@ class Shard(ShardState):
         return self.absent({getattr(event, "job_id", "") for event in decoded.events})
 
     def absent(self, job_ids: Iterable[str]) -> dict[str, int]:
-        """Return those of the jobs that are archived and not in memory, with the version of their state."""
+        """Those of the jobs that are archived and not in memory, with the version of their state."""
         absent = ((job_id, self.archived.version_of(job_id)) for job_id in job_ids if job_id not in self.jobs)
         return {job_id: version for job_id, version in absent if version is not None}
 
@@ -116,7 +116,7 @@ class Shard(ShardState):
         self.position.expect_tick(ticks.last_ms + TICK_MS)
 
     def missing_at(self, ticks: Ticks, view: ReferenceView) -> dict[str, int]:
-        """Return archived jobs with an alert that these ticks may resolve, its rule being switched off, with the version to load.
+        """Archived jobs with an alert that these ticks may resolve, its rule being switched off, with the version to load.
 
         `adopt` them before `judge`.
         """
@@ -171,7 +171,7 @@ class Shard(ShardState):
         return self.tracker.alerts.any_changed
 
     def drain_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
-        """Return the waiting rows of alerts, and the alerts whose status changed, in order; no checkpoint includes them then."""
+        """The waiting rows of alerts, and the alerts whose status changed, in order; no checkpoint includes them then."""
         return self.tracker.alerts.drain_rows(self.number, version), self.tracker.alerts.drain_changes()
 
     # -- prices --------------------------------------------------------------------------------------------
@@ -260,10 +260,10 @@ class Shard(ShardState):
     def put_back_books(
         self, books: pa.Table, dead_letter_counts: pa.Table, version: int
     ) -> dict[str, pa.Table]:
-        """Return corrections for record accounting stored after the snapshot; call it before anything is folded."""
+        """Corrections for record accounting stored after the snapshot; call it before anything is folded."""
         return read_back.put_back_books(self, books, dead_letter_counts, version)
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
-        """Return corrections for rows stored after the snapshot: see `streams.engine.shard.read_back`."""
+        """Corrections for rows stored after the snapshot: see `streams.engine.shard.read_back`."""
         self.publish_samples()
         return read_back.read_back(self, table, rows, version)

@@ -63,7 +63,7 @@ class KnownJobs:
 
 
 def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
-    """Return the job parts of a stored snapshot, and its uncompressed size in bytes.
+    """The job parts of a stored snapshot, and its uncompressed size in bytes.
 
     Raises:
         UnknownFormatError: The program does not support its format.
@@ -246,7 +246,7 @@ def _load(shard: ShardState, blobs: Sequence[bytes], only: str | None = None) ->
 
 
 def _reduced(blob: StoredBlob, job_id: str) -> StoredBlob:
-    """Return the snapshot without other jobs, nodes and the ids of records that were seen."""
+    """The snapshot without other jobs, nodes and the ids of records that were seen."""
     sampled = blob.sampled.get(job_id)
     memory = [each for each in blob.watch.judge.jobs if each.job_id == job_id]
     return msgspec.structs.replace(

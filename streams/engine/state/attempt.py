@@ -34,7 +34,7 @@ from streams.engine.timeline.values import NO_FIELDS, named_fields
 
 
 def names_nothing(event: JobEvent) -> bool:
-    """Return whether no optional field of the event has a value."""
+    """Whether no optional field of the event has a value."""
     return not event.fields and all(getattr(event, name) is None for name in _VALUES)
 
 
@@ -58,12 +58,12 @@ class Winner(NamedTuple):
 
     @property
     def price_fields(self) -> tuple[str | None, ...]:
-        """Return the sample's price fields; None where a field is absent."""
+        """The sample's price fields; None where a field is absent."""
         return tuple(value[1:] if value else None for value in self.fields)
 
 
 def winning_fields(named: Mapping[str, str]) -> tuple[str, ...]:
-    """Return price fields in the form that a Winner has."""
+    """Price fields in the form that a Winner has."""
     return tuple("" if value is None else f"={value}" for value in named_fields(NO_FIELDS, named))
 
 
@@ -140,7 +140,7 @@ class AttemptState:
 
     @property
     def is_unsaved(self) -> bool:
-        """Return whether anything changed since `mark_saved`."""
+        """Whether anything changed since `mark_saved`."""
         unsaved = self.unsaved
         return (
             unsaved.paid_ms is not None
@@ -150,7 +150,7 @@ class AttemptState:
 
     @property
     def is_only_accrual_unsaved(self) -> bool:
-        """Return whether only the accrual, and the hours that it writes, changed since `mark_saved`."""
+        """Whether only the accrual, and the hours that it writes, changed since `mark_saved`."""
         unsaved = self.unsaved
         return not (
             unsaved.sampled != self.sampled
@@ -169,7 +169,7 @@ class AttemptState:
         self.unsaved.clear(len(self.events), len(self.traffic), self.sampled, owed, self._marks())
 
     def _marks(self) -> object:
-        """Return the rarely changing parts, for comparison."""
+        """The rarely changing parts, for comparison."""
         dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
         written = tuple(self.written.items())
         return (
@@ -241,7 +241,7 @@ class AttemptState:
         self.fields_seen.update((winner.fields, winner) for winner in winners)
 
     def newest_winner(self) -> Winner | None:
-        """Return the newest sample: that of the newest minute, as each sample wins all minutes in which it is the newest.
+        """The newest sample: that of the newest minute, as each sample wins all minutes in which it is the newest.
 
         An open job is asked each second and has a winner for each minute of its life, so only new winners are examined.
         """
@@ -268,7 +268,7 @@ class AttemptState:
         self.evicted_to = until_minute
 
     def evicted_in(self, hour: int) -> list[tuple[int, MinuteUsage]]:
-        """Return the evicted usage of an hour: (minute, sums)."""
+        """The evicted usage of an hour: (minute, sums)."""
         if hour * MINUTES_PER_HOUR >= self.evicted_to:
             return []
         minutes = range(hour * MINUTES_PER_HOUR, (hour + 1) * MINUTES_PER_HOUR)

@@ -108,7 +108,7 @@ class RowSums:
             self._steps = steps
 
     def of(self, hour: int) -> Sums | None:
-        """Return the sums of an hour."""
+        """The sums of an hour."""
         return self._sums.get(hour)
 
     def put(self, hour: int, sums: Sums) -> None:
@@ -139,12 +139,12 @@ class RowSums:
 
 @lru_cache(maxsize=16384)
 def shown_fields(fields: tuple[str | None, ...]) -> Fields:
-    """Return price fields as rows show them: empty where none is known."""
+    """Price fields as rows show them: empty where none is known."""
     return tuple(value or "" for value in fields)
 
 
 def usage_sums(usage: MinuteUsage) -> list[int]:
-    """Return sampled usage as MEASURES integers."""
+    """Sampled usage as MEASURES integers."""
     sums = [0] * MEASURES
     sums[SAMPLED_GPU : SAMPLED_GPU + len(usage)] = usage
     return sums

@@ -60,7 +60,7 @@ class Identities:
         self._fresh.clear()
 
     def dump(self) -> bytes:
-        """Return all ids, concatenated and sorted."""
+        """All ids, concatenated and sorted."""
         if not self._loose:
             return self._packed
         if len(self._loose) == 1 and not self._packed:  # as of most nodes
@@ -69,11 +69,11 @@ class Identities:
 
     @property
     def has_fresh(self) -> bool:
-        """Return whether any id was added since the last `drain_new`."""
+        """Whether any id was added since the last `drain_new`."""
         return bool(self._fresh)
 
     def drain_new(self) -> bytes:
-        """Return the ids added since the last call."""
+        """The ids added since the last call."""
         if not self._fresh:
             return b""
         fresh, self._fresh = bytes(self._fresh), bytearray()

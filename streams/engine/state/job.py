@@ -137,7 +137,7 @@ class JobState:
         self.said_rows: tuple[Said, ShownRows] | None = None  # cached rows for the tables
 
     def attempt(self, number: int) -> AttemptState:
-        """Return the attempt with this number; create it if it is unknown."""
+        """The attempt with this number; create it if it is unknown."""
         known = self.attempts.get(number)
         if known is None:
             known = self.attempts[number] = AttemptState(number)
@@ -146,7 +146,7 @@ class JobState:
         return known
 
     def attempt_with_usage(self, number: int) -> AttemptState:
-        """Return the attempt with this number, which gets samples or amounts; create it if it is unknown."""
+        """The attempt with this number, which gets samples or amounts; create it if it is unknown."""
         known = self.with_usage.get(number)
         if known is None:
             known = self.with_usage[number] = self.attempt(number)
@@ -208,7 +208,7 @@ class JobState:
             self._requested = None
 
     def booked_time_before(self) -> BookedTime:
-        """Return what the hour rows contain; to be called before an event changes a job of a snapshot."""
+        """What the hour rows contain; to be called before an event changes a job of a snapshot."""
         if self.booked_time is not None:
             return self.booked_time
         return (
@@ -271,7 +271,7 @@ class JobState:
         return self.attempts[number].events
 
     def dimensions(self) -> JobDimensions:
-        """Return owner, team, project, experiment, run, directory and labels as of the latest events."""
+        """Owner, team, project, experiment, run, directory and labels as of the latest events."""
         if self._dimensions is None:
             found: dict[str, object] = {}
             for number in sorted(self.attempts):
@@ -284,7 +284,7 @@ class JobState:
         return self._dimensions
 
     def limits(self) -> JobLimits:
-        """Return the job's own budget and deadline as of the latest events that name them."""
+        """The job's own budget and deadline as of the latest events that name them."""
         if self._limits is None:
             budget: dict[str, str | int | float] = {}
             deadline_ms: int | None = None
@@ -297,7 +297,7 @@ class JobState:
         return self._limits
 
     def deadline_ms(self) -> int:
-        """Return the deadline that the latest event with one names; NEVER_MS: none does."""
+        """The deadline that the latest event with one names; NEVER_MS: none does."""
         if self._deadline is None:
             naming = [
                 (event.time_ms, number, event_order(event), event.deadline_ms)
@@ -309,7 +309,7 @@ class JobState:
         return self._deadline
 
     def declared(self) -> list[tuple[int, int]]:
-        """Return (time_ms, nano-dollars per hour) of the events that declare an expected rate, in order."""
+        """(time_ms, nano-dollars per hour) of the events that declare an expected rate, in order."""
         if self._declared is None:
             naming = [
                 (event.time_ms, number, event_order(event), event.expected_nano_per_hour)
@@ -321,7 +321,7 @@ class JobState:
         return self._declared
 
     def requested(self) -> list[tuple[int, int]]:
-        """Return (time_ms, thousandths of a GPU) of the events that say how many GPUs are requested, in order."""
+        """(time_ms, thousandths of a GPU) of the events that say how many GPUs are requested, in order."""
         if self._requested is None:
             naming = [
                 (event.time_ms, number, event_order(event), 1000 * event.gpus_requested)
@@ -342,7 +342,7 @@ class JobState:
         return self._start_sources
 
     def state_of(self, number: int) -> str:
-        """Return the state of an attempt; `metered` if it has samples only."""
+        """The state of an attempt; `metered` if it has samples only."""
         timeline = self.timelines()[number]
         attempt = self.attempts[number]
         goes_on = timeline.ended_ms is None
@@ -351,7 +351,7 @@ class JobState:
         return timeline.state
 
     def fields_of(self, number: int) -> dict[str, str]:
-        """Return an attempt's price fields: the timeline's last ones, or those of the newest sample if it is metered."""
+        """An attempt's price fields: the timeline's last ones, or those of the newest sample if it is metered."""
         line, newest = self.timelines()[number], self.attempts[number].newest_winner()
         values = line.values.fields
         if line.metered and newest is not None:
@@ -359,7 +359,7 @@ class JobState:
         return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
 
     def row_inputs(self) -> Said:
-        """Return what determines its rows of `jobs` and `attempts`, except time columns."""
+        """What determines its rows of `jobs` and `attempts`, except time columns."""
         samples = tuple(
             (attempt.sampled, bool(attempt.events), newest.fields if newest is not None else None)
             for attempt in self.attempts.values()
@@ -376,13 +376,13 @@ class JobState:
         )
 
     def are_row_inputs_unchanged(self) -> bool:
-        """Return whether only time columns of its rows would differ from the last call."""
+        """Whether only time columns of its rows would differ from the last call."""
         shown, self._shown = self._shown, self.row_inputs()
         return shown == self._shown
 
     @property
     def is_open(self) -> bool:
-        """Return whether time alone changes its rows: an open attempt has billed time, or had some booked."""
+        """Whether time alone changes its rows: an open attempt has billed time, or had some booked."""
         return any(
             line.ended_ms is None and (line.segments or self.attempts[number].booked_lines)
             for number, line in self.timelines().items()
@@ -390,29 +390,29 @@ class JobState:
 
     @property
     def owes_hours(self) -> bool:
-        """Return whether hours are left for the next accrual."""
+        """Whether hours are left for the next accrual."""
         return any(attempt.owed_hours for attempt in self.attempts.values())
 
     @property
     def has_ended(self) -> bool:
-        """Return whether no attempt is open, neither by its timeline nor by samples."""
+        """Whether no attempt is open, neither by its timeline nor by samples."""
         return all(line.ended_ms is not None for line in self.timelines().values())
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the highest attempt has ended, or only samples and amounts are known."""
+        """Whether the highest attempt has ended, or only samples and amounts are known."""
         lines = self.timelines()
         return all(line.ended_ms is not None or not self.attempts[n].events for n, line in lines.items())
 
     def fields_held(self) -> Collection[tuple[str | None, ...]]:
-        """Return the price fields of all segments; of a job of several attempts also those of replaced ones."""
+        """The price fields of all segments; of a job of several attempts also those of replaced ones."""
         lines = self.timelines()
         if self._growing is not None:
             return self._growing.fields_held
         return {segment.values.fields for line in lines.values() for segment in line.segments}
 
     def may_price_lookups_differ(self) -> bool:
-        """Return whether its price lookups may differ from the last call."""
+        """Whether its price lookups may differ from the last call."""
         fields = amounts = 0
         for attempt in self.with_usage.values():
             fields += len(attempt.fields_seen)
@@ -436,7 +436,7 @@ class JobBook(dict[str, JobState]):
     """The jobs in memory by id."""
 
     def of(self, job_id: str) -> JobState:
-        """Return the job with this id; create it if it is unknown."""
+        """The job with this id; create it if it is unknown."""
         job = self.get(job_id)
         if job is None:
             job = self[job_id] = JobState(job_id)

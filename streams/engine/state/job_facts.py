@@ -25,13 +25,13 @@ _NEXT_ATTEMPT_MS: Final = 600_000  # the next attempt may follow this long after
 
 
 def payer_of(job: JobState) -> Payer:
-    """Return the team and project that prices may match."""
+    """The team and project that prices may match."""
     dimensions = job.dimensions()
     return dimensions.team, dimensions.project
 
 
 def is_fresh(job: JobState) -> bool:
-    """Return whether it has samples or amounts that the burn windows have not processed."""
+    """Whether it has samples or amounts that the burn windows have not processed."""
     return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.with_usage.values())
 
 
@@ -79,7 +79,7 @@ def ended_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
 
 
 def undecided_until_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
-    """Return until when a next attempt may follow: 10 min after the last preemption or failure.
+    """Until when a next attempt may follow: 10 min after the last preemption or failure.
 
     0 if there was none, or if the highest attempt ended the job.
     """
@@ -103,13 +103,13 @@ def done_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
 
 
 def _last(job: JobState, timelines: dict[int, Timeline]) -> Timeline | None:
-    """Return the timeline of the highest attempt with events or samples."""
+    """The timeline of the highest attempt with events or samples."""
     known = (n for n in reversed(timelines) if job.attempts[n].events or job.attempts[n].sampled)
     return next((timelines[number] for number in known), None)
 
 
 def dimensions_of(job: JobState) -> AlertDimensions:
-    """Return the owner to notify, and the fields that silences and planned rates can match."""
+    """The owner to notify, and the fields that silences and planned rates can match."""
     said = job.dimensions()
     fields: dict[str, str] = {}
     gpu_milli = 0

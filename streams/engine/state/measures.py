@@ -49,7 +49,7 @@ class Measures:
         self._shown = None
 
     def shown(self) -> tuple[Shown, Shown]:
-        """Return quality and progress."""
+        """Quality and progress."""
         if self._shown is None:
             quality, progress = (
                 tuple(sorted((name, value) for name, (_, value) in self._newest.get(kind, {}).items()))
@@ -64,7 +64,7 @@ class Measures:
         return {name: value for name, (order, value) in newest.items() if order[0] == attempt}
 
     def dump(self) -> list[Measure]:
-        """Return all values, for a snapshot."""
+        """All values, for a snapshot."""
         return [
             (kind, name, order, value)
             for kind, newest in self._newest.items()

@@ -72,7 +72,7 @@ class NodeState:
         self.open_accruals = None
 
     def segments(self) -> tuple[NodeSegment, ...]:
-        """Return the node's billed time, computed once per change."""
+        """The node's billed time, computed once per change."""
         if self._segments is None:
             self._segments = node_segments(self.events)
         return self._segments
@@ -84,6 +84,6 @@ class NodeState:
 
     @property
     def is_open(self) -> bool:
-        """Return whether it accrues with time alone."""
+        """Whether it accrues with time alone."""
         segments = self.segments()
         return bool(segments) and segments[-1].goes_on

@@ -46,7 +46,7 @@ class OpenAccruals:
         self._by_end = ending == len(self.growing) > 0
 
     def covers(self, source: object, payer: Payer, as_of_ms: int) -> bool:
-        """Return whether longer open lines alone book everything up to an instant."""
+        """Whether longer open lines alone book everything up to an instant."""
         return self.source is source and self.as_of_ms <= as_of_ms <= self.until_ms and self.payer == payer
 
     def advance(self, as_of_ms: int, unsaved: UnsavedParts | None) -> None:
@@ -58,7 +58,7 @@ class OpenAccruals:
 
 
 def cut_lines(lines: Lines, at_ms: int) -> Lines:
-    """Return the lines up to an instant."""
+    """The lines up to an instant."""
     cut: Lines = {}
     for line, intervals in lines.items():
         before = [

@@ -67,7 +67,7 @@ class Traffic:
 
     @property
     def bases(self) -> list[Basis]:
-        """Return all bases that amounts were booked on."""
+        """All bases that amounts were booked on."""
         return self._bases
 
     def add(self, event: TrafficEvent) -> tuple[int, int]:
@@ -91,7 +91,7 @@ class Traffic:
         self.last_ms = max(self.last_ms, start_ms + interval_ms)
 
     def all_minutes(self) -> tuple[int, int]:
-        """Return the minutes [first, last + 1) that any amount touches; (0, 0) without amounts."""
+        """The minutes [first, last + 1) that any amount touches; (0, 0) without amounts."""
         return (self.first_ms // MINUTE_MS, self.last_ms // MINUTE_MS + 1) if len(self) else (0, 0)
 
     def rows(
@@ -102,7 +102,7 @@ class Traffic:
         project: str | None,
         lost: tuple[Span, ...],
     ) -> MinuteRows:
-        """Return the rows of the minutes in the disjoint ranges [lo, hi) in which any amount accrues."""
+        """The rows of the minutes in the disjoint ranges [lo, hi) in which any amount accrues."""
         contexts = self._all_contexts(team, project)
         rows: MinuteRows = {}
         for lo, hi in minutes:
@@ -110,7 +110,7 @@ class Traffic:
         return rows
 
     def _all_contexts(self, team: str | None, project: str | None) -> list[Context]:
-        """Return the price context of each basis for this payer."""
+        """The price context of each basis for this payer."""
         payer, known = self._contexts
         if payer != (team, project) or len(known) != len(self._bases):
             known = [traffic_context(dict(match), team, project) for _, _, match in self._bases]
@@ -189,7 +189,7 @@ class Traffic:
         )
 
     def dump(self, since: int = 0) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
-        """Return columns as little-endian bytes (int64, int64, int64, int32) from amount `since` on, and all bases."""
+        """Columns as little-endian bytes (int64, int64, int64, int32) from amount `since` on, and all bases."""
         if since >= len(self):
             return b"", b"", b"", b"", list(self._bases)
         columns = (self._amount, self._start_ms, self._interval_ms, self._basis)
@@ -215,7 +215,7 @@ class Traffic:
 
 @lru_cache(maxsize=16384)
 def flow_of(named: Named) -> Flow:
-    """Return the flow fields of an amount as its rows have them."""
+    """The flow fields of an amount as its rows have them."""
     fields = dict(named)
     return tuple(fields.get(name, "") for name in FLOW_FIELDS)
 
@@ -227,5 +227,5 @@ def _little_endian(values: array[int]) -> bytes:
 
 
 def _column(values: array[int]) -> NDArray[np.int64]:
-    """Return a view: the array cannot grow while it is in use."""
+    """A view: the array cannot grow while it is in use."""
     return np.frombuffer(values, np.int64)

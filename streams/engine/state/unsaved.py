@@ -86,7 +86,7 @@ class UnsavedParts:
 
 
 def _common(before: list[tuple[int, int, int, int]], after: list[tuple[int, int, int, int]]) -> int:
-    """Return how many leading intervals are equal."""
+    """How many leading intervals are equal."""
     least = min(len(before), len(after))
     if least and before[: least - 1] == after[: least - 1]:  # the usual case: only the last differs
         return least - 1 + (before[least - 1] == after[least - 1])

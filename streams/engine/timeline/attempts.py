@@ -147,7 +147,7 @@ def _supersessions(drafts: Mapping[int, Draft]) -> dict[int, int | None]:
 def timeline_of(
     number: int, draft: Draft, superseded_ms: int | None, values: Values, *, is_retry: bool
 ) -> Timeline:
-    """Return the timeline of an attempt that a later one ends at `superseded_ms`, and that begins with `values`."""
+    """The timeline of an attempt that a later one ends at `superseded_ms`, and that begins with `values`."""
     events = draft.events
     if draft.own_end is not None:
         effective = events[: draft.own_end + 1]
@@ -235,7 +235,7 @@ def _lost(
     ended_ms: int | None,
     is_retry: bool,
 ) -> tuple[Span, ...]:
-    """Return lost work: since the last checkpoint of an attempt that broke off, and the start-up of every retry."""
+    """Lost work: since the last checkpoint of an attempt that broke off, and the start-up of every retry."""
     spans: list[Span] = []
     if state in LOSING and ended_ms is not None:
         since_ms = checkpoint_ms if checkpoint_ms is not None else started_ms
@@ -249,7 +249,7 @@ def _lost(
 
 
 def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int]:
-    """Return per attempt the ms in which it is billed and no lower-numbered attempt is: their sum is the job's."""
+    """Per attempt the ms in which it is billed and no lower-numbered attempt is: their sum is the job's."""
     if len(lines) == 1:  # the usual case: nothing overlaps
         return {number: line.paid_ms(as_of_ms) for number, line in lines.items()}
     return exclusive_ms(
@@ -258,7 +258,7 @@ def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int
 
 
 def billed_pieces(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, list[Interval]]:
-    """Return per attempt the time behind `wall_clock_ms` as (start_ms, end_ms, 1, 1 if starting), in order."""
+    """Per attempt the time behind `wall_clock_ms` as (start_ms, end_ms, 1, 1 if starting), in order."""
     if len(lines) == 1:  # the usual case: nothing overlaps
         return {
             number: [

@@ -55,7 +55,7 @@ class TimeRanges:
 
     @property
     def has_saved(self) -> bool:
-        """Return whether any attempt has made a checkpoint."""
+        """Whether any attempt has made a checkpoint."""
         return bool(self._saved) and self._saved[-1]
 
     def latest_ms(self, count: int | None = None) -> tuple[int, int, int]:

@@ -15,7 +15,7 @@ Interval = tuple[int, int, int, int]
 
 
 def union(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return disjoint, ascending spans that cover the same instants; empty ones are dropped."""
+    """Disjoint, ascending spans that cover the same instants; empty ones are dropped."""
     merged: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if merged and start <= merged[-1][1]:

@@ -143,7 +143,7 @@ def _holders(segment: Segment) -> Iterator[tuple[Kind, list[tuple[str, int]]]]:
 
 
 def _instances(values: Values) -> list[tuple[str, int]]:
-    """Return instances by node: evenly over nodes without GPUs where all are named, else without a node."""
+    """Instances by node: evenly over nodes without GPUs where all are named, else without a node."""
     nodes = values.nodes
     if not nodes or values.gpu_milli:
         return [("", values.instance_milli)]

@@ -39,7 +39,7 @@ class NodeSegment(NamedTuple):
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Return the price fields and the team, empty where not known."""
+        """The price fields and the team, empty where not known."""
         return _dimensions(self.fields, self.team)
 
     def billed_until_ms(self, as_of_ms: int) -> int:
@@ -48,7 +48,7 @@ class NodeSegment(NamedTuple):
 
     @property
     def pays_for(self) -> tuple[str, Kind, int]:
-        """Return component, kind of quantity and quantity per ms: its GPUs, or where it has none itself as an instance."""
+        """Component, kind of quantity and quantity per ms: its GPUs, or where it has none itself as an instance."""
         if self.gpu_milli:
             return "gpu", Kind.GPU_TIME, self.gpu_milli
         return COMPUTE, Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI
@@ -60,7 +60,7 @@ def _dimensions(fields: tuple[str | None, ...], team: str) -> tuple[str, ...]:
 
 
 def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
-    """Return billed time from `provisioned` (or the first event) to `terminated`, for each period of service."""
+    """Billed time from `provisioned` (or the first event) to `terminated`, for each period of service."""
     ordered = sorted(events, key=lambda e: (e.time_ms, int(e.type), e.source, e.id))
     segments: list[NodeSegment] = []
     service_begin = 0  # index in `segments` of the current period of service

@@ -43,7 +43,7 @@ class IntervalAmount(NamedTuple):
 def spread_few(
     amounts: Sequence[IntervalAmount], lo_minute: int, hi_minute: int, lost: Sequence[Span]
 ) -> dict[tuple[Line, int], tuple[int, int]]:
-    """Return (line, minute) -> (quantity, lost quantity) of the minutes [lo_minute, hi_minute), without zero quantities."""
+    """(line, minute) -> (quantity, lost quantity) of the minutes [lo_minute, hi_minute), without zero quantities."""
     found: dict[tuple[Line, int], tuple[int, int]] = {}
     for each in amounts:
         at_ms = max(each.start_ms, lo_minute * MINUTE_MS)

@@ -165,7 +165,7 @@ class BurnRows:
         self._jobs.append((end, job_ids))
 
     def drain(self, shard: int, version: int) -> pa.Table | None:
-        """Return the waiting rows of `burn_rates` under this version, and forget them; None if there are none."""
+        """The waiting rows of `burn_rates` under this version, and forget them; None if there are none."""
         if not self.count:
             return None
         rows = self._columns.first(self.count)
@@ -211,7 +211,7 @@ class _Columns(NamedTuple):
 
     @classmethod
     def empty(cls, room: int) -> _Columns:
-        """Return columns of that length, not initialised."""
+        """Columns of that length, not initialised."""
         wide = (room, len(WINDOWS_MS))
         return cls(
             times_ms=np.empty(room, np.int64),

@@ -208,7 +208,7 @@ def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | Non
 
 
 def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[MeteredRun]) -> list[_Step]:
-    """Return the changes at the beginnings and ends of intervals."""
+    """The changes at the beginnings and ends of intervals."""
     edges: list[_Step] = []
     for of_attempt in lines:
         for line, intervals in of_attempt.items():

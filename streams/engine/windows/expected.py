@@ -43,7 +43,7 @@ class Expected:
         return pieces[0][1] if len(pieces) == 1 else None
 
     def between(self, from_ms: int, until_ms: int) -> list[tuple[int, float]]:
-        """Return (from_ms, rate) of the pieces of [from, until)."""
+        """(from_ms, rate) of the pieces of [from, until)."""
         if not self._cuts_ms:
             return [(from_ms, self._quoted)]
         cuts_ms = self._cuts_ms[bisect_right(self._cuts_ms, from_ms) :]

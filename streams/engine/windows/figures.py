@@ -42,13 +42,13 @@ class WindowFigures(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Return the number of ticks and of jobs."""
+        """The number of ticks and of jobs."""
         ticks, jobs = self.now_rate.shape
         return ticks, jobs
 
     @classmethod
     def empty(cls, ticks: int, jobs: int) -> WindowFigures:
-        """Return arrays of that size, not initialised."""
+        """Arrays of that size, not initialised."""
         flat, deep = (ticks, jobs), (ticks, jobs, len(WINDOWS_MS))
         return cls(
             now_rate=np.empty(flat),
@@ -75,14 +75,14 @@ class WindowFigures(NamedTuple):
 
 
 def per_hour(cost_nano: F64, elapsed_ms: I64) -> F64:
-    """Return nano-dollars per hour; 0 where no time has passed."""
+    """Nano-dollars per hour; 0 where no time has passed."""
     rates = np.zeros(cost_nano.shape)
     np.divide(cost_nano * HOUR_MS, elapsed_ms, out=rates, where=elapsed_ms > 0)
     return rates
 
 
 def ratios(cost_nano: F64, expected_nano: F64) -> F64:
-    """Return cost / expected cost; 0 where nothing is expected, which is not judged."""
+    """Cost / expected cost; 0 where nothing is expected, which is not judged."""
     quotients = np.zeros(cost_nano.shape)
     np.divide(cost_nano, expected_nano, out=quotients, where=expected_nano > 0)
     return quotients

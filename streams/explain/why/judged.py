@@ -64,7 +64,7 @@ class _Restored(NamedTuple):
 def judged(
     store: ClickHouseStore, job_id: str, at_ms: int | None = None, state_max_bytes: int | None = None
 ) -> JudgedJob:
-    """Return the conditions at an instant; without one at the newest that is known of the job.
+    """The conditions at an instant; without one at the newest that is known of the job.
 
     Raises:
         SinkError: The store does not answer.
@@ -86,7 +86,7 @@ def judged(
 
 
 def judging(rows: Sequence[Mapping[str, Any]]) -> tuple[list[ControlEvent], int]:
-    """Return the records of rules and plans of rows of `CONTROLS`, and of how many an older release stored no settings."""
+    """The records of rules and plans of rows of `CONTROLS`, and of how many an older release stored no settings."""
     rows = [row for row in rows if not row["removed"]]
     read = [row for row in rows if row["value"]]
     controls = controls_of((row["kind"], row["name"], msgspec.json.decode(row["value"])) for row in read)
@@ -108,7 +108,7 @@ def _job(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> _R
 
 
 def condition(rule: str, margin: Margin, *, holds: bool, enabled: bool) -> JudgedRule:
-    """Return a margin of a rule as it is shown."""
+    """A margin of a rule as it is shown."""
     return JudgedRule(
         rule=rule,
         what=margin.what,

@@ -51,7 +51,7 @@ def fates(
     facts: Mapping[str, Mapping[str, str]],
     at_ms: int,
 ) -> list[MessageFate]:
-    """Return the fate of each alert's message.
+    """The fate of each alert's message.
 
     Args:
         alerts: Rows of `alerts` that had begun at the instant.
@@ -78,7 +78,7 @@ def outranked(
 
 
 def is_firing(alert: Mapping[str, Any], at_ms: int) -> bool:
-    """Return whether an alert fired at an instant, as far as its row says."""
+    """Whether an alert fired at an instant, as far as its row says."""
     return bool(
         alert["started_ms"] <= at_ms and (alert["resolved_ms"] is None or at_ms < alert["resolved_ms"])
     )
@@ -121,7 +121,7 @@ def _acts(
 
 
 def _said(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what became of a message to a receiver, and why, if it was not delivered."""
+    """What became of a message to a receiver, and why, if it was not delivered."""
     words = _WORDS.get(row["outcome"], row["outcome"])
     if row["outcome"] in ("delivered", "repeated"):
         return words, ""

@@ -20,7 +20,7 @@ def is_by_sql(rule: str) -> bool:
 def by_statement(
     alert: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, is_firing: bool
 ) -> list[JudgedRule]:
-    """Return the condition of its rule, as it was judged last.
+    """The condition of its rule, as it was judged last.
 
     Args:
         alert: A row of `alerts`.

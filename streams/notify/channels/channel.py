@@ -40,7 +40,7 @@ class ChannelTools:
         return self.sender_to(self.options.allow_hosts)
 
     def sender_to(self, allow_hosts: str) -> Sender:
-        """Return a sender with a guard of its own, by which these hosts may be private and speak plain http."""
+        """A sender with a guard of its own, by which these hosts may be private and speak plain http."""
         return self._sender or Sender(ReceiverGuard(allow_hosts), timeout_ms=self.options.timeout_ms)
 
 
@@ -61,12 +61,12 @@ class Channel(ABC):
 
     @classmethod
     def unsupported(cls, options: NotifierOptions) -> str:
-        """Return why, under these settings, no address of its gets a message; empty: they do."""
+        """Why, under these settings, no address of its gets a message; empty: they do."""
         return ""
 
     @classmethod
     def peers(cls, options: NotifierOptions) -> tuple[str, ...]:
-        """Return addresses of the settings that get the alerts of all owners, and what fires again and again."""
+        """Addresses of the settings that get the alerts of all owners, and what fires again and again."""
         return ()
 
     @classmethod

@@ -68,7 +68,7 @@ class EmailChannel(Channel):
         return cls.traits.kind
 
     def render(self, delivery: Delivery) -> bytes:
-        """Return headers and body; every byte is ASCII."""
+        """Headers and body; every byte is ASCII."""
         assert self._mailer is not None  # without a server it is unsupported, and nothing is sent
         message = mail_message(
             self._current(delivery.alerts),

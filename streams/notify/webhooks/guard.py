@@ -92,7 +92,7 @@ class ReceiverGuard:
 
 
 def shown(text: str) -> str | None:
-    """Return `scheme://host` (and an explicit port): all of a URL that may be shown. None if it has no such part."""
+    """`scheme://host` (and an explicit port): all of a URL that may be shown. None if it has no such part."""
     try:
         url = _parsed(text)
     except ReceiverRefusedError:
@@ -114,7 +114,7 @@ def _parsed(text: str) -> URL:
 
 
 def _host(url: URL) -> str | None:
-    """Return the host in the form for comparison and display; None if there is none, or if it is a disguised number."""
+    """The host in the form for comparison and display; None if there is none, or if it is a disguised number."""
     try:
         host = (url.raw_host or "").lower()
     except ValueError:

@@ -26,12 +26,12 @@ class AuditFault(Protocol):
 
     @property
     def subject(self) -> str:
-        """Return where: a partition `jobs/3`, `shard 3`, or something that belongs to no single shard."""
+        """Where: a partition `jobs/3`, `shard 3`, or something that belongs to no single shard."""
         ...
 
     @property
     def detail(self) -> str:
-        """Return what is wrong and what to do."""
+        """What is wrong and what to do."""
         ...
 
 
@@ -87,7 +87,7 @@ class AuditAlerts:
 
 
 def _by_shard(faults: Iterable[AuditFault], ours: set[int]) -> dict[int, dict[str, str]]:
-    """Return shard -> subject -> summary; a finding of none of our shards belongs to the lowest one."""
+    """Shard -> subject -> summary; a finding of none of our shards belongs to the lowest one."""
     found: dict[int, dict[str, str]] = {}
     for fault in faults:
         match = _SHARD.fullmatch(fault.subject)

@@ -263,7 +263,7 @@ class LiveAudit:
 
 
 def _awaited(owned: Sequence[OwnedShard]) -> list[tuple[str, int, int]]:
-    """Return (topic, partition, next offset) of the newest snapshots."""
+    """(topic, partition, next offset) of the newest snapshots."""
     return [
         (topic, each.number, offset)
         for each in owned
@@ -276,12 +276,12 @@ class Asked(Protocol):
     """A store that runs read-only statements."""
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
-        """Return columns and their values."""
+        """Columns and their values."""
         ...
 
 
 def asking(store: Asked) -> tables.Ask:
-    """Return a function that runs a statement and returns its rows as objects."""
+    """A function that runs a statement and returns its rows as objects."""
 
     def ask(sql: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         answer = store.ask(sql, parameters)

@@ -96,7 +96,7 @@ def flows(shard_manager: ShardSource) -> list[Flows]:
 
 
 def minutes(shard: Shard, jobs: Iterable[str]) -> Look:
-    """Return the last whole minutes of jobs whose windows and rows are of the same events and prices.
+    """The last whole minutes of jobs whose windows and rows are of the same events and prices.
 
     Nothing of the shard may be in flight. Jobs that changed since their rows were derived are left out.
     """

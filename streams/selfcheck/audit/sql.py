@@ -80,7 +80,7 @@ DIVISOR: Final = """multiIf(
 
 
 def costs(table: str, *, current: bool) -> str:
-    """Return SQL that recomputes rows of `job_minutes` or `node_minutes`: `current` ones, or all written since a version."""
+    """SQL that recomputes rows of `job_minutes` or `node_minutes`: `current` ones, or all written since a version."""
     lost = "r.lost_quantity" if table == "job_minutes" else "0"
     lost_usd = "r.lost_cost_usd" if table == "job_minutes" else "0"
     name = "r.job_id" if table == "job_minutes" else "r.node"
@@ -124,7 +124,7 @@ _ALIKE: Final = {
 
 
 def twins(table: str) -> str:
-    """Return SQL for keys with two different rows of one version, unless a merge has removed one."""
+    """SQL for keys with two different rows of one version, unless a merge has removed one."""
     values, name = _ALIKE[table]
     return f"""
 SELECT toInt64(count()) AS keys, groupArray(3)(name) AS examples
@@ -215,7 +215,7 @@ SELECT table_name, toInt64(shard) AS shard, toInt64(month) AS month, quantity, c
 
 
 def summed(table: str) -> str:
-    """Return SQL that sums each shard's rows of each month; quantities of all units, modulo 2**64."""
+    """SQL that sums each shard's rows of each month; quantities of all units, modulo 2**64."""
     is_gpu = "r.component = 'gpu'" if table == "job_minutes" else "r.unit = 'gpu_milli_ms'"
     gpu = f"toInt64(sumIf(r.quantity, {is_gpu}))"
     return f"""
@@ -285,7 +285,7 @@ SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes {_RAW}"
 
 
 def ledger(table: str, key: Sequence[str], values: Sequence[str]) -> str:
-    """Return SQL for a shard's rows of a span of minutes, including quantity 0; money in nano-dollars."""
+    """SQL for a shard's rows of a span of minutes, including quantity 0; money in nano-dollars."""
     columns = {
         "minute": "toInt64(toUnixTimestamp(minute))",
         "price_effective": "toInt64(toUnixTimestamp64Milli(price_effective))",
@@ -300,7 +300,7 @@ WHERE shard = {{shard:UInt64}}
 
 
 def reach(table: str) -> str:
-    """Return SQL for the first and the last minute of a shard's rows, in seconds; 0 and 0 without any."""
+    """SQL for the first and the last minute of a shard's rows, in seconds; 0 and 0 without any."""
     return f"""
 SELECT toInt64(toUnixTimestamp(min(minute))) AS first_s, toInt64(toUnixTimestamp(max(minute))) AS last_s
 FROM {table} WHERE shard = {{shard:UInt64}} {_RAW}"""

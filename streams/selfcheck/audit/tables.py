@@ -55,7 +55,7 @@ def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
 
 
 def dead_letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
-    """Return dead letters as of the stored record accounting."""
+    """Dead letters as of the stored record accounting."""
     return [
         Letters(f"{r['topic']}/{r['partition']}", r["refused"], r["counted"], r["stored"], r["rows"])
         for r in ask(sql.LETTERS, {"shards": list(shards)})
@@ -73,7 +73,7 @@ def costs(ask: Ask, shards: Sequence[int] = (), since: int = 0, *, current: bool
 
 
 def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
-    """Return keys of the ledgers with two different rows of one version."""
+    """Keys of the ledgers with two different rows of one version."""
     found = []
     for table in LEDGERS:
         row = ask(sql.twins(table), {"shards": list(shards), "since": since})[0]
@@ -87,7 +87,7 @@ def parts(ask: Ask) -> list[LostPart]:
 
 
 def totals(ask: Ask) -> LedgerTotals:
-    """Return the sums of the cost of all jobs, and what views exclude of them."""
+    """The sums of the cost of all jobs, and what views exclude of them."""
     row = ask(sql.TOTALS, {})[0]
     most = {"most_nano": 2 * EXPECTED_NANO, "most_gpu_milli_ms": 2 * RUN_MS * 1_000}
     hidden = ask(sql.NO_CANARY, most)
@@ -95,7 +95,7 @@ def totals(ask: Ask) -> LedgerTotals:
 
 
 def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
-    """Return what the meter booked by shard and month, and what the ledger's rows add up to now."""
+    """What the meter booked by shard and month, and what the ledger's rows add up to now."""
     names = ("shard", "month", "quantity", "cost_nano", "version", "gpu_milli_ms")
     booked = [MonthSum(row["table_name"], *(row[name] for name in names[:-1])) for row in ask(sql.SUMS, {})]
     stored = [
@@ -107,18 +107,18 @@ def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
 
 
 def hours(ask: Ask) -> list[MonthSum]:
-    """Return what the hours of jobs and of nodes add up to by shard and month."""
+    """What the hours of jobs and of nodes add up to by shard and month."""
     names = ("table_name", "shard", "month", "quantity", "cost_nano", "version", "gpu_milli_ms")
     return [MonthSum(*(row[name] for name in names)) for row in ask(sql.HOURS, {})]
 
 
 def wall_clock(ask: Ask) -> list[WallClock]:
-    """Return the wall-clock time of the ended jobs of each shard, by attempts and by hours."""
+    """The wall-clock time of the ended jobs of each shard, by attempts and by hours."""
     return [WallClock(**row) for row in ask(sql.WALL_CLOCK, {})]
 
 
 def sampled(ask: Ask) -> list[SampledTime]:
-    """Return the sampled GPU-time of the ended jobs of each shard and month, by minutes and by hours."""
+    """The sampled GPU-time of the ended jobs of each shard and month, by minutes and by hours."""
     return [SampledTime(**row) for row in ask(sql.SAMPLED, {})]
 
 
@@ -128,7 +128,7 @@ def minutes_kept_from(ask: Ask) -> int:
 
 
 def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
-    """Return the minutes of the last whole hour of nodes that do not balance, and how many were checked."""
+    """The minutes of the last whole hour of nodes that do not balance, and how many were checked."""
     newest_s = ask(sql.NEWEST_MINUTE, {})[0]["second"]
     # The newest minute is still accruing, for jobs and nodes at different checkpoints.
     span = {"since_s": max(newest_s - HOUR_S, 0), "until_s": newest_s}
@@ -212,7 +212,7 @@ def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> Stored
 
 
 def older(ask: Ask, shard: int, before_ms: int) -> list[str]:
-    """Return the jobs and nodes of a shard that were first seen before an instant."""
+    """The jobs and nodes of a shard that were first seen before an instant."""
     return [row["name"] for row in ask(sql.OLDER, {"shard": shard, "before_ms": before_ms})]
 
 

@@ -35,7 +35,7 @@ def book_row(book: Book) -> tuple[object, ...]:
 
 
 def as_object(verdict: Verdict) -> dict[str, Any]:
-    """Return JSON values: findings, record accounting, and `ok` overall."""
+    """JSON values: findings, record accounting, and `ok` overall."""
     return {
         "as_of_ms": verdict.as_of_ms,
         "ok": verdict.ok,
@@ -45,7 +45,7 @@ def as_object(verdict: Verdict) -> dict[str, Any]:
 
 
 def as_text(verdict: Verdict, age_s: int) -> str:
-    """Return plain text: the verdict first, then each finding, then the record accounting."""
+    """Plain text: the verdict first, then each finding, then the record accounting."""
     head = "balanced" if verdict.ok else f"NOT BALANCED: {len(verdict.faults)} faults"
     lines = [f"{head}, {age_s} s ago", ""]
     lines += [f"{'ok  ' if f.ok else 'FAIL'}  {f.check:<15}  {one_line(f.detail)}" for f in verdict.findings]

@@ -58,7 +58,7 @@ class Book:
 
     @property
     def name(self) -> str:
-        """Return topic and partition."""
+        """Topic and partition."""
         return f"{self.topic}/{self.partition}"
 
     @property

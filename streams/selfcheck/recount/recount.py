@@ -99,7 +99,7 @@ class Recount:
 
     @property
     def unsettled(self) -> frozenset[str]:
-        """Return open jobs and nodes that changed after the stored rows' accrual: they cannot be compared."""
+        """Open jobs and nodes that changed after the stored rows' accrual: they cannot be compared."""
         nodes = {name for name, node in self.shard.nodes.items() if node.is_open}
         return frozenset(self._touched & (self.shard.due.open_jobs | nodes))
 
@@ -125,7 +125,7 @@ class Recount:
 
 
 def key_of(table: str, row: Mapping[str, Any]) -> Key:
-    """Return a row's key as text and integers."""
+    """A row's key as text and integers."""
     return tuple(_plain(name, row[name]) for name in KEYS[table])
 
 
@@ -191,7 +191,7 @@ class StoredRows(NamedTuple):
 def compare(
     table: str, counted: Mapping[Key, Row], stored: StoredRows, skip: frozenset[str]
 ) -> tuple[int, list[Difference]]:
-    """Return how many rows agree, and those that do not; owners (jobs, nodes) in `skip` and newer rows are left out."""
+    """How many rows agree, and those that do not; owners (jobs, nodes) in `skip` and newer rows are left out."""
     mine, theirs = nonzero(counted), nonzero(stored.rows)
     agree, found = 0, []
     for key in sorted(mine.keys() | theirs.keys(), key=str):

@@ -121,7 +121,6 @@ def _form(forms: Mapping[str, Spans] | Mapping[str, Points], request: web.Reques
 
 
 def _span_events(form: Spans, body: bytes, faults: Faults) -> tuple[list[msgspec.Raw], list[int]]:
-    """Return the events of spans, and which span each is of."""
     events: list[msgspec.Raw] = []
     owners: list[int] = []
     for index, span in enumerate(form(body, faults)):
@@ -156,7 +155,7 @@ def _encoded(event: Mapping[str, Any]) -> msgspec.Raw:
 
 
 def _answer(faults: Faults, rejected: str, content_type: str) -> web.Response:
-    """Return OTLP's answer: empty, or how much was rejected and why the first was; or only what was left out."""
+    """OTLP's answer: empty, or how much was rejected and why the first was; or only what was left out."""
     message = visible(faults.message)[:_MESSAGE_BYTES]
     if content_type == PROTOBUF:
         return web.Response(body=_partial_success(faults.rejected, message), content_type=PROTOBUF)

@@ -188,7 +188,7 @@ def _no_measure(name: str, value: Attribute) -> str:
 
 
 def _of_job(attributes: Attributes) -> dict[str, Any]:
-    """Return job and attempt; what is wrong with them is said where events are judged.
+    """Job and attempt; what is wrong with them is said where events are judged.
 
     Raises:
         TelemetryError: One cannot be read.

@@ -58,7 +58,7 @@ def spans_of(body: bytes, faults: Faults | None = None) -> list[TraceSpan]:
 
 
 def points_of(body: bytes, faults: Faults | None = None) -> list[Point]:
-    """Return the points of an ExportMetricsServiceRequest's gauges and sums that are of jobs; what cannot be read is added to `faults`.
+    """The points of an ExportMetricsServiceRequest's gauges and sums that are of jobs; what cannot be read is added to `faults`.
 
     Raises:
         TelemetryError: The body is not such a request.
@@ -209,7 +209,7 @@ def _resource(part: _Object, faults: Faults) -> Attributes:
 
 
 def _attributes(holder: _Object, faults: Faults) -> dict[str, Attribute]:
-    """Return attributes by name; one that has no value, or no name, is left out.
+    """Attributes by name; one that has no value, or no name, is left out.
 
     Raises:
         TelemetryError: They are no list.

@@ -47,7 +47,7 @@ def spans_of(body: bytes, faults: Faults | None = None) -> list[TraceSpan]:
 
 
 def points_of(body: bytes, faults: Faults | None = None) -> list[Point]:
-    """Return the points of an ExportMetricsServiceRequest's gauges and sums that are of jobs; what cannot be read is added to `faults`.
+    """The points of an ExportMetricsServiceRequest's gauges and sums that are of jobs; what cannot be read is added to `faults`.
 
     Raises:
         TelemetryError: The body is not such a request.
@@ -142,7 +142,7 @@ def _checkpoints(message: bytes, faults: Faults) -> Iterator[SpanEvent]:
 
 
 def _metric(message: bytes, faults: Faults) -> tuple[str, list[bytes]]:
-    """Return the name of a metric and the points of its gauge or sum; none of what is broken."""
+    """The name of a metric and the points of its gauge or sum; none of what is broken."""
     name = ""
     data: list[bytes] = []
     try:

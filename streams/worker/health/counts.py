@@ -20,7 +20,7 @@ class Counts:
         self._left: Counter[str] = Counter()  # of revoked shards, as of their last poll
 
     def collect(self, shards: Iterable[OwnedShard]) -> Counter[str]:
-        """Return counts by the names of the record accounting, and dead letters as `letters.REASON` (`stored`: those stored)."""
+        """Counts by the names of the record accounting, and dead letters as `letters.REASON` (`stored`: those stored)."""
         now = {owned: counted(owned.shard) for owned in shards}
         for owned, last in self._owned.items():
             if owned not in now:
@@ -33,7 +33,7 @@ class Counts:
 
 
 def dead_letters(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return dead letters by reason."""
+    """Dead letters by reason."""
     return {name.removeprefix(LETTERS): count for name, count in counts.items() if name.startswith(LETTERS)}
 
 

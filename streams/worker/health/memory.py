@@ -25,7 +25,7 @@ def share_arenas() -> None:
 
 
 def release_free_pages() -> None:
-    """Return free pages to the system; takes a few milliseconds without the GIL. Does nothing without glibc."""
+    """Free pages to the system; takes a few milliseconds without the GIL. Does nothing without glibc."""
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:

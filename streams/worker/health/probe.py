@@ -115,7 +115,7 @@ class Probe:
     def _ends(
         self, shards: Iterable[int], known: Mapping[TP, int]
     ) -> tuple[Mapping[TP, int], Mapping[TP, int], bool]:
-        """Return first offsets that are not known, the high watermarks of the partitions, and whether all brokers answered."""
+        """First offsets that are not known, the high watermarks of the partitions, and whether all brokers answered."""
         places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
         places += [(topic, 0) for topic in REFERENCE_TOPICS]
         asked = [TP(full_name(topic, self._prefix), number) for topic, number in places]

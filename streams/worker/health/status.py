@@ -65,7 +65,7 @@ class StatusManager(Protocol):
 
     @property
     def backlog_bytes(self) -> int:
-        """Return the size of what was read and is not stored."""
+        """The size of what was read and is not stored."""
         ...
 
 

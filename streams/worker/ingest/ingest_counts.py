@@ -32,7 +32,7 @@ class IngestCounts:
         self.flows: dict[Place, TopicCounts] = {}
 
     def of(self, topic: str, number: int) -> TopicCounts:
-        """Return the counts of one topic and partition."""
+        """The counts of one topic and partition."""
         return self.flows.setdefault((topic, number), TopicCounts())
 
     def add_fetched(self, batch: LogBatch, *, mine: bool) -> None:

@@ -44,15 +44,15 @@ class KafkaWatermarks:
         ] = {}  # as of the last fetch response after which everything was read
 
     def clock_ms(self) -> int:
-        """Return log time: no later tick can be judged yet."""
+        """Log time: no later tick can be judged yet."""
         return self._log.now_ms()
 
     def latest_ms(self) -> int:
-        """Return log time plus a tolerance for brokers' clocks: a record beyond it has a wrong timestamp."""
+        """Log time plus a tolerance for brokers' clocks: a record beyond it has a wrong timestamp."""
         return self._log.now_ms() + _PATIENCE_MS
 
     def live_ms(self) -> int | None:
-        """Return log time once the end of the log has confirmed it."""
+        """Log time once the end of the log has confirmed it."""
         return self._log.live_ms
 
     def restore(self, log_ms: int) -> None:
@@ -83,7 +83,7 @@ class KafkaWatermarks:
 
 
 def _log_times(batch: LogBatch) -> tuple[int, int]:
-    """Return the log times of the first and the last record."""
+    """The log times of the first and the last record."""
     records = batch.records
     if isinstance(records, RawRecords):
         return int(records.log_ms[0]), int(records.log_ms[-1])
@@ -110,11 +110,11 @@ class ReplayWatermarks:
         return self.mark.log_ms
 
     def latest_ms(self) -> int:
-        """Return no bound: the log times are our own."""
+        """No bound: the log times are our own."""
         return NEVER_MS
 
     def live_ms(self) -> int | None:
-        """Return None: marks take the place of log time."""
+        """None: marks take the place of log time."""
         return None
 
     def restore(self, log_ms: int) -> None:
@@ -127,7 +127,7 @@ class ReplayWatermarks:
         """Do nothing: marks include these records."""
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
-        """Return the mark's log time once everything sent before it has been read, including prices and controls; else -1."""
+        """The mark's log time once everything sent before it has been read, including prices and controls; else -1."""
         mark, read = self.mark, self.reference_next
         for reference in REFERENCE_TOPICS:
             if read.get(reference, 0) < mark.counts.get((str(reference), 0), 0):

@@ -132,7 +132,7 @@ def digest_of(subject: DigestSubject, of: WeekFigures, links: Links = NO_LINKS) 
 
 
 def week_of(from_ms: int) -> str:
-    """Return the ISO week that begins then."""
+    """The ISO week that begins then."""
     return (_EPOCH + timedelta(milliseconds=from_ms)).strftime("%G-W%V")
 
 

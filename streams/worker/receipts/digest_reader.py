@@ -37,7 +37,7 @@ class DigestReader:
         self._done: set[str] = set()  # ids that are stored, or have nothing to say
 
     def due(self, records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> list[Receipt]:
-        """Return some digests of weeks that ended in [from_ms, until]; none: all are stored."""
+        """Some digests of weeks that ended in [from_ms, until]; none: all are stored."""
         subjects = {each.id: each for each in subjects_of(records, accrued, from_ms)}
         self._done.intersection_update(subjects)
         for ids in pieces(sorted(subjects.keys() - self._done)):

@@ -239,7 +239,7 @@ def _against(value: int, usual: int) -> str:
 
 
 def _per_hour(cost_nano: int, wall_clock_ms: int) -> int | None:
-    """Return nano-dollars per hour of run time, rounded half to even; None: it never ran."""
+    """Nano-dollars per hour of run time, rounded half to even; None: it never ran."""
     return round(Fraction(cost_nano * HOUR_MS, wall_clock_ms)) if wall_clock_ms else None
 
 

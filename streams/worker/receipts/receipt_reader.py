@@ -50,7 +50,7 @@ class ReceiptReader:
         self._links = links
 
     def due(self, records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> list[Receipt]:
-        """Return some receipts of jobs that ended from `from_ms` on, the earliest first; none: all are stored."""
+        """Some receipts of jobs that ended from `from_ms` on, the earliest first; none: all are stored."""
         since_ms = wanted_since(records)
         owners = sorted(since_ms)
         bound = {
@@ -161,7 +161,7 @@ class ReceiptReader:
 
 
 def wanted_since(records: Sequence[ReceiptRecord]) -> dict[str, int]:
-    """Return the owners who want receipts of their jobs, and from which end on."""
+    """The owners who want receipts of their jobs, and from which end on."""
     since_ms: dict[str, int] = {}
     for record in records:
         if record.on and not record.team:

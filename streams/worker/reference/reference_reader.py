@@ -218,7 +218,7 @@ class ReferenceReader:
                 _call_soon(loop, self._ready.set)
 
     def _poll(self, consumer: Consumer) -> list[Message]:
-        """Return the next messages; wait for the first of them."""
+        """The next messages; wait for the first of them."""
         first = consumer.poll(self._wait_s)
         return [] if first is None else [first, *consumer.consume(_AT_ONCE, timeout=_GATHER_S)]
 

@@ -117,7 +117,7 @@ class OwnedShard:
         self.shard.rewind(tick_ms)
 
     def waiting_records(self, topic: str) -> int:
-        """Return how many records of the topic arrived and are not folded."""
+        """How many records of the topic arrived and are not folded."""
         return self.align.waiting(topic) + self.in_hand[topic]
 
     def read_again(self) -> None:
@@ -170,7 +170,7 @@ class OwnedShard:
         return InFlightCheckpoint(self, point)
 
     def _clock(self, as_of_ms: int) -> tuple[int, bool]:
-        """Return the instant that open attempts are accrued up to, and whether they are accrued at all."""
+        """The instant that open attempts are accrued up to, and whether they are accrued at all."""
         return (as_of_ms, False) if self.open_as_of_ms is None else (self.open_as_of_ms, True)
 
 

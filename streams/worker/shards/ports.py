@@ -52,7 +52,7 @@ class WatermarkSource(Protocol):
     """Knows how far the log of a shard has been read, and what time it is by the log."""
 
     def clock_ms(self) -> int:
-        """Return log time: no later tick can be judged yet."""
+        """Log time: no later tick can be judged yet."""
         ...
 
     def latest_ms(self) -> int:
@@ -60,7 +60,7 @@ class WatermarkSource(Protocol):
         ...
 
     def live_ms(self) -> int | None:
-        """Return log time if it is known for certain, else None."""
+        """Log time if it is known for certain, else None."""
         ...
 
     def restore(self, log_ms: int) -> None:

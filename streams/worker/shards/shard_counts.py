@@ -12,7 +12,7 @@ STORED: Final = "stored"
 
 
 def counted(shard: Shard) -> Counter[str]:
-    """Return counts by the names of the record accounting, and dead letters as `letters.REASON` (`stored`: those stored)."""
+    """Counts by the names of the record accounting, and dead letters as `letters.REASON` (`stored`: those stored)."""
     books = shard.books
     counts = Counter({name: int(getattr(books, name)) for name in books.__struct_fields__})
     for tally in shard.tallies.values():

@@ -88,5 +88,5 @@ class CheckpointSchedule:
         return self.every_ms == self._flood_ms
 
     def left_ms(self, now_ms: int) -> tuple[int, int]:
-        """Return the ms until the next checkpoint, and the current interval."""
+        """The ms until the next checkpoint, and the current interval."""
         return (self.due_ms - now_ms) % self.every_ms, self.every_ms

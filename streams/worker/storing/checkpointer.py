@@ -90,7 +90,7 @@ class Checkpointer:
 
     @property
     def waiting_bytes(self) -> int:
-        """Return the size of what is in flight and not stored yet."""
+        """The size of what is in flight and not stored yet."""
         return self._extra_bytes + sum(taken.size_bytes for taken in self._flight)
 
     def carries(self, owned: OwnedShard) -> bool:

@@ -112,7 +112,7 @@ def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
 
 
 def message_of(row: dict[str, Any], time_ms: int) -> tuple[bytes, bytes]:
-    """Return the key and the value of the message for a row of `dead_letters`."""
+    """The key and the value of the message for a row of `dead_letters`."""
     raw = bytes(row["raw"])
     body = {name: row[name] for name in ("topic", "partition", "offset", "reason", "detail")}
     body["time_ms"] = time_ms

@@ -51,7 +51,7 @@ async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShar
 
 
 def late_rows(store: Store, owned: OwnedShard, table: str) -> pa.Table:
-    """Return current rows that are newer than what was known at the takeover, and older than the present owner's."""
+    """Current rows that are newer than what was known at the takeover, and older than the present owner's."""
     known, first = owned.takeover.known, owned.takeover.first
     if not store.readback.any_between(table, owned.number, known, first):
         return SCHEMAS[table].empty_table()  # as a rule; no checkpoint should wait for more than this look

@@ -22,15 +22,16 @@ class Release(NamedTuple):
     passage: Passage
     outcome: str  # that nobody is sent it; '': it is to be sent
     why: str
-    is_late: bool = False  # it was withheld before
 
 
 class Holds:
-    """An alert waits for others of its cause first, then for what is known of its kind."""
+    """An alert waits for what is known of its kind first, then for others of its cause."""
 
     def __init__(self, incidents: IncidentHold, kinds: KindHold) -> None:
         self.incidents = incidents
         self.kinds = kinds
+        #: Call this with what goes on long after it was withheld: its receivers may be others by now.
+        self.readdress: Callable[[Passage], object] = lambda _: None
 
     def __len__(self) -> int:
         return len(self.incidents) + len(self.kinds)
@@ -42,7 +43,7 @@ class Holds:
 
     def hold(self, passage: Passage) -> bool:
         """Hold what may be needed by nobody."""
-        return self.incidents.hold(passage) or self.kinds.hold(passage)
+        return self.kinds.hold(passage) or self.incidents.hold(passage)
 
     def hurry(self) -> None:
         """Wait for nothing more."""
@@ -57,16 +58,19 @@ class Holds:
     async def decided(self) -> list[Release]:
         """What goes on, and what ends here, in order."""
         found: list[Release] = []
-        for passage, covered_by in await self.incidents.decided():
-            if covered_by:
-                found.append(Release(passage, "in_incident", covered_by))
-            elif not self.kinds.hold(passage):
-                found.append(Release(passage, "", ""))
         for held in await self.kinds.decided():
+            passage = held.passage
+            if held.why:
+                found.append(Release(passage, USUAL, held.why))
+                continue
             if held.is_late:  # what was to come when it fired may be past
-                alert = held.passage.alert
-                held.passage.alert = msgspec.structs.replace(alert, summary=sentence_of(alert).past())
-            found.append(Release(held.passage, USUAL if held.why else "", held.why, held.is_late))
+                said = sentence_of(passage.alert).past()
+                passage.alert = msgspec.structs.replace(passage.alert, summary=said)
+                self.readdress(passage)
+            if not self.incidents.hold(passage):
+                found.append(Release(passage, "", ""))
+        for passage, covered_by in await self.incidents.decided():
+            found.append(Release(passage, "in_incident" if covered_by else "", covered_by))
         return found
 
     def look_up_incidents(

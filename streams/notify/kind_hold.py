@@ -6,6 +6,7 @@ What is usual, and what a job has reached, are functions of what is stored, so a
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -80,6 +81,9 @@ class KindHold:
         self._threads = Threads("kinds")
         self._held: list[_HeldOrWithheld] = []
         self._withheld: dict[str, _HeldOrWithheld] = {}  # that fire, by alert id
+        self._sent: OrderedDict[str, bool] = (
+            OrderedDict()
+        )  # ids of what fires and went on: its end goes on, too
         self._look_ms = 0
         #: Whether a silence covers what is withheld, by now.
         self.is_silenced: Callable[[Alert], bool] = lambda _: False
@@ -98,6 +102,8 @@ class KindHold:
         alert = passage.alert
         is_sent = passage.was_notified or any(passage.history.attempts.values())
         if isinstance(alert, Notice) or is_sent or figure_of(alert) is None:
+            return False
+        if alert.status != FIRING and self._sent.pop(alert.alert_id, False):
             return False
         known = self._withheld.get(alert.alert_id)
         if known is None:
@@ -159,6 +165,10 @@ class KindHold:
             self._withheld[passage.alert.alert_id] = _HeldOrWithheld(
                 passage, waiting.alert, seen_ms, was_withheld=True
             )
+        if not is_usual and passage.alert.status == FIRING:
+            self._sent[passage.alert.alert_id] = True
+            if len(self._sent) > KEPT_AT_MOST:
+                self._sent.popitem(last=False)
         if not (is_usual and was_withheld):
             yield Decision(passage, of.why, was_withheld)
 

@@ -44,7 +44,7 @@ from streams.notify.receivers import Receivers
 from streams.notify.retry_schedule import delay_ms, retry_after_ms
 from streams.notify.store_faults import DeliveryFaults
 from streams.notify.webhooks.sender import Sender, SendResult
-from streams.notify.withheld import WithheldAlerts, has_row_of_end
+from streams.notify.withheld import WithheldAlerts, has_row_of_end, too_little
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +100,7 @@ class Notifier:
             IncidentHold(records, clock, self.faults, options.incident_wait_ms, timeout_ms),
             KindHold(KindFigures(store), clock, self.faults, timeout_ms),
         )
+        self._holds.readdress = self._address
         self._people = GroupDispatch(
             times, self._outbox, inhibition, self._log, clock, jitter_ratio, options.group_by
         )
@@ -298,7 +299,7 @@ class Notifier:
         """Whether no silence covers it, and it is worth a message."""
         alert = passage.alert
         if is_withheld(alert):
-            why = ("silenced", "a silence covers it") if alert.silenced else ("digest", "too few dollars")
+            why = ("silenced", "a silence covers it") if alert.silenced else ("digest", too_little(alert))
             self._log.record(alert, alert.owner, *why)
         return not is_withheld(alert)
 
@@ -308,16 +309,14 @@ class Notifier:
 
     async def _correlate(self) -> None:
         """Route what waited long enough, but what an alert about its cause tells of, and what is usual for its kind."""
-        for passage, outcome, why, is_late in await self._holds.decided():
+        for passage, outcome, why in await self._holds.decided():
             if outcome:
                 alert = passage.alert
                 self._log.record(alert, alert.owner, outcome, why)
                 self._firing.note(msgspec.structs.replace(alert, silenced=True), passage.shard)
                 self._escalations.drop(alert.alert_id)
-                continue
-            if is_late:
-                self._address(passage)
-            self._route(passage)
+            else:
+                self._route(passage)
 
     def _route(self, passage: Passage) -> None:
         """Queue it for programs, and put it into the groups of people; what has no room is read from the tables again."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.registry import NAMES
 from streams.notify.firing import KEPT_AT_MOST
 
@@ -18,6 +19,13 @@ LOOK_MS = 30_000
 def has_row_of_end(alert: Alert) -> bool:
     """Whether the judge stores a row when a silence of the alert ends."""
     return alert.rule in NAMES
+
+
+def too_little(alert: Alert) -> str:
+    """Why nobody is notified of an alert for the digest, in words."""
+    if alert.rule == INCIDENT.name:
+        return "its alerts are about too few dollars, or usual for their kinds"
+    return "too few dollars"
 
 
 class WithheldAlerts:

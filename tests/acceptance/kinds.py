@@ -68,6 +68,18 @@ def wider_each_day(day: int, at_ms: int) -> Lines:
     yield at_ms + 190 * MINUTE_MS, "jobs", {**job, "type": "completed"}
 
 
+#: The last day of a sweep: each day has three jobs, so that two days are a history.
+SWEEP_DAYS = 4
+TRIALS = 3
+
+
+def sweep_each_day(day: int, at_ms: int) -> Lines:
+    """Three jobs with dear traffic at one time; on the last day with three times as much."""
+    for trial in range(TRIALS):
+        for time_ms, topic, value in traffic_each_day(DAYS if day == SWEEP_DAYS else 1, at_ms):
+            yield time_ms, topic, {**value, "job_id": f"hpo-{day}-{trial}"}
+
+
 Kind = Callable[[int, int], Lines]
 KINDS: dict[str, Kind] = {
     "traffic": traffic_each_day,

@@ -17,7 +17,19 @@ from streams.clock import ManualClock
 from streams.notify.history import StoredDeliveries
 from streams.notify.kind_figures import KindFigures
 from streams.replay.replay import run_replay
-from tests.acceptance.kinds import BEGIN_MS, DAY_MS, DAYS, HOUR_MS, KINDS, MINUTE_MS, USUAL_DAYS, write_log
+from tests.acceptance.kinds import (
+    BEGIN_MS,
+    DAY_MS,
+    DAYS,
+    HOUR_MS,
+    KINDS,
+    MINUTE_MS,
+    SWEEP_DAYS,
+    TRIALS,
+    USUAL_DAYS,
+    sweep_each_day,
+    write_log,
+)
 from tests.notify.scripted_sender import Office
 
 #: When something is far beyond what is usual it is told, so many minutes after it began at most.
@@ -80,16 +92,32 @@ def test_the_first_runs_are_told_then_none_until_one_is_beyond_them(name: str, t
 def test_in_any_cut_the_same_is_told(name: str, tmp_path: Path) -> None:
     """Cut while the last usual run's alert fires, and while the last one's does."""
     log = write_log(tmp_path / "log.jsonl", KINDS[name])
-    whole = replayed([log], tmp_path / "data")
-    lines = log.read_bytes().splitlines(keepends=True)
-    cuts = [0, *(_place(lines, day) for day in (DAYS - 1, DAYS)), len(lines)]
-    parts: list[Path] = []
-    for number in range(len(cuts) - 1):
-        parts.append(tmp_path / f"part-{number}.jsonl")
-        parts[-1].write_bytes(b"".join(lines[cuts[number] : cuts[number + 1]]))
-    cut = replayed(parts, tmp_path / "cut", appended=True)
+    whole, cut = in_cuts(log, (DAYS - 1, DAYS), tmp_path)
     assert cut.episodes == whole.episodes
     assert (sorted(cut.told), cut.withheld) == (sorted(whole.told), whole.withheld)
+
+
+def in_cuts(log: Path, days: Sequence[int], directory: Path) -> tuple[Outcome, Outcome]:
+    """A log as a whole, and cut on some days while alerts fire."""
+    whole = replayed([log], directory / "data")
+    lines = log.read_bytes().splitlines(keepends=True)
+    cuts = [0, *(_place(lines, day) for day in days), len(lines)]
+    parts: list[Path] = []
+    for number in range(len(cuts) - 1):
+        parts.append(directory / f"part-{number}.jsonl")
+        parts[-1].write_bytes(b"".join(lines[cuts[number] : cuts[number + 1]]))
+    return whole, replayed(parts, directory / "cut", appended=True)
+
+
+def test_a_sweep_whose_jobs_are_usual_is_no_incident_that_is_told(tmp_path: Path) -> None:
+    """Three alerts of one cause are an incident: one for the digest, as long as each of them is usual."""
+    log = write_log(tmp_path / "log.jsonl", sweep_each_day, days=SWEEP_DAYS)
+    whole, cut = in_cuts(log, (SWEEP_DAYS - 1, SWEEP_DAYS), tmp_path)
+    incidents = [each for each in whole.episodes if each.rule == "incident"]
+    assert [each.messages for each in incidents] == [1, 1, 0, 1]
+    assert [each.messages for each in whole.episodes if each.rule != "incident"] == [0] * TRIALS * SWEEP_DAYS
+    assert not [subject for subject, _ in whole.told if subject.startswith("hpo-")]
+    assert cut.episodes == whole.episodes
 
 
 def _place(lines: Sequence[bytes], day: int) -> int:

@@ -15,18 +15,20 @@ from sinks.errors import QueryFailed
 from sinks.rows import Rows
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
+from streams.notify.incident_hold import IncidentSettings
 from streams.notify.kind_figures import KindFigures
 from streams.notify.kind_hold import LOOK_MS
 from tests.memory_store import MemoryStore
-from tests.notify.scripted_sender import NOW_MS, Office, Watched, an_alert, run
+from tests.notify.scripted_sender import BUSY, HOOK, NOW_MS, OK, Office, Watched, an_alert, run
 from tests.sinks.rows import rows
 from tests.worker.ledger_lab import at, opened
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 MINUTE_MS = 60_000
-BEGAN_MS = NOW_MS
 EARLIER = 6
+#: For how long alerts wait for others of their cause.
+WAIT_MS = 10_000
 
 
 def put(store: Rows, table: str, *values: dict[str, Any]) -> None:
@@ -322,3 +324,62 @@ def test_an_experiment_is_narrower_than_a_name() -> None:
         for number in range(5)
     ))  # fmt: skip
     assert KindFigures(store).usual([traffic()]) == [None], "five of its experiment had no traffic"
+
+
+def trials(there: Office, count: int, **other: Any) -> list[Alert]:
+    """Alerts of one cause about jobs of the kind, at one time; the first one may be other than the rest."""
+    about = {"team": "vision", "state": "running", "started": at(NOW_MS - HOUR_MS)}
+    put(there.store, JOBS, *({**about, "job_id": f"train-{10 + number}"} for number in range(count)))
+    there.notifier.look_up_incidents(lambda _: IncidentSettings(3, "ada"))
+    found = []
+    for number in range(count):
+        more: dict[str, Any] = {"shared_cause": '["sweep","x"]', "alert_id": f"al_trial_{number}"}
+        found.append(burn(f"train-{10 + number}", **(more | (other if number == 0 else {}))))
+    return found
+
+
+def test_alerts_of_one_cause_that_are_usual_are_withheld_each_by_itself() -> None:
+    async def scenario() -> None:
+        there = Office()
+        history(there.store)
+        await there.offer(*trials(there, 3))
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        assert there.rows("outcome") == [("usual",)] * 3
+
+    run(scenario())
+
+
+def test_the_incident_tells_of_one_that_is_beyond_at_once_or_later() -> None:
+    """It is raised from one for the digest to one that is sent."""
+
+    async def scenario() -> None:
+        there = Office()
+        history(there.store)
+        await there.offer(*trials(there, 3, opened_nano_per_hour=300 * 10**9))
+        await there.work(WAIT_MS)
+        assert sorted(there.rows("outcome")) == [("in_incident",), ("usual",), ("usual",)]
+        tick = {"job_id": "train-11", "time": at(NOW_MS + MINUTE_MS), "usd_per_hour_now": Decimal(300)}
+        put(there.store, BURN_RATES, tick)
+        await there.work(LOOK_MS)
+        await there.work(WAIT_MS)
+        assert there.sender.told == []
+        assert sorted(there.rows("outcome")) == [("in_incident",), ("in_incident",), ("usual",)]
+
+    run(scenario())
+
+
+def test_an_end_follows_its_beginning_whatever_is_usual_of_the_end() -> None:
+    """What is expected of a job as it ends may be other than when it began."""
+
+    async def scenario() -> None:
+        there = Office(script={HOOK: [BUSY, OK]})
+        history(there.store)
+        beyond = burn(pays=300)
+        await there.offer(beyond)
+        over = ends(burn(pays=200), 10_000)
+        await there.offer(over)
+        await there.work(60_000)
+        assert ("train-9", "resolved") in there.sender.told
+
+    run(scenario())

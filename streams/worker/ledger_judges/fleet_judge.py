@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from schemas.columns import rows_of, values_of
 from schemas.durations import HOUR_MS
+from sinks.port import Store
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
@@ -55,7 +56,6 @@ from streams.worker.ledger_judges.oversized_judge import OversizedJudge
 from streams.worker.ledger_judges.own_rules_judge import OwnRulesJudge
 from streams.worker.ledger_judges.price_use import price_uses
 from streams.worker.ledger_judges.quiet_hours_sql import quiet_hours
-from streams.worker.ledger_judges.reader import SqlStore
 from streams.worker.ledger_judges.resubmit_judge import ResubmitJudge
 from streams.worker.ledger_judges.source_judge import SourceJudge
 from streams.worker.ledger_judges.team_ceiling_judge import TeamCeilingJudge
@@ -68,7 +68,7 @@ _BY_HOUR: Final = (*(rule.name for rule in HOURLY_RULES), team_burn.RULE.name, u
 class FleetJudge:
     """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for some rules at five minutes."""
 
-    def __init__(self, store: SqlStore, known_alerts: KnownAlerts) -> None:
+    def __init__(self, store: Store, known_alerts: KnownAlerts) -> None:
         self._store = store
         self._known_alerts = known_alerts
         self._oversized = OversizedJudge(store)

@@ -10,12 +10,16 @@ from typing import Any, Final
 
 from schemas.columns import rows_of
 from schemas.durations import MINUTE_MS
-from streams.engine.alerts.alert import Alert
+from sinks.port import Store
+from streams.engine.alerts.alert import Alert, alert_id
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS, incident_changes
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import TOGETHER_MS, SharedAlert
-from streams.engine.rules.rule import JOB
-from streams.worker.ledger_judges.reader import SqlStore
+from streams.engine.rules.registry import BY_NAME
+from streams.engine.rules.rule import DIGEST, JOB
+from streams.notify.history import StoredDeliveries
+from streams.notify.kind_figures import KindFigures
+from streams.notify.kind_hold import verdicts
 
 #: Those of this rule are its own.
 SHARED_ALERTS: Final = """
@@ -31,8 +35,10 @@ WHERE shared_cause != '' AND rule != 'incident' AND started < fromUnixTimestamp6
 class IncidentJudge:
     """Call `judge` for successive spans of whole minutes."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
+        self._kinds = KindFigures(store)
+        self._records = StoredDeliveries(store)
 
     def judge(
         self,
@@ -62,7 +68,37 @@ class IncidentJudge:
                 named_ms.setdefault(row["shared_cause"], []).append(row["started_ms"])
         for alert in jumped:
             named_ms.setdefault(alert.shared_cause, []).append(alert.started_ms)
-        return incident_changes(_of_jobs(rows), firing, named_ms, since_ms, until_ms, of, operators)
+        alerts = self._as_known([*_of_jobs(rows)], int(of.thresholds["jobs"]))
+        return incident_changes(alerts, firing, named_ms, since_ms, until_ms, of, operators)
+
+    def _as_known(self, alerts: Sequence[SharedAlert], jobs: int) -> list[SharedAlert]:
+        """The alerts, those that are usual for their kinds as ones for the digest until they are beyond that.
+
+        Only causes that so many jobs have are asked about.
+        """
+        of_cause: dict[str, set[str]] = {}
+        for each in alerts:
+            of_cause.setdefault(each.cause, set()).add(each.job_id)
+        asked = {
+            alert_id(each.rule, JOB, each.job_id, each.started_ms): each
+            for each in alerts
+            if len(of_cause[each.cause]) >= jobs and each.rule in BY_NAME and BY_NAME[each.rule].usual_by
+        }
+        stored = [*self._records.alerts_of([*asked]).values()]
+        usual = {
+            asked[alert.alert_id]: of.beyond_ms
+            for alert, of in zip(stored, verdicts(self._kinds, [(each, 0) for each in stored]), strict=True)
+            if of.beyond_ms != alert.started_ms
+        }
+        return [_usual_until(each, usual[each]) if each in usual else each for each in alerts]
+
+
+def _usual_until(alert: SharedAlert, beyond_ms: int | None) -> SharedAlert:
+    if beyond_ms is None:
+        return alert._replace(severity=DIGEST)
+    return alert._replace(
+        ticket_ms=max(alert.ticket_ms or 0, beyond_ms), page_ms=max(alert.page_ms or 0, beyond_ms)
+    )
 
 
 def _of_jobs(rows: Sequence[Mapping[str, Any]]) -> Iterator[SharedAlert]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,3 +104,20 @@ def test_the_nearest_price_is_the_lowest_or_highest_other_one(drawn: list[tuple[
         else:
             assert jump is not None
             assert jump.before_nano == min(near, key=lambda price: abs(price - each)) * 10**7
+
+
+def test_prices_of_one_minute_are_not_looked_for_in_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A year of spot prices was read whole at each of its revisions: the work grew with its square."""
+
+    def history(_: PriceBook) -> list[PriceEvent]:
+        raise AssertionError("the whole history was read")
+
+    monkeypatch.setattr(PriceBook, "events", property(history))
+    revisions = [
+        PriceEvent("t", f"{sku}{at_ms}", at_ms, sku, Component.gpu, usd * 10**9, Per.gpu_hour, 1, at_ms, SPOT)
+        for sku, usd in (("a", 1), ("b", 2), ("far", 20))
+        for at_ms in range(5)
+    ]
+    jump = GpuPrices(PriceBook.empty().with_events(revisions), 4).jump(revisions[-1], MINUTE_MS)
+    assert jump is not None
+    assert (jump.sku, jump.other_sku) == ("far", "b")

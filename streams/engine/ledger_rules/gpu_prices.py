@@ -34,10 +34,9 @@ class GpuPrices:
 
     def __init__(self, book: PriceBook, at_ms: int) -> None:
         found: dict[_Kind, list[tuple[int, str]]] = {}
-        for sku in {event.sku for event in book.events if is_of_gpus(event)}:
-            event = book.revision(sku, at_ms)
-            if event is not None and is_of_gpus(event):
-                found.setdefault(_kind(event), []).append((event.usd_nano // event.gpus, sku))
+        for event in book.in_force(at_ms):
+            if is_of_gpus(event):
+                found.setdefault(_kind(event), []).append((event.usd_nano // event.gpus, event.sku))
         for prices in found.values():
             prices.sort()
         self._ends = {kind: (prices[:2], prices[-2:]) for kind, prices in found.items()}

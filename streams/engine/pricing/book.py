@@ -74,6 +74,13 @@ class PriceBook:
         revision = self._histories.get(sku, _NOTHING).in_force(at_ms)
         return None if revision is None else revision.event
 
+    def in_force(self, at_ms: int) -> Iterator[PriceEvent]:
+        """Yield the revision of each SKU that is in force at an instant; what it costs grows with the SKUs, not their revisions."""
+        for history in self._histories.values():
+            revision = history.in_force(at_ms)
+            if revision is not None:
+                yield revision.event
+
     def with_events(self, events: Iterable[PriceEvent]) -> PriceBook:
         """A book that includes `events`; of two with one (sku, effective_ms) the later one counts.
 

@@ -270,3 +270,16 @@ def test_what_made_a_book_of_another_makes_it_again(before: list[PriceEvent], ne
     assert (again.grown_from(new), new.grown_from(again)) == ([], [])
     if grown:
         assert old.grown_from(new) is None
+
+
+def test_what_is_in_force_is_one_revision_of_each_sku() -> None:
+    events = [
+        price("a", "1"),
+        price("a", "2", 5),
+        price("a", "3", 20),
+        price("b", "4", 10),
+        price("c", "5", 11),
+    ]
+    book = PriceBook.empty().with_events(events)
+    assert [(each.sku, each.effective_ms) for each in book.in_force(10)] == [("a", 5), ("b", 10)]
+    assert [*book.in_force(-1)] == []

@@ -20,7 +20,7 @@ from streams.accounts.account import Account
 from streams.ci.jobs import CiGpus, CiJob, events_of, gpus_of
 from streams.clock import Clock
 from streams.collect.collector import CollectedEvent, Position, SourceUnavailableError
-from streams.collect.http_source import BadStatusError, OutsideAnswer, OutsideApi, checked_address
+from streams.collect.http_source import BadStatusError, OutsideAnswer, OutsideApi
 from streams.collect.options import SinceOptions
 from streams.config.live import gpus_by_name
 from streams.topics import Topic
@@ -60,11 +60,6 @@ class CiOptions(SinceOptions):
     def _are_gpus(cls, text: str) -> str:
         gpus_by_name(text)
         return text
-
-    @field_validator("url", check_fields=False)
-    @classmethod
-    def _is_address(cls, address: str) -> str:
-        return checked_address(address)
 
     @property
     def gpus(self) -> dict[str, CiGpus]:

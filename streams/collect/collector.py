@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from streams.accounts.account import Account
+from streams.collect.options import CollectorOptions
 from streams.errors import TrainfareError
 from streams.topics import Topic
 
@@ -69,3 +70,14 @@ class Collector(Protocol):
         Raises:
             SourceUnavailableError: The rest cannot be read now.
         """
+
+
+class PolledByOptions:
+    """A collector that waits between two polls as long as its options say."""
+
+    _options: CollectorOptions
+
+    @property
+    def interval_ms(self) -> int:
+        """How long to wait between two polls."""
+        return self._options.interval_ms

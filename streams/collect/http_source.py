@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import urllib3
+from pydantic import AfterValidator
 
 from schemas.escaping import visible
 from sinks.bounded_http import BoundedPool
@@ -123,6 +124,10 @@ def checked_address(address: str) -> str:
             "expected an address such as http://127.0.0.1:8265, without a user, a password and a query"
         )
     return address.rstrip("/")
+
+
+Address: TypeAlias = Annotated[str, AfterValidator(checked_address)]
+"""The address of a system, in options."""
 
 
 def token_of(path: Path | None) -> str:

@@ -14,7 +14,13 @@ import urllib3
 
 from streams.accounts.account import Account
 from streams.clock import SystemClock
-from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import (
+    CollectedEvent,
+    EventBatch,
+    PolledByOptions,
+    Position,
+    SourceUnavailableError,
+)
 from streams.collect.dcgm.fetch import Fetch, fetch_with
 from streams.collect.dcgm.options import Options
 from streams.collect.dcgm.text import TextReader
@@ -59,24 +65,19 @@ class _Scrape:
         return found
 
 
-class DcgmCollector:
+class DcgmCollector(PolledByOptions):
     """Scrapes at whole multiples of its interval, so that two collectors of the same nodes make equal samples."""
 
     name = "dcgm"
 
     def __init__(self, options: Options, fetch: Fetch) -> None:
-        self._options = options
+        self._options: Options = options
         reader = TextReader(options.label_of_job)
         self._scrapes = [
             _Scrape(target, number, fetch, reader) for number, target in enumerate(options.targets)
         ]
         self._threads = ThreadPoolExecutor(options.max_concurrent_scrapes, thread_name_prefix="dcgm")
         self._polls = 0
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield the samples of all exporters that answer, those of the quick ones first.

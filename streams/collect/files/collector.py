@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from streams.collect.collector import EventBatch, Position
+from streams.collect.collector import EventBatch, PolledByOptions, Position
 from streams.collect.files.content import UnreadableError
 from streams.collect.files.listing import found_files
 from streams.collect.files.options import FileOptions
@@ -16,7 +16,7 @@ from streams.collect.files.progress import FileProgress
 _EVENTS_PER_BATCH: Final = 1_000
 
 
-class FileCollector:
+class FileCollector(PolledByOptions):
     """Files of one kind. `open_reader` is called at each poll, for what may change in between."""
 
     def __init__(
@@ -28,14 +28,9 @@ class FileCollector:
         events_per_batch: int = _EVENTS_PER_BATCH,
     ) -> None:
         self.name = name
-        self._options = options
+        self._options: FileOptions = options
         self._open_reader = open_reader
         self._events_per_batch = events_per_batch
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what the files have after a position, those that changed first before the others.

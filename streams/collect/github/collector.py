@@ -17,7 +17,13 @@ from streams.accounts.account import Account
 from streams.ci.github import WorkflowJob, job_of
 from streams.clock import Clock, SystemClock
 from streams.collect.ci_api import CiApi, JobEvents, iso
-from streams.collect.collector import EventBatch, Position, SourceUnavailableError, full_batches
+from streams.collect.collector import (
+    EventBatch,
+    PolledByOptions,
+    Position,
+    SourceUnavailableError,
+    full_batches,
+)
 from streams.collect.github.options import Options
 from streams.collect.http_source import OutsideApi, token_of
 
@@ -55,20 +61,15 @@ class _JobList(msgspec.Struct):
 Page = TypeVar("Page", _Runs, _JobList)
 
 
-class GithubCollector:
+class GithubCollector(PolledByOptions):
     """The jobs of some repositories."""
 
     name = "github"
 
     def __init__(self, options: Options, api: CiApi) -> None:
-        self._options = options
+        self._options: Options = options
         self._api = api
         self._gpus = options.gpus
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield the events of the jobs of a span.

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from streams.collect.ci_api import CiOptions
+from streams.collect.http_source import Address
 
 
 class Options(CiOptions):
     """The table `[github]`."""
 
-    url: str = Field(
+    url: Address = Field(
         default="https://api.github.com",
         description="URL of the API; GitHub Enterprise: https://HOST/api/v3.",
     )

@@ -14,7 +14,13 @@ from streams.accounts.account import Account
 from streams.ci.gitlab import Build, job_of
 from streams.clock import Clock, SystemClock
 from streams.collect.ci_api import CiApi, JobEvents
-from streams.collect.collector import EventBatch, Position, SourceUnavailableError, full_batches
+from streams.collect.collector import (
+    EventBatch,
+    PolledByOptions,
+    Position,
+    SourceUnavailableError,
+    full_batches,
+)
 from streams.collect.gitlab.options import Options
 from streams.collect.http_source import BadStatusError, OutsideApi, token_of
 
@@ -60,20 +66,15 @@ class _Builds(msgspec.Struct):
     name: str
 
 
-class GitlabCollector:
+class GitlabCollector(PolledByOptions):
     """The jobs of some projects."""
 
     name = "gitlab"
 
     def __init__(self, options: Options, api: CiApi) -> None:
-        self._options = options
+        self._options: Options = options
         self._api = api
         self._gpus = options.gpus
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield the events of the jobs of a span.

@@ -13,7 +13,13 @@ import msgspec
 
 from streams.accounts.account import Account
 from streams.collect.allocations import Allocations
-from streams.collect.collector import CollectedEvent, EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import (
+    CollectedEvent,
+    EventBatch,
+    PolledByOptions,
+    Position,
+    SourceUnavailableError,
+)
 from streams.collect.kafka.faults import MappingError
 from streams.collect.kafka.mapping import RecordMap
 from streams.collect.kafka.options import Options
@@ -26,7 +32,7 @@ _EVENTS_PER_BATCH: Final = 1_000
 _FAULTS_SAID: Final = 1_000
 
 
-class KafkaRelay:
+class KafkaRelay(PolledByOptions):
     """Some topics with their map."""
 
     name = "kafka"
@@ -34,17 +40,12 @@ class KafkaRelay:
     def __init__(
         self, options: Options, log: SourceLog, *, events_per_batch: int = _EVENTS_PER_BATCH
     ) -> None:
-        self._options = options
+        self._options: Options = options
         self._log = log
         self._map = RecordMap(options)
         self._events_per_batch = events_per_batch
         self._held: Allocations | None = None
         self._said: dict[tuple[str, str, str], str] = {}
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what stands in the topics after a position, each partition in its order.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from streams.accounts.account import Account
-from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
+from streams.collect.collector import CollectedEvent, EventBatch, PolledByOptions, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.mlflow.api import TrackingServer
 from streams.collect.mlflow.costs import CostedRun, CostWriter
@@ -25,21 +25,16 @@ _ENDED_AGAIN_MS: Final = 3_600_000
 _ASKED_AT_MOST: Final = 200
 
 
-class MlflowCollector:
+class MlflowCollector(PolledByOptions):
     """The runs of one tracking server."""
 
     name = "mlflow"
 
     def __init__(self, options: Options, server: TrackingServer, costs: CostWriter | None) -> None:
-        self._options = options
+        self._options: Options = options
         self._server = server
         self._costs = costs
         self._costs_ms = 0  # when costs were written last
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what is new, the oldest first, and write costs back.

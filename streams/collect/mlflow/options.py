@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from streams.collect.http_source import checked_address
+from streams.collect.http_source import Address
 from streams.collect.mlflow.tracker_options import TrackerOptions
 
 
@@ -16,12 +16,12 @@ class Options(TrackerOptions):
 
     tracker: ClassVar[str] = "mlflow"
 
-    url: str = Field(default="http://127.0.0.1:5000", description="URL of the tracking server.")
+    url: Address = Field(default="http://127.0.0.1:5000", description="URL of the tracking server.")
     token_file: Path | None = Field(default=None, description="File with a bearer token for the server.")
     experiments: list[str] = Field(
         default=["*"], min_length=1, description="Names of experiments that are read, with * and ?."
     )
-    trainfare_url: str | None = Field(
+    trainfare_url: Address | None = Field(
         default=None, description="URL of the worker whose costs are written back; none: no costs are."
     )
     trainfare_token_file: Path | None = Field(
@@ -33,11 +33,6 @@ class Options(TrackerOptions):
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
     max_response_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="mlflow", min_length=1, max_length=256, description="The events' `source`.")
-
-    @field_validator("url", "trainfare_url")
-    @classmethod
-    def _is_address(cls, address: str | None) -> str | None:
-        return None if address is None else checked_address(address)
 
     def without_files(self) -> Self:
         """The same options for a poll that must store nothing, not in MLflow either."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from streams.accounts.account import Account
-from streams.collect.collector import EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import EventBatch, PolledByOptions, Position, SourceUnavailableError
 from streams.collect.command import answer_of
 from streams.collect.gpu_samples import samples_of
 from streams.collect.nvidia_smi.answers import (
@@ -30,7 +30,7 @@ Ask = Callable[[Sequence[str]], bytes]
 """Takes the arguments of nvidia-smi and returns its answer; raises SourceUnavailableError."""
 
 
-class NvidiaSmiCollector:
+class NvidiaSmiCollector(PolledByOptions):
     """Looks at whole multiples of its interval, so that two collectors of a node make equal samples."""
 
     name = "nvidia-smi"
@@ -39,15 +39,10 @@ class NvidiaSmiCollector:
         self, options: Options, ask: Ask, node: str, group: Callable[[int], bytes] = group_of
     ) -> None:
         """`group`: the control groups of a process by its id."""
-        self._options = options
+        self._options: Options = options
         self._ask = ask
         self._node = node
         self._group = group
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield the samples of the node's GPUs.

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from streams.accounts.account import Account
-from streams.collect.collector import CollectedEvent, EventBatch, Position, full_batches
+from streams.collect.collector import CollectedEvent, EventBatch, PolledByOptions, Position, full_batches
 from streams.collect.http_source import OutsideApi, token_of
 from streams.collect.ray.api import RayAnswers, ask
 from streams.collect.ray.events import JOB_ID, attempt_of, job_id_of, lost_end, new_events, node_events
@@ -37,19 +37,14 @@ _LOST_MS: Final = 60_000
 HasDriver = TypeVar("HasDriver", RayActor, RayGroup, RayTask)
 
 
-class RayCollector:
+class RayCollector(PolledByOptions):
     """The jobs of one cluster."""
 
     name = "ray"
 
     def __init__(self, options: Options, source: OutsideApi) -> None:
-        self._options = options
+        self._options: Options = options
         self._source = source
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what is new, the oldest first.

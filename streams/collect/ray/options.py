@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
-from streams.collect.http_source import checked_address
+from streams.collect.http_source import Address
 from streams.collect.options import PriceFields, SinceOptions
 
 DESCRIBES: Final = ("owner", "team", "project", "experiment", "run_id")
@@ -17,7 +17,9 @@ DESCRIBES: Final = ("owner", "team", "project", "experiment", "run_id")
 class Options(SinceOptions):
     """The table `[ray]`."""
 
-    url: str = Field(default="http://127.0.0.1:8265", description="URL of the dashboard of a cluster's head.")
+    url: Address = Field(
+        default="http://127.0.0.1:8265", description="URL of the dashboard of a cluster's head."
+    )
     token_file: Path | None = Field(
         default=None, description="File with the token of a cluster with RAY_AUTH_MODE=token."
     )
@@ -53,11 +55,6 @@ class Options(SinceOptions):
     timeout_s: float = Field(default=30.0, gt=0, le=600, description="How long an answer may take.")
     max_response_mib: int = Field(default=256, ge=1, le=4096, description="How large an answer may be, MiB.")
     source: str = Field(default="ray", min_length=1, max_length=256, description="The events' `source`.")
-
-    @field_validator("url")
-    @classmethod
-    def _is_address(cls, address: str) -> str:
-        return checked_address(address)
 
     @field_validator("metadata")
     @classmethod

@@ -14,7 +14,7 @@ from typing import Final
 from schemas.durations import DAY_S
 from streams.accounts.account import Account, KeyedAccount
 from streams.collect.allocations import ALL_GPUS, Allocation, JobHolder, with_past, write_allocations
-from streams.collect.collector import EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import EventBatch, PolledByOptions, Position, SourceUnavailableError
 from streams.collect.slurm.accounting import Accounting, Ask, RecordKey, key_of
 from streams.collect.slurm.command import asking
 from streams.collect.slurm.events import (
@@ -43,23 +43,18 @@ _SETTLED_S: Final = 30
 _EVENTS_PER_BATCH: Final = 1_000
 
 
-class SlurmCollector:
+class SlurmCollector(PolledByOptions):
     """The jobs of one cluster."""
 
     name = "slurm"
 
     def __init__(self, options: Options, ask: Ask) -> None:
-        self._options = options
+        self._options: Options = options
         self._ask = ask
         self._accounting = Accounting(options.sacct_command, ask) if options.use_sacct else None
         self._asked_again_s = _ASKED_AGAIN_AT_START_S
         self._gpu_milli_of_node: dict[str, int] = {}
         self._without_end: set[int] = set()  # gone from squeue at the last poll, and no end in sacct either
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what is new, the oldest first.

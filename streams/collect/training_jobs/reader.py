@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from streams.collect.collector import Collector, EventBatch, Position, SourceUnavailableError
+from streams.collect.collector import Collector, EventBatch, PolledByOptions, Position, SourceUnavailableError
 from streams.collect.command import answer_of
 from streams.collect.files.collector import FileCollector
 from streams.collect.files.content import Content, UnreadableError, json_documents
@@ -81,18 +81,13 @@ def _odd(job: TrainingJob) -> tuple[str, str] | None:
     return None
 
 
-class CommandCollector:
+class CommandCollector(PolledByOptions):
     """What a command prints at each poll; documents that have not changed since the last one are passed over."""
 
     def __init__(self, name: str, options: TrainingJobOptions, reader: TrainingJobReader) -> None:
         self.name = name
-        self._options = options
+        self._options: TrainingJobOptions = options
         self._reader = reader
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield the events of new documents.

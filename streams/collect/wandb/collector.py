@@ -16,6 +16,7 @@ from streams.accounts.account import Account
 from streams.collect.collector import (
     CollectedEvent,
     EventBatch,
+    PolledByOptions,
     Position,
     SourceUnavailableError,
     full_batches,
@@ -41,19 +42,14 @@ class _ReadFile(NamedTuple):
     fault: str
 
 
-class WandbCollector:
+class WandbCollector(PolledByOptions):
     """The runs in some folders."""
 
     name = "wandb"
 
     def __init__(self, options: Options) -> None:
-        self._options = options
+        self._options: Options = options
         self._files: dict[Path, _ReadFile] = {}
-
-    @property
-    def interval_ms(self) -> int:
-        """How long to wait between two polls."""
-        return self._options.interval_ms
 
     def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what is new, the oldest first.

@@ -84,6 +84,6 @@ def test_what_was_read_goes_to_the_endpoint_of_controls() -> None:
     ((key, value),) = controls.records
     said = decode("controls", value, (), WALL_MS)
     assert isinstance(said, ControlEvent)
-    assert (key, said.kind, said.value["standing"]) == (b"source/slurm", "source", ["no_end"])
+    assert (key, said.kind, said.value["standing"]) == (b"source/slurm (write_token)", "source", ["no_end"])
     assert said.value["entries"] == {"not_understood/no_end": 1}
     assert said.value["by"] == "web.write_token"

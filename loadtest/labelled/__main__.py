@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
 from loadtest.labelled.bounds import as_table, figures_of
+from loadtest.labelled.judging import in_parts
 from loadtest.labelled.outcome import Outcome, merged, run_part
 from loadtest.labelled.world import LARGE, SMALL
 from loadtest.saying import say
@@ -34,12 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         for part in range(options.parts)
     ]
-    with tempfile.TemporaryDirectory(prefix="trainfare-labelled-") as temporary:
-        directory = Path(temporary) if options.out is None else options.out
-        directory.mkdir(parents=True, exist_ok=True)
-        began_s = time.perf_counter()
-        with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
-            outcome = merged(list(pool.map(run_part, shapes, [directory] * len(shapes))))
+    began_s = time.perf_counter()
+    outcome = merged(in_parts(run_part, shapes, options.processes, options.out))
     took_s = time.perf_counter() - began_s
     say(
         f"{outcome.lines:,} lines of {len(outcome.backtest.ran_ms):,} jobs, made and judged in {took_s:.0f} s"

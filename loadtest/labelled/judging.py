@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 
@@ -13,6 +17,9 @@ from loadtest.labelled.ordinary import Event
 from streams.backtest.run import BacktestRun, backtested
 from streams.config.load import load_settings
 from streams.log import configure_logging
+
+Shape = TypeVar("Shape")
+Part = TypeVar("Part")
 
 
 @contextmanager
@@ -28,3 +35,16 @@ def judged(events: Iterable[Event], log: Path) -> Iterator[BacktestRun]:
         )
     with backtested([log], None, settings) as run:
         yield run
+
+
+def in_parts(
+    run_part: Callable[[Shape, Path], Part], shapes: Sequence[Shape], processes: int, out: Path | None = None
+) -> list[Part]:
+    """What becomes of each log, in processes of their own; logs stay only in a directory that is given."""
+    with (
+        tempfile.TemporaryDirectory(prefix="trainfare-labelled-") as temporary,
+        ProcessPoolExecutor(processes, get_context("spawn")) as pool,
+    ):
+        directory = Path(temporary) if out is None else out
+        directory.mkdir(parents=True, exist_ok=True)
+        return [*pool.map(run_part, shapes, [directory] * len(shapes))]

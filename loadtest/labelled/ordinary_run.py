@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from loadtest.labelled.judging import judged
+from loadtest.labelled.judging import in_parts, judged
 from loadtest.labelled.ordinary import KINDS, OrdinaryShape, make_events
 from loadtest.saying import say
 from schemas.durations import DAY_MS
@@ -106,11 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         OrdinaryShape(options.days, 1, options.seed + part, f".{part}") for part in range(options.fleets)
     ]
     began_s = time.perf_counter()
-    with (
-        tempfile.TemporaryDirectory(prefix="trainfare-ordinary-") as directory,
-        ProcessPoolExecutor(options.processes, get_context("spawn")) as pool,
-    ):
-        told = merged(pool.map(run_part, shapes, [Path(directory)] * len(shapes)))
+    told = merged(in_parts(run_part, shapes, options.processes))
     say(f"{told.lines:,} lines, made and judged in {time.perf_counter() - began_s:.0f} s")
     for (kind, severity, rule), sentence in sorted(told.examples.items()):
         say(f"{severity} of {kind}: {rule}: {sentence}")

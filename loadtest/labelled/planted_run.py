@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from loadtest.labelled.judging import judged
+from loadtest.labelled.judging import in_parts, judged
 from loadtest.labelled.ordinary import OrdinaryShape, make_events
 from loadtest.labelled.planted import FAULTS, Planted, plant
 from loadtest.saying import say
@@ -182,11 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     shapes = [PlantedShape(options.each, options.days, options.seed + part) for part in range(options.parts)]
     began_s = time.perf_counter()
-    with (
-        tempfile.TemporaryDirectory(prefix="trainfare-planted-") as directory,
-        ProcessPoolExecutor(options.processes, get_context("spawn")) as pool,
-    ):
-        found = merged([*pool.map(run_part, shapes, [Path(directory)] * len(shapes))])
+    found = merged(in_parts(run_part, shapes, options.processes))
     say(f"{found.lines:,} lines, made and judged in {time.perf_counter() - began_s:.0f} s")
     for line in details(found):
         say(line)

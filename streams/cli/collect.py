@@ -110,7 +110,8 @@ def collect(
     else:
         publisher = KafkaPublisher(lambda: LogProducer(settings.kafka))
     with PositionFile(state or Path(f"{name}.position"), collector.name) as positions:
-        report = SourceReport(called or _called(name), publisher.publish)
+        positions.load()  # before its report is asked for
+        report = SourceReport(called or _called(name), publisher.publish, positions)
         runner = CollectorRunner(
             collector, publisher, positions, clock, counts, jitter_ratio=random.random, report=report
         )

@@ -1,4 +1,4 @@
-"""Stores how far a collector has read its source, so that a restart goes on there.
+"""Stores how far a collector has read its source, and what it has yet to say of that, so that a restart goes on there.
 
 A crash leaves the former position or the new one, never a mixture; a position that is lost or old only means that events
 are published again, which is harmless.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -24,6 +25,7 @@ class _Stored(msgspec.Struct):
     form: int
     collector: str
     position: dict[str, Any]
+    report: dict[str, Any] = {}  # of `SourceReport`
 
 
 class PositionFile:
@@ -37,6 +39,7 @@ class PositionFile:
         self._path = path
         self._collector = collector
         self._lock: int | None = None
+        self._stored: _Stored | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -85,7 +88,22 @@ class PositionFile:
                 f"{self._path} is of the collector {stored.collector} (form {stored.form}), expected {self._collector} "
                 f"(form {_FORM}); name another file with --state"
             )
+        self._stored = stored
         return stored.position
+
+    @property
+    def report(self) -> Mapping[str, Any]:
+        """What `store_report` stored, as of the last `load`; empty if there is none."""
+        return {} if self._stored is None else self._stored.report
+
+    def store_report(self, report: Mapping[str, Any]) -> None:
+        """Store what is known of the entries beside the position; before there is a position, nothing was read.
+
+        Raises:
+            TrainfareError: It cannot be written.
+        """
+        if self._stored is not None:
+            self._write(_Stored(_FORM, self._collector, self._stored.position, dict(report)))
 
     def store(self, position: Position) -> None:
         """Replace the stored position.
@@ -93,8 +111,11 @@ class PositionFile:
         Raises:
             TrainfareError: It cannot be written.
         """
+        self._write(_Stored(_FORM, self._collector, dict(position), dict(self.report)))
+
+    def _write(self, stored: _Stored) -> None:
         temporary = Path(f"{self._path}.new")
-        text = msgspec.json.encode(_Stored(_FORM, self._collector, dict(position)))
+        text = msgspec.json.encode(stored)
         try:
             with temporary.open("wb") as file:
                 file.write(text)
@@ -108,3 +129,4 @@ class PositionFile:
                 os.close(folder)
         except OSError as fault:
             raise TrainfareError(f"{self._path} cannot be written: {fault.strerror}") from None
+        self._stored = stored

@@ -6,7 +6,7 @@ Time, waiting and chance are handed in.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from streams.accounts.account import Account, EntryClass
@@ -60,7 +60,7 @@ class CollectorRunner:
         self._jitter_ratio = jitter_ratio
         self._position: Position | None = None if positions is None else positions.load()
         self._failures = 0
-        self.account = Account()  #: of the last poll that ended
+        self.account = Account()  #: of the last poll, as far as it came
 
     def run_once(self) -> int:
         """Poll once and publish what is found; return how many events that were.
@@ -70,21 +70,27 @@ class CollectorRunner:
         """
         published = 0
         account, refused = Account(), dict[RefusedName, None]()
-        for given in self._collector.poll(self._position, self._clock.now_ms()):
-            batch = with_allowed_names(given, refused)
-            if batch.events:
-                self._publisher.publish(batch.events)
-                published += len(batch.events)
-                self._metrics.published(batch.events)
-            account.add(batch.account)
-            self._metrics.unattributed(batch.unattributed_bytes)
-            if batch.position != self._position:
-                if self._positions is not None:
-                    self._positions.store(batch.position)
-                self._position = batch.position
-        for name in refused:
-            account.refuse(*name)
-        self._report(account)
+        try:
+            for given in self._collector.poll(self._position, self._clock.now_ms()):
+                batch = with_allowed_names(given, refused)
+                if batch.events:
+                    self._publisher.publish(batch.events)
+                    published += len(batch.events)
+                    self._metrics.published(batch.events)
+                self._metrics.unattributed(batch.unattributed_bytes)
+                if batch.position != self._position:
+                    if self._positions is not None:
+                        self._positions.store(batch.position)
+                    self._position = batch.position
+                account.add(batch.account)
+        except TrainfareError:
+            # The next poll begins after these entries: nobody would account for them again.
+            if account.read:
+                self._report(_refused(account, refused))
+                if self._source_report is not None:
+                    self._source_report.add(account)
+            raise
+        self._report(_refused(account, refused))
         now_ms = self._clock.now_ms()
         self._metrics.polled(now_ms)
         if self._source_report is not None:
@@ -139,3 +145,9 @@ class CollectorRunner:
             return wait_ms
         self._failures = 0
         return max(self._collector.interval_ms - (self._clock.monotonic_ms() - began_ms), 0)
+
+
+def _refused(account: Account, refused: Iterable[RefusedName]) -> Account:
+    for name in refused:
+        account.refuse(*name)
+    return account

@@ -179,6 +179,12 @@ def test_a_collector_says_on_kafka_what_it_printed(env: dict[str, str], tmp_path
     assert event is not None
     assert (key, event.value["standing"]) == (b"source/aws-flow-logs", ["malformed", "no_allocations"])
     assert event.value["entries"] == {"not_understood/malformed": 1, "not_understood/no_allocations": 1}
+    again = trainfare(*command, env=env, cwd=tmp_path)
+    assert again.err.startswith("read 0: ")
+    repeated = controls(env)[-1][1]  # the lines come once: an empty poll leaves their account as it is
+    assert repeated is not None
+    told = ("entries", "standing", "examples", "polls")
+    assert [repeated.value[each] for each in told] == [event.value[each] for each in told]
     forgotten = trainfare("sources", "--forget", "aws-flow-logs", env=env)
     assert "aws-flow-logs: forgotten" in forgotten.out
     assert controls(env)[-1] == (b"source/aws-flow-logs", None)

@@ -69,3 +69,16 @@ def test_a_write_that_fails_leaves_the_former_position(
             file.store({"at_ms": 2})
         monkeypatch.undo()
         assert file.load() == {"at_ms": 1}
+
+
+def test_a_report_stays_beside_the_position(tmp_path: Path) -> None:
+    path = tmp_path / "position"
+    with PositionFile(path, "a") as file:
+        file.store_report({"early": 1})  # nothing was read before there is a position
+        assert file.load() is None
+        file.store({"at": 1})
+        file.store_report({"polls": 2})
+        file.store({"at": 3})
+    with PositionFile(path, "a") as file:
+        assert file.load() == {"at": 3}
+        assert file.report == {"polls": 2}

@@ -18,7 +18,7 @@ from sinks.clickhouse.view_files import View, fingerprints
 from sinks.errors import QueryFailed, StoreMismatch
 
 _FILE: Final = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
-_LEDGER: Final = """
+LEDGER: Final = """
 CREATE TABLE IF NOT EXISTS migrations
     (name String, checksum UInt64, applied DateTime64(3, 'UTC') DEFAULT now64(3))
 ENGINE = ReplacingMergeTree ORDER BY name
@@ -166,7 +166,7 @@ def migrate(
     if fault is not None:
         raise StoreMismatch(f"{connection.target} was {fault.found}; {fault.mend}")
     if form.is_new:
-        _run(connection, _LEDGER)
+        _run(connection, LEDGER)
     waiting = [migration for migration in migrations if migration.name not in form.migrations]
     for migration in waiting:
         for attempt in connection.attempts(QueryFailed):

@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 from sinks.query import answers
 from sinks.query.limits import QueryLimits
 from sinks.query.refusal import FailedQueryError
-from sinks.query.session import EmbeddedTables, Parser, answering, failing, local_client
+from sinks.query.session import EmbeddedTables, Parser, answering, failing, local_client, write_columns
 from sinks.query.wire import Request, StoreFiles
 
 #: The engine's error for a file that disappeared after it listed the part.
@@ -48,6 +48,8 @@ class EmbeddedRunner:
             request.sql, request.parameters, tables.names(), tables.database, self._limits
         )
         if request.is_check:
+            with tables.opened(prepared.tables, prepared.settings) as client:
+                write_columns(client, prepared, out)
             return 0
         with (
             tables.opened(prepared.tables, prepared.settings) as client,

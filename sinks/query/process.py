@@ -153,15 +153,18 @@ class QueryProcess:
         """
         return self._asked(wire.Request(sql, parameters, form))
 
-    def check(self, sql: str) -> None:
-        """Ask whether a statement may run, without running it.
+    def check(self, sql: str) -> dict[str, str]:
+        """Ask which columns the answer of a statement has, without running it: their types by name, {} of what is no SELECT.
 
         Raises:
             QueryRefused: The statement is not allowed.
-            QueryFailed: It cannot be parsed.
+            QueryFailed: It cannot be parsed, or names a column that is not there.
             QueriesOff: The process cannot say.
         """
-        os.close(self._asked(wire.Request(sql, {}, "json", is_check=True)).descriptor)
+        answered = self._asked(wire.Request(sql, {}, "json", is_check=True))
+        with os.fdopen(answered.descriptor, "rb") as file:
+            file.seek(0)
+            return msgspec.json.decode(file.read(), type=dict[str, str])
 
     def _asked(self, request: wire.Request) -> Answered:
         if any("\ud800" <= each <= "\udfff" for each in request.sql):

@@ -13,7 +13,7 @@ from sinks.driver_pool import driver_pool
 from sinks.query import answers
 from sinks.query.limits import QueryLimits
 from sinks.query.refusal import FailedQueryError, QueriesOffError
-from sinks.query.session import Parser, answering, failing, local_client
+from sinks.query.session import Parser, answering, failing, local_client, write_columns
 from sinks.query.wire import Request, ServerAddress
 
 _TABLES: Final = "SELECT name, engine IN ('View', 'MaterializedView') AS is_view FROM system.tables WHERE database = {database:String}"
@@ -62,10 +62,11 @@ class ServerRunner:
                 found = client.query(_TABLES, parameters={"database": database}).result_rows
             tables = {str(name): bool(is_view) for name, is_view in found}
             prepared = self._parser.prepare(request.sql, request.parameters, tables, database, self._limits)
-            if request.is_check:
-                return 0
             with failing():
                 self._set(client, prepared.settings)
+            if request.is_check:
+                write_columns(client, prepared, out)
+                return 0
             with answering(client, prepared) as (columns, blocks):
                 return answers.write(request.form, columns.names, columns.types, blocks, out, self._limits)
         finally:

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import clickhouse_connect
+import msgspec
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
@@ -193,6 +194,22 @@ def answering(client: Client, prepared: Prepared) -> Iterator[tuple[ColumnTypes,
             source: Any = stream.source  # typed as what it is closed by
             columns = ColumnTypes(tuple(source.column_names), _names_of(source.column_types))
             yield columns if columns.names else _header(client, prepared.sql, values), iter(blocks)
+
+
+def write_columns(client: Client, prepared: Prepared, out: BinaryIO) -> None:
+    """Write the types of an answer's columns by name, as JSON, without running the statement; none of what is no SELECT.
+
+    Raises:
+        FailedQueryError: It names a column that is not there, or a function does not take what it is given.
+    """
+    found: dict[str, str] = {}
+    if prepared.selects:
+        with failing():
+            asked = client.query(
+                f"DESCRIBE TABLE ({prepared.sql})", parameters=dict(prepared.parameters) or None
+            ).result_columns
+        found = dict(zip(asked[0], asked[1], strict=True))
+    out.write(msgspec.json.encode(found))
 
 
 @contextmanager

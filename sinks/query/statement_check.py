@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sinks.errors import QueriesOff, QueryFailed, QueryRefused
+from sinks.errors import QueriesOff
 from sinks.query.limits import OWN_NICE, QueryLimits
 from sinks.query.process import QueryProcess
 from sinks.query.wire import Source
@@ -20,25 +20,23 @@ class StatementCheck:
         self._sources = [*sources]
         self._process: QueryProcess | None = None
 
-    def fault(self, sql: str) -> str:
-        """Why a statement would be refused, or cannot be parsed; '' where it may run.
+    def columns(self, sql: str) -> dict[str, str]:
+        """The columns that the answer of a statement has: types by name, {} of what is no SELECT.
 
         Raises:
+            QueryRefused: The statement would be refused.
+            QueryFailed: It cannot be parsed, or names a column that is not there.
             QueriesOff: Nobody can say, and why.
         """
         while True:
             process = self._started()
             try:
-                process.check(sql)
-            except (QueryRefused, QueryFailed) as fault:
-                return str(fault)
+                return process.check(sql)
             except QueriesOff:
                 self.close()
                 if len(self._sources) == 1:
                     raise
                 del self._sources[0]
-            else:
-                return ""
 
     def close(self) -> None:
         """End its process."""

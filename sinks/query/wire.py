@@ -39,10 +39,11 @@ class ServerAddress(msgspec.Struct, frozen=True, tag=True):
 
 
 class KnownTables(msgspec.Struct, frozen=True, tag=True):
-    """No store: tables and views by name, and whether it is a view. Statements can be checked by them, and not run."""
+    """No store: tables and views by name, whether it is a view, and what makes them. Statements can be checked by them, and not run."""
 
     tables: dict[str, bool]
     database: str
+    create: list[str]
 
 
 Source = StoreFiles | ServerAddress | KnownTables
@@ -64,7 +65,10 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One query, or one statement that is only to be checked. The file for its result is passed with the frame."""
+    """One query, or one statement that is only to be checked: its result is the types of its columns by name, as JSON.
+
+    The file for the result is passed with the frame.
+    """
 
     sql: str
     parameters: dict[str, Parameter]

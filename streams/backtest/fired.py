@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from streams.backtest.labels import Label
+from streams.worker.ledger_judges.own_rules_judge import FailedRule
 
 PAGE: Final = "page"
 TICKET: Final = "ticket"
@@ -51,6 +52,7 @@ class Backtest:
     ran_ms: Mapping[str, int]  # job -> its wall-clock time
     records_in: int
     dead_lettered: int
+    failed_rules: tuple[FailedRule, ...] = ()  # rules by SQL that could not be judged at some instant
 
 
 class CostSpan(NamedTuple):

@@ -96,7 +96,8 @@ def _read(
     store: ClickHouseStore, result: ReplayResult, rules: str, alerts: tuple[FiredAlert, ...]
 ) -> Backtest:
     ran_ms = {row["job_id"]: int(row["wall_clock_ms"]) for row in store.query(_JOBS).to_pylist()}
-    return Backtest(rules, alerts, ran_ms, result.records_in, result.dead_lettered + result.too_late)
+    refused = result.dead_lettered + result.too_late
+    return Backtest(rules, alerts, ran_ms, result.records_in, refused, result.failed_rules)
 
 
 def _costs(store: ClickHouseStore, spans: Sequence[CostSpan]) -> dict[CostSpan, Decimal]:

@@ -19,7 +19,7 @@ from streams.cli.kernels import compile_kernels
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
 from streams.cli.replay import quieter
-from streams.cli.rules import read_rules
+from streams.cli.rules import check_sql, read_rules
 from streams.errors import WrongUseError
 from streams.log import configure_logging
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from streams.backtest.labels import Label
     from streams.backtest.run import BacktestRun
     from streams.cli.backtest_shown import BacktestReport
+    from streams.config.settings import Settings
 
 _LABELS = "name a CSV file with the columns job_id, kind, from_ms, until_ms"
 
@@ -78,7 +79,7 @@ def backtest(
     """Show which alerts a log would have had; nothing is stored or sent."""
     settings = settings_for()
     must_exist(files)
-    rule_files: list[RuleFile | None] = [rule_file(path) for path in rules or ()]
+    rule_files: list[RuleFile | None] = [rule_file(path, settings) for path in rules or ()]
     known = _labels(labels)
     require_engine("a backtest, which meters into a store of its own,")
     configure_logging(quieter(settings.log))
@@ -96,16 +97,18 @@ def backtest(
     sys.stdout.write(as_json(reports, first) if shown is ReportFormat.json else as_tables(reports, first))
 
 
-def rule_file(path: Path) -> RuleFile:
+def rule_file(path: Path, settings: Settings) -> RuleFile:
     """Read a file of rules as lines of a log.
 
     Raises:
         WrongUseError: The file cannot be read, or is not valid.
+        FileFaultsError: A worker would refuse a rule by SQL.
     """
     from streams.backtest.fired import RuleFile
     from streams.replay.log_clock import FIRST_LOG_MS  # loads the engine
 
     records = read_rules(path, FIRST_LOG_MS)
+    check_sql(path, records, settings)
     return RuleFile(str(path), tuple(b'{"topic":"controls","value":%b}' % record.value for record in records))
 
 

@@ -42,7 +42,7 @@ def as_json(reports: Sequence[BacktestReport], first: int) -> str:
 
 def as_tables(reports: Sequence[BacktestReport], first: int) -> str:
     """The tables; with several files of rules the first column says which."""
-    grids = [_summary(reports), _rules(reports), _first(reports, first), _kinds(reports)]
+    grids = [_summary(reports), _failed(reports), _rules(reports), _first(reports, first), _kinds(reports)]
     out = io.StringIO()
     for grid in grids:
         if grid.rows:
@@ -72,6 +72,11 @@ def _summary(reports: Sequence[BacktestReport]) -> Grid:
                 shares = (f"{noise.pages_per_job_day:.4f}", f"{noise.tickets_per_job_day:.4f}")
                 rows.append((_name(report), what, *counts, *shares))
     return Grid(columns, rows)
+
+
+def _failed(reports: Sequence[BacktestReport]) -> Grid:
+    rows = [(_name(report), *failed) for report in reports for failed in report.backtest.failed_rules]
+    return Grid(("rules", "rule by SQL that failed", "times", "why, at last"), rows)
 
 
 def _rules(reports: Sequence[BacktestReport]) -> Grid:
@@ -151,6 +156,7 @@ def _object(report: BacktestReport, first: int) -> dict[str, Any]:
         "records_in": found.records_in,
         "dead_lettered": found.dead_lettered,
         **_noise(report.noise),
+        "failed_rules": [failed._asdict() for failed in found.failed_rules],
         "by_rule": [_rule(count, report, first) for count in report.rules],
     }
     if report.unlabelled is not None:

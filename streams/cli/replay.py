@@ -66,7 +66,11 @@ def replay(
     compile_kernels()
     with progress("metering", None) as advance:
         result = run_replay(files, data, as_of, append, settings, advance, deliver=deliver)
-    for sentence in (*result.clocks_ahead, *result.ignored_fields):
+    failed = [
+        f"{each.rule} could not be judged {each.times} times, at last because {each.reason}"
+        for each in result.failed_rules
+    ]
+    for sentence in (*result.clocks_ahead, *result.ignored_fields, *failed):
         sys.stderr.write(f"trainfare: {sentence}\n")
     _show(result, form or (OutputFormat.table if sys.stdout.isatty() else OutputFormat.json))
     if not result.balanced:

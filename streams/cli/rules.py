@@ -26,7 +26,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML with ta
 def check(file: FileArgument, form: FormatOption = OutputFormat.table) -> None:
     """Check a file of rules: every fault at once, or what differs from the defaults."""
     records = read_rules(file)
-    _check_sql(file, records, settings_for())
+    check_sql(file, records, settings_for())
     write(changes(records), form)
     if form is OutputFormat.table:
         sys.stdout.write(f"{len(records)} rules in {file}: no fault\n")
@@ -44,7 +44,7 @@ def publish(
     """Publish a file of rules; workers, and replays of the log, use them from then on."""
     settings = settings_for()
     records = read_rules(file)
-    _check_sql(file, records, settings)
+    check_sql(file, records, settings)
     gone: list[bytes] = []
     if prune:
         from streams.transport.controls_log import controls_by_key  # loads Kafka clients
@@ -68,7 +68,7 @@ def publish(
     sys.stdout.write(f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}\n")
 
 
-def _check_sql(file: Path, records: list[RuleFileRecord], settings: Settings) -> None:
+def check_sql(file: Path, records: list[RuleFileRecord], settings: Settings) -> None:
     """Check the statements of rules by SQL.
 
     Raises:

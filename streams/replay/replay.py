@@ -322,6 +322,7 @@ class _Replay:
         segment.control_faults = self._control_faults
         segment.clocks_ahead = [*self._lines.clock.sentences()]
         segment.ignored_fields = [*self._ignored.sentences()]
+        segment.failed_rules = judge.failed_rules()
         segment.controls = list(meter.shard_manager.reference.controls.items())
         bad = Books(records_in=self._bad_lines, dead_lettered=self._bad_lines)
         segment.books = meter.reader.books.plus(bad)

@@ -24,7 +24,7 @@ from streams.worker.ledger_judges.budget_judge import BudgetJudge, LedgerChanges
 from streams.worker.ledger_judges.control_spans import ControlSpans, JudgedSpan
 from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
-from streams.worker.ledger_judges.own_rules_judge import ConfinedQueries, OwnRulesJudge
+from streams.worker.ledger_judges.own_rules_judge import ConfinedQueries, FailedRule, OwnRulesJudge
 from streams.worker.ledger_judges.reader import Accrued, LedgerReader
 from streams.worker.ledger_judges.rule_rows import RuleRowWriter, rows_of
 from streams.worker.receipts.receipt_issuer import ReceiptIssuer
@@ -58,6 +58,10 @@ class LogJudge:
     def close(self) -> None:
         """End the processes of rules by SQL."""
         self._queries.close()
+
+    def failed_rules(self) -> list[FailedRule]:
+        """The rules by SQL that could not be judged at some instant, or only in part."""
+        return self._own.failures()
 
     async def judge(self, owner: OwnedShard, last_ms: int) -> list[Alert]:
         """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts and the receipts, which are stored."""

@@ -8,6 +8,7 @@ from decimal import Decimal
 from sinks.port import Store
 from streams.engine.shard.books import Books
 from streams.replay.segments import LogSegment
+from streams.worker.ledger_judges.own_rules_judge import FailedRule
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class ReplayResult:
     rows: int  # written by this run
     control_faults: tuple[str, ...] = ()  # of these files' controls that have no effect
     clocks_ahead: tuple[str, ...] = ()  # a sentence for each clock of these files that is ahead of the others
+    failed_rules: tuple[FailedRule, ...] = ()  # rules by SQL that could not be judged at some instant
     ignored_fields: tuple[str, ...] = ()  # a sentence for each field of these files that nobody reads
 
     @property
@@ -61,5 +63,6 @@ def result_of(store: Store, books: Books, rows: int, seconds: float, segment: Lo
         rows=rows,
         control_faults=tuple(segment.control_faults),
         clocks_ahead=tuple(segment.clocks_ahead),
+        failed_rules=tuple(segment.failed_rules),
         ignored_fields=tuple(segment.ignored_fields),
     )

@@ -15,6 +15,7 @@ from streams.engine.alerts.receiver_records import KINDS as RECEIVER_KINDS
 from streams.engine.shard.books import Books
 from streams.errors import TrainfareError, WrongUseError
 from streams.replay.log_clock import FIRST_LOG_MS, AheadClock, ClockKey, LogClock
+from streams.worker.ledger_judges.own_rules_judge import FailedRule
 
 _KEY: Final = "replayed"
 _FORMAT: Final = 1
@@ -44,6 +45,7 @@ class LogSegment(msgspec.Struct):
     prices: list[PriceEvent] | None = None
     control_faults: list[str] = []  # of its controls that have no effect, each with its file and line
     clocks_ahead: list[str] = []  # a sentence for each clock that was ahead of the others at its end
+    failed_rules: list[FailedRule] = []  # rules by SQL that could not be judged at some instant of it
     ignored_fields: list[str] = []  # of its records, a sentence for each
 
     def clock(self) -> LogClock:

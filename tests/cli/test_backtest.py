@@ -122,3 +122,29 @@ def test_a_file_of_rules_with_a_fault(tmp_path: Path) -> None:
     done = backtest(tmp_path, STORIES / "retry-loop.jsonl", "--rules", rules)
     assert done.code == 2
     assert f"{rules} line 1: " in done.one_line()
+
+
+def test_a_rule_by_sql_that_fails_is_in_the_result(tmp_path: Path) -> None:
+    sql = "SELECT 'team' AS subject_kind, '' AS subject_name, 1 AS usd_per_hour, 'x; do y' AS summary FROM jobs WHERE {from} < {to}"
+    fields = {"source": "t", "id": "1", "time_ms": 1_780_300_800_000, "kind": "rule", "every": "1h"}
+    lines = [
+        json.dumps({"topic": "controls", "value": {**fields, "name": name, "sql": text}})
+        for name, text in (("typo", sql.replace("'' AS", "teem AS")), ("empty", sql))
+    ]
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(f"{line}\n" for line in lines) + (STORIES / "retry-loop.jsonl").read_text())
+    done = backtest(tmp_path, log)
+    (found,) = json.loads(done.out)
+    empty, typo = found["failed_rules"]
+    assert (empty["rule"], typo["rule"]) == ("sql/empty", "sql/typo")
+    assert "2 x a subject_name that is no text of 1 to 256 characters" in empty["reason"]
+    assert "Unknown expression identifier `teem`" in typo["reason"]
+    assert typo["times"] > 0
+    shown = backtest(tmp_path, log, "--format", "table")
+    assert "rule by SQL that failed" in shown.out
+    rules = tmp_path / "rules.toml"
+    misspelt = sql.replace("'' AS", "teem AS")
+    rules.write_text(f'[[rule]]\nname = "typo"\nevery = "1h"\nsql = "{misspelt}"\n')
+    refused = backtest(tmp_path, STORIES / "retry-loop.jsonl", "--rules", rules)
+    assert refused.code == 2
+    assert f"{rules} line 1: rule/typo: sql: Unknown expression identifier `teem`" in refused.err

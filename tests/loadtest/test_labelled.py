@@ -104,7 +104,7 @@ def test_rules_that_are_broken_miss_their_bounds(world: LabelledWorld, log: Path
     file = tmp_path / "rules.toml"
     off = "".join(f'[[rule]]\nname = "{rule}"\nenabled = false\n' for rule in ("burn_fast", "idle_gpus"))
     file.write_text(f'{off}[[rule]]\nname = "runaway_length"\nthresholds = {{hours = 0.5}}\n')
-    with backtested([log], rule_file(file), Settings()) as run:
+    with backtested([log], rule_file(file, Settings()), Settings()) as run:
         figures = figures_of(_outcome(run, world))
     missed = ["clean tickets per job-day", "10x within 5 min", "idle within 60 min"]
     assert [figure.name for figure in figures if not figure.holds] == missed

@@ -94,7 +94,7 @@ def database(shared: ClickHouseStore) -> Iterator[Callable[[str], Database]]:
 def old_store(database: Database, last: int) -> None:
     """Make the store as it was after the file with this number, when these files made the views, too."""
     files = {migration.name: migration.sql for migration in shipped()} | FORMER_SQL
-    database.run(migrations._LEDGER)
+    database.run(migrations.LEDGER)
     for name in sorted(files):
         if int(name[:4]) <= last:
             migrations._apply(database.connection, Migration(name, files[name]))
@@ -297,7 +297,7 @@ class TestOtherVersions:
         self, database: Callable[[str], Database]
     ) -> None:
         one = database("edited")
-        one.run(migrations._LEDGER, "INSERT INTO migrations (name, checksum) VALUES ('0002_views.sql', 1)")
+        one.run(migrations.LEDGER, "INSERT INTO migrations (name, checksum) VALUES ('0002_views.sql', 1)")
         with pytest.raises(StoreMismatch, match=r"another build .0002_views\.sql differs"):
             migrate(one.connection, one.name, shipped(), shipped_views())
 

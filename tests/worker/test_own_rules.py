@@ -146,6 +146,8 @@ def test_a_rule_that_fails_ends_nothing_and_is_counted_and_logged_once(
     changes = there.look(25, rule())
     assert said(changes) == [("sql/mine", "vision", "firing", 5), ("sql/mine", "vision", "resolved", 25)]
     assert there.own.failed == {"mine": 3}
+    assert [(each.rule, each.times) for each in there.own.failures()] == [("sql/mine", 3)]
+    assert there.own.failures()[0].reason.startswith("the answer has no column subject_kind")
     reasons = [fields["reason"] for _, fields in events(caplog.records)]
     assert reasons == [
         str(gone),

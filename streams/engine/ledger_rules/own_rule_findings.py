@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -21,6 +21,10 @@ _KIND: Final = re.compile(r"[a-z][a-z_]{0,31}")
 #: Alerts about the meter, and messages that try a receiver, are its own.
 _RESERVED: Final = frozenset({"meter", "test"})
 _NAME_AT_MOST: Final = 256
+_WRAPPED: Final = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)", re.DOTALL)
+#: ClickHouse's types whose values are texts, and whose are numbers; a bare NULL is no dollars.
+_TEXT: Final = re.compile(r"String|FixedString\(\d+\)|Enum.*", re.DOTALL)
+_NUMBER: Final = re.compile(r"U?Int\d+|Float\d+|Decimal.*|Nothing", re.DOTALL)
 _OF_ITSELF: Final = ("team", "owner", "project")
 
 
@@ -35,20 +39,50 @@ class OwnRuleError(ValueError):
     """An answer that says nothing: it has other columns."""
 
 
+def answer_faults(types: Mapping[str, str]) -> list[str]:
+    """What is wrong with an answer of these columns, ClickHouse's types by name, whatever its rows are."""
+    found = _names_faults(types)
+    for name in COLUMNS:
+        bare = _bare(types.get(name, ""))
+        if not bare:
+            continue
+        if name == "usd_per_hour":
+            if not _NUMBER.fullmatch(bare):
+                found.append(f"usd_per_hour is of the type {types[name][:64]}, expected a number")
+        elif not _TEXT.fullmatch(bare):
+            found.append(f"{name} is of the type {types[name][:64]}, expected String; write toString(...)")
+    return found
+
+
+def _names_faults(columns: Iterable[str]) -> list[str]:
+    names = list(columns)
+    found = [
+        f"the answer has no column {name}, expected {', '.join(COLUMNS)}"
+        for name in COLUMNS
+        if name not in names
+    ]
+    found += [
+        f"the answer has a column {one_line(name)[:64]}, expected {', '.join((*COLUMNS, *WHOSE))}"
+        for name in names
+        if name not in (*COLUMNS, *WHOSE)
+    ]
+    return found
+
+
+def _bare(kind: str) -> str:
+    while wrapped := _WRAPPED.fullmatch(kind):
+        kind = wrapped[1]
+    return kind
+
+
 def own_findings(rule: OwnRule, at_ms: int, columns: Mapping[str, Sequence[object]]) -> OwnFindings:
     """The findings of an answer.
 
     Raises:
         OwnRuleError: A column is missing, or another one is there.
     """
-    missing = [name for name in COLUMNS if name not in columns]
-    unknown = [name for name in columns if name not in (*COLUMNS, *WHOSE)]
-    if missing:
-        raise OwnRuleError(f"the answer has no column {missing[0]}, expected {', '.join(COLUMNS)}")
-    if unknown:
-        raise OwnRuleError(
-            f"the answer has a column {one_line(unknown[0])[:64]}, expected {', '.join((*COLUMNS, *WHOSE))}"
-        )
+    if faults := _names_faults(columns):
+        raise OwnRuleError(faults[0])
     names = list(columns)
     found: dict[tuple[str, str], LedgerFinding] = {}
     left_out: list[str] = []

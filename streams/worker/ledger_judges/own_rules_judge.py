@@ -9,7 +9,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from schemas.durations import MINUTE_MS
 from schemas.escaping import visible
@@ -40,6 +40,14 @@ _WHOSE: Final = "SELECT job_id, owner, team, project FROM jobs FINAL WHERE job_i
 
 #: Answers a statement: its columns by name.
 Ask = Callable[[str], Mapping[str, Sequence[object]]]
+
+
+class FailedRule(NamedTuple):
+    """A rule by SQL that could not be judged, or only in part: how often, and why at last."""
+
+    rule: str
+    times: int
+    reason: str
 
 
 class ConfinedQueries:
@@ -83,6 +91,13 @@ class OwnRulesJudge:
         self._said: dict[str, str] = {}  # the last fault of each rule
         #: How often each rule failed, and left out rows.
         self.failed: Counter[str] = Counter()
+        self._reasons: dict[str, str] = {}  # why, at last
+
+    def failures(self) -> list[FailedRule]:
+        """The rules that failed, or left out rows, by name."""
+        return [
+            FailedRule(PREFIX + name, self.failed[name], self._reasons[name]) for name in sorted(self.failed)
+        ]
 
     def judge(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
         """The changes at the instants of (since_ms, until_ms] of each rule; not whether they are silenced."""
@@ -136,7 +151,7 @@ class OwnRulesJudge:
 
     def _fault(self, rule: OwnRule, words: str) -> None:
         self.failed[rule.name] += 1
-        reason = visible(words)[:_LOGGED_CHARS]
+        self._reasons[rule.name] = reason = visible(words)[:_LOGGED_CHARS]
         if self._said.get(rule.name) != reason:
             self._said[rule.name] = reason
             logger.warning(

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from schemas.escaping import visible
-from streams.accounts.causes import FREE_RULES, REMEDIES
+from streams.accounts.causes import FREE_RULES, REMEDIES, remedy_of
 
 _EXAMPLES_AT_MOST: Final = 20
 _EXAMPLE_CHARS: Final = 500
@@ -119,16 +119,19 @@ class Account:
                 yield AccountLine(entry_class, reason, count, example, explained)
 
     def __str__(self) -> str:
-        """Return it as a person reads it: a line with the sums, then one for each reason."""
+        """Return it as a person reads it."""
+        return self.shown()
+
+    def shown(self, collector: str = "", config: str = "") -> str:
+        """Return it as a person reads it: a line with the sums, then one for each reason; see `remedy_of`."""
         sums = (f"{sum(self.of_class(each).values())} {each.replace('_', ' ')}" for each in EntryClass)
         text = [f"read {self.read}: {', '.join(sums)}"]
         for line in self.lines():
             if line.entry_class == EntryClass.FREE:
                 text.append(f"free: {line.entries} {line.reason} ({line.explained})")
             elif line.entry_class == EntryClass.NOT_UNDERSTOOD:
-                text.append(
-                    f"not understood: {line.entries} {line.reason}; first: {line.example}; {line.explained}"
-                )
+                remedy = visible(remedy_of(line.reason, collector, config))
+                text.append(f"not understood: {line.entries} {line.reason}; first: {line.example}; {remedy}")
         return "\n".join(text)
 
 

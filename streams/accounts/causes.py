@@ -10,7 +10,10 @@ from typing import Final
 
 from schemas.reasons import Reason
 
-_MAP: Final = "change the rule of the map; trainfare collect kafka --check FILE tries it on a record"
+_NAMELESS: Final = "collect NAME --config FILE"
+_MAP: Final = f"change the rule of the map; trainfare {_NAMELESS} --check SAMPLE tries it"
+#: The collectors whose records a map reads.
+_WITH_MAP: Final = ("json-files", "kafka")
 _REPORT: Final = (
     "compare the record with the source's own documentation; if it is sound, report it with the record"
 )
@@ -60,7 +63,7 @@ FREE_RULES: Final[Mapping[str, str]] = {
 #: Reason for which an entry is not understood -> what mends it.
 REMEDIES: Final[Mapping[str, str]] = {
     **{str(reason): _MAP for reason in Reason},
-    **dict.fromkeys(("each", "expression", "id", "too_much_work", "unit", "value"), _MAP),
+    **dict.fromkeys(("each", "expression", "id", "too_much_work", "value"), _MAP),
     "billable_time": "compare the job's times with its bill; report the job's document if they are right there",
     "cost_not_written": "see the meter's address and the tokens in the table [mlflow]",
     "gone": "let the topic keep records for longer, or poll more often (interval_s)",
@@ -68,7 +71,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "host_without_gpus": "the catalogue has no price for the host's GPUs: load one that has, or a CSV",
     "late_holdings": "raise dashboard_delay_s",
     "malformed": _REPORT,
-    "malformed_json": _MAP,
+    "malformed_json": "mend it where it is written: no map reads what is no JSON; of a record that is nested too deeply, raise max_depth",
     "mean_missing": "see nvidia-smi -q -d UTILIZATION; the last reading of each GPU is taken",
     "no_allocations": "name allocations_file or node_aliases, so that nodes are known",
     "no_answer": "start the exporter, or take it out of targets",
@@ -90,6 +93,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "truncated": "raise RAY_MAX_LIMIT_FROM_API_SERVER, or let Ray forget what is over",
     "two_prices": "the list has two prices for the same: see which is yours, and load it by a CSV",
     "uncounted_gpus": "set AccountingStorageTRES=gres/gpu in slurm.conf",
+    "unit": "let the source say the unit, or the map: joules(energy, 'mJ'), unit = \"s->ms\"",
     "unknown_gres": "name in gres_gpus how many GPUs one is, or let jobs ask for it as gres/gpu",
     "unknown_instance": "name its GPUs in instance_gpus",
     "unknown_resource": "name in `resources` how many GPUs one is",
@@ -99,3 +103,13 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unreadable": "see that the file is whole, and that the collector may read it",
     "warm_pool": "read the job again when its instances are gone or used again: what they cost is metered then",
 }
+
+
+def remedy_of(reason: str, collector: str = "", config: str = "") -> str:
+    """What mends a reason, empty for one of a newer version, with the names of the collector and its file where they are known.
+
+    `collector`: what `trainfare sources` calls it, which may be another name.
+    """
+    text = REMEDIES.get(reason, "")
+    known = next((each for each in _WITH_MAP if collector.split(" ")[0] == each), "")
+    return text.replace(_NAMELESS, f"collect {known} --config {config or 'FILE'}") if known else text

@@ -35,7 +35,9 @@ def collect(
     ] = False,
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Print the events that a sample would make (kafka)."),
+        typer.Option(
+            "--check", metavar="FILE", help="Print the events that a sample would make (kafka, json-files)."
+        ),
     ] = None,
     files: Annotated[
         list[str] | None,
@@ -99,7 +101,7 @@ def collect(
             collector, PrintingPublisher(), None, clock, counts, jitter_ratio=random.random
         )
         trial.run_once()
-        sys.stderr.write(f"{trial.account}\n")
+        sys.stderr.write(f"{trial.account.shown(name, str(config))}\n")
         return
     settings = settings_for()
     configure_logging(settings.log)
@@ -118,7 +120,7 @@ def collect(
         if once:
             published = runner.run_once()
             sys.stdout.write(f"{published} events acknowledged by {to or settings.kafka.bootstrap_servers}\n")
-            sys.stderr.write(f"{runner.account}\n")
+            sys.stderr.write(f"{runner.account.shown(name, str(config))}\n")
             return
         if metrics:
             host, _, port = metrics.rpartition(":")

@@ -9,7 +9,7 @@ import typer
 
 from schemas.escaping import visible
 from schemas.validate_sources import KEY_PREFIX, NOT_UNDERSTOOD
-from streams.accounts.causes import FREE_RULES, REMEDIES
+from streams.accounts.causes import FREE_RULES, remedy_of
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
 from streams.cli.reading import Reader, reader
@@ -62,11 +62,10 @@ def sources(
 def _reasons(store: Reader, limit: int) -> dict[str, list[dict[str, object]]]:
     found: dict[str, list[dict[str, object]]] = {}
     for row in store.records(_REASONS, most=limit):
-        known = REMEDIES if row["entry_class"] == NOT_UNDERSTOOD else FREE_RULES
-        of_source = found.setdefault(str(row.pop("name")), [])
-        of_source.append(
-            {**row, "standing": bool(row["standing"]), "says": known.get(str(row["reason"]), _NEWER)}
-        )
+        name, reason = str(row.pop("name")), str(row["reason"])
+        is_open = row["entry_class"] == NOT_UNDERSTOOD
+        says = remedy_of(reason, name) if is_open else FREE_RULES.get(reason, "")
+        found.setdefault(name, []).append({**row, "standing": bool(row["standing"]), "says": says or _NEWER})
     return found
 
 

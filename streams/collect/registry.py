@@ -161,7 +161,9 @@ def _table(config: Path, name: str, *, may_lack: bool = False) -> Mapping[str, A
         raise WrongUseError(f"{config}: {fault}") from None
     table = document.get(name, {} if may_lack else None)
     if not isinstance(table, Mapping):
-        raise WrongUseError(f"{config}: expected a table [{name}]")
+        others = [each for each in COLLECTORS if isinstance(document.get(each), Mapping)]
+        known = f"; it has [{others[0]}], which `trainfare collect {others[0]}` reads" if others else ""
+        raise WrongUseError(f"{config}: expected a table [{name}]{known}")
     return table
 
 

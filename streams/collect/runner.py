@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from streams.accounts.account import Account, EntryClass
-from streams.accounts.causes import REMEDIES
+from streams.accounts.causes import remedy_of
 from streams.clock import Clock
 from streams.collect.collector import Collector, Position, SourceUnavailableError
 from streams.collect.metrics import CollectorMetrics
@@ -111,7 +111,7 @@ class CollectorRunner:
                         "reason": reason,
                         "entries": account.counts[EntryClass.NOT_UNDERSTOOD, reason],
                         "first": new[0],
-                        "remedy": REMEDIES[reason],
+                        "remedy": remedy_of(reason, self._collector.name),
                         "runbook": "docs/operations.md#nothing-collected",
                     },
                 )

@@ -9,12 +9,14 @@ from typing import Any, Final
 import orjson
 
 from schemas.escaping import visible
+from streams.accounts.causes import remedy_of
 from streams.collect.collector import CollectedEvent
 from streams.collect.kafka.mapping import RecordMap
 from streams.collect.kafka.options import MapOptions
 from streams.errors import TrainfareError, WrongUseError
 
 _SAMPLE_BYTES: Final = 16 * 2**20
+_FAULTS_SAID: Final = 20
 
 
 def check_sample(options: MapOptions, sample: Path) -> list[CollectedEvent]:
@@ -22,16 +24,21 @@ def check_sample(options: MapOptions, sample: Path) -> list[CollectedEvent]:
 
     Raises:
         WrongUseError: The file cannot be read, or does not say of which topic its records are.
-        TrainfareError: A record does not make the events that the rules say, or no record makes any.
+        TrainfareError: Records do not make the events that the rules say, or no record makes any.
     """
     rules, held = RecordMap(options), options.gpu_allocations()
     events: list[CollectedEvent] = []
+    said: list[str] = []
     for where, record in _records(sample):
         topic, value = _with_topic(options, record, where)
         made, faults = rules.of_record(topic, value, held)
         if faults:
-            raise TrainfareError(f"{where}: {faults[0]}")
+            mend = f" ({remedy_of(faults[0].reason)})" if faults[0].reason == "unit" else ""
+            said.append(f"{where}: {faults[0]}{mend}")
         events += made
+    if said:
+        more = f"; and {len(said) - _FAULTS_SAID} more" if len(said) > _FAULTS_SAID else ""
+        raise TrainfareError("; ".join(said[:_FAULTS_SAID]) + more)
     if not events:
         raise TrainfareError(
             f"{sample}: no rule makes an event of it: every `when` is false, or `each` is empty"
@@ -51,7 +58,8 @@ def _records(sample: Path) -> Iterator[tuple[str, bytes]]:
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise WrongUseError(f"{sample}: it is empty; expected a record, or a line for each")
-    if len(lines) == 1 or not _is_json(lines[0][1]):
+    # A sample whose first line is bad is one of lines all the same.
+    if len(lines) == 1 or _is_json(text) or not any(_is_object(line) for _, line in lines):
         yield str(sample), text.strip()
         return
     for number, line in lines:
@@ -64,6 +72,10 @@ def _is_json(text: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_object(text: bytes) -> bool:
+    return text.strip().startswith(b"{") and _is_json(text)
 
 
 def _with_topic(options: MapOptions, record: bytes, where: str) -> tuple[str, bytes]:

@@ -171,13 +171,10 @@ class _Functions(Functions):  # type: ignore[misc]  # jmespath has no types
         number, written = amount.groups()
         said = written or (unit or "").strip()
         if written and unit and unit.strip() != written:
-            raise UnitError(f"{shown(energy)} is said to be in {shown(unit)}: name one of them in the map")
+            raise UnitError(f"{shown(energy)} is said to be in {shown(unit)}, expected one of the two")
         if said not in _JOULES:
             what = f"has the unit {shown(said)}" if said else "has no unit"
-            raise UnitError(
-                f"the energy {shown(energy)} {what}, expected one of {', '.join(_JOULES)}; if the source never says it,"
-                " name it in the map, as joules(energy, 'mJ')"
-            )
+            raise UnitError(f"the energy {shown(energy)} {what}, expected one of {', '.join(_JOULES)}")
         found = Fraction(number) * _JOULES[said]
         return found.numerator if found.denominator == 1 else float(found)
 

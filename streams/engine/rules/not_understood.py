@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from streams.accounts.causes import REMEDIES
+from streams.accounts.causes import remedy_of
 from streams.engine.rules.evidence import quoted
 from streams.engine.rules.finding import LedgerFinding
 from streams.engine.rules.formatting import sentence, short
@@ -36,7 +36,7 @@ def subject_of(name: str, reason: str) -> str:
 
 def finding(record: SourceState, reason: str, at_ms: int, severity: str) -> LedgerFinding:
     """Return the sentence and the evidence of a cause that a record names."""
-    cause, remedy = record.standing[reason], REMEDIES.get(reason, "")
+    cause, remedy = record.standing[reason], remedy_of(reason, record.name)
 
     def said(at_most: int) -> str:
         example = f", first: {short(cause.example, 2 * at_most)}" if cause.example else ""

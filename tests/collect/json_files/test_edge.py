@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from streams.accounts.causes import REMEDIES
 from streams.collect.collector import CollectedEvent
 from streams.collect.json_files.options import LINE, Options
 from streams.collect.kafka.mapping import RecordMap
@@ -171,6 +172,27 @@ def test_a_stay_without_its_energy_is_said_and_its_time_metered(tmp_path: Path) 
     done = trainfare("collect", "json-files", "--config", MAP, "--files", file, "--dry-run")
     assert [json.loads(line)["value"]["type"] for line in done.out.splitlines()] == ["started", "completed"]
     assert "a.jsonl record 1: rule `power`, field `instance_count`" in done.err
+
+
+def test_each_cause_has_one_remedy_that_names_this_collector_and_its_map(tmp_path: Path) -> None:
+    stay = json.loads(SAMPLE.read_text().splitlines()[0])
+    no_unit = {key: value for key, value in stay.items() if key != "joules"} | {"energy": 465}
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(["no json", json.dumps(stay | {"ended": "lost"}), json.dumps(no_unit)])
+    )
+    done = trainfare("collect", "json-files", "--config", MAP, "--files", tmp_path / "a.jsonl", "--dry-run")
+    said = {line.split(" ")[3].rstrip(";"): line for line in done.err.splitlines()[1:]}
+    assert said.keys() == {"malformed_json", "unit", "value"}
+    trial = (
+        f"; change the rule of the map; trainfare collect json-files --config {MAP} --check SAMPLE tries it"
+    )
+    assert said["value"].endswith(trial)
+    for reason in ("malformed_json", "unit"):
+        assert said[reason].endswith(f"; {REMEDIES[reason]}")
+        assert "change the rule" not in said[reason]
+    assert said["unit"].count("joules(") == 1
+    checked = trainfare("collect", "json-files", "--config", MAP, "--check", tmp_path / "a.jsonl")
+    assert f"({REMEDIES['unit']})" in checked.one_line()
 
 
 def test_without_files_it_says_what_to_name() -> None:

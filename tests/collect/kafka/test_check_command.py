@@ -99,6 +99,26 @@ def test_a_record_over_many_lines_is_one(tmp_path: Path) -> None:
     assert (done.code, done.out.count("\n")) == (0, 1)
 
 
+def test_all_bad_records_are_said_up_to_a_number(tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(RULE)
+    bad = '{"kind": "run", "id": "a", "at": "x"}'
+    (tmp_path / "s.json").write_text(f"no json\n{GOOD}\n{bad}\n\n{GOOD}\n{bad}\n")
+    command = ("collect", "kafka", "--check", "s.json", "--config", "map.toml")
+    done = trainfare(*command, cwd=tmp_path)
+    said = done.one_line().removeprefix("trainfare: ").split("; ")
+    assert [each.partition(": ")[0] for each in said] == [f"s.json, line {n}" for n in (1, 3, 6)]
+    (tmp_path / "s.json").write_text(f"{bad}\n" * 23)
+    assert trainfare(*command, cwd=tmp_path).one_line().endswith("; and 3 more")
+
+
+def test_a_map_of_another_collector_is_named(tmp_path: Path) -> None:
+    (tmp_path / "map.toml").write_text(RULE)
+    done = trainfare("collect", "json-files", "--check", "s.json", "--config", "map.toml", cwd=tmp_path)
+    assert done.one_line().endswith(
+        "expected a table [json-files]; it has [kafka], which `trainfare collect kafka` reads"
+    )
+
+
 def test_other_collectors_take_no_sample(tmp_path: Path) -> None:
     done = trainfare("collect", "dcgm", "--check", "s.json", cwd=tmp_path)
     assert done.code == 2

@@ -210,7 +210,7 @@ def test_energy_is_read_in_the_unit_that_it_says(energy: object, unit: str | Non
         ("465", " ", "has no unit"),
         ("465 mj", None, 'has the unit "mj"'),
         (465, "watt", 'has the unit "watt"'),
-        ("465 J", "mJ", "name one of them in the map"),
+        ("465 J", "mJ", "expected one of the two"),
         ("a lot", "J", "is no amount of energy"),
     ],
 )
@@ -221,10 +221,6 @@ def test_energy_without_a_unit_that_is_known_is_a_fault(energy: object, unit: st
     (found,) = faults
     assert found.reason == "unit"
     assert said in str(found)
-
-
-def test_a_fault_of_energy_says_what_mends_it() -> None:
-    assert "joules(energy, 'mJ')" in fault({"energy": 465}, "joules(v.energy, v.unit)")
 
 
 JSON = st.recursive(

@@ -12,6 +12,7 @@ from msgspec import Struct
 from schemas.durations import BEGINNING_MS
 from streams.engine.kernels.arrays import I32, I64, Records
 from streams.engine.kernels.episode import RUNAWAY, no_episodes
+from streams.engine.kernels.episode_steps import REOPENS_MS
 from streams.engine.rules.registry import NAMES
 from streams.engine.rules.rule import DIGEST, PAGE, TICKET
 
@@ -116,10 +117,14 @@ class Episodes:
         """The jobs with a firing alert but these."""
         return sorted(job_id for job_id in self._place if job_id not in inside and self.is_open(job_id))
 
-    def notified_until_ms(self, job_ids: Sequence[str]) -> I64:
-        """Until when runaway length, which does not fire, tells no more of each job ([job] int64); BEGINNING_MS: it may tell."""
+    def notified_until_ms(self, job_ids: Sequence[str], at_ms: int) -> I64:
+        """Until when runaway length, which does not fire, tells no more of each job ([job] int64); BEGINNING_MS: it may tell.
+
+        It may of one that cleared so shortly before the tick `at_ms` that it would be the same episode.
+        """
         places, named = self.places(job_ids), self.lines[:, RUNAWAY]
-        until_ms = np.where(named["open"] != 0, BEGINNING_MS, named["again_ms"])
+        may_tell = (named["open"] != 0) | (at_ms <= named["cleared_ms"] + REOPENS_MS)
+        until_ms = np.where(may_tell, BEGINNING_MS, named["again_ms"])
         found: I64 = np.where(places < 0, BEGINNING_MS, until_ms[places])
         return found
 

@@ -219,9 +219,9 @@ class Judge:
         """Whether any alert fires."""
         return self._episodes.any_open
 
-    def notified_until_ms(self, job_ids: Sequence[str]) -> I64:
-        """Until when runaway length tells no more of each of these jobs ([job] int64)."""
-        return self._episodes.notified_until_ms(job_ids)
+    def notified_until_ms(self, job_ids: Sequence[str], at_ms: int) -> I64:
+        """Until when runaway length tells no more of each of these jobs ([job] int64), as of a tick."""
+        return self._episodes.notified_until_ms(job_ids, at_ms)
 
     def is_quiet(self, job_id: str) -> bool:
         """Whether no alert of the job fires, so that it may be left out of later ticks."""

@@ -293,7 +293,7 @@ class CurveBook:
         self,
         first_ms: int,
         last_ms: int,
-        notified_until_ms: Callable[[Sequence[str]], I64],
+        notified_until_ms: Callable[[Sequence[str], int], I64],
         longest_ms: I64,
         least_ratio: F64,
     ) -> bool:
@@ -301,12 +301,12 @@ class CurveBook:
 
         Then no alert can open, and rows change only at whole minutes. Nothing may begin, end or change in the interval;
         a job whose cost comes of samples or amounts is never steady. `longest_ms` ([profile]): how long a job may accrue cost,
-        until `notified_until_ms` (of the jobs) longer than that; `least_ratio` ([profile]): the least ratio of cost to expected cost at which a rule opens.
+        until `notified_until_ms` (of the jobs, as of the first tick) longer than that; `least_ratio` ([profile]): the least ratio of cost to expected cost at which a rule opens.
         """
         steady_ms = self._steady_ms[: len(self._ids)]
         if bool((steady_ms == BUSY).any()):
             return False
-        notified_ms = notified_until_ms(self.job_ids)
+        notified_ms = notified_until_ms(self.job_ids, first_ms)
         rows = self._steps.rows, self._facts.rows
         return bool(
             is_steady(steady_ms, self._curves, *rows, notified_ms, longest_ms, least_ratio, first_ms, last_ms)

@@ -60,12 +60,12 @@ def rule_records(name: str, text: str, now_ms: int) -> list[RuleFileRecord]:
             record = _record(line, table, now_ms)
             before = named.setdefault(record.event.name, line)
             if before != line:
-                raise ValueError(f"name: the rule of line {before} has this name, too")
+                raise TableError(f"name: the rule of line {before} has this name, too")
             found.append(record)
-        except ValueError as fault:
+        except TableError as fault:
             given = table.get("name")
             which = f" ({given[:_NAME_AT_MOST]!r})" if isinstance(given, str) else ""
-            faults.append(f"{name} line {line}: [[rule]] {place + 1}{which}: {fault}")
+            faults += (f"{name} line {line}: [[rule]] {place + 1}{which}: {each}" for each in fault.details)
     if faults:
         more = len(faults) - _SHOWN_AT_MOST
         raise FileFaultsError(faults[:_SHOWN_AT_MOST] + ([f"and {more} more"] if more > 0 else []))
@@ -76,14 +76,19 @@ def _record(line: int, table: Mapping[str, object], now_ms: int) -> RuleFileReco
     """The record of a table.
 
     Raises:
-        ValueError: It is invalid.
+        TableError: It is invalid.
     """
-    for field in table:
-        if field not in _FIELDS:
-            raise ValueError(
-                f"{field}: no such field, expected one of {', '.join(_FIELDS)}{nearest(field, _FIELDS)}"
-            )
+    details = [
+        f"{field}: no such field, expected one of {', '.join(_FIELDS)}{nearest(field, _FIELDS)}"
+        for field in table
+        if field not in _FIELDS
+    ]
     try:
-        return RuleFileRecord(line, *record_of(KIND, table, PUBLISHED, now_ms))
+        record = record_of(
+            KIND, {name: each for name, each in table.items() if name in _FIELDS}, PUBLISHED, now_ms
+        )
     except TableError as fault:
-        raise ValueError(fault.details[0]) from None
+        raise TableError(*details, *fault.details) from None
+    if details:
+        raise TableError(*details)
+    return RuleFileRecord(line, *record)

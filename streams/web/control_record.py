@@ -89,8 +89,9 @@ def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRec
     identity = f"web_{_digest(content)}"
     value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})
     event = decode(CONTROLS, value, (), now_ms)
-    for detail in details_of(event):
-        raise FieldError(*field_and_reason(detail))
+    if details := [*details_of(event)]:
+        field, reason = field_and_reason(details[0])
+        raise FieldError(field, "; ".join([reason, *details[1:]]))
     assert isinstance(event, ControlEvent)
     until_ms = asked.get("until_ms")
     if until_ms is not None and until_ms <= now_ms and kind != "ack" and asked.get("name") is None:

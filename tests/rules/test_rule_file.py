@@ -142,6 +142,15 @@ def test_all_faults_are_reported_at_once_up_to_a_number() -> None:
     assert lines[-1] == "and 3 more"
 
 
+def test_every_fault_of_one_rule_is_reported() -> None:
+    text = '[[rule]]\nname = "burn_fast"\nenable = true\nthresholds = { long_ratio = 0.5, log_ratio = 3 }\n'
+    with pytest.raises(WrongUseError) as refused:
+        rule_records("f.toml", text, NOW_MS)
+    lines = str(refused.value).splitlines()
+    fields = [line.removeprefix("f.toml line 1: [[rule]] 1 ('burn_fast'): ").split(":")[0] for line in lines]
+    assert fields == ["enable", "thresholds.long_ratio", 'thresholds."log_ratio"']
+
+
 #: The thresholds of `traffic` that the file does not set.
 _OTHERS = ", start_times=2, repeated_ratio=0.5, page_usd_per_hour=100"
 FILE = """

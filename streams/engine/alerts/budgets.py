@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple, get_args
@@ -12,7 +12,7 @@ from schemas.durations import HOUR_MS
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from schemas.wire_types import BudgetAction, BudgetPeriod
-from streams.engine.alerts.malformed import MalformedControlError, nearest
+from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest
 
 MILLI: Final = 1_000
 RUN: Final = "run"
@@ -96,21 +96,13 @@ def budget_of(name: str, value: Mapping[str, object], match: Mapping[str, str]) 
     Raises:
         MalformedControlError: A field is invalid, or it limits nothing.
     """
-    per = value.get("per") or value.get("period") or TOTAL
-    if per not in _PERIODS:
-        raise MalformedControlError(f"per: got {shown(per)}, expected one of {', '.join(_PERIODS)}")
-    if value.get("per") and value.get("period") and value["per"] != value["period"]:
-        raise MalformedControlError("period: differs from `per`")
-    return Budget(
-        name,
-        {**_subject(value), **match},
-        str(per),
-        _limits(value),
-        _escalation_steps(value),
-        _grace_ms(value),
-        _text(value, "webhook") or None,
-        _text(value, "contact"),
+    (per, subject), limits, (steps, grace_ms), (webhook, contact) = all_of(
+        lambda: all_of(lambda: _per(value), lambda: _subject(value)),
+        lambda: _limits(value),
+        lambda: all_of(lambda: _escalation_steps(value), lambda: _grace_ms(value)),
+        lambda: all_of(lambda: _text(value, "webhook"), lambda: _text(value, "contact")),
     )
+    return Budget(name, {**subject, **match}, per, limits, steps, grace_ms, webhook or None, contact)
 
 
 def own_budget(fields: Mapping[str, str]) -> Budget | None:
@@ -122,23 +114,46 @@ def own_budget(fields: Mapping[str, str]) -> Budget | None:
 
 
 def override_of(
-    name: str, value: Mapping[str, object], match: Mapping[str, str], interval: tuple[int, int]
+    name: str,
+    value: Mapping[str, object],
+    match: Mapping[str, str],
+    interval: Callable[[], tuple[int, int]],
 ) -> Override:
-    """The override of a control's fields.
+    """The override of a control's fields; `interval`: of them, too.
 
     Raises:
-        MalformedControlError: It has no reason.
+        MalformedControlError: A field is invalid, or it has no reason.
     """
+    (from_ms, until_ms), budget, reason = all_of(
+        interval, lambda: _text(value, "budget"), lambda: _reason(value)
+    )
+    return Override(name, budget, match, from_ms, until_ms, reason)
+
+
+def _reason(value: Mapping[str, object]) -> str:
     reason = _text(value, "reason")
     if not reason:
         raise MalformedControlError("reason: expected why the actions are suspended")
-    return Override(name, _text(value, "budget"), match, *interval, reason)
+    return reason
+
+
+def _per(value: Mapping[str, object]) -> str:
+    per = value.get("per") or value.get("period") or TOTAL
+    if per not in _PERIODS:
+        raise MalformedControlError(f"per: got {shown(per)}, expected one of {', '.join(_PERIODS)}")
+    if value.get("per") and value.get("period") and value["per"] != value["period"]:
+        raise MalformedControlError("period: differs from `per`")
+    return str(per)
 
 
 def _limits(value: Mapping[str, object]) -> Limits:
     if all(value.get(name) is None for name in _LIMITS):
         raise MalformedControlError(f"{_LIMITS[0]}: expected at least one of {', '.join(_LIMITS)}")
-    usd, gpu, wall = (_decimal(value, name) for name in _LIMITS)
+    usd, gpu, wall = all_of(
+        lambda: _decimal(value, "usd"),
+        lambda: _decimal(value, "gpu_hours"),
+        lambda: _decimal(value, "wall_clock_hours"),
+    )
     try:
         nano = None if usd is None else usd_to_nano(f"{usd:.9f}", STORED_USD_LIMIT)
     except ValueError as error:

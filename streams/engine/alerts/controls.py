@@ -22,7 +22,14 @@ from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
 from streams.engine.alerts.budgets import OVERRIDE_FIELDS, Budget, Override, budget_of, override_of
 from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
 from streams.engine.alerts.ledger_rule_records import LedgerRuleRecord, is_ledger_rule, ledger_rule_record_of
-from streams.engine.alerts.malformed import MalformedControlError, check_fields, nearest
+from streams.engine.alerts.malformed import (
+    MalformedControlError,
+    all_of,
+    check_fields,
+    nearest,
+    refuse_any,
+    with_match,
+)
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.operator_records import operator_owner
 from streams.engine.alerts.own_rule_records import AT_MOST as OWN_RULES_AT_MOST
@@ -141,26 +148,15 @@ class Controls:
                 if event.kind in RECEIVER_KINDS:
                     receivers[event.kind][event.name] = _receiver(event, faults)
                 elif event.kind == "silence":
-                    match = _match(event.value, (*MATCHED, *_OF_ALERTS), _RECURRING_FIELDS)
-                    check_silenced(match)
-                    silences.append(_silence(event.name, match, event.value))
+                    silences.append(_silence(event))
                 elif event.kind == "planned":
-                    match = _match(event.value, MATCHED, _RECURRING_FIELDS)
-                    check_matched(match)
-                    rate = _rate(event.value)
-                    planned += (
-                        Planned(event.name, match, *each, rate) for each in _planned_spans(event.value)
-                    )
+                    planned += _planned(event)
                 elif event.kind == "rule":
                     _add_rule(event, rules, fleet_rules, own_rules)
                 elif event.kind == "budget":
-                    match = _match(event.value, BUDGET_MATCHED, BUDGET_FIELDS)
-                    check_matched(match)
-                    budgets.append(budget_of(event.name, event.value, match))
+                    budgets.append(_budget(event))
                 elif event.kind == "override":
-                    match = _match(event.value, BUDGET_MATCHED, OVERRIDE_FIELDS)
-                    check_matched(match)
-                    overrides.append(override_of(event.name, event.value, match, _interval(event.value)))
+                    overrides.append(_override(event))
                 elif event.kind == "ack":
                     rate_known = _acknowledged(event)
                     if rate_known is not None:
@@ -168,7 +164,7 @@ class Controls:
                 elif event.kind == "receipt":
                     receipts.append(receipt_record_of(event.name, event.value, event.time_ms))
             except MalformedControlError as fault:
-                faults.append(ControlFault(event.kind, event.name, str(fault)))
+                faults += _each(event, fault)
         return cls(
             receivers["owner"],
             silences,
@@ -300,18 +296,29 @@ def _match(
     if not (inner is None or isinstance(inner, Mapping)):
         raise MalformedControlError("match: expected an object of match fields")
     outer = {field: wanted for field, wanted in value.items() if field not in own}
+    faults: list[str] = []
     for fields in (outer, inner or {}):
         for given, wanted in fields.items():
             field = _ALIASES.get(given, given)
             if wanted is None:
                 continue
             if field not in known and not (labels and field.startswith(LABEL)):
-                raise MalformedControlError(_unknown_match_field(given, known, own, labels=labels))
-            if not isinstance(wanted, str):
-                raise MalformedControlError(f"{given}: expected a string")
-            if asked.setdefault(field, wanted) != wanted:
-                raise MalformedControlError(f"{given}: asks for both one value and another")
+                faults.append(_unknown_match_field(given, known, own, labels=labels))
+            elif not isinstance(wanted, str):
+                faults.append(f"{given}: expected a string")
+            elif asked.setdefault(field, wanted) != wanted:
+                faults.append(f"{given}: asks for both one value and another")
+    refuse_any(faults)
     return asked
+
+
+def _match_of_jobs(
+    value: Mapping[str, object], known: tuple[str, ...], own: frozenset[str], *, labels: bool = False
+) -> Mapping[str, str]:
+    """The match fields of a control about jobs."""
+    found = _match(value, known, own, labels=labels)
+    check_matched(found)
+    return found
 
 
 def _unknown_match_field(given: str, known: tuple[str, ...], own: frozenset[str], *, labels: bool) -> str:
@@ -323,18 +330,57 @@ def _unknown_match_field(given: str, known: tuple[str, ...], own: frozenset[str]
 
 def _interval(value: Mapping[str, object]) -> tuple[int, int]:
     """Return [from_ms, until_ms); open where a bound is absent."""
-    from_ms, until_ms = _instant(value, "from_ms", FROM_EVER_MS), _instant(value, "until_ms", FOR_EVER_MS)
+    from_ms, until_ms = all_of(
+        lambda: _instant(value, "from_ms", FROM_EVER_MS), lambda: _instant(value, "until_ms", FOR_EVER_MS)
+    )
     if until_ms <= from_ms:
         raise MalformedControlError(f"until_ms: got {until_ms}, expected an instant after from_ms, {from_ms}")
     return from_ms, until_ms
 
 
-def _silence(name: str, match: Mapping[str, str], value: Mapping[str, object]) -> Silence:
-    from_ms, until_ms = _interval(value)
-    recurrence = recurrence_of(value)
-    if recurrence is not None:
-        _check_recurs(recurrence, from_ms, until_ms)
-    return Silence(name, match, from_ms, until_ms, recurrence)
+def _each(event: ControlEvent, fault: MalformedControlError) -> Iterator[ControlFault]:
+    return (ControlFault(event.kind, event.name, detail) for detail in fault.details)
+
+
+def _silence(event: ControlEvent) -> Silence:
+    value = event.value
+
+    def match() -> Mapping[str, str]:
+        found = _match(value, (*MATCHED, *_OF_ALERTS), _RECURRING_FIELDS)
+        check_silenced(found)
+        return found
+
+    def made(match: Mapping[str, str]) -> Silence:
+        (from_ms, until_ms), recurrence = all_of(lambda: _interval(value), lambda: recurrence_of(value))
+        if recurrence is not None:
+            _check_recurs(recurrence, from_ms, until_ms)
+        return Silence(event.name, match, from_ms, until_ms, recurrence)
+
+    return with_match(match, made)
+
+
+def _planned(event: ControlEvent) -> list[Planned]:
+    value = event.value
+
+    def made(match: Mapping[str, str]) -> list[Planned]:
+        rate, found = all_of(lambda: _rate(value), lambda: _planned_spans(value))
+        return [Planned(event.name, match, *each, rate) for each in found]
+
+    return with_match(lambda: _match_of_jobs(value, MATCHED, _RECURRING_FIELDS), made)
+
+
+def _budget(event: ControlEvent) -> Budget:
+    return with_match(
+        lambda: _match_of_jobs(event.value, BUDGET_MATCHED, BUDGET_FIELDS),
+        lambda match: budget_of(event.name, event.value, match),
+    )
+
+
+def _override(event: ControlEvent) -> Override:
+    return with_match(
+        lambda: _match_of_jobs(event.value, BUDGET_MATCHED, OVERRIDE_FIELDS),
+        lambda match: override_of(event.name, event.value, match, lambda: _interval(event.value)),
+    )
 
 
 def _check_recurs(recurrence: Recurrence, from_ms: int, until_ms: int) -> None:
@@ -345,8 +391,7 @@ def _check_recurs(recurrence: Recurrence, from_ms: int, until_ms: int) -> None:
 
 def _planned_spans(value: Mapping[str, object]) -> list[tuple[int, int]]:
     """The spans [from_ms, until_ms) of a planned rate."""
-    from_ms, until_ms = _interval(value)
-    recurrence = recurrence_of(value)
+    (from_ms, until_ms), recurrence = all_of(lambda: _interval(value), lambda: recurrence_of(value))
     if recurrence is None:
         return [(from_ms, until_ms)]
     _check_recurs(recurrence, from_ms, until_ms)
@@ -386,8 +431,9 @@ def _rate(value: Mapping[str, object]) -> int:
 def _acknowledged(event: ControlEvent) -> Planned | None:
     """The rate that an acknowledgement is of, until it ends; None: it names none. It comes before plans: it is newer than what they say."""
     value = event.value
-    check_fields(value, _ACK_FIELDS)
-    until_ms = _instant(value, "until_ms", FOR_EVER_MS)
+    _, until_ms = all_of(
+        lambda: check_fields(value, _ACK_FIELDS), lambda: _instant(value, "until_ms", FOR_EVER_MS)
+    )
     named = {field: value[field] for field in _ACKNOWLEDGED if value.get(field) is not None}
     if not named and value.get("usd_per_hour") is None:
         return None
@@ -407,7 +453,7 @@ def _operators(standing: Iterable[ControlEvent], faults: list[ControlFault]) -> 
             try:
                 found[event.name] = operator_owner(event.name, event.value)
             except MalformedControlError as fault:
-                faults.append(ControlFault(event.kind, event.name, str(fault)))
+                faults += _each(event, fault)
     return found
 
 
@@ -420,12 +466,16 @@ def _add_rule(
     if is_own_rule(event.value):
         own_rules[event.name] = own_rule_of(event.name, event.value)
         return
-    match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
-    check_matched(match)
+
+    def match() -> Mapping[str, str]:
+        return _match_of_jobs(event.value, MATCHED, RULE_FIELDS, labels=True)
+
     if is_ledger_rule(event.name, event.value):
-        fleet_rules.append(ledger_rule_record_of(event.name, event.value, match))
+        fleet_rules.append(
+            with_match(match, lambda found: ledger_rule_record_of(event.name, event.value, found))
+        )
     else:
-        rules.append(rule_record_of(event.name, event.value, match))
+        rules.append(with_match(match, lambda found: rule_record_of(event.name, event.value, found)))
 
 
 def _in_force(rules: Mapping[str, OwnRule | None], faults: list[ControlFault]) -> list[OwnRule]:

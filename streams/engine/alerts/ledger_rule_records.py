@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.malformed import MalformedControlError, all_of, refuse_any
 from streams.engine.alerts.rule_fields import rule_fields_of
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.registry import LEDGER_RULES
+from streams.engine.rules.rule import LedgerRule
 
 
 class LedgerRuleRecord(NamedTuple):
@@ -37,14 +38,18 @@ def ledger_rule_record_of(
         MalformedControlError: A field is invalid.
     """
     rule = LEDGER_RULES[str(name if value.get("rule") is None else value["rule"])]
+    _, fields = all_of(lambda: _check_match(rule, match), lambda: rule_fields_of(rule, value))
+    return LedgerRuleRecord(name, match, rule.name, *fields)
+
+
+def _check_match(rule: LedgerRule, match: Mapping[str, str]) -> None:
     if match and not rule.match_fields:
         raise MalformedControlError(f"match: {rule.name} is about the whole fleet: it takes no match fields")
-    if other := next((field for field in match if field not in rule.match_fields), None):
-        *first, last = rule.match_fields
-        fields = f"{', '.join(first)} and {last}" if first else last
-        raise MalformedControlError(f"{other}: {rule.name} matches on {fields}")
-    enabled, severity, thresholds = rule_fields_of(rule, value)
-    return LedgerRuleRecord(name, match, rule.name, enabled, severity, thresholds)
+    *first, last = rule.match_fields or ("",)
+    fields = f"{', '.join(first)} and {last}" if first else last
+    refuse_any(
+        f"{other}: {rule.name} matches on {fields}" for other in match if other not in rule.match_fields
+    )
 
 
 def settings_of(rule: str, records: Iterable[LedgerRuleRecord]) -> LedgerSettings:

@@ -2,14 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import TypeVar, overload
 
 from schemas.redaction import WITHHELD, field_name
 
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+_C = TypeVar("_C")
+_D = TypeVar("_D")
+
 
 class MalformedControlError(ValueError):
-    """A field of a control is invalid; the message begins with the field, and shows no value that may be an address."""
+    """Fields of a control are invalid; `details`: why, each begins with the field, and shows no value that may be an address."""
+
+    def __init__(self, *details: str) -> None:
+        super().__init__("; ".join(details))
+        self.details = details
+
+
+@overload
+def all_of(first: Callable[[], _A], second: Callable[[], _B], /) -> tuple[_A, _B]: ...
+@overload
+def all_of(
+    first: Callable[[], _A], second: Callable[[], _B], third: Callable[[], _C], /
+) -> tuple[_A, _B, _C]: ...
+@overload
+def all_of(
+    first: Callable[[], _A], second: Callable[[], _B], third: Callable[[], _C], fourth: Callable[[], _D], /
+) -> tuple[_A, _B, _C, _D]: ...
+def all_of(*parts: Callable[[], object]) -> tuple[object, ...]:
+    """What each part of a record says, so that who mends one fault need not find the next one by publishing again.
+
+    Raises:
+        MalformedControlError: Some are malformed; the details are those of all of them.
+    """
+    found: list[object] = []
+    details: list[str] = []
+    for part in parts:
+        try:
+            found.append(part())
+        except MalformedControlError as fault:
+            details += fault.details
+    refuse_any(details)
+    return tuple(found)
+
+
+def refuse_any(details: Iterable[str]) -> None:
+    """Refuse a control of which anything is wrong.
+
+    Raises:
+        MalformedControlError: There are details.
+    """
+    if found := tuple(dict.fromkeys(details)):
+        raise MalformedControlError(*found)
+
+
+def with_match(match: Callable[[], Mapping[str, str]], made: Callable[[Mapping[str, str]], _A]) -> _A:
+    """What `made` makes of a control's match fields.
+
+    Raises:
+        MalformedControlError: They are malformed, or other fields are; the details are those of both.
+    """
+    try:
+        fields = match()
+    except MalformedControlError as fault:
+        details = [*fault.details]
+        try:
+            made({})
+        except MalformedControlError as further:
+            details += further.details
+        raise MalformedControlError(*dict.fromkeys(details)) from None
+    return made(fields)
 
 
 def nearest(given: object, known: Iterable[str]) -> str:
@@ -31,6 +96,8 @@ def check_fields(value: Mapping[str, object], known: Collection[str]) -> None:
     Raises:
         MalformedControlError: It has another one.
     """
-    for given, said in value.items():
-        if given not in known and said is not None:
-            raise MalformedControlError(unknown_field(given, known))
+    refuse_any(
+        unknown_field(given, known)
+        for given, said in value.items()
+        if given not in known and said is not None
+    )

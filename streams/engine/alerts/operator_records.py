@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streams.engine.alerts.malformed import MalformedControlError, check_fields, nearest
+from streams.engine.alerts.malformed import MalformedControlError, all_of, check_fields, nearest
 
 #: What has operators; rules name them (`LedgerRule.operator`).
 OPERATED: Final = ("prices", "sources", "nodes")
@@ -20,8 +20,11 @@ def operator_owner(name: str, value: Mapping[str, object]) -> str:
     """
     if name not in OPERATED:
         raise MalformedControlError(f"name: expected one of {', '.join(OPERATED)}{nearest(name, OPERATED)}")
-    check_fields(value, _FIELDS)
-    owner = value.get("owner")
-    if not isinstance(owner, str) or not owner:
-        raise MalformedControlError("owner: expected the name of an owner record")
+    _, owner = all_of(lambda: check_fields(value, _FIELDS), lambda: _owner(value.get("owner")))
     return owner
+
+
+def _owner(given: object) -> str:
+    if not isinstance(given, str) or not given:
+        raise MalformedControlError("owner: expected the name of an owner record")
+    return given

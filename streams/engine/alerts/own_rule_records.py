@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from schemas.refusal import shown
 from schemas.wire_types import MAX_SQL_BYTES
-from streams.engine.alerts.malformed import MalformedControlError, check_fields
+from streams.engine.alerts.malformed import MalformedControlError, all_of, check_fields, refuse_any
 from streams.engine.rules.rule import PAGE, SEVERITIES, TICKET
 
 #: The name of the rule of an alert is this and the name of its record.
@@ -59,19 +59,30 @@ def own_rule_of(name: str, value: Mapping[str, object]) -> OwnRule | None:
     Raises:
         MalformedControlError: A field is invalid; the message names it, and what is allowed.
     """
+    severity, enabled = value.get("severity", TICKET), value.get("enabled", True)
+    _, sql, every_ms, _ = all_of(
+        lambda: _check_name(name),
+        lambda: _sql(value.get("sql")),
+        lambda: _every_ms(value.get("every")),
+        lambda: all_of(lambda: check_fields(value, _FIELDS), lambda: _check_switches(severity, enabled)),
+    )
+    return OwnRule(name, sql, every_ms, str(severity)) if enabled else None
+
+
+def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise MalformedControlError(
             f"name: got {shown(name)}, expected up to 63 letters, digits and `_.-`, of a rule by SQL"
         )
-    check_fields(value, _FIELDS)
-    severity = value.get("severity", TICKET)
+
+
+def _check_switches(severity: object, enabled: object) -> None:
+    details = []
     if severity not in SEVERITIES:
-        raise MalformedControlError(f"severity: got {shown(severity)}, expected one of {PAGE}, {TICKET}")
-    enabled = value.get("enabled", True)
+        details.append(f"severity: got {shown(severity)}, expected one of {PAGE}, {TICKET}")
     if not isinstance(enabled, bool):
-        raise MalformedControlError(f"enabled: got {shown(enabled)}, expected true or false")
-    found = OwnRule(name, _sql(value.get("sql")), _every_ms(value.get("every")), str(severity))
-    return found if enabled else None
+        details.append(f"enabled: got {shown(enabled)}, expected true or false")
+    refuse_any(details)
 
 
 def _sql(given: object) -> str:
@@ -79,11 +90,11 @@ def _sql(given: object) -> str:
         raise MalformedControlError("sql: expected one statement that reads")
     if len(given.encode("utf-8", "surrogatepass")) > MAX_SQL_BYTES:
         raise MalformedControlError(f"sql: longer than {MAX_SQL_BYTES} bytes")
-    for name in ("{from}", "{to}"):
-        if name not in given:
-            raise MalformedControlError(
-                f"sql: {name} is not in it; without it the same minutes would be looked at again and again"
-            )
+    refuse_any(
+        f"sql: {name} is not in it; without it the same minutes would be looked at again and again"
+        for name in ("{from}", "{to}")
+        if name not in given
+    )
     return given
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, nearest
+from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest, refuse_any
 from streams.engine.alerts.own_rule_records import PREFIX as OWN
 from streams.engine.rules.registry import ALL, BUDGET_NAMES, LEDGER_RULES, NAMES
 from streams.engine.rules.rule import JOB, PAGE, TICKET
@@ -33,24 +33,32 @@ def check_silenced(match: Mapping[str, str]) -> None:
     Raises:
         MalformedControlError: No alert that can be silenced has them.
     """
-    rule, severity = match.get("rule"), match.get("severity")
-    is_own = rule is not None and rule.startswith(OWN)
-    if rule is not None and rule not in _RULES and not is_own:
-        raise MalformedControlError(
-            f"rule: got {shown(rule)}, expected one of {', '.join(_RULES)}{nearest(rule, _RULES)}"
-        )
+    all_of(lambda: _check_severity(match.get("severity")), lambda: _check_rule(match.get("rule"), match))
+
+
+def _check_severity(severity: str | None) -> None:
     if severity is not None and severity not in _SEVERITIES:
         raise MalformedControlError(
             f"severity: got {shown(severity)}, expected one of {', '.join(_SEVERITIES)}"
             f"{nearest(severity, _SEVERITIES)}"
         )
+
+
+def _check_rule(rule: str | None, match: Mapping[str, str]) -> None:
+    is_own = rule is not None and rule.startswith(OWN)
+    if rule is not None and rule not in _RULES and not is_own:
+        raise MalformedControlError(
+            f"rule: got {shown(rule)}, expected one of {', '.join(_RULES)}{nearest(rule, _RULES)}"
+        )
     if rule in NAMES:
         check_matched(match)
     elif rule is not None:
         known = _NAMES if is_own else _fields_of(rule)
-        for field, value in match.items():
-            if value and field not in (*known, "rule", "severity"):
-                raise MalformedControlError(f"{field}: alerts of {rule} have none, expected {_one_of(known)}")
+        refuse_any(
+            f"{field}: alerts of {rule} have none, expected {_one_of(known)}"
+            for field, value in match.items()
+            if value and field not in (*known, "rule", "severity")
+        )
 
 
 def _fields_of(rule: str) -> tuple[str, ...]:

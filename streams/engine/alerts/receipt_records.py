@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, check_fields
+from streams.engine.alerts.malformed import MalformedControlError, all_of, check_fields
 
 _FIELDS: Final = frozenset({"on", "owner", "team", "comment", "by"})
 
@@ -27,12 +27,19 @@ def receipt_record_of(name: str, value: Mapping[str, object], time_ms: int) -> R
     Raises:
         MalformedControlError: A field is unknown or invalid; the message names it.
     """
-    check_fields(value, _FIELDS)
-    on = value.get("on")
-    if not isinstance(on, bool):
-        raise MalformedControlError(f"on: got {shown(on)}, expected true or false")
-    owner, team = _name(value, "owner") or name, _name(value, "team")
-    return ReceiptRecord(name, owner, team, on, time_ms)
+    _, on, owner, team = all_of(
+        lambda: check_fields(value, _FIELDS),
+        lambda: _on(value.get("on")),
+        lambda: _name(value, "owner"),
+        lambda: _name(value, "team"),
+    )
+    return ReceiptRecord(name, owner or name, team, on, time_ms)
+
+
+def _on(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise MalformedControlError(f"on: got {shown(given)}, expected true or false")
+    return given
 
 
 def _name(value: Mapping[str, object], field: str) -> str:

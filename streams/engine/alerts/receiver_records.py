@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from schemas.durations import MINUTE_MS
 from schemas.refusal import shown
 from streams.engine.alerts.alert import ADDRESS_KINDS, Address
-from streams.engine.alerts.malformed import MalformedControlError, unknown_field
+from streams.engine.alerts.malformed import MalformedControlError, all_of, unknown_field
 
 #: Kinds of records of which these are the fields.
 KINDS: Final = ("owner", "team")
@@ -51,7 +51,7 @@ def receiver_record_of(value: Mapping[str, object]) -> tuple[ReceiverRecord, lis
         escalation = _escalation(value)
     except MalformedControlError as fault:
         escalation = None
-        faults.append(str(fault))
+        faults += fault.details
     return ReceiverRecord(tuple(addresses), escalation), faults
 
 
@@ -67,7 +67,7 @@ def _escalation(value: Mapping[str, object]) -> Escalation | None:
         raise MalformedControlError(
             f"escalate: got {shown(owners)}, expected a list of 1 to {_STEPS_AT_MOST} names of owner records"
         )
-    return Escalation(tuple(_names(owners)), _after_ms(after_min))
+    return Escalation(*all_of(lambda: tuple(_names(owners)), lambda: _after_ms(after_min)))
 
 
 def _names(owners: Sequence[object]) -> Iterator[str]:

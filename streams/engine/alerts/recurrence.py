@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from schemas.durations import DAY_MS, MINUTE_MS
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, nearest
+from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest, refuse_any
 
 WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 #: The fields of a record that say when it recurs.
@@ -71,7 +71,8 @@ def recurrence_of(value: Mapping[str, object]) -> Recurrence | None:
         if zone is not None:
             raise MalformedControlError("time_zone: it is that of `weekdays` or `hours`; set one of them")
         return None
-    return Recurrence(_weekdays(weekdays), *_hours(hours), _zone_name(zone))
+    days, minutes, name = all_of(lambda: _weekdays(weekdays), lambda: _hours(hours), lambda: _zone_name(zone))
+    return Recurrence(days, *minutes, name)
 
 
 def _weekdays(given: object) -> tuple[int, ...]:
@@ -79,11 +80,11 @@ def _weekdays(given: object) -> tuple[int, ...]:
         return tuple(range(len(WEEKDAYS)))
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise MalformedControlError(f'weekdays: got {shown(given)}, expected a list as ["mon", "tue"]')
-    for day in given:
-        if day not in WEEKDAYS:
-            raise MalformedControlError(
-                f"weekdays: got {shown(day)}, expected some of {', '.join(WEEKDAYS)}{nearest(day, WEEKDAYS)}"
-            )
+    refuse_any(
+        f"weekdays: got {shown(day)}, expected some of {', '.join(WEEKDAYS)}{nearest(day, WEEKDAYS)}"
+        for day in given
+        if day not in WEEKDAYS
+    )
     return tuple(sorted({WEEKDAYS.index(str(day)) for day in given}))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from schemas.refusal import shown
-from streams.engine.alerts.malformed import MalformedControlError, nearest
+from streams.engine.alerts.malformed import MalformedControlError, all_of, nearest, refuse_any
 from streams.engine.rules.rule import PAGE, TICKET, AlertRule
 
 _SEVERITIES: Final = (PAGE, TICKET)
@@ -26,15 +26,25 @@ def rule_fields_of(rule: AlertRule, value: Mapping[str, object]) -> RuleFields:
     Raises:
         MalformedControlError: A field is invalid; the message names it, and what is allowed.
     """
-    enabled = value.get("enabled")
-    if not (enabled is None or isinstance(enabled, bool)):
-        raise MalformedControlError(f"enabled: got {shown(enabled)}, expected true or false")
-    severity = value.get("severity")
-    if not (severity is None or (isinstance(severity, str) and severity in _SEVERITIES)):
-        raise MalformedControlError(
-            f"severity: got {shown(severity)}, expected one of {', '.join(_SEVERITIES)}"
+    return RuleFields(
+        *all_of(
+            lambda: _enabled(value.get("enabled")),
+            lambda: _severity(value.get("severity")),
+            lambda: _thresholds(rule, value.get("thresholds")),
         )
-    return RuleFields(enabled, severity, _thresholds(rule, value.get("thresholds")))
+    )
+
+
+def _enabled(given: object) -> bool | None:
+    if not (given is None or isinstance(given, bool)):
+        raise MalformedControlError(f"enabled: got {shown(given)}, expected true or false")
+    return given
+
+
+def _severity(given: object) -> str | None:
+    if not (given is None or (isinstance(given, str) and given in _SEVERITIES)):
+        raise MalformedControlError(f"severity: got {shown(given)}, expected one of {', '.join(_SEVERITIES)}")
+    return given
 
 
 def _thresholds(rule: AlertRule, given: object) -> dict[str, float]:
@@ -43,21 +53,29 @@ def _thresholds(rule: AlertRule, given: object) -> dict[str, float]:
         return {}
     if not isinstance(given, Mapping):
         raise MalformedControlError(f"thresholds: expected an object of {allowed}")
-    found: dict[str, float] = {}
-    for name, value in given.items():
-        threshold = rule.thresholds.get(name)
-        if threshold is None:
-            raise MalformedControlError(
-                f"thresholds.{shown(name)}: {rule.name} has no such threshold, expected one of {allowed}"
-                f"{nearest(name, rule.thresholds)}"
-            )
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (fits and threshold.least <= value <= threshold.most):
-            raise MalformedControlError(
-                f"thresholds.{name}: got {shown(value)}, expected a number from {threshold.least:g} to {threshold.most:g}"
-                f" ({threshold.what})"
-            )
-        if threshold.is_count and value != int(value):
-            raise MalformedControlError(f"thresholds.{name}: got {shown(value)}, expected a whole number")
-        found[name] = float(value)
-    return found
+    refuse_any(
+        fault for name, value in given.items() if (fault := _threshold_fault(rule, name, value, allowed))
+    )
+    return {name: float(value) for name, value in given.items()}
+
+
+def _threshold_fault(rule: AlertRule, name: str, value: object, allowed: str) -> str:
+    """Why a rule cannot have a threshold of this value; '' where it can."""
+    threshold = rule.thresholds.get(name)
+    if threshold is None:
+        return (
+            f"thresholds.{shown(name)}: {rule.name} has no such threshold, expected one of {allowed}"
+            f"{nearest(name, rule.thresholds)}"
+        )
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not threshold.least <= value <= threshold.most
+    ):
+        return (
+            f"thresholds.{name}: got {shown(value)}, expected a number from {threshold.least:g} to {threshold.most:g}"
+            f" ({threshold.what})"
+        )
+    if threshold.is_count and value != int(value):
+        return f"thresholds.{name}: got {shown(value)}, expected a whole number"
+    return ""

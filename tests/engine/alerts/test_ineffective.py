@@ -92,6 +92,37 @@ def test_it_is_said_what_has_no_effect_and_why(kind: str, fields: dict[str, Any]
 
 
 @pytest.mark.parametrize(
+    ("kind", "fields", "named"),
+    [
+        (
+            "rule",
+            {"rule": "burn_fast", "thresholds": {"long_ratio": 0.5, "log_ratio": 3}, "severity": "loud", "tem": "a"},
+            ["tem", "severity", "thresholds.long_ratio", 'thresholds."log_ratio"'],
+        ),
+        ("rule", {"rule": "burn_fsat", "tem": "a"}, ["tem", "rule"]),
+        ("rule", {"rule": "price_jump", "team": "a", "enabled": 1}, ["match", "enabled"]),
+        ("rule", {"rule": "team_burn", "cluster": "a", "project": 3}, ["project"]),
+        ("rule", {"sql": "SELECT 1", "every": "7m", "severity": "loud", "teem": 1}, ["sql", "sql", "every", "teem", "severity"]),
+        (
+            "silence",
+            {"weekdays": ["mon", "tus", "wen"], "hours": "25:00-26:00", "time_zone": "Berlin", "rule": "burn_fsat", "severity": "loud"},
+            ["severity", "rule", "weekdays", "weekdays", "hours", "time_zone"],
+        ),
+        ("silence", {"from_ms": 2, "until_ms": 1, "tem": "a", "hours": "x"}, ["tem", "until_ms", "hours"]),
+        ("planned", {"time_zone": "UTC", "job": ""}, ["job_id", "usd_per_hour", "time_zone"]),
+        ("budget", {"grace_s": 1e9, "actions": ["stop", "stop"], "tem": "a"}, ["tem", "usd", "actions", "grace_s"]),
+        ("override", {"from_ms": 2, "until_ms": 1, "budget": 3, "tem": "a"}, ["tem", "until_ms", "budget", "reason"]),
+        ("ack", {"alert_id": ACK, "tem": "a", "untill_ms": 1}, ["tem", "untill_ms"]),
+        ("receipt", {"on": 1, "ownr": "ada", "team": ""}, ["ownr", "on", "team"]),
+        ("owner", {"slak": "x", "escalate": [1], "escalate_after_min": 0}, ["slak", "escalate", "escalate_after_min"]),
+    ],
+)  # fmt: skip
+def test_every_fault_of_one_record_is_said(kind: str, fields: dict[str, Any], named: list[str]) -> None:
+    details = [line.removeprefix(f"{kind}/n: ") for line in said(kind, **fields)]
+    assert [field_and_reason(detail)[0] for detail in details] == named
+
+
+@pytest.mark.parametrize(
     ("kind", "fields"),
     [
         ("silence", {}),

@@ -36,6 +36,8 @@ class Known(NamedTuple):
     of_one_node: bool = False
 
 
+_OR_FILES: Final = "; or name files with --files PATTERN"
+
 COLLECTORS: Final[Mapping[str, Known]] = {
     "aws-flow-logs": Known(
         "traffic of nodes, from files of AWS VPC flow logs", "flow_logs.aws", reads_files=True
@@ -139,7 +141,7 @@ def _options_of(
             f"collect {name} reads no files; name its source in the table [{name}] of {config}"
         )
     if not files:
-        return _options(model, _table(config, name), f"{config} [{name}]")
+        return _options(model, _table(config, name, reads_files=known.reads_files), f"{config} [{name}]")
     # Files that are named in the call stand in for a command of the table.
     table = {key: value for key, value in _table(config, name, may_lack=True).items() if key != "command"}
     named = table.get("files", [])
@@ -148,14 +150,16 @@ def _options_of(
     return _options(model, {**settled, **table, "files": both}, f"{config} [{name}]")
 
 
-def _table(config: Path, name: str, *, may_lack: bool = False) -> Mapping[str, Any]:
+def _table(
+    config: Path, name: str, *, may_lack: bool = False, reads_files: bool = False
+) -> Mapping[str, Any]:
     try:
         document = tomllib.loads(config.read_text(encoding="utf-8"))
     except OSError as fault:
         if may_lack and isinstance(fault, FileNotFoundError):
             return {}
         raise WrongUseError(
-            f"{config}: {fault.strerror}; expected a TOML file with a table [{name}]"
+            f"{config}: {fault.strerror}; expected a TOML file with a table [{name}]{_OR_FILES if reads_files else ''}"
         ) from None
     except (ValueError, RecursionError) as fault:
         raise WrongUseError(f"{config}: {fault}") from None
@@ -182,4 +186,6 @@ def _words(fault: Mapping[str, Any], model: type[CollectorOptions]) -> str:
     if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
         return f"no such option; expected one of {', '.join(sorted(model.model_fields))}"
     message: str = fault["msg"]
+    if fault["loc"] == ("files",) and fault["type"] in {"missing", "too_short"}:
+        message += _OR_FILES
     return message[:1].lower() + message[1:]

@@ -82,8 +82,8 @@ def test_files_are_named_on_the_command_line_and_what_belongs_to_nobody_is_said(
     assert (done.code, done.out) == (0, "")
     assert done.err.splitlines() == [
         "read 2: 0 metered, 0 free, 2 not understood",
-        f"not understood: 1 malformed; first: flows.log record 2: 1 fields, expected 14 as the format has; {REMEDIES['malformed']}",
-        f"not understood: 1 no_allocations; first: flows.log record 1: 10.0.1.5 to 8.8.8.8; {REMEDIES['no_allocations']}",
+        f"not understood: 1 malformed; first: flows.log line 2: 1 fields, expected 14 as the format has; {REMEDIES['malformed']}",
+        f"not understood: 1 no_allocations; first: flows.log line 1: 10.0.1.5 to 8.8.8.8; {REMEDIES['no_allocations']}",
     ]
     held = tmp_path / "allocations.json"
     held.write_text('{"allocations": [{"node": "10.0.1.5", "job_id": "run-7"}]}')
@@ -91,6 +91,24 @@ def test_files_are_named_on_the_command_line_and_what_belongs_to_nobody_is_said(
     done = trainfare(*command, cwd=tmp_path)
     assert done.code == 0
     assert [json.loads(line)["value"]["job_id"] for line in done.out.splitlines()] == ["run-7"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("aws-flow-logs",), "[aws-flow-logs]\n"),
+        (("s3-access-logs",), "[s3-access-logs]\nfiles = []\n"),
+        (("gcp-flow-logs",), None),
+    ],
+)
+def test_where_no_file_is_named_it_says_how_to(
+    arguments: tuple[str, ...], text: str | None, tmp_path: Path
+) -> None:
+    if text is not None:
+        (tmp_path / "collect.toml").write_text(text)
+    done = trainfare("collect", *arguments, "--dry-run", cwd=tmp_path)
+    assert done.code == 2
+    assert done.one_line().endswith("; or name files with --files PATTERN")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ class Content:
         self._stream = stream
         self._left = bytes_at_most
         self._at_most = bytes_at_most
+        self.pieces_are = "record"  #: what people call the pieces that are read of it
 
     def line(self) -> bytes:
         """The next line, with its end; empty at the end of the file.
@@ -109,6 +110,7 @@ def lines(content: Content) -> Iterator[bytes]:
     Raises:
         UnreadableError: The rest cannot be read.
     """
+    content.pieces_are = "line"
     while line := content.line():
         if stripped := line.strip():
             yield stripped

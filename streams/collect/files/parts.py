@@ -29,6 +29,11 @@ class FilePart(NamedTuple):
     first: int
     header: bytes  # empty: the file has none
     pieces: Sequence[bytes]
+    called: str = "record"  # what a piece is
+
+    def place(self, index: int) -> str:
+        """Return where a piece stands: in which file, as which of its lines that are not blank, or of its records."""
+        return f"{self.name} {self.called} {self.first + index}"
 
     @property
     def identity(self) -> str:
@@ -49,7 +54,7 @@ class Findings:
 
     def fault(self, part: FilePart, index: int, reason: str, detail: str) -> None:
         """Account for a piece that is not understood."""
-        self.account.not_understood(reason, f"{part.name} record {part.first + index}: {detail}")
+        self.account.not_understood(reason, f"{part.place(index)}: {detail}")
 
 
 class FileForm(Protocol):
@@ -116,7 +121,8 @@ def unread_parts(
                     own = taken
                 for piece in taken:
                     _add(digest, piece)
-                yield FilePart(Path(file.path).name, done + len(taken) - len(own) + 1, header, own)
+                first = done + len(taken) - len(own) + 1
+                yield FilePart(Path(file.path).name, first, header, own, content.pieces_are)
                 done += len(taken)
                 known.done, known.digest = done, digest.hexdigest()
             if fault is not None:

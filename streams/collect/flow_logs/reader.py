@@ -78,7 +78,7 @@ class FlowLogReader:
                 continue
             owned = self._owners.of(flow)
             if isinstance(owned, str):
-                said = f"{part.name} record {part.first + index}: {flow.source.address} to {flow.destination.address}"
+                said = f"{part.place(index)}: {flow.source.address} to {flow.destination.address}"
                 self._owners.account(owned, said, found.account)
                 found.unattributed_bytes[owned] += flow.bytes
             elif flow.bytes and not self._add(owned, flow, amounts):

@@ -74,9 +74,7 @@ class S3LogReader(WithoutHeader):
                 continue
             holder = self._holder(request)
             if isinstance(holder, str):
-                self._owners.account(
-                    holder, f"{part.name} record {part.first + index}: {request.address}", found.account
-                )
+                self._owners.account(holder, f"{part.place(index)}: {request.address}", found.account)
                 found.unattributed_bytes[holder] += request.bytes
                 continue
             until_ms = request.time_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS

@@ -116,7 +116,7 @@ def test_a_fault_stops_nothing_and_is_said_with_its_place(tmp_path: Path) -> Non
     path = written(tmp_path / "a\x1b.log", "#h\n1\n2\n3\nbad\n4\n")
     found = polled(collector(path))
     assert said(found) == ["1", "2", "3", "4"]
-    assert found.account.said == ["a\\x1b.log record 5: a bad line"]
+    assert found.account.said == ["a\\x1b.log line 5: a bad line"]
     assert found.account.reasons == {"malformed": 1}
 
 

@@ -63,9 +63,7 @@ def test_aws_version_5(tmp_path: Path) -> None:
     assert {event["attempt"] for event in found.events if event["job_id"] == "train-a"} == {2}
     assert found.account.reasons == {"rejected": 1, "no_node": 1, "no_traffic": 1, "skipped_data": 1}
     assert found.unattributed_bytes == {"no_node": 99_000}
-    assert found.account.said == [
-        "flows.log record 11: AWS left out flows of eni-0bbb3333cccc4444d (SKIPDATA)"
-    ]
+    assert found.account.said == ["flows.log line 11: AWS left out flows of eni-0bbb3333cccc4444d (SKIPDATA)"]
 
 
 def test_aws_recorded_examples_of_version_2(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_stay_without_its_energy_is_said_and_its_time_metered(tmp_path: Path) 
     file.write_text(json.dumps(record))
     done = trainfare("collect", "json-files", "--config", MAP, "--files", file, "--dry-run")
     assert [json.loads(line)["value"]["type"] for line in done.out.splitlines()] == ["started", "completed"]
-    assert "a.jsonl record 1: rule `power`, field `instance_count`" in done.err
+    assert "a.jsonl line 1: rule `power`, field `instance_count`" in done.err
 
 
 def test_each_cause_has_one_remedy_that_names_this_collector_and_its_map(tmp_path: Path) -> None:

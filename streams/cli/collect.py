@@ -98,7 +98,13 @@ def collect(
     counts, clock = CollectorMetrics(collector.name, registry), SystemClock()
     if dry_run:
         trial = CollectorRunner(
-            collector, PrintingPublisher(), None, clock, counts, jitter_ratio=random.random
+            collector,
+            PrintingPublisher(),
+            None,
+            clock,
+            counts,
+            jitter_ratio=random.random,
+            logs_causes=False,
         )
         trial.run_once()
         sys.stderr.write(f"{trial.account.shown(name, str(config))}\n")
@@ -115,7 +121,14 @@ def collect(
         positions.load()  # before its report is asked for
         report = SourceReport(called or _called(name), publisher.publish, positions)
         runner = CollectorRunner(
-            collector, publisher, positions, clock, counts, jitter_ratio=random.random, report=report
+            collector,
+            publisher,
+            positions,
+            clock,
+            counts,
+            jitter_ratio=random.random,
+            report=report,
+            logs_causes=not once,
         )
         if once:
             published = runner.run_once()

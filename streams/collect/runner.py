@@ -49,8 +49,21 @@ class CollectorRunner:
         *,
         jitter_ratio: Callable[[], float],
         report: SourceReport | None = None,
+        logs_causes: bool = True,
     ) -> None:
-        """`positions`: None to keep the position in memory only; `report`: None to publish no account."""
+        """Load the position.
+
+        Args:
+            collector: What is polled.
+            publisher: Where events go.
+            positions: None to keep the position in memory only.
+            clock: Time.
+            metrics: What counts.
+            jitter_ratio: Chance, from 0 to 1.
+            report: None to publish no account.
+            logs_causes: Whether the log has new causes; of one poll its caller shows the account.
+        """
+        self._logs_causes = logs_causes
         self._source_report = report
         self._collector = collector
         self._publisher = publisher
@@ -101,6 +114,8 @@ class CollectorRunner:
         """Count what was read; log what is not understood, where it was not so at the last poll."""
         self._metrics.read(account)
         before, self.account = self.account, account
+        if not self._logs_causes:
+            return
         for reason, examples in account.examples.items():
             new = [each for each in examples if each not in before.examples.get(reason, ())]
             if new:

@@ -39,7 +39,7 @@ class ReportMemory(Protocol):
         """
 
 
-class _Figures(msgspec.Struct):
+class _AccountFigures(msgspec.Struct):
     """An account as it is kept: numbers by class and reason, examples by reason."""
 
     polls: int = 0
@@ -47,7 +47,7 @@ class _Figures(msgspec.Struct):
     examples: dict[str, list[str]] = {}
 
     @classmethod
-    def of(cls, account: Account, polls: int) -> _Figures:
+    def of(cls, account: Account, polls: int) -> _AccountFigures:
         counts = [(*key, count) for key, count in account.counts.items()]
         return cls(polls, counts, {reason: said[:1] for reason, said in account.examples.items()})
 
@@ -58,12 +58,12 @@ class _Figures(msgspec.Struct):
         return found
 
 
-class _Kept(msgspec.Struct):
+class _ReportState(msgspec.Struct):
     """What a restart goes on from. `name`: under another one nothing was said yet."""
 
     name: str
-    since: _Figures
-    told: _Figures
+    since: _AccountFigures
+    last: _AccountFigures
     quiet: dict[str, int]
 
 
@@ -85,7 +85,7 @@ class SourceReport:
         self._memory = memory
         kept = _kept(name, {} if memory is None else memory.report)
         self._sum, self._polls = kept.since.account(), kept.since.polls
-        self._told, self._told_polls = kept.told.account(), kept.told.polls
+        self._last, self._last_polls = kept.last.account(), kept.last.polls
         self._quiet = kept.quiet  # reason that stands -> polls without it since it was seen
         self._said: tuple[int, frozenset[str]] | None = None
         self._is_failing = False
@@ -113,13 +113,13 @@ class SourceReport:
         self._quiet = {reason: polls for reason, polls in quiet.items() if polls < POLLS}
 
     def _is_published(self, standing: frozenset[str], now_ms: int) -> bool:
-        told, polls = self._told, self._told_polls
+        said, polls = self._last, self._last_polls
         if self._sum.read or not polls:  # else the record before is said again
-            told, polls = self._sum, self._polls
-            for reason in standing - told.examples.keys():
-                told.examples[reason] = self._told.examples.get(reason, [])[:1]
+            said, polls = self._sum, self._polls
+            for reason in standing - said.examples.keys():
+                said.examples[reason] = self._last.examples.get(reason, [])[:1]
         try:
-            record = source_record(self._name, told, polls, sorted(standing), now_ms)
+            record = source_record(self._name, said, polls, sorted(standing), now_ms)
             self._publish([CollectedEvent(Topic.CONTROLS, record)])
         except TrainfareError as fault:
             if not self._is_failing:
@@ -133,19 +133,22 @@ class SourceReport:
                 )
             self._is_failing = True
             return False
-        self._told, self._told_polls = told, polls
+        self._last, self._last_polls = said, polls
         self._said, self._sum, self._polls, self._is_failing = (now_ms, standing), Account(), 0, False
         return True
 
     def _store(self) -> None:
         if self._memory is not None:
-            since, told = _Figures.of(self._sum, self._polls), _Figures.of(self._told, self._told_polls)
-            self._memory.store_report(msgspec.to_builtins(_Kept(self._name, since, told, self._quiet)))
+            since, said = (
+                _AccountFigures.of(self._sum, self._polls),
+                _AccountFigures.of(self._last, self._last_polls),
+            )
+            self._memory.store_report(msgspec.to_builtins(_ReportState(self._name, since, said, self._quiet)))
 
 
-def _kept(name: str, stored: Mapping[str, Any]) -> _Kept:
+def _kept(name: str, stored: Mapping[str, Any]) -> _ReportState:
     try:
-        kept = msgspec.convert(stored, _Kept)
+        kept = msgspec.convert(stored, _ReportState)
     except msgspec.ValidationError:  # of another version, or none yet: its figures begin anew
-        return _Kept(name, _Figures(), _Figures(), {})
-    return kept if kept.name == name else _Kept(name, _Figures(), _Figures(), {})
+        return _ReportState(name, _AccountFigures(), _AccountFigures(), {})
+    return kept if kept.name == name else _ReportState(name, _AccountFigures(), _AccountFigures(), {})

@@ -19,6 +19,9 @@ SHOWN_CHARS: Final = 80
 NOTHING: Final = object()
 """The value of a field that is absent."""
 
+#: Fields whose values are no secrets, of records that may have some.
+_OF_IDS: Final = frozenset({"field `alert_id`"})
+_ID_SHOWN_CHARS: Final = 40
 _SHOWN_NOTHING: Final = "nothing"  # a text would be quoted
 
 # Patterns of msgspec's errors; tests/schemas/test_refused_fields.py has every form that can occur.
@@ -37,9 +40,18 @@ class RefusedError(Exception):
         self._reason, self._where, self._got, self._expected = reason, where, got, expected
 
     def invalid(self, *, secret: bool) -> Invalid:
-        """The refusal; without the value if that is `secret`."""
-        got = WITHHELD if secret and self._got != _SHOWN_NOTHING else self._got
+        """The refusal; without the value if that is `secret`, but for an id."""
+        got = self._got
+        if secret and got != _SHOWN_NOTHING:
+            got = _shown_id(got) if self._where in _OF_IDS else WITHHELD
         return Invalid(self._reason, f"{self._where}: got {got}, expected {self._expected}")
+
+
+def _shown_id(got: str) -> str:
+    """A short id as it was typed; what has a part of an address in it is none."""
+    if "/" in got or ":" in got:
+        return WITHHELD
+    return got if len(got) <= _ID_SHOWN_CHARS else f"{got[: _ID_SHOWN_CHARS - 1]}…"
 
 
 def refuse(reason: Reason, field: str, value: object, expected: str) -> NoReturn:

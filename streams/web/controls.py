@@ -5,14 +5,16 @@ Every worker and every replay reads the record from the log.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from aiohttp import web
 
 from schemas.escaping import visible
+from schemas.validate_controls import ACK
 from sinks.errors import LogFull, SinkBusy
 from streams.keys import OutgoingRecord
 from streams.topics import Topic
@@ -36,6 +38,8 @@ PER_S_OF_TOKEN: Final = 5
 #: Requests of one token that may wait for Kafka at a time.
 WAITING_MAX: Final = 8
 _RETRY_AFTER_S: Final = 5
+#: The store is asked for so long whether it has what is acknowledged.
+_KNOWN_WITHIN_S: Final = 2.0
 _CLIENTS_MAX: Final = 256
 
 
@@ -46,12 +50,20 @@ class ControlEndpoint:
         log: Where records go; None: this process writes none.
         wall_ms: Log time, ms since 1970.
         now_ms: A monotonic clock.
+        has_alert: Whether the store has the alert of an id; raises `ApiError` where it cannot say.
     """
 
-    def __init__(self, log: RecordLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        log: RecordLog | None,
+        wall_ms: Callable[[], int],
+        now_ms: Callable[[], int],
+        has_alert: Callable[[str], Awaitable[bool]],
+    ) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
+        self._has_alert = has_alert
         self._rate = RequestRate(BURST, PER_S)
         self._rate_of_token = RequestRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
         self._waiting: Counter[str] = Counter()  # by token
@@ -76,6 +88,8 @@ class ControlEndpoint:
         except FieldError as fault:
             where = f"{visible(fault.field)}: " if fault.field else ""
             raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None
+        if record.kind == ACK:
+            await self._check_alert(record.name)
         if self._waiting[caller.token] >= WAITING_MAX:
             raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
         self._waiting[caller.token] += 1
@@ -101,6 +115,25 @@ class ControlEndpoint:
         )
         accepted = {"kind": record.kind, "name": record.name, "id": record.id, "by": caller.token}
         return web.Response(body=to_json(accepted), status=202, content_type="application/json")
+
+    async def _check_alert(self, alert_id: str) -> None:
+        """Check that there is such an alert; a store that cannot say holds up nobody who acts.
+
+        Raises:
+            ApiError: There is none.
+        """
+        try:
+            async with asyncio.timeout(_KNOWN_WITHIN_S):
+                if await self._has_alert(alert_id):
+                    return
+        except (ApiError, TimeoutError):
+            return
+        raise ApiError(
+            404,
+            f"alert_id: there is no alert {alert_id}; take the id from its message or from GET /api/v1/alerts",
+            "no_such_alert",
+            field="alert_id",
+        )
 
     def _check_rate(self, caller: Caller) -> None:
         now_ms = self._now_ms()

@@ -195,6 +195,14 @@ class ApiFigures:
 
         return await self._cache.get(("alerts", status, limit), make)
 
+    async def has_alert(self, alert_id: str) -> bool:
+        """Whether the store has an alert of this id.
+
+        Raises:
+            ApiError: The store cannot say.
+        """
+        return bool(await self._store_reader.rows(queries.KNOWN_ALERT, alert=alert_id))
+
     async def with_deliveries(self, found: Sequence[Row]) -> list[Object]:
         """Rows of alerts as objects."""
         done = await self._acts(found)

@@ -213,6 +213,10 @@ SELECT {_ALERT_COLUMNS} FROM alerts FINAL
 WHERE subject_kind = 'job' AND subject_name = {{job:String}} ORDER BY changed DESC, alert_id LIMIT 100
 {_SETTINGS}"""
 
+KNOWN_ALERT: Final = f"""
+SELECT 1 AS known FROM alerts WHERE alert_id = {{alert:String}} LIMIT 1
+{_SETTINGS}"""
+
 DELIVERIES: Final = f"""
 SELECT alert_id, toUnixTimestamp64Milli(time) AS time_ms, status, receiver, attempt, outcome, http_status, detail
 FROM deliveries FINAL WHERE alert_id IN {{alerts:Array(String)}} ORDER BY time, attempt

@@ -103,7 +103,7 @@ class WebServer:
                 queries=self.queries,
                 assets=assets.load(),
                 guard=guard,
-                controls=ControlEndpoint(controls, wall_ms, now_ms),
+                controls=ControlEndpoint(controls, wall_ms, now_ms, figures.has_alert),
                 ingest=ingest,
                 hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
                 otlp=OtlpEndpoint(ingest),

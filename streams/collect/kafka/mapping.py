@@ -34,6 +34,8 @@ _ENTRIES_AT_MOST: Final = 1_000
 _ID_BYTES: Final = 200
 #: The meter judges by its own clock what is of the future; a verdict here must not depend on when a record is read.
 _NOTHING: Final = object()
+#: What jobs report before and in between: without one of these an attempt still begins and ends as the record says.
+_IN_BETWEEN: Final = frozenset({"queued", "updated", "heartbeat", "checkpointed"})
 
 
 class Mapped(NamedTuple):
@@ -41,6 +43,20 @@ class Mapped(NamedTuple):
 
     events: list[CollectedEvent]
     faults: list[MappingError]
+
+
+class _BrokenAttempt(NamedTuple):
+    """An attempt as a record names it, of which an event cannot be made; without `job_id` it may be any of the record."""
+
+    job_id: object
+    attempt: object
+
+    def has(self, event: CollectedEvent) -> bool:
+        """Return whether an event is of it."""
+        of = event.value.get("job_id")
+        return of is not None and (
+            self.job_id is None or (of, event.value.get("attempt", 1)) == (self.job_id, self.attempt)
+        )
 
 
 class RecordMap:
@@ -66,16 +82,20 @@ class RecordMap:
             return Mapped([], [fault])
         events: list[CollectedEvent] = []
         faults: list[MappingError] = []
+        broken: list[_BrokenAttempt] = []
         evaluation = Evaluation()  # one for all rules: they share the work that a record may make
         for rule in self._rules[topic]:
             try:
-                for made in rule.events(record, evaluation):
+                for made in rule.events(record, evaluation, broken):
                     if isinstance(made, MappingError):
                         faults.append(made)
                     else:
                         events.append(made)
             except MappingError as fault:
                 faults.append(fault)
+        if broken:
+            # An attempt that only begins, or only ends, would be metered wrongly until the map is mended.
+            events = [event for event in events if not any(each.has(event) for each in broken)]
         return Mapped(events if held is None else list(owned(events, held)), faults)
 
     def _parsed(self, value: bytes) -> Any:
@@ -164,8 +184,12 @@ class _CompiledRule:
         self._constants = {"source": source, **rule.constants}
         self._fields = {name: _CompiledField(name, field) for name, field in rule.fields.items()}
 
-    def events(self, record: Any, evaluation: Evaluation) -> Iterator[CollectedEvent | MappingError]:
+    def events(
+        self, record: Any, evaluation: Evaluation, broken: list[_BrokenAttempt]
+    ) -> Iterator[CollectedEvent | MappingError]:
         """Yield what the rule makes of a record, and what it cannot make.
+
+        Attempts whose begin or end cannot be made are added to `broken`.
 
         Raises:
             MappingError: The rest cannot be made.
@@ -177,7 +201,27 @@ class _CompiledRule:
             except MappingError as fault:
                 if fault.reason == "too_much_work":
                     raise
+                broken += self._broken(entry, evaluation)
                 yield fault
+
+    def _broken(self, entry: Any, evaluation: Evaluation) -> list[_BrokenAttempt]:
+        """The attempt whose begin or end the rule could not make of an entry; none if that is no harm to others."""
+        event_type = self._read("type", entry, evaluation)
+        if self._target is not Topic.JOBS or (isinstance(event_type, str) and event_type in _IN_BETWEEN):
+            return []
+        job_id = self._read("job_id", entry, evaluation)
+        if job_id is None and self._each is not None:
+            return []  # one entry of many, and it does not say of which
+        attempt = self._read("attempt", entry, evaluation)
+        return [_BrokenAttempt(job_id, 1 if attempt is None else attempt)]
+
+    def _read(self, name: str, entry: Any, evaluation: Evaluation) -> Any:
+        """One field of the event; None where it cannot be made."""
+        field = self._fields.get(name)
+        try:
+            return self._constants.get(name) if field is None else field.value(entry, evaluation, self._name)
+        except MappingError:
+            return None
 
     def _entries(self, record: Any, evaluation: Evaluation) -> list[Any]:
         if self._each is None:

@@ -16,11 +16,13 @@ from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.formatting import span
 from streams.engine.rules.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES
-from streams.engine.rules.rule import JOB, TICKET
+from streams.engine.rules.rule import JOB, PAGE, PAGE_FROM, TICKET
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
 
 EVERY_JOB: Final = "every job"
 FLEET: Final = "the fleet"
+#: The severity where a threshold of dollars decides it.
+BY_DOLLARS: Final = "by dollars"
 #: Of rules by SQL.
 _OWN_SUBJECTS: Final = "what it finds"
 
@@ -58,7 +60,8 @@ def changed_settings(event: ControlEvent) -> list[SettingChange]:
         found += _changed(each, each.rule, _subjects(each.rule), settings_of(each.rule, []))
     for own in controls.own_rules:
         found.append(SettingChange(own.name, own.rule, _OWN_SUBJECTS, "every", "", span(own.every_ms)))
-        found.append(SettingChange(own.name, own.rule, _OWN_SUBJECTS, "severity", TICKET, own.severity))
+        if own.severity != TICKET:
+            found.append(SettingChange(own.name, own.rule, _OWN_SUBJECTS, "severity", TICKET, own.severity))
     return found
 
 
@@ -149,7 +152,15 @@ def _of_job_rule(rule: int, settings: RuleSettings) -> LedgerSettings:
 def _row(rule: str, settings: LedgerSettings, subjects: str, records: Sequence[str]) -> ShownRule:
     values = ", ".join(f"{name}={value:g}" for name, value in settings.thresholds.items())
     by = ", ".join(sorted(records)) or "default"
-    return ShownRule(rule, subjects, _text(settings.enabled), settings.severity, values, by)
+    return ShownRule(rule, subjects, _text(settings.enabled), _severity(settings), values, by)
+
+
+def _severity(settings: LedgerSettings) -> str:
+    """What an alert is: by its dollars where these decide between a ticket and a page."""
+    page_usd = settings.thresholds.get(PAGE_FROM)
+    if page_usd is None or settings.severity == PAGE:
+        return settings.severity
+    return BY_DOLLARS if page_usd else PAGE
 
 
 def _changed(

@@ -187,8 +187,8 @@ def _traffic(team: str, *labels: tuple[str, str], cluster: str = "") -> tuple[st
 
 
 def test_the_record_with_the_most_match_fields_wins_then_the_smallest_name() -> None:
-    assert _traffic("other") == ("on", "ticket", f"usd_per_hour=50, ratio=1{_OTHERS}", "all")
-    assert _traffic("vision") == ("on", "ticket", f"usd_per_hour=50, ratio=2{_OTHERS}", "all, b-team")
+    assert _traffic("other") == ("on", "by dollars", f"usd_per_hour=50, ratio=1{_OTHERS}", "all")
+    assert _traffic("vision") == ("on", "by dollars", f"usd_per_hour=50, ratio=2{_OTHERS}", "all, b-team")
     label = ("stage", "train")
     assert _traffic("other", label) == ("on", "page", f"usd_per_hour=50, ratio=3{_OTHERS}", "a-label, all")
     assert _traffic("vision", label, cluster="c") == (
@@ -205,7 +205,7 @@ def test_what_is_in_force_names_the_jobs_and_the_records() -> None:
     rows = rules_in_force([record.event for record in rule_records("f", FILE, NOW_MS)])
     assert len(rows) == len(NAMES) + 3 + len(LEDGER_RULES)
     assert rows[NAMES.index("traffic")][1:] == (
-        "every job", "on", "ticket", f"usd_per_hour=50, ratio=1{_OTHERS}", "all",
+        "every job", "on", "by dollars", f"usd_per_hour=50, ratio=1{_OTHERS}", "all",
     )  # fmt: skip
     assert [row.subjects for row in rows[len(NAMES) : -len(LEDGER_RULES)]] == [
         "label.stage=train",
@@ -299,3 +299,20 @@ def test_each_rule_across_jobs_says_what_it_judges() -> None:
         "team_ceiling": "every team",
         "clock_ahead": "every source",
     }
+
+
+def test_what_decides_the_severity_is_shown() -> None:
+    text = '[[rule]]\nname = "idle_gpus"\nseverity = "page"\n[[rule]]\nname = "x"\nrule = "retry_loop"\nteam = "a"\n'
+    text = text.replace('team = "a"', 'match = { team = "a" }\nthresholds = { page_usd_per_hour = 50 }')
+    shown = rules_in_force([record.event for record in rule_records("f", text, NOW_MS)])
+    found = {(each.rule, each.subjects): each.severity for each in shown}
+    assert found["retry_loop", "every job"] == found["idle_gpus", "every job"] == "page"
+    assert found["retry_loop", "team=a"] == found["burn_fast", "every job"] == "by dollars"
+    assert found["unpriced", "every job"] == "ticket"
+
+
+def test_a_rule_by_sql_that_sets_no_severity_changes_none() -> None:
+    text = '[[rule]]\nname = "mine"\nevery = "1h"\nsql = "SELECT {from} {to}"\n'
+    for more, settings in (("", ["every"]), ('severity = "page"\n', ["every", "severity"])):
+        (record,) = rule_records("f", text + more, NOW_MS)
+        assert [each.setting for each in changed_settings(record.event)] == settings

@@ -14,13 +14,15 @@ from streams.cli.faults import DIFFERENT
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.clock import SystemClock
-from streams.errors import FileFaultsError, WrongUseError
+from streams.errors import FileFaultsError, TrainfareError, WrongUseError
 from streams.topics import Topic
 
 if TYPE_CHECKING:
     from streams.controls.plan import ApplyPlan, ControlChange
 
 _FAULTS_SHOWN: Final = 20
+#: A broker that has not answered by then is waited for, and that is said.
+_QUIET_S: Final = 1.5
 _SET: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _SIGNS: Final = {"add": "+", "change": "~", "remove": "-", "keep": "?"}
 _COLUMNS: Final = ("action", "kind", "name", "where", "field", "before", "after")
@@ -35,6 +37,13 @@ def apply(
         bool,
         typer.Option(
             "--dry-run", help="Show what would change, and publish nothing; exit code 3 if anything would."
+        ),
+    ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Check the files alone, without Kafka: nothing is compared, and nothing published.",
         ),
     ] = False,
     prune: Annotated[
@@ -63,9 +72,22 @@ def apply(
     found = read_folder(folder, source, now_ms)
     _refuse(found.faults)
     _refuse(sql_faults(((record.event, record.fault) for record in found.records), settings))
+    if check:
+        _say(
+            form,
+            f"{len(found.records)} controls in {found.files} files: no fault; they were not compared with what is in force",
+        )
+        return
     from streams.transport.admin import check_topics, connect  # loads Kafka clients
     from streams.transport.controls_log import controls_by_key
 
+    try:
+        connect(settings.kafka, _QUIET_S)
+    except TrainfareError:
+        sys.stderr.write(
+            f"trainfare: waiting for Kafka at {visible(settings.kafka.bootstrap_servers)}, which has what is in force; "
+            "--check checks the files alone\n"
+        )
     check_topics(settings.kafka, connect(settings.kafka))
     plan = plan_of(found.records, controls_by_key(settings.kafka), source, now_ms, prune=prune)
     _refuse(plan.faults)

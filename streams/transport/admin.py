@@ -48,7 +48,8 @@ def connect(kafka: KafkaSettings, timeout_s: float = _TIMEOUT_S) -> AdminClient:
     except KafkaException as error:
         raise TrainfareError(
             f"no Kafka broker answers at {kafka.bootstrap_servers} within {timeout_s:g} s "
-            f"({error.args[0].str()}); start it or set kafka.bootstrap_servers"
+            f"({error.args[0].str()}); start it or set kafka.bootstrap_servers; "
+            "for the log of `trainfare serve` in DIR: `. DIR/log/client.env`"
         ) from None
     return client
 

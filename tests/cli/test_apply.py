@@ -8,6 +8,8 @@ import pytest
 
 from streams.cli.main import main
 from streams.engine.rules.registry import LEDGER_RULES, NAMES
+from streams.errors import TrainfareError
+from streams.transport import admin
 from tests.cli.command import NOBODY
 
 
@@ -60,3 +62,31 @@ _UNKNOWN = f'rule: got "x", expected one of {", ".join((*NAMES, *LEDGER_RULES))}
 @pytest.mark.parametrize("words", [("--set", "a b"), ("--set", "x" * 65), ("--format", "xml")])
 def test_options_are_checked(folder: Path, words: tuple[str, ...]) -> None:
     assert run("apply", folder, *words) == 2
+
+
+def test_files_alone_are_checked_without_kafka(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.toml").write_text('[[silence]]\nname = "s"\nteam = "a"\n')
+    main_code = run("apply", folder, "--check")
+    assert main_code == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("1 controls in 1 files: no fault; they were not compared")
+    assert shown.err == ""
+    (folder / "b.toml").write_text('[[silence]]\nname = "t"\ntem = "a"\n')
+    assert run("apply", folder, "--check") == 2
+
+
+def test_without_a_broker_it_says_what_it_waits_for(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.toml").write_text('[[silence]]\nname = "s"\nteam = "a"\n')
+    asked: list[float] = []
+
+    def nobody(_kafka: object, timeout_s: float = 10.0) -> None:
+        asked.append(timeout_s)
+        raise TrainfareError("no Kafka broker answers")
+
+    monkeypatch.setattr(admin, "connect", nobody)
+    assert run("apply", folder, "--dry-run") != 0
+    assert f"trainfare: waiting for Kafka at {NOBODY}, " in capsys.readouterr().err
+    assert len(asked) == 2
+    assert asked[0] < 2

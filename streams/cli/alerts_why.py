@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
 _MAX_MS: Final = 2**32 * 1000
 _SHOWN_CHARS: Final = 60
+#: Ends a condition without a measure, whose value is 1 or 0.
+_FLAG: Final = " (1: yes)"
+#: What is left of sums that are none.
+_NOISE: Final = 1e-9
 #: What stands for the rules where there are none, by the reason.
 _NO_RULES: Final = {
     "": "no rule is judged per subject of this kind, or the job had not begun",
@@ -41,6 +45,9 @@ def why(
             help="Instant (UTC), e.g. 2026-10-01T06:00:10 or ms since 1970; otherwise the newest, of an alert its last change.",
         ),
     ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Of an alert all rules about its subject, not its own alone.")
+    ] = False,
     data: DataOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -51,24 +58,28 @@ def why(
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
-    rules, messages = _grids(found)
     if form is OutputFormat.csv:
-        write(rules, form)
+        write(_rules(found["rules"], found["budgets"]), form)
         return
+    shown = [each for each in found["rules"] if every or found["rule"] in ("", each["rule"])]
+    budgets = found["budgets"] if every or not found["rule"] else []
     sys.stdout.write(f"{_head(found)}\n")
     for title, grid, nothing in (
+        ("Messages", _messages(found), "no alert in the day before"),
         (
-            "Rules: a condition holds once its share reaches 1",
-            rules,
+            "Rules: a condition is met once its share reaches 1, and a rule holds once all of its conditions are, or all below one `or`",
+            _grouped(_rules(shown, budgets)),
             _NO_RULES[found["rules_missing"]],
         ),
-        ("Messages", messages, "no alert in the day before"),
     ):
         sys.stdout.write(f"\n{title}\n")
         if grid.rows:
             write(grid, form)
         else:
             sys.stdout.write(f"{nothing}\n")
+    others = {each["rule"] for each in found["rules"]} - {each["rule"] for each in shown}
+    if others:
+        sys.stdout.write(f"{len(others)} more {'rule' if len(others) == 1 else 'rules'} about it: --all\n")
     if found["plans"]:
         sys.stdout.write("\nPlanned rates: what is planned is no fault, up to 1.2 of it\n")
         write(_plans(found), form)
@@ -110,31 +121,36 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
         raise TrainfareError(
             f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
         )
+    # Who acknowledged or silenced it after its last change keeps the next message back.
+    acts_ms = at_ms
     if at_ms is None and alert is not None:
         at_ms = int(str(alert["changed_ms"]))
+        acts_ms = max(at_ms, *(int(str(row["at_ms"])) for row in store.records(sql.NEWEST_TICK)))
     of_job = None if job is None else store.judged(name, at_ms)
     if of_job is not None:
         at_ms = of_job.at_ms
     assert at_ms is not None  # the subject is a job or an alert
+    acts_ms = at_ms if acts_ms is None else acts_ms
     alerts: list[dict[str, Any]] = store.records(sql.ALERTS, kind=kind, name=name, at_ms=at_ms)
     if alert is not None:
         alerts = [alert]
-    controls: list[dict[str, Any]] = store.records(IN_FORCE, at_ms=at_ms)
+    controls: list[dict[str, Any]] = store.records(IN_FORCE, at_ms=acts_ms)
     dimensions: dict[str, Any] = {}
     if jobs := sorted({*jobs_of(alerts), *([name] if job is not None else ())}):
         dimensions = {str(row["job_id"]): row for row in store.records(DIMENSIONS, jobs=jobs)}
     facts = {row["alert_id"]: facts_of(row, dimensions) for row in alerts}
     ids = [row["alert_id"] for row in alerts]
-    deliveries = store.records(sql.DELIVERIES, alerts=ids, at_ms=at_ms) if ids else []
+    deliveries = store.records(sql.DELIVERIES, alerts=ids) if ids else []
     rules = [] if of_job is None else of_job.rules
     rules = [*rules, *_when_opened(alerts, at_ms)]
     if alert is not None:
         rules = [*rules, *_by_sql(store, alert, at_ms)]
     holds = {each.rule for each in rules if each.holds}
-    messages = [*fates(alerts, deliveries, controls, facts, at_ms), *outranked(holds, alerts, at_ms)]
+    messages = [*fates(alerts, deliveries, controls, facts, acts_ms), *outranked(holds, alerts, at_ms)]
     return {
         "subject": {"kind": kind, "name": name},
         "at_ms": at_ms,
+        "rule": "" if alert is None else alert["rule"],
         "rules": [msgspec.structs.asdict(each) for each in rules],
         "rules_missing": "" if of_job is None else of_job.missing,
         "records_unknown": 0 if of_job is None else of_job.records_unknown,
@@ -196,46 +212,77 @@ def _mends(store: Reader, alert_id: str) -> list[str]:
     return sorted({str(row["mend"]) for row in rows if row.get("mend")})
 
 
-def _grids(found: dict[str, Any]) -> tuple[Grid, Grid]:
-    rules = [
+def _rules(rules: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, Any]]) -> Grid:
+    rows = [
         (
             each["rule"],
-            each["what"] + ("" if each["enabled"] else ", switched off"),
-            "unknown" if each["value"] is None else f"{each['value']:.4g}",
-            f"{each['threshold']:g}",
-            "" if each["share"] is None else f"{min(each['share'], 999):.2f}",
-            "yes" if each["holds"] else "",
+            "yes" if each["holds"] else "no",
+            str(each["way"]),
+            each["what"].removesuffix(_FLAG) + ("" if each["enabled"] else ", switched off"),
+            _figure(each["what"], each["value"]),
+            _figure(each["what"], each["threshold"]),
+            "" if each["share"] is None else f"{min(max(each['share'], 0), 999):.2f}",
         )
-        for each in found["rules"]
+        for each in rules
     ]
-    rules += [
-        ("budget_used", f"used share of {each['budget']}", f"{each['used_ratio']:.4g}", "1",
-         f"{each['used_ratio']:.2f}", "yes" if each["used_ratio"] >= 1 else "")
-        for each in found["budgets"]
+    rows += [
+        ("budget_used", "yes" if each["used_ratio"] >= 1 else "no", "0", f"used share of {each['budget']}",
+         f"{each['used_ratio']:.4g}", "1", f"{each['used_ratio']:.2f}")
+        for each in budgets
     ]  # fmt: skip
-    messages = [
+    return Grid(("rule", "holds", "way", "condition", "value", "threshold", "share"), rows)
+
+
+def _figure(what: str, value: float | None) -> str:
+    if value is None:
+        return "unknown"
+    if what.endswith(_FLAG):
+        return "yes" if value else "no"
+    return f"{value if abs(value) > _NOISE else 0:.4g}"
+
+
+def _grouped(grid: Grid) -> Grid:
+    """The rule and whether it holds once, and `or` where another way to hold begins."""
+    rows = []
+    before: tuple[object, object] | None = None
+    for rule, holds, way, *rest in grid.rows:
+        if before is None or before[0] != rule:
+            first = (rule, holds)
+        else:
+            first = ("" if before[1] == way else "  or", "")
+        before = (rule, way)
+        rows.append((*first, *rest))
+    return Grid((*grid.columns[:2], *grid.columns[3:]), rows)
+
+
+def _messages(found: Mapping[str, Any]) -> Grid:
+    rows = [
         (each["alert_id"], each["rule"], each["status"], each["message"], each["because"])
         for each in found["messages"]
     ]
-    return (
-        Grid(("rule", "condition", "value", "threshold", "share", "holds"), rules),
-        Grid(("alert", "rule", "status", "message", "because"), messages),
-    )
+    return Grid(("alert", "rule", "status", "message", "because"), rows)
 
 
 def _plans(found: dict[str, Any]) -> Grid:
     rows = [
-        (f"planned/{each['name']}", each["by"], f"{float(str(each['usd_per_hour'])):g}", each["recurs"] or "always",
+        (f"planned/{each['name']}", each["by"], f"{float(str(each['usd_per_hour'])):g}", each["recurs"] or _until(each["until_ms"]),
          "yes" if each["covers"] else "")
         for each in found["plans"]
     ]  # fmt: skip
     return Grid(("plan", "by", "usd_per_hour", "when", "now"), rows)
 
 
+def _until(at_ms: int | None) -> str:
+    return "always" if at_ms is None else f"until {_instant_text(at_ms)}"
+
+
 def _head(found: dict[str, Any]) -> str:
     subject = found["subject"]
-    at = datetime.fromtimestamp(found["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{subject['kind']} {visible(subject['name'])} at {at} UTC"
+    return f"{subject['kind']} {visible(subject['name'])} at {_instant_text(found['at_ms'])}"
+
+
+def _instant_text(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _instant(text: str) -> int | None:

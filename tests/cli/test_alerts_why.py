@@ -129,7 +129,9 @@ def test_an_alert_is_asked_for_by_its_id_and_says_what_receivers_did(data: Path)
         delivery(fast["alert_id"], 1, "retrying", detail="answered 503: try later"),
         delivery(fast["alert_id"], 1, "delivered", receiver="https://other.example"),
     ]
-    later = {"time": at(T0_MS + 62 * MINUTE_MS)}
+    later = {
+        "time": at(T0_MS + 10**4 * MINUTE_MS)
+    }  # what catches up delivers long after the alert's own time
     store = ClickHouseStore(Embedded(data_dir=data))
     try:
         put(store, DELIVERIES, [{**row, **later} for row in rows], "why")
@@ -173,7 +175,23 @@ def test_a_table_says_the_same_and_shows_no_control_characters(data: Path) -> No
     assert done.out.startswith("job quiet at 2026-03-01 01:25:00 UTC\n")
     assert "burn_fast" in done.out
     assert "silence/night by web.token" in done.out
+    assert done.out.index("\nMessages\n") < done.out.index("\nRules: ")
+    lines = done.out.splitlines()
+    assert sum(line.startswith("retry_loop ") for line in lines) == 1
+    assert sum(line.startswith("  or ") for line in lines) > 5
     assert "\x1b" not in done.out
+
+
+def test_of_an_alert_the_other_rules_are_shown_if_asked_for(data: Path) -> None:
+    (fast,) = (
+        each for each in why(data, "hot", "--at", "2026-03-01T01:20:00")["messages"] if each["alert_id"]
+    )
+    done = trainfare("alerts", "why", fast["alert_id"], "--data", data)
+    assert "silent_job" not in done.out
+    assert done.out.splitlines()[-1].endswith(" more rules about it: --all")
+    whole = trainfare("alerts", "why", fast["alert_id"], "--all", "--data", data)
+    assert "silent_job" in whole.out
+    assert "--all" not in whole.out
 
 
 @pytest.mark.parametrize(

@@ -35,3 +35,18 @@ def test_what_is_usual_says_why() -> None:
 def test_once_it_was_sent_it_is_usual_no_more() -> None:
     found = fate(("ada", "usual", WHY, 0), ("https://hooks.example.com", "delivered", "", 1))
     assert (found.message, found.because) == ("delivered", "")
+
+
+def test_what_was_set_after_the_alert_is_said_too() -> None:
+    whole: dict[str, Any] = {
+        "by": "ada", "source": "web", "removed": False, "fault": "", "recurring": "", "alert_id": "", "match": {},
+        "until_ms": None,
+    }  # fmt: skip
+    silence = {**whole, "kind": "silence", "name": "night", "begins_ms": 7}
+    ack = {**whole, "kind": "ack", "name": "mine", "alert_id": "al_1", "begins_ms": 8}
+    (found,) = fates([ALERT], [], [silence, ack], {"al_1": {}}, 9)
+    assert (
+        found.because == "silence/night by ada: set later, withholds its end; ack/mine by ada: not said again"
+    )
+    (before,) = fates([ALERT], [], [silence, ack], {"al_1": {}}, 6)
+    assert before.because == ""

@@ -116,6 +116,8 @@ def _acts(
         name = f"{control['kind']}/{control['name']} by {control['by'] or control['source']}"
         if control["kind"] == "silence" and matches(control, facts) and covers(control, changed_ms):
             yield f"{name} ({recurs(control)})" if control["recurring"] else name
+        elif control["kind"] == "silence" and matches(control, facts) and covers(control, at_ms):
+            yield f"{name}: set later, withholds its end"
         elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):
             yield f"{name}: not said again"
 

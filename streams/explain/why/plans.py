@@ -16,6 +16,7 @@ class JobPlan(NamedTuple):
     usd_per_hour: object
     recurs: str
     covers: bool
+    until_ms: int | None
 
 
 def plans_of(
@@ -34,4 +35,6 @@ def plans_of(
         now = covers(control, at_ms)
         if now or (control["recurring"] and covers({**control, "recurring": ""}, at_ms)):
             by = str(control["by"] or control["source"])
-            yield JobPlan(str(control["name"]), by, control["usd_per_hour"], recurs(control), now)
+            yield JobPlan(
+                str(control["name"]), by, control["usd_per_hour"], recurs(control), now, control["until_ms"]
+            )

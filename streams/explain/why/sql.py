@@ -23,10 +23,13 @@ SELECT {_ALERT_COLUMNS} FROM alerts FINAL
 WHERE subject_kind = {{kind:String}} AND subject_name = {{name:String}} AND started <= {_AT}
   AND (resolved IS NULL OR resolved > {_AT} - INTERVAL 1 DAY)
 ORDER BY started DESC, alert_id LIMIT 100"""
-DELIVERIES: Final = f"""
+#: Whenever they were: a worker that catches up, or meters a simulated day, delivers long after the alert's own time.
+DELIVERIES: Final = """
 SELECT alert_id, toUnixTimestamp64Milli(time) AS time_ms, status, receiver, attempt, outcome, http_status, detail
-FROM deliveries FINAL WHERE alert_id IN {{alerts:Array(String)}} AND time <= {_AT} + INTERVAL 1 HOUR
+FROM deliveries FINAL WHERE alert_id IN {alerts:Array(String)}
 ORDER BY time, attempt"""
+#: The newest tick of any job.
+NEWEST_TICK: Final = "SELECT toUnixTimestamp64Milli(max(time)) AS at_ms FROM burn_rates"
 #: As of the last judged minute: one that is gone since has an older row.
 BUDGETS: Final = """
 SELECT budget, used_ratio, used_usd, limit_usd FROM budget_use FINAL

@@ -10,8 +10,10 @@ import pytest
 
 from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore
+from sinks.errors import StoreUnreachable
 from streams.clock import ManualClock
 from streams.replay.replayed_judge import LogJudge
+from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, at, opened
@@ -112,6 +114,27 @@ def test_an_hour_that_is_judged_again_tells_nothing_twice(store: ClickHouseStore
         await look(second, ledger, 182, 182)
         assert second.told == []
         assert store.select(ALERTS).to_pylist() == before
+
+    run(scenario())
+
+
+def test_what_the_first_owner_of_all_could_not_judge_the_next_one_judges(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise StoreUnreachable("gone")
+
+    async def scenario() -> None:
+        ledger = Ledger(store)
+        ledger.job("one", team="vision", owner="ada")
+        ledger.minutes("one", T0, [10] * 60 + [5] * 130)
+        clock = ManualClock(T0)
+        with monkeypatch.context() as patch:
+            patch.setattr(FleetJudge, "judge", gone)
+            with pytest.raises(StoreUnreachable):
+                await look(Life(store, clock, LIMIT), ledger, 61, 61)
+        await look(Life(store, clock, LIMIT, generation=2), ledger, 182, 182)
+        assert told(store, "team_burn") == [("team_burn", 60, 120)]
 
     run(scenario())
 

@@ -250,6 +250,8 @@ class LedgerRules:
 
     async def _judge_hours(self, duty: _Duty, owner: OwnedShard, complete_ms: int) -> None:
         since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
+        # Where the first owner of all begins, too: the next one would begin an hour before its own first look.
+        await self._threads.run(duty.hours.keep, self._writer, owner)
         for controls, span in duty.hours.spans.spans(since_ms, complete_ms, BACK_MS):
             jumps = duty.hours.prices.between(controls, *span)
             books = duty.hours.known_prices.between(*span)

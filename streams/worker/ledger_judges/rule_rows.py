@@ -79,18 +79,18 @@ class RuleRows(NamedTuple):
 
 
 def rows_of(owner: OwnedShard, changes: LedgerChanges) -> list[RuleRows]:
-    """Build the rows of a changes; alerts last, as they are what is sent."""
+    """Build the rows of changes; what budgets have used last, as the next owner goes on after the newest minute of it."""
     found: list[RuleRows] = []
+    for alerts in in_order(changes.alerts):
+        version = owner.versions.next()
+        rows = alerts_table(alerts, SHARD, version)
+        found.append(RuleRows(ALERTS, rows, token("ledger-alerts", version, alerts)))
     states = changes.stored_states
     if states or changes.is_last_gone:
         version = owner.versions.next()
         rows = use_table(states, version) if states else no_use_table(changes.until_ms, version)
         content: list[object] = [*states] or [changes.until_ms]
         found.append(RuleRows(BUDGET_USE, rows, token(BUDGET_USE, version, content)))
-    for alerts in in_order(changes.alerts):
-        version = owner.versions.next()
-        rows = alerts_table(alerts, SHARD, version)
-        found.append(RuleRows(ALERTS, rows, token("ledger-alerts", version, alerts)))
     return found
 
 

@@ -206,13 +206,14 @@ def test_a_node_is_paid_from_its_first_event_to_terminated_and_again() -> None:
             node("n", "terminated", T0 + 30 * S),
             node("n", "ready", T0 + 35 * S, gpu_count=100),  # changes nothing while terminated
             node("n", "provisioned", T0 + 40 * S),  # 4 GPUs still
-            node("m", "provisioned", T0 + 40 * S),  # gpu_count never named: no row
+            node("m", "provisioned", T0 + 40 * S),  # gpu_count never named: an instance, without a price
         ],
         as_of_ms=T0 + 50 * S,
     )
-    [(key, row)] = tables.nodes.items()
-    assert (key.minute, key.node, key.sku) == (M0, "n", "p")
-    assert row == (8000 * 10 * S + 4000 * 10 * S + 4000 * 10 * S, 160_000_000)
+    assert {(key.minute, key.node, key.sku): row for key, row in tables.nodes.items()} == {
+        (M0, "n", "p"): (8000 * 10 * S + 4000 * 10 * S + 4000 * 10 * S, 160_000_000),
+        (M0, "m", ""): (1000 * 10 * S, 0),
+    }
 
 
 def test_the_clock_cuts_the_present_service_of_a_node_and_none_that_ended() -> None:

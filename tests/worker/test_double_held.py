@@ -39,7 +39,13 @@ def nodes(world: World, minutes: range, gpus: int = 8, *names: str, usd: float =
             }
             world.put(NODE_HOURS, node=name, hour=at(hour * HOUR_MS), **paid, **about)
         for minute in minutes:
-            measure = {"unit": "gpu_milli_ms", "quantity": gpus * GPU_MINUTE, "cost_usd": Decimal(str(usd))}
+            quantity = gpus * GPU_MINUTE
+            measure = {
+                "unit": "gpu_milli_ms",
+                "sku": "p",
+                "quantity": quantity,
+                "cost_usd": Decimal(str(usd)),
+            }
             world.put(NODE_MINUTES, node=name, minute=at(T0 + minute * M), **measure)
 
 

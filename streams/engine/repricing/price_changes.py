@@ -110,11 +110,12 @@ class PriceChanges:
         """Whether any price of the node's time has changed."""
         return any(
             _overlap(
-                self._spans(usage_context(segment.fields, None, None), *segment.pays_for[:2]),
+                self._spans(usage_context(segment.fields, None, None), component, kind),
                 segment.start_ms,
                 segment.end_ms,
             )
             for segment in node.segments()
+            for component, kind in segment.priced_by
         )
 
     def _touches_samples(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:

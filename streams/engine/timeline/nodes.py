@@ -53,6 +53,14 @@ class NodeSegment(NamedTuple):
             return "gpu", Kind.GPU_TIME, self.gpu_milli
         return COMPUTE, Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI
 
+    @property
+    def priced_by(self) -> tuple[tuple[str, Kind], ...]:
+        """The components and kinds whose prices decide what its rows are: of an instance also whether it is unpriced."""
+        component, kind, _ = self.pays_for
+        return (
+            tuple((COMPUTE, each) for each in _OF_INSTANCE) if component == COMPUTE else ((component, kind),)
+        )
+
 
 @lru_cache(maxsize=16384)
 def _dimensions(fields: tuple[str | None, ...], team: str) -> tuple[str, ...]:

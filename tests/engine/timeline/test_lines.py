@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
+from streams.engine.repricing.price_changes import PriceChanges
+from streams.engine.state.node import NodeState
 from streams.engine.timeline.attempts import Segment
 from streams.engine.timeline.lines import Lines, attempt_lines, differs_from_ms
 from streams.engine.timeline.nodes import NodeSegment, node_lines
@@ -121,3 +124,13 @@ def test_a_node_is_shown_until_its_price_begins() -> None:
 @pytest.mark.parametrize("per", [Per.vcpu_hour, Per.memory_gib_hour])
 def test_a_node_whose_jobs_pay_for_their_part_of_it_books_nothing(per: Per) -> None:
     assert of_node([price("p", Component.compute, per, 1_000)]) == [("instance_milli_ms", "", 0, 1_000, 1000)]
+
+
+@pytest.mark.parametrize("per", [Per.instance_hour, Per.vcpu_hour, Per.memory_gib_hour])
+def test_a_later_price_of_any_part_of_a_node_derives_its_rows_again(per: Per) -> None:
+    node = SimpleNamespace(segments=lambda: [NodeSegment(0, HOUR_MS, 0, NO_FIELDS)])
+    before = PriceBook.empty()
+    news = PriceChanges(before, before.with_events([price("late", Component.compute, per)]))
+    assert news.touches_node(cast("NodeState", node))
+    others = PriceChanges(before, before.with_events([price("g", Component.gpu, Per.gpu_hour)]))
+    assert not others.touches_node(cast("NodeState", node))

@@ -117,9 +117,14 @@ async def crossing(send: Send, probes: Probes, jobs: int, ahead_ms: int) -> int:
     scaled_ms = tick_ms - CROSSING_MS
     for number in range(jobs):
         sent_ms = int(now_ms())
-        send(probes.runaway(f"runaway-{number}", sent_ms, scaled_before_ms=sent_ms - scaled_ms))
+        send(probes.runaway(f"runaway-{_in_letters(number)}", sent_ms, scaled_before_ms=sent_ms - scaled_ms))
     await asyncio.sleep((tick_ms - now_ms()) / 1000 - 1)
     return tick_ms
+
+
+def _in_letters(number: int) -> str:
+    """A name without a number: jobs that differ by their number alone are a sweep, whose alerts are one message."""
+    return "".join(chr(ord("a") + int(digit)) for digit in str(number))
 
 
 async def arrived(arrivals: Arrivals, patience_s: float) -> Spread:

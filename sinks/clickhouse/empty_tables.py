@@ -1,4 +1,4 @@
-"""The tables and views of this version without a row, for whoever checks statements where no store can be asked."""
+"""The tables and views of this version, empty: statements are checked against them where no store can be asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sinks.query.wire import KnownTables
 
 
 def empty_tables(database: str) -> KnownTables:
-    """What makes them, and their names."""
+    """The statements that create them, and their names."""
     views = shipped_views()
     return KnownTables(
         {**dict.fromkeys((*SCHEMAS, "migrations"), False), **{view.name: True for view in views}},

@@ -1,4 +1,4 @@
-// The live page: a stream of snapshots, shown in a band, an alert list and a jobs table; one job at a time by #/job/ID.
+// The page: a stream of snapshots, shown in a band, an alert list and a jobs table; one job by #/job/ID; others by #/NAME.
 
 import { byId, mark, say } from "./dom.js";
 import { duration, hour, money, stamp } from "./format.js";
@@ -12,6 +12,8 @@ import { Acts } from "./acts.js";
 import { Budgets } from "./budgets.js";
 import { openByLink, showUnlock } from "./unlock.js";
 import { JobView } from "./jobview.js";
+import { Pages } from "./pages.js";
+import { here } from "./route.js";
 
 const TICK_MS = 250;
 const CALM_TICK_MS = 1000;
@@ -25,6 +27,7 @@ const acts = new Acts(meter);
 const alerts = new Alerts(meter, acts);
 const budgets = new Budgets(meter, acts);
 const view = new JobView(meter, byId("job"), acts);
+const pages = new Pages({ meter, acts });
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 let way = "waiting";
@@ -33,7 +36,7 @@ let more = null;
 let last = null;
 let returnTo = null;
 let scrolled = 0;
-let cameFromBoard = false;
+let cameFrom = null;
 
 const feed = new Feed({
   onSnapshot(snapshot, how) {
@@ -45,6 +48,7 @@ const feed = new Feed({
     budgets.hear();
     showJobs();
     view.hear(snapshot);
+    pages.hear(snapshot);
     status();
   },
   onTrouble(error) {
@@ -98,8 +102,9 @@ function status() {
   const firing = last.burn.alerts_firing;
   if (meter.asOfMs === null) say(byId("clock"), "no figures yet", "");
   const title = `${stale ? "stale · " : ""}${firing ? `(${firing}) ` : ""}${money(last.burn.usd_per_hour_now)}/h · trainfare`;
-  if (document.title !== title && !view.jobId) document.title = title;
-  if (view.jobId) document.title = `${view.jobId} · trainfare`;
+  const shown = view.jobId ?? (pages.name === null ? null : pages.title(pages.name));
+  const wanted = shown === null ? title : `${shown} · trainfare`;
+  if (document.title !== wanted) document.title = wanted;
 }
 
 function tick() {
@@ -107,8 +112,9 @@ function tick() {
   if (document.hidden) return;
   if (!meter.stale) {
     band.tick();
-    if (!view.jobId) jobs.tick();
+    if (!view.jobId && pages.name === null) jobs.tick();
     view.tick();
+    pages.tick();
   }
 }
 
@@ -117,49 +123,50 @@ function loop() {
   setTimeout(loop, calm.matches ? CALM_TICK_MS : TICK_MS);
 }
 
-function jobOfHash() {
-  const match = /^#\/job\/(.+)$/.exec(location.hash);
-  if (!match) return null;
-  try {
-    return decodeURIComponent(match[1]);
-  } catch {
-    return match[1];
-  }
-}
-
+/** Show what the address names: a job, a page, or else the board, which keeps where the reader was. */
 function route() {
-  const jobId = jobOfHash();
+  const { page, rest, state } = here();
+  const jobId = page === "job" && rest ? rest : null;
+  const name = jobId === null && pages.has(page) ? page : null;
   const before = view.jobId;
-  if (jobId === before) return;
-  if (jobId !== null) {
-    if (before === null) {
-      returnTo = document.activeElement;
-      scrolled = scrollY;
-    }
-    byId("board").hidden = true;
+  const onBoard = !byId("board").hidden;
+  const toBoard = jobId === null && name === null;
+  if (jobId !== before && before !== null) view.close();
+  if (onBoard && !toBoard) {
+    returnTo = document.activeElement;
+    scrolled = scrollY;
+  }
+  byId("board").hidden = !toBoard;
+  document.body.classList.toggle("one-job", jobId !== null);
+  document.body.classList.toggle("on-page", name !== null);
+  const changed = name !== pages.name;
+  pages.show(name, state, rest);
+  if (jobId !== null && jobId !== before) {
     view.open(jobId);
     if (last) view.hear(last);
     scrollTo(0, 0);
-  } else {
-    view.close();
-    byId("board").hidden = false;
+  } else if (name !== null && changed) {
+    scrollTo(0, 0);
+  } else if (toBoard && !onBoard) {
     jobs.render();
     scrollTo(0, scrolled);
-    const target = returnTo?.isConnected && returnTo !== document.body ? returnTo : jobs.linkOf(before);
+    const target = returnTo?.isConnected && returnTo !== document.body ? returnTo : before === null ? null : jobs.linkOf(before);
     (target ?? byId("main")).focus({ preventScroll: Boolean(target) });
     returnTo = null;
   }
-  document.body.classList.toggle("one-job", jobId !== null);
   status();
 }
 
 function leave() {
-  if (cameFromBoard) history.back();
+  if (cameFrom !== null) history.back();
   else location.hash = "#/";
 }
 
 addEventListener("hashchange", (event) => {
-  cameFromBoard = jobOfHash() !== null && !new URL(event.oldURL).hash.startsWith("#/job/");
+  // From one job to the next, "back" is still where the first one was opened.
+  const before = new URL(event.oldURL).hash;
+  if (here().page !== "job") cameFrom = null;
+  else if (!before.startsWith("#/job/")) cameFrom = before;
   route();
 });
 
@@ -168,7 +175,7 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && view.jobId !== null) {
     event.preventDefault();
     leave();
-  } else if (event.key === "/" && view.jobId === null && !event.target.closest("input, select, textarea")) {
+  } else if (event.key === "/" && view.jobId === null && pages.name === null && !event.target.closest("input, select, textarea")) {
     event.preventDefault();
     filters.search.focus();
   }

@@ -1,0 +1,79 @@
+// The pages beside the board and the job, in the order of the navigation. Each is loaded when it is first asked for.
+//
+// A page is a module with `class Page`, made once with {meter, acts, host}:
+//   open(state, rest)  the address names the page: URLSearchParams of its state, and what follows its name
+//   close()            the address names another page
+//   hear(snapshot)     optional: figures of the stream came while the page is open
+//   tick()             optional: called some times a second while the page is open and its figures are not stale
+
+import { byId, h } from "./dom.js";
+import { address, here } from "./route.js";
+
+export const PAGES = {};
+
+export class Pages {
+  constructor(parts) {
+    this.parts = parts;
+    this.host = byId("page");
+    this.made = new Map();
+    this.name = null;
+    this.page = null;
+    this.links = new Map();
+    const entries = [["", "Live"], ...Object.entries(PAGES).map(([name, { title }]) => [name, title])];
+    const nav = byId("pages");
+    nav.hidden = entries.length < 2;
+    for (const [name, title] of entries) {
+      const link = h("a", { href: address(name) }, title);
+      this.links.set(name, link);
+      nav.append(link);
+    }
+  }
+
+  has(name) {
+    return Object.hasOwn(PAGES, name);
+  }
+
+  title(name) {
+    return PAGES[name].title;
+  }
+
+  /** Show the page that the address names, or none. */
+  async show(name, state, rest) {
+    for (const [each, link] of this.links) {
+      if (each === (name ?? "")) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    if (name !== this.name) {
+      this.page?.close();
+      this.page = null;
+      this.name = name;
+      this.host.replaceChildren();
+      this.host.hidden = name === null;
+      if (name === null) return;
+      this.host.className = `page page-${name}`;
+      this.host.setAttribute("aria-label", this.title(name));
+      const page = await this.module(name);
+      // Another page may have been asked for while this one was loaded.
+      if (this.name !== name) return;
+      this.page = page;
+      ({ state, rest } = here());
+    }
+    this.page?.open(state, rest);
+  }
+
+  async module(name) {
+    if (!this.made.has(name)) {
+      const { Page } = await PAGES[name].load();
+      this.made.set(name, new Page({ ...this.parts, host: this.host }));
+    }
+    return this.made.get(name);
+  }
+
+  hear(snapshot) {
+    this.page?.hear?.(snapshot);
+  }
+
+  tick() {
+    this.page?.tick?.();
+  }
+}

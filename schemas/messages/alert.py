@@ -37,6 +37,9 @@ class AlertLinks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         LinkText | UnsetType, Meta(description="The page of the subject at the instant of the change.")
     ] = UNSET
     runbook: Annotated[LinkText | UnsetType, Meta(description="What to do about this rule.")] = UNSET
+    acknowledge: Annotated[
+        LinkText | UnsetType, Meta(description="To say that somebody looks after this alert.")
+    ] = UNSET
     silence: Annotated[LinkText | UnsetType, Meta(description="To silence this rule for the subject.")] = (
         UNSET
     )

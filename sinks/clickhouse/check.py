@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.migrate import Form, Migration, form_of, mismatch, outdated, shipped
-from sinks.clickhouse.view_files import View, shipped_views
+from sinks.clickhouse.view_files import ViewFile, shipped_views
 from sinks.errors import QueryFailed, SinkError, StoreInUse
 from sinks.query.refusal import QueriesOffError
 from sinks.query.server import check_grants
@@ -36,7 +36,7 @@ class StoreCheck(NamedTuple):
 
 
 def check_store(
-    target: Target, migrations: Sequence[Migration] | None = None, views: tuple[View, ...] | None = None
+    target: Target, migrations: Sequence[Migration] | None = None, views: tuple[ViewFile, ...] | None = None
 ) -> Iterator[StoreCheck]:
     """Yield what the ClickHouse answers; after it cannot be reached there is nothing more. Blocks.
 
@@ -71,7 +71,10 @@ def _mend_of(target: Target) -> str:
 
 
 def _checked(
-    connection: ClickHouseConnection, target: Target, migrations: Sequence[Migration], views: tuple[View, ...]
+    connection: ClickHouseConnection,
+    target: Target,
+    migrations: Sequence[Migration],
+    views: tuple[ViewFile, ...],
 ) -> Iterator[StoreCheck]:
     yield StoreCheck("version", f"{target} answers, version {_command(connection, 'SELECT version()')}")
     if isinstance(target, Server):
@@ -105,7 +108,7 @@ def _rights(connection: ClickHouseConnection, target: Server) -> StoreCheck:
     )
 
 
-def _form(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> Iterator[StoreCheck]:
+def _form(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile, ...]) -> Iterator[StoreCheck]:
     """Compare what the store ran and made with what this version has, as `migrate` does before it changes anything."""
     fault = mismatch(form, migrations, views)
     if fault is not None:

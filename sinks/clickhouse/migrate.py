@@ -14,7 +14,7 @@ import xxhash
 
 from schemas.release import is_later, release
 from sinks.clickhouse.connection import ClickHouseConnection
-from sinks.clickhouse.view_files import View, fingerprints
+from sinks.clickhouse.view_files import ViewFile, fingerprints
 from sinks.errors import QueryFailed, StoreMismatch
 
 _FILE: Final = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
@@ -110,7 +110,7 @@ def form_of(connection: ClickHouseConnection, database: str) -> Form:
     return Form(is_new, {str(name): int(checksum) for name, checksum in rows}, views)
 
 
-def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> Mismatch | None:
+def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile, ...]) -> Mismatch | None:
     """Why this version must not change a store: a later one made it, or another build of this one."""
     known = {migration.name: migration.checksum for migration in migrations}
     last = migrations[-1].name
@@ -133,7 +133,7 @@ def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[View, ...
     return None
 
 
-def outdated(form: Form, migrations: Sequence[Migration], views: tuple[View, ...]) -> list[View]:
+def outdated(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile, ...]) -> list[ViewFile]:
     """The views that have to be made or made anew, each after those that it reads."""
     ours = fingerprints(views, migrations[-1].name)
     return [
@@ -143,12 +143,15 @@ def outdated(form: Form, migrations: Sequence[Migration], views: tuple[View, ...
     ]
 
 
-def _gone(form: Form, views: tuple[View, ...]) -> list[str]:
+def _gone(form: Form, views: tuple[ViewFile, ...]) -> list[str]:
     return sorted(form.views.keys() - {view.name for view in views})
 
 
 def migrate(
-    connection: ClickHouseConnection, database: str, migrations: Sequence[Migration], views: tuple[View, ...]
+    connection: ClickHouseConnection,
+    database: str,
+    migrations: Sequence[Migration],
+    views: tuple[ViewFile, ...],
 ) -> list[str]:
     """Apply the migrations that the store has not run, make outdated views anew and drop those that are gone.
 
@@ -196,7 +199,7 @@ def _apply(connection: ClickHouseConnection, migration: Migration) -> None:
     connection.call(lambda client: client.command(record, parameters=values))
 
 
-def _make(connection: ClickHouseConnection, views: Sequence[View], comments: Mapping[str, str]) -> None:
+def _make(connection: ClickHouseConnection, views: Sequence[ViewFile], comments: Mapping[str, str]) -> None:
     """Replace views at once, each with its record: a reader sees the former one or the new one."""
     for view in views:
         sql = f"CREATE OR REPLACE VIEW `{view.name}` AS\n{view.select}\nCOMMENT '{comments[view.name]}'"

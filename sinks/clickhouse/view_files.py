@@ -22,7 +22,7 @@ _FILE: Final = re.compile(r"([a-z][a-z0-9_]{0,63})\.sql")
 _READS: Final = re.compile(r"(?:FROM|JOIN|IN)\s+`?(\w+)")
 
 
-class View(NamedTuple):
+class ViewFile(NamedTuple):
     """A view as this version has it."""
 
     name: str
@@ -43,14 +43,14 @@ class View(NamedTuple):
 
 
 @cache
-def shipped_views() -> tuple[View, ...]:
+def shipped_views() -> tuple[ViewFile, ...]:
     """The views of this version, each after those that it reads."""
     folder = resources.files("sinks.clickhouse") / "views"
     found = ((_FILE.fullmatch(item.name), item) for item in folder.iterdir())
     return ordered({match[1]: item.read_text(encoding="utf-8") for match, item in found if match})
 
 
-def ordered(files: Mapping[str, str]) -> tuple[View, ...]:
+def ordered(files: Mapping[str, str]) -> tuple[ViewFile, ...]:
     """The views of these files (text by name), each after those that it reads.
 
     Raises:
@@ -59,7 +59,7 @@ def ordered(files: Mapping[str, str]) -> tuple[View, ...]:
     views = {}
     for name, text in files.items():
         select = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--")).strip()
-        views[name] = View(name, text, select, frozenset(files.keys() & set(_READS.findall(select))))
+        views[name] = ViewFile(name, text, select, frozenset(files.keys() & set(_READS.findall(select))))
     try:
         order = TopologicalSorter({name: sorted(views[name].reads) for name in sorted(views)}).static_order()
         return tuple(views[name] for name in order)
@@ -69,7 +69,7 @@ def ordered(files: Mapping[str, str]) -> tuple[View, ...]:
 
 
 @cache
-def fingerprints(views: tuple[View, ...], newest_migration: str) -> dict[str, str]:
+def fingerprints(views: tuple[ViewFile, ...], newest_migration: str) -> dict[str, str]:
     """A hash by name, another one as soon as anything differs that the view is made of.
 
     That is its SELECT and what it reads: ClickHouse keeps with a view the types that its columns had when it was made, so it is

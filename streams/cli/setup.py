@@ -13,6 +13,7 @@ from streams.cli.faults import FAILED
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.config.load import groups, load_origins, load_settings
+from streams.config.settings import Settings
 
 
 def check(
@@ -43,6 +44,21 @@ def check(
             shown = "***" if secret else "" if value is None or isinstance(value, SecretStr) else str(value)
             rows.append((f"{group}.{name}", shown, origins.get(f"{group}.{name}", "default")))
     write(Grid(("setting", "value", "from"), rows), form)
+    sys.stderr.writelines(f"note: {note}\n" for note in notes_of(settings))
+
+
+def notes_of(settings: Settings) -> list[str]:
+    """What is valid, and yet hardly what was meant: each with what mends it."""
+    alerts, web = settings.alerts, settings.web
+    sends = alerts.webhook_secret or alerts.smtp_host or alerts.alertmanager_urls or alerts.default_webhook
+    notes = []
+    if sends and not web.public_url:
+        notes.append(
+            "alerts are sent without links: set web.public_url to the address by which people open the page"
+        )
+    if web.act_link_key is not None and not web.public_url:
+        notes.append("web.act_link_key has no effect without web.public_url: messages have no links to sign")
+    return notes
 
 
 def create() -> None:

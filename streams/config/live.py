@@ -306,6 +306,12 @@ class WebSettings(Group):
         description="Has the scope `write` alone: acting on alerts from the page, "
         "`POST /api/v1/controls` and `POST /api/v1/events`.",
     )
+    act_link_key: SecretStr | None = Field(
+        default=None,
+        description="Signs the links of messages by which an alert is acknowledged, silenced for up to a day or planned without a "
+        "token, for seven days: at least 32 characters, the same in all workers. Without it such links ask for `write_token`. "
+        "Another key ends all links that were sent.",
+    )
     session_ms: int = Field(
         default=43_200_000,
         ge=60_000,
@@ -360,6 +366,13 @@ class WebSettings(Group):
         if token is not None and len(token.get_secret_value()) < 16:
             raise ValueError("expected at least 16 characters")
         return token
+
+    @field_validator("act_link_key")
+    @classmethod
+    def _hard_to_guess(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None and len(key.get_secret_value()) < 32:
+            raise ValueError("expected at least 32 characters, e.g. of `openssl rand -hex 32`")
+        return key
 
     def tokens(self) -> dict[str, SecretStr]:
         """The configured tokens by the names of their settings."""

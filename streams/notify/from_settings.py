@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streams.config.live import AlertSettings
 from streams.config.settings import Settings
+from streams.notify.act_links import ActLinks
 from streams.notify.links import Links
 from streams.notify.mailer import SmtpOptions
 from streams.notify.options import NotifierOptions
@@ -27,7 +28,9 @@ def _smtp_options(alerts: AlertSettings) -> SmtpOptions | None:
 
 def links_of(settings: Settings) -> Links:
     """What links begin with."""
-    return Links(settings.web.public_url, settings.alerts.docs_url)
+    key = settings.web.act_link_key
+    signed = None if key is None else ActLinks(key.get_secret_value())
+    return Links(settings.web.public_url, settings.alerts.docs_url, signed)
 
 
 def notifier_options(settings: Settings) -> NotifierOptions:
@@ -49,8 +52,7 @@ def notifier_options(settings: Settings) -> NotifierOptions:
         group_wait_ms=alerts.group_wait_ms,
         group_interval_ms=alerts.group_interval_ms,
         repeat_interval_ms=alerts.repeat_interval_ms,
-        public_url=settings.web.public_url,
-        docs_url=alerts.docs_url,
+        links=links_of(settings),
         max_attempts=alerts.max_attempts,
         timeout_ms=alerts.timeout_ms,
     )

@@ -13,6 +13,7 @@ from schemas.messages.receipt import ReceiptLinks
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
+from streams.notify.act_links import ActLinks
 
 #: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
 RUNBOOKS: Final = {
@@ -34,19 +35,20 @@ class Links:
 
     public_url: str = ""  # of the page
     docs_url: str = ""  # of the folder of this documentation
+    signed: ActLinks | None = None  # None: whoever acts by a link shows a token of the worker
 
     def of(self, alert: Alert) -> AlertLinks | None:
         """The links of an alert; None: there are none."""
         if not self.public_url and not self.docs_url:
             return None
-        acts = self.public_url and alert.status == FIRING and alert.subject_kind not in (METER, TEST)
+        acts = bool(self.public_url) and alert.status == FIRING and alert.subject_kind not in (METER, TEST)
+        is_plannable = alert.subject_kind == "job" and alert.rule in PLANNED_QUIETS
         return AlertLinks(
             subject=self._page(*_subject(alert), f"at={alert.changed_ms}") if self.public_url else UNSET,
             runbook=self._runbook(alert.rule),
-            silence=self._page(*_subject(alert), f"silence={alert.alert_id}") if acts else UNSET,
-            planned=self._page(*_subject(alert), f"planned={alert.alert_id}")
-            if acts and alert.subject_kind == "job" and alert.rule in PLANNED_QUIETS
-            else UNSET,
+            acknowledge=self._act("ack", alert) if acts else UNSET,
+            silence=self._act("silence", alert) if acts else UNSET,
+            planned=self._act("planned", alert) if acts and is_plannable else UNSET,
         )
 
     def of_receipt(self, message_type: str, kind: str, name: str, at_ms: int) -> ReceiptLinks | None:
@@ -58,6 +60,12 @@ class Links:
 
     def _runbook(self, rule: str) -> str | UnsetType:
         return f"{self.docs_url}/{RUNBOOKS.get(rule, RULES_PAGE)}" if self.docs_url else UNSET
+
+    def _act(self, act: str, alert: Alert) -> str:
+        """The address that asks once, and then acts on the alert."""
+        if self.signed is not None:
+            return f"{self.public_url}/act#{act}={self.signed.token(alert)}"
+        return self._page(*_subject(alert), f"{act}={alert.alert_id}")
 
     def _page(self, kind: str, name: str, query: str) -> str:
         """The address of the job's page, or of the board for another subject."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from schemas.durations import DAY_MS
 from streams.notify.groups import DEFAULT_LABELS
+from streams.notify.links import NO_LINKS, Links
 from streams.notify.mailer import SmtpOptions
 
 
@@ -34,9 +35,7 @@ class NotifierOptions:
     group_wait_ms: int = 10_000
     group_interval_ms: int = 300_000
     repeat_interval_ms: int = 14_400_000
-    # What links begin with; empty: no links.
-    public_url: str = ""
-    docs_url: str = ""
+    links: Links = field(default=NO_LINKS, repr=False)
     max_attempts: int = 8
     timeout_ms: int = 15_000
     # Concurrent attempts, one socket each; a receiver that hangs may occupy only a few of them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from aiohttp import web
@@ -43,6 +43,11 @@ _KNOWN_WITHIN_S: Final = 2.0
 _CLIENTS_MAX: Final = 256
 
 
+def accepted(written: Mapping[str, Any]) -> web.Response:
+    """The answer to whoever asked for a record."""
+    return web.Response(body=to_json(written), status=202, content_type="application/json")
+
+
 class ControlEndpoint:
     """The endpoint of one server.
 
@@ -74,15 +79,35 @@ class ControlEndpoint:
         return self._log is not None
 
     async def answer(self, request: web.Request, caller: Caller) -> web.Response:
-        """Write one record.
+        """Write the record that is asked for.
 
         Raises:
             ApiError: It was refused, or Kafka did not take it.
         """
-        if self._log is None:
-            raise ApiError(403, "this process writes no controls; a worker does", "acting_off")
+        self._check_enabled()
         self._check_rate(caller)
         asked = await json_body(request, BODY_MAX_BYTES, dict[str, Any], '{"kind": "ack", ...}')
+        return accepted(await self._write(asked, caller))
+
+    async def write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
+        """Write one record, within the rate of its caller.
+
+        Returns:
+            What was written: its kind, name and id, and by whom.
+
+        Raises:
+            ApiError: It was refused, or Kafka did not take it.
+        """
+        self._check_enabled()
+        self._check_rate(caller)
+        return await self._write(asked, caller)
+
+    def _check_enabled(self) -> None:
+        if self._log is None:
+            raise ApiError(403, "this process writes no controls; a worker does", "acting_off")
+
+    async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
+        assert self._log is not None
         try:
             record = control_record(asked, caller.token, self._wall_ms())
         except FieldError as fault:
@@ -113,8 +138,7 @@ class ControlEndpoint:
                 "id": record.id,
             },
         )
-        accepted = {"kind": record.kind, "name": record.name, "id": record.id, "by": caller.token}
-        return web.Response(body=to_json(accepted), status=202, content_type="application/json")
+        return {"kind": record.kind, "name": record.name, "id": record.id, "by": caller.token}
 
     async def _check_alert(self, alert_id: str) -> None:
         """Check that there is such an alert; a store that cannot say holds up nobody who acts.

@@ -14,6 +14,7 @@ from aiohttp import web
 from streams.costs.headroom import LEVELS
 from streams.explain import wire
 from streams.web import metrics, queries
+from streams.web.act_links import ActLinkEndpoint
 from streams.web.assets import Asset
 from streams.web.controls import ControlEndpoint
 from streams.web.costs import costs
@@ -72,6 +73,7 @@ class Parts:
     hooks: HookEndpoint
     otlp: OtlpEndpoint
     receivers: ReceiverEndpoint
+    act_links: ActLinkEndpoint
 
 
 class Route(NamedTuple):
@@ -115,9 +117,11 @@ class Routes:
             # Open to all: they check a secret of their own, which is no token.
             Route("POST", "/v1/traces", Scope.WRITE, self._traces),
             Route("POST", "/v1/metrics", Scope.WRITE, self._otlp_metrics),
+            Route("POST", "/api/v1/act", OPEN, self._act),
             Route("POST", "/api/v1/hooks/github", OPEN, self._github),
             Route("POST", "/api/v1/hooks/gitlab", OPEN, self._gitlab),
             Route("GET", "/", OPEN, self._page),
+            Route("GET", "/act", OPEN, self._act_page),
             Route("GET", "/static/{path:.+}", OPEN, self._static),
         )
 
@@ -281,6 +285,9 @@ class Routes:
     async def _controls(self, request: web.Request) -> web.Response:
         return await self._parts.controls.answer(request, request[CALLER])
 
+    async def _act(self, request: web.Request) -> web.Response:
+        return await self._parts.act_links.answer(request, request[CALLER])
+
     # -- the page ------------------------------------------------------------------------------------------
 
     async def _receivers(self, request: web.Request) -> web.Response:
@@ -294,6 +301,9 @@ class Routes:
             self._begin_session(request, request.query["token"], leave)
             raise leave
         return self._asset("index.html", request)
+
+    async def _act_page(self, request: web.Request) -> web.Response:
+        return self._asset("act.html", request)
 
     async def _session(self, request: web.Request) -> web.Response:
         """Let a browser in by a cookie, for a token in the header: in no address, it is in no log of a proxy."""

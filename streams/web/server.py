@@ -15,7 +15,9 @@ from sinks.clickhouse import ClickHouseStore
 from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
 from streams.errors import TrainfareError
+from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
+from streams.web.act_links import ActLinkEndpoint
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlEndpoint
 from streams.web.detail import Details
@@ -94,6 +96,9 @@ class WebServer:
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms)
+        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.has_alert)
+        key = settings.act_link_key
+        links = None if key is None else ActLinks(key.get_secret_value())
         routes = Routes(
             Parts(
                 figures=figures,
@@ -103,11 +108,12 @@ class WebServer:
                 queries=self.queries,
                 assets=assets.load(),
                 guard=guard,
-                controls=ControlEndpoint(controls, wall_ms, now_ms, figures.has_alert),
+                controls=acting,
                 ingest=ingest,
                 hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
                 otlp=OtlpEndpoint(ingest),
                 receivers=ReceiverEndpoint(receivers, now_ms),
+                act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms),
                 version=release(),
                 audit=audit,
                 speed=speed,

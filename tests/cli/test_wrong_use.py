@@ -226,3 +226,15 @@ def test_an_option_of_a_verb_that_is_given_to_its_group_names_the_verbs() -> Non
     done = trainfare("alerts", "--data", "x")
     assert done.code == 2
     assert "`trainfare alerts` takes test, why, and options after it" in done.one_line()
+
+
+def test_config_check_notes_what_has_no_effect() -> None:
+    secret = {"TRAINFARE_ALERTS_WEBHOOK_SECRET": "whsec_" + "A" * 44}
+    page = {"TRAINFARE_WEB_PUBLIC_URL": "https://fare.example.com"}
+    key = {"TRAINFARE_WEB_ACT_LINK_KEY": "k" * 32}
+    assert (
+        "note: alerts are sent without links: set web.public_url"
+        in trainfare("config", "check", env=secret).err
+    )
+    assert "note: web.act_link_key has no effect" in trainfare("config", "check", env=key).err
+    assert "note:" not in trainfare("config", "check", env=secret | page | key).err

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from streams.clock import SystemClock
 from streams.engine.alerts.alert import Address
+from streams.notify.links import Links
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.receiver import WebhookReceiver
@@ -185,8 +186,7 @@ def test_slack_takes_what_is_sent_over_real_http() -> None:
             options = NotifierOptions(
                 webhook_secret=SECRET,
                 allow_hosts=host_port,
-                public_url="https://fare.example.com",
-                docs_url="https://docs.example.com",
+                links=Links("https://fare.example.com", "https://docs.example.com"),
             )
             notifier = Notifier(
                 store,

@@ -127,6 +127,8 @@ class Server:
         app = web.Application(middlewares=[self._remember])
         app.on_response_prepare.append(_add_headers)
         app.router.add_get("/", self._page)
+        app.router.add_get("/act", self._act_page)
+        app.router.add_post("/api/v1/act", self._act)
         app.router.add_get(f"/static/{assets.RULES_FILE}", _rules)
         app.router.add_static("/static", STATIC)
         app.router.add_get("/api/v1/stream", self._stream)
@@ -145,6 +147,17 @@ class Server:
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         return web.FileResponse(STATIC / "index.html")
+
+    async def _act_page(self, request: web.Request) -> web.StreamResponse:
+        return web.FileResponse(STATIC / "act.html")
+
+    async def _act(self, request: web.Request) -> web.Response:
+        status, message = self.script.refusal or (202, "")
+        if status != 202:
+            return web.json_response({"error": {"code": "refused", "message": message}}, status=status)
+        self.script.records.append(await request.json())
+        until_ms = self.script.now_ms + 4 * 3_600_000
+        return web.json_response({"by": "signed link", "id": "web_1", "until_ms": until_ms}, status=202)
 
     async def _session(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("Authorization") != f"Bearer {self.script.token}":

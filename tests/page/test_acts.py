@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.page import fleet
-from tests.page.conftest import Watched
-from tests.page.server import NOW_MS, Script
+from tests.page.conftest import Open, Watched
+from tests.page.server import NOW_MS, Script, Server
 
 Board = Callable[..., Watched]
 JOB = "llm-pretrain-7b"
@@ -292,3 +294,55 @@ def test_receipts_of_an_owner_are_asked_for_from_a_job(
     expect(page.locator(".toast")).to_contain_text("No more receipts to grace, by web.write_token.")
     assert script.records == [{"kind": "receipt", "owner": "grace", "on": False, "comment": "too many"}]
     page.evaluate("sessionStorage.clear()")
+
+
+# -- a signed link -------------------------------------------------------------------------------------------
+
+
+def signed(server: Server, act: str, **about: Any) -> str:
+    """The address of a link; the scripted server checks no signature."""
+    said = {"alert": "al_1", "rule": "burn_fast", "kind": "job", "name": JOB, "usd": "32.500000001"}
+    payload = json.dumps({**said, "ends_ms": NOW_MS + 7 * 24 * HOUR_MS, **about}).encode()
+    return f"{server.url}/act#{act}={urlsafe_b64encode(payload).decode().rstrip('=')}.c2ln"
+
+
+def test_a_signed_link_asks_once_and_then_acts(server: Server, script: Script, opened: Open) -> None:
+    watched = opened(signed(server, "ack"), width=360)
+    page = watched.page
+    expect(page.get_by_role("heading", name=f"Acknowledge: Runaway burn of job {JOB}?")).to_be_focused()
+    expect(page.get_by_text("$32.50/h")).to_have_attribute("title", "$32.500000001")
+    assert not script.records, "to open it does nothing"
+    assert not [path for path in script.asked if path.startswith("/api/")]
+    page.get_by_label("24 h").check()
+    page.get_by_label("Why (optional)").fill("on it")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="✓ Acknowledged: Runaway burn")).to_be_focused()
+    (record,) = script.records
+    assert {name: record[name] for name in ("act", "hours", "comment")} == {
+        "act": "ack",
+        "hours": 24,
+        "comment": "on it",
+    }
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_signed_link_that_is_refused_says_why_and_can_be_tried_again(
+    server: Server, script: Script, opened: Open
+) -> None:
+    script.refusal = (410, "this link has ended: open the alert on the page, or in a newer message")
+    watched = opened(signed(server, "planned", name=HOSTILE), scheme="dark")
+    watched.provoked = ("410",)
+    page = watched.page
+    page.get_by_role("button", name="This is planned").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not done: this link has ended")
+    expect(page.locator("h1")).to_contain_text("<img src=x onerror=alert(1)>\\u{1b}[31m\\u{202e}gnp")
+    script.refusal = None
+    page.get_by_role("button", name="This is planned").click()
+    expect(page.get_by_role("heading", name="✓ Planned")).to_be_visible()
+
+
+@pytest.mark.parametrize("hash_", ["", "#ack=", "#ack=e30", "#budget=e30.c2ln", "#ack=%FF.c2ln"])
+def test_half_a_signed_link_says_so(server: Server, opened: Open, hash_: str) -> None:
+    page = opened(f"{server.url}/act{hash_}").page
+    expect(page.locator("h1")).to_have_text("This link is not whole")
+    assert page.get_by_role("button").count() == 0

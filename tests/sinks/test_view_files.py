@@ -16,7 +16,7 @@ from sinks.clickhouse import migrate as migrations
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.migrate import FORMER, Migration, create_database, migrate, shipped
 from sinks.clickhouse.tuning import tune
-from sinks.clickhouse.view_files import View, fingerprints, ordered, shipped_views
+from sinks.clickhouse.view_files import ViewFile, fingerprints, ordered, shipped_views
 from sinks.errors import QueryFailed, SinkError, StoreMismatch
 from sinks.target import Embedded, Target
 from tests.golden.migrations.former import FORMER_SQL
@@ -108,7 +108,7 @@ class TestFiles:
         assert all((ROOT / view.file).exists() for view in shipped_views())
 
     @pytest.mark.parametrize("view", shipped_views(), ids=lambda view: view.name)
-    def test_it_is_one_select_below_its_text(self, view: View) -> None:
+    def test_it_is_one_select_below_its_text(self, view: ViewFile) -> None:
         assert view.doc
         assert view.select.startswith("SELECT")
         assert ";" not in view.select

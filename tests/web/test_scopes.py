@@ -52,6 +52,8 @@ def test_every_path_declares_its_scope() -> None:
         "/healthz": OPEN,
         "/readyz": OPEN,
         "/": OPEN,
+        "/act": OPEN,
+        "/api/v1/act": OPEN,
         "/static/{path:.+}": OPEN,
         "/metrics": Scope.METRICS,
         "/audit": Scope.READ,

@@ -114,7 +114,7 @@ def _posted(alert: Alert, links: Links, now_ms: int, resend_ms: int) -> dict[str
     }
     found = links.of(alert)
     if found is not None:
-        leading = ("runbook", "silence", "planned")
+        leading = ("runbook", "acknowledge", "silence", "planned")
         annotations |= {name: url for name in leading if (url := getattr(found, name)) is not UNSET}
     posted: dict[str, Any] = {
         # An empty label is an absent one to it.

@@ -16,7 +16,6 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.outlook import as_of
 from streams.notify.delivery import ChannelTraits, Delivery
 from streams.notify.firing import FiringAlerts
-from streams.notify.links import Links
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.guard import ReceiverGuard, shown
 from streams.notify.webhooks.sender import Sender, SendResult
@@ -31,7 +30,7 @@ class ChannelTools:
         self.options = options
         self.clock = clock
         self.firing = firing
-        self.links = Links(options.public_url, options.docs_url)
+        self.links = options.links
         self._sender = sender
 
     @cached_property

@@ -37,6 +37,7 @@ UNSUPPORTED: Final = (
 _LABELS: Final = (
     ("subject", "Open"),
     ("runbook", "Runbook"),
+    ("acknowledge", "Acknowledge"),
     ("silence", "Silence"),
     ("planned", "This is planned"),
 )

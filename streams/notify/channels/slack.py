@@ -36,6 +36,7 @@ _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _BUTTONS: Final = (
     ("subject", "Open"),
     ("runbook", "Runbook"),
+    ("acknowledge", "Acknowledge"),
     ("silence", "Silence"),
     ("planned", "This is planned"),
 )

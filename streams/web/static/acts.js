@@ -1,10 +1,12 @@
 // Acting on an alert: acknowledge, silence, plan; and asking for receipts. Each is a record that the worker writes; the page shows what comes back.
 
-import { byId, h, say } from "./dom.js";
+import { byId, h, say, visible } from "./dom.js";
 import { editable, money, near, stamp } from "./format.js";
 import { ask } from "./ask.js";
 import { post } from "./feed.js";
 import { PLANNED_QUIETS } from "./rules.js";
+
+export { visible };
 
 const HOUR_MS = 3_600_000;
 const ACK_HOURS = 4;
@@ -13,17 +15,10 @@ const PLAN_HOURS = 8;
 const TOAST_MS = 8000;
 const KEY = "trainfare.write-token";
 const UNTIL = `${KEY}.until-ms`;
-// What neither prints nor belongs into a line: shown as \u{...}, as the terminal does.
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800]/gu;
 
 /** What the job costs per hour by an alert; one of `traffic` has what traffic costs, and all else apart. */
 function rateOf(alert) {
   return Number(alert.usd_per_hour) + (alert.rule === "traffic" ? Number(alert.expected_usd_per_hour) : 0);
-}
-
-/** Text of strangers with all that does not show, or turns the direction, as an escape. */
-export function visible(text) {
-  return text.replace(HIDDEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 }
 
 /** The match fields of one alert: its rule, and what it is about, or whose that is. */
@@ -217,10 +212,10 @@ function plannable(alert) {
   return alert.subject.kind === "job" && PLANNED_QUIETS.has(alert.rule);
 }
 
-/** What a link asks for: ?silence=ID and ?planned=ID of messages, or #alert=ID&do=silence. */
+/** What a link asks for: ?ack=ID, ?silence=ID and ?planned=ID of messages, or #alert=ID&do=silence. */
 function wanted() {
   const query = new URLSearchParams(location.search);
-  for (const act of ["silence", "planned"]) if (query.get(act)) return { id: query.get(act), act };
+  for (const act of ["ack", "silence", "planned"]) if (query.get(act)) return { id: query.get(act), act };
   const hash = new URLSearchParams(location.hash.slice(1));
   return hash.get("alert") ? { id: hash.get("alert"), act: hash.get("do") ?? "silence" } : null;
 }

@@ -1,9 +1,8 @@
 // The alerts as they come: the firing ones first, what each costs, whose it is, whether its message arrived; said once aloud.
 
-import { byId, foreign, h, mark, reconcile, say } from "./dom.js";
+import { byId, foreign, h, mark, reconcile, say, visible } from "./dom.js";
 import { duration, exact, money, near, stamp, times } from "./format.js";
 import { jobHash } from "./jobs.js";
-import { visible } from "./acts.js";
 import { delivery, ruleName, windowWords } from "./words.js";
 
 const FEW = 8;

@@ -1,8 +1,8 @@
 // The budgets: used share, spent of limit, when it is used up, what was done because of it; and a dialog that sets one.
 
-import { byId, foreign, h, mark, reconcile, say } from "./dom.js";
+import { byId, foreign, h, mark, reconcile, say, visible } from "./dom.js";
 import { count, day, exact, hour, money, near, percent, plural, stamp } from "./format.js";
-import { tell, visible } from "./acts.js";
+import { tell } from "./acts.js";
 import { ask } from "./ask.js";
 import { get } from "./feed.js";
 

@@ -35,6 +35,14 @@ export function mark(element, name, value) {
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
+// What neither prints nor belongs into a line: shown as \u{...}, as the terminal does.
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800]/gu;
+
+/** Text of strangers with all that does not show, or turns the direction, as an escape. */
+export function visible(text) {
+  return text.replace(HIDDEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
+}
+
 /** Text by other people, kept from turning the direction of what stands around it. */
 export function foreign(text) {
   return h("bdi", {}, text);

@@ -1,0 +1,139 @@
+"""Signed links of messages, by which an alert is acted on without a token of the worker.
+
+A link is the right to acknowledge, silence or plan one alert until a fixed instant. It stands behind the `#` of an
+address, which no browser sends to a server: whatever fetches links ahead of their reader (mail filters, chat previews)
+does nothing by it. Form: base64url(payload) "." base64url(HMAC-SHA256(key, purpose + payload)), as RFC 4648 and 2104 have them.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error
+from typing import Any, Final
+
+import msgspec
+
+from schemas.durations import DAY_MS
+from streams.engine.alerts.alert import Alert
+from streams.engine.rules.registry import PLANNED_QUIETS
+from streams.notify.json_forms import usd
+
+#: A link ends so long after the change that its message is about.
+LASTS_MS: Final = 7 * DAY_MS
+#: What one link may ask for at a time; a longer silence takes a token.
+HOURS_MAX: Final = 24
+TOKEN_MAX_BYTES: Final = 4_096
+ACTS: Final = ("ack", "silence", "planned")
+_PURPOSE: Final = b"trainfare act link 1\n"
+_WHOSE: Final = ("owner", "team", "project")
+_BY_NAME: Final = frozenset({"owner", "team", "project", "experiment"})
+#: Rules whose acknowledgement lifts a ceiling, and the field that names what it is lifted for.
+_CEILING_OF: Final = {"ceiling": "job_id", "team_ceiling": "team"}
+
+
+class InvalidLinkError(Exception):
+    """What was shown is no link of this worker, or one that has ended."""
+
+
+class LinkEndedError(InvalidLinkError):
+    """The link was one of this worker."""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a link is about; field names are short because all of it stands in an address."""
+
+    alert: str  # its id
+    rule: str
+    kind: str  # of its subject
+    name: str
+    match: dict[str, str]  # fields of a silence
+    usd: str  # dollars per hour that a plan says, or that an acknowledged ceiling is lifted to
+    from_ms: int  # when a plan begins
+    ends_ms: int
+
+    @property
+    def acts(self) -> tuple[str, ...]:
+        """What may be asked for."""
+        return ACTS if self.kind == "job" and self.rule in PLANNED_QUIETS else ACTS[:2]
+
+    def record(self, act: str, until_ms: int, comment: str) -> dict[str, Any]:
+        """The control record of an act, as `POST /api/v1/controls` takes it."""
+        said = {"comment": comment} if comment else {}
+        if act == "silence":
+            return {"kind": "silence", **self.match, "until_ms": until_ms, **said}
+        if act == "planned":
+            rate = {"usd_per_hour": self.usd, "from_ms": self.from_ms}
+            return {"kind": "planned", "job_id": self.name, **rate, "until_ms": until_ms, **said}
+        of = _CEILING_OF.get(self.rule)
+        lifted = {} if of is None else {of: self.name, "usd_per_hour": self.usd}
+        return {"kind": "ack", "alert_id": self.alert, "until_ms": until_ms, **lifted, **said}
+
+
+class ActLinks:
+    """Signs and opens links with one key."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key.encode("utf-8", "surrogateescape")
+
+    def token(self, alert: Alert) -> str:
+        """The signed part of the links of an alert that fires."""
+        offer = Offer(
+            alert=alert.alert_id,
+            rule=alert.rule,
+            kind=alert.subject_kind,
+            name=alert.subject_name,
+            match=silence_match(alert),
+            usd=usd(_rate_nano(alert)),
+            from_ms=max(0, alert.started_ms - alert.window_ms),
+            ends_ms=alert.changed_ms + LASTS_MS,
+        )
+        payload = _text(msgspec.json.encode(offer))
+        return f"{payload}.{_text(self._mac(payload))}"
+
+    def opened(self, token: str, now_ms: int) -> Offer:
+        """What a link offers.
+
+        Raises:
+            InvalidLinkError: It is not signed with this key; `LinkEndedError`: it was, and has ended.
+        """
+        payload, _, mac = token.partition(".")
+        try:
+            is_ours = hmac.compare_digest(self._mac(payload), _bytes(mac))
+            # Nothing of the payload is read before the signature is known to be right.
+            offer = msgspec.json.decode(_bytes(payload), type=Offer) if is_ours else None
+        except (Error, ValueError, msgspec.MsgspecError):
+            offer = None
+        if offer is None:
+            raise InvalidLinkError("this is no link of this worker, or its web.act_link_key has changed")
+        if now_ms >= offer.ends_ms:
+            raise LinkEndedError("this link has ended: open the alert on the page, or in a newer message")
+        return offer
+
+    def _mac(self, payload: str) -> bytes:
+        return hmac.digest(self._key, _PURPOSE + payload.encode("utf-8", "surrogateescape"), "sha256")
+
+
+def silence_match(alert: Alert) -> dict[str, str]:
+    """The fields of a silence of one alert: its rule, and what it is about, or whose that is."""
+    if alert.subject_kind == "job":
+        return {"job_id": alert.subject_name, "rule": alert.rule}
+    if alert.subject_kind in _BY_NAME:
+        return {alert.subject_kind: alert.subject_name, "rule": alert.rule}
+    whose = {field: getattr(alert, field) for field in _WHOSE}
+    return {**{field: name for field, name in whose.items() if name}, "rule": alert.rule}
+
+
+def _rate_nano(alert: Alert) -> int:
+    """What the subject costs per hour by the alert; one of `traffic` has what traffic costs, and all else apart."""
+    beside = alert.expected_nano_per_hour if alert.rule == "traffic" else 0
+    return alert.usd_nano_per_hour + beside
+
+
+def _text(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    data = text.encode("ascii")
+    return urlsafe_b64decode(data + b"=" * (-len(data) % 4))

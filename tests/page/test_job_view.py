@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.page import fleet
-from tests.page.conftest import Watched
-from tests.page.server import Script
+from tests.page.conftest import Open, Watched
+from tests.page.server import Script, Server
 
 Board = Callable[..., Watched]
 JOB = "diffusion-xl-finetune"
@@ -61,10 +62,10 @@ def test_shows_what_happened_and_where_the_money_went(board: Board, script: Scri
     expect(page.locator(".phases .phase.starting")).to_have_count(4)
     name = page.locator(".phases svg").get_attribute("aria-label") or ""
     assert "attempt 1: starting from 08:12:00 for 4 min, running from 08:16:00" in name
-    expect(page.locator("#job .plot.burn svg")).to_have_attribute(
+    expect(page.locator("#job .plot.burn").get_by_role("img")).to_have_attribute(
         "aria-label", re.compile(r"Burn rate: now \$[\d.]+ per hour, expected \$46\.23")
     )
-    expect(page.locator(".plot.use .line")).to_have_count(1)
+    expect(page.locator("#job .plot.use canvas")).to_have_count(1)
     expect(page.locator(".components li")).to_have_count(5)
     expect(page.locator(".components li").first).to_contain_text("GPU")
     attempts = page.get_by_role("table", name="Attempts of the job")
@@ -168,9 +169,60 @@ def test_an_unknown_job_is_told_in_words(board: Board) -> None:
 
 def test_the_cursor_is_one_for_all_charts(board: Board) -> None:
     page = board(f"/#/job/{SPOT}").page
-    chart = page.locator("#job .plot.burn svg")
-    box = chart.bounding_box()
+    box = page.locator("#job .plot.burn canvas").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
     expect(page.locator("#job .plot.burn .readout")).to_contain_text("expected $46.23/h")
     expect(page.locator("#job .plot.use .readout")).to_contain_text("GPU use")
+
+
+def test_a_chart_is_read_and_zoomed_by_keys_and_by_dragging(board: Board) -> None:
+    page = board(f"/#/job/{SPOT}").page
+    slider = page.locator("#job .plot.burn").get_by_role("slider")
+    all_of_it = page.locator("#job .plot.burn").get_by_role("button", name="Show all")
+    slider.focus()
+    expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^[\d:]+: .*expected \$46\.23/h"))
+    last = slider.get_attribute("aria-valuetext")
+    page.keyboard.press("ArrowLeft")
+    expect(slider).not_to_have_attribute("aria-valuetext", last or "")
+    span = "[...document.querySelectorAll('.plot.burn [role=slider], .plot.use [role=slider]')].map((each) => each.ariaValueMax - each.ariaValueMin)"
+    whole = page.evaluate(span)
+    page.keyboard.press("+")
+    expect(all_of_it).to_be_visible()
+    assert page.evaluate(span) == [pytest.approx(each / 2, rel=0.1) for each in whole], (
+        "one zoom for all charts"
+    )
+    page.keyboard.press("Escape")
+    expect(all_of_it).to_be_hidden()
+    expect(page.locator("#job-title")).to_be_visible()
+    box = page.locator("#job .plot.use canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 40, steps=4)
+    page.mouse.up()
+    expect(all_of_it).to_be_visible()
+    assert page.evaluate(span)[0] < whole[0] / 3
+    all_of_it.click()
+    assert page.evaluate(span)[0] == pytest.approx(whole[0], rel=0.1)
+
+
+def test_times_are_utc_or_the_readers_by_one_switch_that_is_remembered(opened: Open, server: Server) -> None:
+    page = opened(server.url).page
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+    page.reload()
+    expect(page.locator("#clock")).to_contain_text("UTC")
+    utc = re.search(r"(\d\d):(\d\d):", page.text_content("#clock") or "")
+    page.get_by_role("button", name="Times: UTC").click()
+    expect(page.locator("#clock")).to_contain_text("UTC+05:30")
+    local = re.search(r"(\d\d):(\d\d):", page.text_content("#clock") or "")
+    assert utc is not None
+    assert local is not None
+    ahead = (int(local[1]) * 60 + int(local[2]) - int(utc[1]) * 60 - int(utc[2])) % 1440
+    assert 330 <= ahead <= 335
+    page.reload()
+    expect(page.get_by_role("button", name="Times: Asia/Calcutta")).to_be_visible()
+    expect(page.locator("#clock")).to_contain_text("UTC+05:30")
+    page.get_by_role("button", name="Times: ").click()
+    expect(page.locator("#clock")).to_contain_text(re.compile(r"UTC(?!\+)"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -97,8 +98,11 @@ def test_roles_hold_in_every_layout(board: Board, script: Script, width: int) ->
     for role, name in (("region", "The fleet now"), ("region", "Alerts"), ("search", "Filter the jobs")):
         expect(page.get_by_role(role, name=name)).to_have_count(1)  # type: ignore[arg-type]  # a role of ARIA
     assert page.locator("h1").count() == 1
-    expect(page.locator("#fleet svg")).to_have_attribute("role", "img")
-    assert page.locator("#fleet svg").get_attribute("aria-label")
+    picture = page.locator("#fleet").get_by_role("img")
+    expect(picture).to_have_attribute(
+        "aria-label", re.compile("Burn of the fleet over the last 2 h: at most")
+    )
+    expect(page.locator("#fleet").get_by_role("slider")).to_have_count(1)
     assert page.evaluate("[...document.querySelectorAll('button, a, input, select')].filter(each => !each.checkVisibility() ? false : each.getBoundingClientRect().height < 18).length") == 0  # fmt: skip
 
 

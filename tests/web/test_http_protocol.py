@@ -106,7 +106,7 @@ def test_between_requests_silence_ends_the_connection() -> None:
 def test_who_does_not_read_its_answers_is_cut() -> None:
     async def work(client: Client) -> None:
         raw = await connected(client.server.url, receive_bytes=4096)
-        pages = request("/static/chart.js") * 32
+        pages = request("/static/jobs.js") * 32
         writing = asyncio.ensure_future(flood(raw, pages))
         await dropped(client, "not_reading")
         await asyncio.wait_for(writing, 20)

@@ -1,7 +1,7 @@
 // Acting on an alert: acknowledge, silence, plan; and asking for receipts. Each is a record that the worker writes; the page shows what comes back.
 
 import { byId, h, say, visible } from "./dom.js";
-import { editable, money, near, stamp } from "./format.js";
+import { editable, instant, money, near, zone } from "./format.js";
 import { ask } from "./ask.js";
 import { post } from "./feed.js";
 import { PLANNED_QUIETS } from "./rules.js";
@@ -90,7 +90,7 @@ export class Acts {
     const recurs = control.recurs ? `, ${visible(control.recurs)}` : "";
     const comment = control.comment ? [" · ", h("q", {}, h("bdi", {}, visible(control.comment)))] : [];
     const end = can ? h("button", { type: "button", class: "plain", "aria-label": `End: ${word}`, onclick: () => this.end(control) }, "end") : null;
-    const title = control.until_ms === null ? "" : `${stamp(control.until_ms)} UTC`;
+    const title = control.until_ms === null ? "" : instant(control.until_ms);
     return h("li", { "data-act": word }, h("span", { title }, `${word}${rate} by ${by} ${until}${recurs}`, ...comment), " ", end);
   }
 
@@ -175,7 +175,7 @@ export class Acts {
       const answer = await post("controls", record, token);
       sessionStorage.setItem(KEY, token);
       sessionStorage.setItem(UNTIL, String(Date.now() + HOUR_MS));
-      const until = record.until_ms === undefined ? "" : `, until ${near(record.until_ms, this.meter.timeMs)} UTC`;
+      const until = record.until_ms === undefined ? "" : `, until ${near(record.until_ms, this.meter.timeMs)} ${zone(record.until_ms)}`;
       tell(`${words}, by ${answer.by}${until}.`);
       return true;
     } catch (trouble) {

@@ -1,7 +1,7 @@
 // The alerts as they come: the firing ones first, what each costs, whose it is, whether its message arrived; said once aloud.
 
 import { byId, foreign, h, mark, reconcile, say, visible } from "./dom.js";
-import { duration, exact, money, near, stamp, times } from "./format.js";
+import { duration, exact, instant, money, near, times } from "./format.js";
 import { jobHash } from "./jobs.js";
 import { delivery, ruleName, windowWords } from "./words.js";
 
@@ -103,7 +103,7 @@ export class Alerts {
     say(part.rule, ruleName(alert.rule), alert.summary);
     const now = this.meter.timeMs;
     const until = firing ? now : alert.resolved_ms ?? now;
-    say(part.when, duration(until - alert.started_ms), `since ${stamp(alert.started_ms)} UTC`);
+    say(part.when, duration(until - alert.started_ms), `since ${instant(alert.started_ms)}`);
     mark(part.when, "datetime", new Date(alert.started_ms).toISOString());
     const stampOf = alert.summary || `${alert.usd_per_hour}/${alert.expected_usd_per_hour}/${alert.ratio}/${alert.cost_usd}`;
     if (element.stampOf !== stampOf) {

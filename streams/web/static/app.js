@@ -1,7 +1,7 @@
 // The page: a stream of snapshots, shown in a band, an alert list and a jobs table; one job by #/job/ID; others by #/NAME.
 
 import { byId, mark, say } from "./dom.js";
-import { duration, hour, money, stamp } from "./format.js";
+import { duration, hour, instant, isLocal, money, showLocal, zone } from "./format.js";
 import { Feed, get } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Band } from "./band.js";
@@ -97,8 +97,8 @@ function status() {
   say(byId("notice"), text);
   byId("notice").hidden = !text;
   if (waiting) return;
-  const clock = meter.foreign ? `meter clock ${stamp(meter.timeMs)} UTC` : `${hour(meter.timeMs)} UTC`;
-  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.reportedSpeed ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${stamp(meter.asOfMs)} UTC`);
+  const clock = meter.foreign ? `meter clock ${instant(meter.timeMs)}` : `${hour(meter.timeMs)} ${zone(meter.timeMs)}`;
+  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.reportedSpeed ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${instant(meter.asOfMs)}`);
   const firing = last.burn.alerts_firing;
   if (meter.asOfMs === null) say(byId("clock"), "no figures yet", "");
   const title = `${stale ? "stale · " : ""}${firing ? `(${firing}) ` : ""}${money(last.burn.usd_per_hour_now)}/h · trainfare`;
@@ -193,6 +193,23 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   byId("main").focus();
 });
 
+/** One switch for the times of all that is shown: what is open is drawn anew. */
+function showZone() {
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  say(byId("zone"), isLocal() ? `Times: ${name || "local"}` : "Times: UTC", isLocal() ? "Show times in UTC" : `Show times by this computer's clock (${name || "local"})`);
+}
+
+addEventListener("zonechange", () => {
+  showZone();
+  if (last) feed.onSnapshot(last, way);
+  if (view.jobId !== null) view.open(view.jobId);
+  const { page, rest, state } = here();
+  if (pages.name !== null && pages.has(page)) pages.show(page, state, rest);
+});
+
+byId("zone").addEventListener("click", () => showLocal(!isLocal()));
+
+showZone();
 route();
 openByLink().then(() => {
   feed.start();

@@ -2,7 +2,7 @@
 
 import { byId, h, mark, say } from "./dom.js";
 import { axisMoney, count, duration, exact, money, percent, plural, roughly, times } from "./format.js";
-import { lineChart, onWidth, TimeFrame } from "./chart.js";
+import { TimeFrame } from "./timeframe.js";
 import { burnBand } from "./words.js";
 import { Ticking } from "./meter.js";
 
@@ -18,17 +18,19 @@ export class Band {
     const plot = h("div", { class: "plot" });
     this.caption = h("figcaption", { class: "label" }, "Burn of the fleet");
     host.append(this.caption, plot);
-    this.draw = lineChart(plot, {
-      frame: this.frame,
-      height: 132,
-      yWanted: 2,
-      label: "Burn of the fleet",
-      format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`),
-    });
-    onWidth(plot, (width) => {
-      this.frame.width = width;
+    this.host = plot;
+  }
+
+  /** What draws is asked for once there are figures: they wait for nothing. */
+  async load() {
+    this.load = async () => {};
+    try {
+      const { TimeChart } = await import("./timechart.js");
+      this.plot = new TimeChart(this.host, { frame: this.frame, height: 132, yWanted: 2, format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`) });
       this.chart();
-    });
+    } catch {
+      say(this.caption, "Burn of the fleet: what draws it could not be loaded");
+    }
   }
 
   show(burn, alerts) {
@@ -54,20 +56,22 @@ export class Band {
     say(byId("firing-sub"), burn.alerts_firing ? [pages && plural(pages, "page"), tickets > 0 && plural(tickets, "ticket"), digests && `${count(digests)} not sent`].filter(Boolean).join(", ") : "all quiet");
     mark(byId("firing-tile"), "data-firing", pages ? "page" : tickets > 0 ? "ticket" : null);
     this.chart();
+    this.load();
     this.tick();
   }
 
   chart() {
     const history = (this.burn?.history ?? []).filter((point) => Number.isFinite(point[1]));
-    if (history.length < 2) return;
+    if (!this.plot || history.length < 2) return;
     const [fromMs, toMs] = [history[0][0], history.at(-1)[0]];
     this.frame.span(fromMs, toMs);
     const expected = Number(this.burn.expected_usd_per_hour);
-    const most = Math.max(...history.map((point) => point[1]));
-    say(this.caption, `Burn of the fleet, last ${duration(toMs - fromMs)}`);
-    const series = [{ name: "burn", class: "burn", points: history, area: true }];
-    if (expected > 0) series.push({ name: "expected now", class: "expected", step: true, points: [[fromMs, expected], [toMs, expected]] });
-    this.draw({ series, say: `Burn of the fleet over the last ${duration(toMs - fromMs)}: at most ${money(most)} per hour, now ${money(history.at(-1)[1])} per hour` });
+    const values = history.map((point) => point[1]);
+    const last = duration(toMs - fromMs);
+    say(this.caption, `Burn of the fleet, last ${last}`);
+    const series = [{ name: "burn", kind: "line", color: "--burn", values, area: "--burn-fill" }];
+    if (expected > 0) series.push({ name: "expected now", kind: "line", color: "--run", width: 1.75, dash: [5, 4], values: values.map(() => expected) });
+    this.plot.draw({ xs: history.map((point) => point[0]), series, label: "Burn of the fleet", say: `Burn of the fleet over the last ${last}: at most ${money(Math.max(...values))} per hour, now ${money(values.at(-1))} per hour` });
   }
 
   /** Between snapshots: what grows, grows at the rate of the last one. */

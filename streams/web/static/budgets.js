@@ -1,7 +1,7 @@
 // The budgets: used share, spent of limit, when it is used up, what was done because of it; and a dialog that sets one.
 
 import { byId, foreign, h, mark, reconcile, say, visible } from "./dom.js";
-import { count, day, exact, hour, money, near, percent, plural, stamp } from "./format.js";
+import { count, day, exact, hour, instant, money, near, percent, plural } from "./format.js";
 import { tell } from "./acts.js";
 import { ask } from "./ask.js";
 import { get } from "./feed.js";
@@ -93,7 +93,7 @@ export class Budgets {
       const at = day(exhausted_ms) === this.today ? hour(exhausted_ms, false) : near(exhausted_ms, this.meter.timeMs);
       // Budgets may not have been judged for a while.
       const said = exhausted_ms > this.meter.timeMs ? `used up at ${at} at this rate (${rate})` : `was to be used up at ${at} (${rate})`;
-      return h("span", { title: `${stamp(exhausted_ms)} UTC` }, said);
+      return h("span", { title: instant(exhausted_ms) }, said);
     }
     if (Number(usd_per_hour) === 0) return "nothing was spent in the last hour";
     return period_end_ms === null ? `spends ${rate}` : `lasts until the period ends at this rate (${rate})`;
@@ -103,7 +103,7 @@ export class Budgets {
     const acted = actions.map(({ rung, mode, state, jobs, time_ms }) =>
       h(
         "li",
-        { title: `${stamp(time_ms)} UTC` },
+        { title: instant(time_ms) },
         mode === "dry_run" ? h("span", { class: "dry" }, "dry run") : null,
         ` ${rung} ${state}${jobs > 1 ? `, ${plural(jobs, "job")}` : ""}, ${near(time_ms, this.meter.timeMs)}`,
       ),

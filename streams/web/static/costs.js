@@ -1,7 +1,7 @@
 // Where a job's money went: by component as bars, by attempt and by job of its run as tables.
 
 import { amount, foreign, h, reconcile, row, table } from "./dom.js";
-import { count, duration, exact, money, near, percent, stamp } from "./format.js";
+import { count, duration, exact, instant, money, near, percent } from "./format.js";
 import { jobHash } from "./jobs.js";
 import { COMPONENT_NAMES, COMPONENTS } from "./words.js";
 
@@ -63,8 +63,8 @@ export class Attempts {
       return row(COLUMNS, [
         String(each.attempt),
         h("span", {}, h("span", { class: "state", "data-state": each.state }, each.state), each.reason ? ` ${each.reason.replaceAll("_", " ")}` : ""),
-        h("time", { title: `${stamp(each.started_ms)} UTC` }, near(each.started_ms, now)),
-        each.ended_ms ? h("time", { title: `${stamp(each.ended_ms)} UTC` }, near(each.ended_ms, now)) : "goes on",
+        h("time", { title: instant(each.started_ms) }, near(each.started_ms, now)),
+        each.ended_ms ? h("time", { title: instant(each.ended_ms) }, near(each.ended_ms, now)) : "goes on",
         each.started_ms === null ? "–" : duration(until - each.started_ms),
         count(each.gpu_count),
         where || "–",
@@ -107,8 +107,8 @@ export class Run {
       return row(RUN_COLUMNS, [
         each.job_id === job.job_id ? h("b", {}, foreign(each.job_id)) : h("a", { href: jobHash(each.job_id) }, foreign(each.job_id)),
         h("span", { class: "state", "data-state": each.state }, each.state),
-        h("time", { title: `${stamp(each.began_ms)} UTC` }, near(each.began_ms, now)),
-        each.ended_ms ? h("time", { title: `${stamp(each.ended_ms)} UTC` }, near(each.ended_ms, now)) : "goes on",
+        h("time", { title: instant(each.began_ms) }, near(each.began_ms, now)),
+        each.ended_ms ? h("time", { title: instant(each.ended_ms) }, near(each.ended_ms, now)) : "goes on",
         amount(money(each.cost_usd), exact(each.cost_usd)),
         lost > 0 ? amount(money(each.lost_cost_usd), exact(each.lost_cost_usd), { class: "money lost" }) : "–",
       ]);

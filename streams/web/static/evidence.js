@@ -1,7 +1,7 @@
 // The alerts of one job with the query that shows the evidence of each, to copy.
 
 import { h, reconcile, say } from "./dom.js";
-import { near, stamp } from "./format.js";
+import { instant, near } from "./format.js";
 import { figures } from "./alerts.js";
 import { delivery, ruleName } from "./words.js";
 
@@ -59,7 +59,7 @@ export class Evidence {
     say(part.badge, firing ? alert.severity : "resolved");
     say(part.rule, ruleName(alert.rule));
     const now = this.meter.timeMs;
-    say(part.when, firing ? `firing since ${near(alert.started_ms, now)}` : `${near(alert.started_ms, now)} to ${near(alert.resolved_ms, now)}`, `${stamp(alert.started_ms)} UTC`);
+    say(part.when, firing ? `firing since ${near(alert.started_ms, now)}` : `${near(alert.started_ms, now)} to ${near(alert.resolved_ms, now)}`, instant(alert.started_ms));
     part.figures.replaceChildren(...(alert.summary ? [] : figures(alert)));
     say(part.summary, alert.summary ?? "");
     const delivered = delivery(alert);

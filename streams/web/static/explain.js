@@ -1,7 +1,7 @@
 // Why a job costs what it costs: its intervals by what was priced and how, the dearest first. Sums are exact, in nano-dollars.
 
 import { amount, foreign, h, row, table } from "./dom.js";
-import { decimal, duration, exact, hour, money, nano, near, plural, price, quantity, stamp } from "./format.js";
+import { decimal, duration, exact, hour, instant, money, nano, near, plural, price, quantity } from "./format.js";
 import { COMPONENT_NAMES } from "./words.js";
 
 const FIRST = 100;
@@ -119,8 +119,8 @@ export class Explain {
       COLUMNS,
       [
         h("span", {}, ...(steps ? name : ["·"]), place, toggle ? h("div", {}, toggle) : ""),
-        h("time", { title: `${stamp(line.from_ms)} UTC` }, near(line.from_ms, now)),
-        h("span", {}, h("time", { title: `${stamp(line.to_ms)} UTC` }, near(line.to_ms, now)), h("div", { class: "dim" }, duration(line.to_ms - line.from_ms))),
+        h("time", { title: instant(line.from_ms) }, near(line.from_ms, now)),
+        h("span", {}, h("time", { title: instant(line.to_ms) }, near(line.to_ms, now)), h("div", { class: "dim" }, duration(line.to_ms - line.from_ms))),
         h("span", { title: `${line.quantity.toLocaleString("en-US")} ${line.unit}` }, quantity(line.quantity, line.unit)),
         steps ? (line.sku ? priced : h("span", { class: "lost" }, "no price")) : "",
         h("span", {}, amount(money(decimal(line.cost)), exact(decimal(line.cost))), lost),

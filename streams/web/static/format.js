@@ -84,18 +84,61 @@ export function times(ratio) {
 
 const pad = (number) => String(number).padStart(2, "0");
 
-export function day(ms) {
-  return new Date(ms).toISOString().slice(0, 10);
+// Times are UTC, or by the reader's own clock: one switch for all of the page, remembered by the browser.
+const ZONE_KEY = "trainfare.times";
+let local = remembered() === "local";
+
+function remembered() {
+  try {
+    return localStorage.getItem(ZONE_KEY);
+  } catch {
+    return null; // a browser that keeps nothing
+  }
+}
+
+/** Whether times are shown by the reader's clock. */
+export const isLocal = () => local;
+
+export function showLocal(wanted) {
+  local = wanted;
+  try {
+    localStorage.setItem(ZONE_KEY, wanted ? "local" : "utc");
+  } catch {
+    // It holds until the page is closed.
+  }
+  dispatchEvent(new Event("zonechange"));
+}
+
+/** An instant moved so that its UTC fields are those of the clock by which times are shown. */
+export function wallClock(ms, byReader = local) {
+  return byReader ? ms - new Date(ms).getTimezoneOffset() * 60_000 : ms;
+}
+
+/** The zone of a time that is shown: UTC, or UTC+02:00. */
+export function zone(ms) {
+  const minutes = local ? -new Date(ms ?? Date.now()).getTimezoneOffset() : 0;
+  if (minutes === 0) return "UTC";
+  const size = Math.abs(minutes);
+  return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.floor(size / 60))}:${pad(size % 60)}`;
+}
+
+export function day(ms, byReader = local) {
+  return new Date(wallClock(ms, byReader)).toISOString().slice(0, 10);
 }
 
 /** 14:03:20, or 14:03 where seconds say nothing. */
-export function hour(ms, seconds = true) {
-  const at = new Date(ms);
+export function hour(ms, seconds = true, byReader = local) {
+  const at = new Date(wallClock(ms, byReader));
   return `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}${seconds ? `:${pad(at.getUTCSeconds())}` : ""}`;
 }
 
 export function stamp(ms) {
   return ms === null || ms === undefined ? "–" : `${day(ms)} ${hour(ms)}`;
+}
+
+/** A time in full with its zone, for a tooltip. */
+export function instant(ms) {
+  return ms === null || ms === undefined ? "–" : `${stamp(ms)} ${zone(ms)}`;
 }
 
 /** The time of day; with the date when it is not that of `now`. */

@@ -2,7 +2,7 @@
 
 import { h, s, say } from "./dom.js";
 import { axisMoney, duration, hour, money, percent, stamp } from "./format.js";
-import { lineChart, onWidth, TimeFrame } from "./chart.js";
+import { onWidth, TimeFrame } from "./timeframe.js";
 import { ruleName } from "./words.js";
 
 const ROW = 22;
@@ -17,9 +17,16 @@ export class History {
     const plot = (name) => h("div", { class: `plot ${name}` });
     Object.assign(this, { phases: plot("phases"), burn: plot("burn"), use: plot("use"), legend: h("ul", { class: "legend" }) });
     this.phasesSaid = h("p", { class: "readout", "aria-hidden": "true" });
-    const burn = { frame: this.frame, height: 190, yWanted: 4, label: "Burn rate against the expected one", format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`) };
-    this.drawBurn = lineChart(this.burn, burn);
-    this.drawUse = lineChart(this.use, { frame: this.frame, height: 110, yWanted: 2, top: 1, label: "GPU use", format: (value) => percent(value) });
+    this.charts = null;
+    import("./timechart.js").then(({ TimeChart }) => {
+      const { frame } = this;
+      this.charts = {
+        burn: new TimeChart(this.burn, { frame, height: 190, yWanted: 4, format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`) }),
+        use: new TimeChart(this.use, { frame, height: 110, yWanted: 2, top: 1, format: (value) => percent(value) }),
+      };
+      this.redraw();
+    }, () => say(this.phasesSaid, "What draws the charts could not be loaded: load the page again."));
+    this.frame.zooms.add(() => this.timeline());
     this.zoom = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.toggle() });
     this.useEmpty = h("p", { class: "empty" }, "No GPU samples of this job.");
     this.burnEmpty = h("p", { class: "empty" }, "No burn rates of this job yet.");
@@ -51,24 +58,26 @@ export class History {
     this.frame.width = Math.max(240, this.phases.clientWidth);
     const last = burn.at(-1);
     this.look(starts.length ? Math.min(...starts) : now - MINUTE_MS, Math.max(end, last?.[0] ?? 0), burn[0]?.[0]);
-    this.timeline(phases, now);
+    this.timeline();
+    const column = (index) => burn.map((each) => Number(each[index]));
     const series = [
-      { name: "last hour", class: "hour", points: burn.map((each) => [each[0], Number(each[2])]) },
-      { name: "now", class: "burn", points: burn.map((each) => [each[0], Number(each[1])]), step: true, area: true },
-      { name: "expected", class: "expected", points: burn.map((each) => [each[0], Number(each[3])]), step: true },
+      { name: "last hour", kind: "line", color: "--soft", width: 1.25, values: column(2) },
+      { name: "now", kind: "line", color: "--burn", values: column(1), step: true, area: "--burn-fill" },
+      { name: "expected", kind: "line", color: "--run", width: 1.75, dash: [5, 4], values: column(3), step: true },
     ];
-    const marks = alerts.filter((each) => (each.resolved_ms ?? now) > this.frame.fromMs).map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? this.frame.toMs, class: `alert-mark ${each.severity}` }));
+    const marks = alerts.filter((each) => (each.resolved_ms ?? now) > this.frame.fromMs).map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? this.frame.toMs, color: each.severity === "page" ? "--bad-fill" : "--start" }));
     const peak = Math.max(...burn.map((each) => Number(each[1])), 0);
     const said = alerts.map((each) => `${ruleName(each.rule)} from ${hour(each.started_ms)}`).join(", ");
     this.burnEmpty.hidden = burn.length > 0;
     this.burn.hidden = !burn.length;
-    if (last) this.drawBurn({ series, marks, say: `Burn rate: now ${money(last[1])} per hour, expected ${money(last[3])}, at most ${money(peak)}.${said ? ` Alerts: ${said}.` : ""}` });
+    if (last) this.charts?.burn.draw({ xs: burn.map((each) => each[0]), series, marks, label: "Burn per hour", say: `Burn rate: now ${money(last[1])} per hour, expected ${money(last[3])}, at most ${money(peak)}.${said ? ` Alerts: ${said}.` : ""}` });
     this.useEmpty.hidden = usage.length > 0;
     this.use.hidden = !usage.length;
     if (usage.length) {
       const points = gaps(usage.map((each) => [each[0], each[2]]));
       const mean = usage.reduce((sum, each) => sum + each[1] * (each[2] ?? 0), 0) / Math.max(1, usage.reduce((sum, each) => sum + each[1], 0));
-      this.drawUse({ series: [{ name: "GPU use", class: "use", points, area: !points.some((point) => point[1] === null), step: true }], say: `GPU use by the minute, ${percent(mean)} on average` });
+      const values = points.map((point) => point[1]);
+      this.charts?.use.draw({ xs: points.map((point) => point[0]), series: [{ name: "GPU use", kind: "line", color: "--run", values, area: "--use-fill", step: true }], label: "GPU use", say: `GPU use by the minute, ${percent(mean)} on average` });
     }
   }
 
@@ -86,8 +95,10 @@ export class History {
     this.redraw();
   }
 
-  timeline(all, now) {
-    const phases = all.filter((each) => (each.end_ms ?? now) > this.frame.fromMs);
+  timeline() {
+    const now = this.meter.timeMs;
+    const [from, to] = this.frame.seen;
+    const phases = (this.detail.phases ?? []).filter((each) => (each.end_ms ?? now) > from && each.start_ms < to);
     const attempts = [...new Set(phases.map((each) => each.attempt))].sort((a, b) => a - b);
     const shown = attempts.slice(-MANY);
     const height = Math.max(1, shown.length) * ROW + 24;

@@ -1,7 +1,6 @@
 // A sparkline: the shape of a job's burn from zero, its newest point marked. Numbers stand beside it, not in it.
 
 import { mark, s } from "./dom.js";
-import { pathOf } from "./chart.js";
 
 const WIDTH = 120;
 const HEIGHT = 28;
@@ -39,4 +38,8 @@ export function sparkline() {
   }
 
   return { svg, draw };
+}
+
+function pathOf(points, x, y) {
+  return points.map(([ms, value], index) => `${index ? "L" : "M"}${x(ms).toFixed(1)},${y(value).toFixed(1)}`).join("");
 }

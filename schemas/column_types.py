@@ -35,6 +35,7 @@ _MAY_BE_NULL: Final = frozenset(
         "planned_usd_per_hour",
         "ticket_since",
         "page_since",
+        "duration_ms",
     }
 )
 

@@ -101,6 +101,7 @@ class JobEvent(Struct, frozen=True, gc=False):
     gpus_requested: int | None = None
     run_id: str | None = None
     work_dir: str | None = None
+    duration_ms: int | None = None  # of a checkpoint
 
 
 class GpuEvent(Struct, frozen=True, gc=False):

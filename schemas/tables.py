@@ -28,6 +28,7 @@ JOB_USAGE_MINUTES: Final = "job_usage_minutes"
 UNATTRIBUTED_MINUTES: Final = "unattributed_minutes"
 JOBS: Final = "jobs"
 ATTEMPTS: Final = "attempts"
+JOB_CHECKPOINTS: Final = "job_checkpoints"
 NODE_MINUTES: Final = "node_minutes"
 NODE_HOURS: Final = "node_hours"
 BURN_RATES: Final = "burn_rates"
@@ -183,6 +184,16 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         gpu_count=COUNT,
         # The time of this attempt that no lower-numbered attempt covers, so that sums over attempts are unions.
         wall_clock_ms=pa.int64(),
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    JOB_CHECKPOINTS: schema_of(
+        time=MILLI,
+        job_id=TEXT,
+        attempt=pa.uint32(),
+        duration_ms=pa.int64(),
+        source=TEXT,
+        id=TEXT,
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
@@ -415,6 +426,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     UNATTRIBUTED_MINUTES: ("node", "gpu", "minute"),
     JOBS: ("job_id",),
     ATTEMPTS: ("job_id", "attempt"),
+    JOB_CHECKPOINTS: ("job_id", "attempt", "time", "source", "id"),
     NODE_MINUTES: ("node", "minute", "sku", "price_effective", "unit"),
     NODE_HOURS: ("node", "hour"),
     BURN_RATES: ("job_id", "time"),
@@ -444,6 +456,7 @@ MONTHLY: Final = {
     JOB_HOURS: "hour",
     JOB_USAGE_MINUTES: "minute",
     UNATTRIBUTED_MINUTES: "minute",
+    JOB_CHECKPOINTS: "time",
     NODE_MINUTES: "minute",
     NODE_HOURS: "hour",
     BURN_RATES: "time",

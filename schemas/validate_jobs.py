@@ -49,6 +49,7 @@ def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:
         gpus_requested=raw.gpus_requested,
         run_id=raw.run_id,
         work_dir=raw.work_dir,
+        duration_ms=raw.duration_ms,
     )
 
 

@@ -36,6 +36,7 @@ from schemas.wire_types import (
     OptPath,
     OptPurchase,
     OptRatios,
+    OptSaveMs,
     OptText,
     OptTimeMs,
     Ratios,
@@ -184,6 +185,14 @@ class JobWire(PricedWire, kw_only=True, gc=False):
             "how far the work has come, usually on `heartbeat` and `checkpointed`: of each name the newest is kept",
             {"step": 12000, "tokens": 3500000000},
             "as you define",
+        ),
+    ] = None
+    duration_ms: Annotated[
+        OptSaveMs,
+        Doc(
+            "on `checkpointed`: how long the save took, which is how long the work waited for it where it does; not read on other types",
+            42000,
+            "ms",
         ),
     ] = None
 

@@ -28,6 +28,7 @@ MAX_KEY_BYTES: Final = 512  # of a Kafka key: a record with a longer one is refu
 MAX_ADDRESS_BYTES: Final = 2_048  # of a webhook or Slack
 MAX_SAMPLE_MS: Final = 3_600_000
 MAX_INTERVAL_MS: Final = 31 * 86_400_000
+MAX_SAVE_MS: Final = 86_400_000  # of one checkpoint
 MAX_ATTEMPT: Final = 2**31 - 1
 MAX_PRICE_GPUS: Final = 1_000_000
 
@@ -112,6 +113,10 @@ OptAmount: TypeAlias = Annotated[
 ]
 IntervalMs: TypeAlias = Annotated[
     int, Meta(ge=0, le=MAX_INTERVAL_MS, description=f"an integer from 0 to {MAX_INTERVAL_MS} (31 days)")
+]
+OptSaveMs: TypeAlias = Annotated[
+    Annotated[int, Meta(ge=0, le=MAX_SAVE_MS)] | None,
+    Meta(description=f"an integer from 0 to {MAX_SAVE_MS} (1 day)"),
 ]
 GpuCount: TypeAlias = Annotated[
     Annotated[float, Meta(ge=0, le=MAX_GPU_COUNT)] | None,

@@ -12,6 +12,7 @@ from schemas.tables import (
     BOOKS,
     BURN_RATES,
     DEAD_LETTER_COUNTS,
+    JOB_CHECKPOINTS,
     JOB_HOURS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
@@ -29,7 +30,7 @@ SHARDED = (
     ALERTS,
 )  # fmt: skip
 #: A crash may interrupt a checkpoint after any table, and an alert is stored before its checkpoint.
-_VERSIONED = (*SHARDED, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
+_VERSIONED = (*SHARDED, JOB_CHECKPOINTS, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
 
 
 class Readback:

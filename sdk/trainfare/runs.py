@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from trainfare import process_hooks
@@ -24,6 +26,8 @@ CLOSE_WITHIN_S = 5.0
 _FLUSH_WITHIN_S = 2.0
 _LAST_SAMPLE_WITHIN_S = 1.0
 _NAMES_MAX = 64
+#: Of a checkpoint; the meter refuses the event of a longer one, so its duration is left out.
+_DURATION_MS_MAX = 86_400_000
 #: What `started` must have one of, or the attempt costs nothing.
 _PAID_FOR = ("gpu_count", "nodes", "instance_count", "cpu_count", "memory_gib")
 _NO_GPUS = "the number of GPUs is not known, so none is charged: pass gpus="
@@ -136,10 +140,26 @@ class Run:
         except Exception:  # nothing that training passes here may stop it
             return
 
-    def checkpoint(self, *, at_ms: int | None = None, **values: Any) -> None:
-        """Record that all work up to now, or `at_ms`, is safe: what is lost later counts from here."""
+    def checkpoint(
+        self, *, at_ms: int | None = None, duration_ms: float | None = None, **values: Any
+    ) -> None:
+        """Record that all work up to now, or `at_ms`, is safe: what is lost later counts from here.
+
+        `duration_ms`: for how long the training waited for it.
+        """
         self.progress(quality=None, **values)
-        self._send("checkpointed", self._measures, at_ms=at_ms, priority=CHECKPOINT)
+        took = _duration_of(duration_ms)
+        self._send("checkpointed", lambda: {**self._measures(), **took}, at_ms=at_ms, priority=CHECKPOINT)
+
+    @contextmanager
+    def saving(self, **values: Any) -> Iterator[None]:
+        """Record a checkpoint around what writes it: `with run.saving(step=n): torch.save(...)`.
+
+        It is one of the moment at which it begins, with the time that it takes; where the write raises, there is none.
+        """
+        begin_ms, begin_ns = self._now_ms(), time.monotonic_ns()
+        yield
+        self.checkpoint(at_ms=begin_ms, duration_ms=milliseconds_since(begin_ns), **values)
 
     def scaled(self, gpus: float, **fields: Any) -> None:
         """Record that the job has another number of GPUs from now on."""
@@ -281,6 +301,19 @@ class Run:
             "attempt": self.attempt,
         }
         return {**fields, **of_run}
+
+
+def milliseconds_since(begin_ns: int) -> int:
+    """How long ago an instant of the monotonic clock was."""
+    return (time.monotonic_ns() - begin_ns) // 1_000_000
+
+
+def _duration_of(duration_ms: float | None) -> dict[str, int]:
+    """The field `duration_ms`; nothing where it is not known, or none that the meter takes."""
+    number = None if duration_ms is None else _number_of(duration_ms)
+    if number is None or not 0 <= number <= _DURATION_MS_MAX:
+        return {}
+    return {"duration_ms": round(number)}
 
 
 def _first_of(values: dict[str, Any]) -> dict[str, Any]:

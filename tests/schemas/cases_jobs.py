@@ -161,6 +161,24 @@ JOBS: list[Case] = [
     ),
     (
         "jobs",
+        {"duration_ms": -1},
+        Reason.out_of_range,
+        "field `duration_ms`: got -1, expected an integer from 0 to 86400000 (1 day)",
+    ),
+    (
+        "jobs",
+        {"duration_ms": 86_400_001},
+        Reason.out_of_range,
+        "field `duration_ms`: got 86400001, expected an integer from 0 to 86400000 (1 day)",
+    ),
+    (
+        "jobs",
+        {"duration_ms": 1.5},
+        Reason.wrong_type,
+        "field `duration_ms`: got 1.5, expected",
+    ),
+    (
+        "jobs",
         {"expected_usd_per_hour": -1},
         Reason.out_of_range,
         "got -1, expected a number in [0, 1000000000)",

@@ -51,6 +51,7 @@ FULL: dict[str, Record] = {
         "deadline_ms": NOW_MS + 10**9,
         "quality": {"loss": -1.5, "accuracy": 0.75},
         "progress": {"step": 12000, "tokens": 3.5e9},
+        "duration_ms": 42_000,
     },
     "gpu": {
         "id": "g1",

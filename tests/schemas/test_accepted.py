@@ -61,6 +61,7 @@ def test_a_full_job_record() -> None:
         deadline_ms=NOW_MS + 10**9,
         quality={"loss": -1.5, "accuracy": 0.75},
         progress={"step": 12000.0, "tokens": 3.5e9},
+        duration_ms=42_000,
     )
 
 

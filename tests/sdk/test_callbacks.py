@@ -11,8 +11,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from trainfare import callbacks
-from trainfare.callbacks import HuggingFaceCallback, KerasCallback, LightningCallback, lightning
+from trainfare import callbacks, runs
+from trainfare.callbacks import HuggingFaceCallback, KerasCallback, LightningCallback, base, lightning
 from trainfare.callbacks.base import MeteredCallback
 
 from tests.sdk.endpoint import FakeEndpoint
@@ -302,3 +302,61 @@ def test_importing_them_imports_no_trainer() -> None:
         [sys.executable, "-c", text], env={"PYTHONPATH": str(SDK)}, capture_output=True, text=True
     )
     assert shown.stdout == "[]\n"
+
+
+# -- How long checkpoints take -------------------------------------------------------------------------------
+
+
+class _Clock:
+    """Moves on only where a test says so."""
+
+    def __init__(self) -> None:
+        self.ms = 1_000
+
+    def monotonic_ns(self) -> int:
+        return self.ms * 1_000_000
+
+    def write(self) -> None:
+        self.ms += 4_200
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    made = _Clock()
+    for module in (base, runs):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
+def durations(endpoint: FakeEndpoint) -> list[int | None]:
+    saves = (each for each in endpoint.events.values() if each["type"] == "checkpointed")
+    return [each.get("duration_ms") for each in saves]
+
+
+def test_a_hugging_face_save_takes_from_the_hook_before_it(endpoint: FakeEndpoint, clock: _Clock) -> None:
+    class Saving(HuggingFace):
+        def call(self, event: str, **named: Any) -> None:
+            if event == "on_save":
+                clock.write()
+            super().call(event, **named)
+
+    Saving(HuggingFaceCallback(job_id="run-7", url=endpoint.url, gpus=8)).train(4)
+    assert durations(endpoint) == [4_200]
+
+
+def test_a_lightning_save_takes_until_the_hook_after_it(endpoint: FakeEndpoint, clock: _Clock) -> None:
+    callback = LightningCallback(job_id="run-7", url=endpoint.url, gpus=8)
+    Lightning(callback, now_ms=clock.write).fit(4)
+    assert durations(endpoint) == [4_200]
+
+
+def test_a_keras_save_takes_from_the_validation_before_it(endpoint: FakeEndpoint, clock: _Clock) -> None:
+    callback = KerasCallback(job_id="run-7", url=endpoint.url, gpus=1, saves_each_epoch=True)
+    callback.on_train_begin(None)
+    callback.on_train_batch_end(0, {})
+    clock.ms += 60_000  # a validation
+    callback.on_test_end({})
+    clock.write()
+    callback.on_epoch_end(0, {})
+    callback.on_train_end({})
+    assert durations(endpoint) == [4_200]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trainfare
+from trainfare import runs
 
 from tests.sdk.endpoint import FakeEndpoint
 from tests.sdk.scripts import ran
@@ -228,3 +230,23 @@ def test_what_is_not_ended_ends_with_the_script(
     ran(tmp_path, f"import trainfare\ntrainfare.run('run-7', url='{endpoint.url}').start()\n{tail}\n")
     last = list(endpoint.events.values())[-1]
     assert (last["type"], last.get("reason")) == (end, reason)
+
+
+def test_a_checkpoint_says_how_long_it_took(endpoint: FakeEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    instants_ns = iter([0, 4_200_400_000])
+    monkeypatch.setattr(runs, "time", SimpleNamespace(monotonic_ns=lambda: next(instants_ns)))
+    with run(endpoint, gpus=8) as found:
+        with found.saving(step=7):
+            pass
+        for took_ms in (1500.4, -1, 86_400_001, float("nan"), "long"):
+            found.checkpoint(duration_ms=took_ms)  # type: ignore[arg-type]  # training may pass anything
+    saves = [event for event in endpoint.events.values() if event["type"] == "checkpointed"]
+    assert [save.get("duration_ms") for save in saves] == [4200, 1500, None, None, None, None]
+    assert saves[0]["progress"] == {"step": 7.0}
+    assert (found.refused, found.fault) == (0, "")
+
+
+def test_a_save_that_fails_is_no_checkpoint(endpoint: FakeEndpoint) -> None:
+    with pytest.raises(OSError, match="full"), run(endpoint, gpus=8) as found, found.saving():
+        raise OSError("the disk is full")
+    assert endpoint.types() == ["started", "failed"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from trainfare.api import run
-from trainfare.runs import Run
+from trainfare.runs import Run, milliseconds_since
 
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
@@ -46,6 +47,7 @@ class MeteredCallback:
         super().__init__()
         self._options = options
         self.run: Run | None = None  #: while the training goes on, and after
+        self._hook_ns = 0  #: when the last hook was called that a save can follow
 
     def __reduce__(self) -> Any:
         """Copies and other processes get a callback without a run."""
@@ -79,6 +81,16 @@ class MeteredCallback:
     def _progress(self, quality: Mapping[str, Any] | None = None, **values: Any) -> None:
         if self.run is not None:
             self.run.progress(quality=quality, **values)
+
+    def _mark_hook(self) -> None:
+        """Note when this hook is called: a save that follows begins here, where the trainer has no hook for that."""
+        self._hook_ns = time.monotonic_ns()
+
+    def _checkpoint(self, **values: Any) -> None:
+        """Record a checkpoint that was written since the last hook."""
+        if self.run is not None:
+            took_ms = milliseconds_since(self._hook_ns) if self._hook_ns else None
+            self.run.checkpoint(duration_ms=took_ms, **values)
 
 
 def _made(cls: type[MeteredCallback], options: dict[str, Any]) -> MeteredCallback:

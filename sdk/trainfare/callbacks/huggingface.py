@@ -33,23 +33,25 @@ class HuggingFaceCallback(MeteredCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count an optimiser's step."""
         self._progress(step=state.global_step)
+        self._mark_hook()
 
     @quiet
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Keep what the trainer logs: the loss, and how many tokens it has seen if it counts them."""
         tokens = getattr(state, "num_input_tokens_seen", 0)
         self._progress(_quality_of(logs), epoch=state.epoch, **({"tokens": tokens} if tokens else {}))
+        self._mark_hook()
 
     @quiet
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
         """Keep what an evaluation found."""
         self._progress(_quality_of(metrics))
+        self._mark_hook()
 
     @quiet
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Record a checkpoint; the trainer calls this when it is written."""
-        if self.run is not None:
-            self.run.checkpoint(step=state.global_step)
+        """Record a checkpoint; the trainer calls this when it is written, and writes it after the hook before this one."""
+        self._checkpoint(step=state.global_step)
 
     @quiet
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -43,13 +43,19 @@ class KerasCallback(MeteredCallback):
         """Count a step."""
         self._step += 1
         self._progress(step=self._step)
+        self._mark_hook()
+
+    @quiet
+    def on_test_end(self, logs: Any = None) -> None:
+        """Note the end of a validation, which comes before the checkpoint of an epoch."""
+        self._mark_hook()
 
     @quiet
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Keep the metrics of an epoch, and record its checkpoint."""
         self._progress(logs, epoch=epoch + 1)
-        if self._saves_each_epoch and self.run is not None:
-            self.run.checkpoint()
+        if self._saves_each_epoch:
+            self._checkpoint()
 
     @quiet
     def on_train_end(self, logs: Any = None) -> None:

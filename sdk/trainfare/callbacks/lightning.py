@@ -66,7 +66,13 @@ class LightningCallback(MeteredCallback):
     @quiet
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Keep the metrics of an epoch."""
+        self._saved()
         self._progress(trainer.callback_metrics, epoch=trainer.current_epoch)
+
+    @quiet
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Go on after a checkpoint."""
+        self._saved()
 
     @quiet
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
@@ -78,6 +84,7 @@ class LightningCallback(MeteredCallback):
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
         """Note when: the file is written after this, and is there at the next hook."""
         self._saving_ms = time.time_ns() // 1_000_000
+        self._mark_hook()
 
     @quiet
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -94,4 +101,4 @@ class LightningCallback(MeteredCallback):
     def _saved(self) -> None:
         at_ms, self._saving_ms = self._saving_ms, None
         if self.run is not None and at_ms is not None:
-            self.run.checkpoint(at_ms=at_ms)
+            self._checkpoint(at_ms=at_ms)

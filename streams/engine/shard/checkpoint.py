@@ -79,6 +79,7 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     tables.update(usage)
     tables.update(shard.refused.drain(version))
     tables.update(shard.ahead.drain(shard.number, version))
+    tables.update(shard.checkpoints.drain(shard.number, version))
     tables.update(shard.tracker.tables(shard.number, version))
     leaving = [
         job for job in _finished(shard) if job.id not in shard.due.dirty_jobs and not _unjudged(shard, job)

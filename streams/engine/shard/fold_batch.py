@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.durations import BEGINNING_MS
-from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
+from schemas.events import Event, GpuEvent, JobEvent, JobType, NodeEvent, TrafficEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from streams.engine.batch import Record
@@ -97,6 +97,8 @@ def _count(shard: ShardState, record: Record, event: Event, outcome: FoldOutcome
         shard.mark_sampled([(event.job_id, event.attempt)])
     elif isinstance(event, JobEvent):
         shard.mark_changed(event.job_id, lifecycle=True)
+        if event.type == JobType.checkpointed:
+            shard.checkpoints.add(event)
     elif isinstance(event, TrafficEvent):
         shard.mark_changed(event.job_id, amounts=True)
 

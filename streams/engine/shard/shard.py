@@ -224,6 +224,7 @@ class Shard(ShardState):
             or self.due.dirty_jobs
             or self.refused
             or self.ahead
+            or self.checkpoints
             or self.snapshots.changes.jobs
             or self.snapshots.changes.prices
             or self.tracker.is_due

@@ -18,6 +18,7 @@ from streams.engine.settings import ShardSettings
 from streams.engine.shard.ahead_records import AheadRecords
 from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.dead_letters import RefusedRecords
+from streams.engine.shard.job_checkpoints import JobCheckpoints
 from streams.engine.shard.partitioning import PartitionCheck
 from streams.engine.shard.parts import DueWork, LogPosition
 from streams.engine.shard.samples import SampleColumns
@@ -46,6 +47,7 @@ class ShardState:
         self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
         self.refused = RefusedRecords(settings.dead_letters_per_minute)
         self.ahead = AheadRecords(settings.canary)
+        self.checkpoints = JobCheckpoints()
         self.sums = LedgerSums()
         self.due = DueWork()
         self.prices = ShardPrices(book)

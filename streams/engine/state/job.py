@@ -189,6 +189,10 @@ class JobState:
         if event.quality is not None or event.progress is not None:
             self.measures.add(event)
             event = replace(event, quality=None, progress=None)
+        if event.duration_ms is not None:
+            event = replace(
+                event, duration_ms=None
+            )  # a row of its own has it, and nothing here depends on it
         attempt = self.attempt(event.attempt)
         if attempt.events and event.type in _SAYS_LITTLE and names_nothing(event):
             return

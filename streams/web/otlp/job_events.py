@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from schemas.events import PRICE_FIELDS
-from schemas.wire_types import MAX_ENTRIES, MAX_NAME_BYTES
+from schemas.wire_types import MAX_ENTRIES, MAX_NAME_BYTES, MAX_SAVE_MS
 from streams.web.otlp.telemetry import (
     Attribute,
     Attributes,
@@ -28,6 +28,7 @@ JOB_ID: Final = "trainfare.job.id"
 _QUALITY: Final = "trainfare.quality."
 _PROGRESS: Final = "trainfare.progress."
 CHECKPOINT: Final = "trainfare.checkpoint"
+_DURATION: Final = "trainfare.checkpoint.duration_ms"
 _SOURCE: Final = "otlp"
 _MS_NANO: Final = 1_000_000
 #: OpenTelemetry's own names -> price fields.
@@ -81,6 +82,7 @@ def _of_span(span: TraceSpan, faults: Faults) -> Iterator[dict[str, Any]]:
             **described,
             **measured,
             **_reason(span.attributes),
+            **(_duration(span.attributes, faults) if happened == "checkpointed" else {}),
             "id": f"{id_}.event",
             "time_ms": span.end_nano // _MS_NANO,
             "type": happened,
@@ -100,6 +102,7 @@ def _of_span(span: TraceSpan, faults: Faults) -> Iterator[dict[str, Any]]:
                 "id": f"{id_}.checkpoint.{index}",
                 "time_ms": event.time_nano // _MS_NANO,
                 "type": "checkpointed",
+                **_duration(event.attributes, faults),
             }
     yield {
         **base,
@@ -217,6 +220,17 @@ def _description(attributes: Attributes, faults: Faults) -> dict[str, Any]:
 def _reason(attributes: Attributes) -> dict[str, Any]:
     reason = _readable(attributes, f"{_JOB}reason")
     return {} if reason is None else {"reason": reason}
+
+
+def _duration(attributes: Attributes, faults: Faults) -> dict[str, int]:
+    """How long a checkpoint took. A value that is no such time is left out: that the work is safe matters more."""
+    found = attributes.get(_DURATION)
+    if found is None:
+        return {}
+    if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MAX_SAVE_MS:
+        return {"duration_ms": found}
+    faults.leave_out(f"{_DURATION}: expected a whole number of ms from 0 to {MAX_SAVE_MS}")
+    return {}
 
 
 def _measures(attributes: Attributes, faults: Faults) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def _checkpoints(events: Any, faults: Faults) -> Iterator[SpanEvent]:
     for event in events if isinstance(events, list) else ():
         if isinstance(event, dict) and event.get("name") == CHECKPOINT:
             try:
-                yield SpanEvent(CHECKPOINT, _time(event, "timeUnixNano"))
+                yield SpanEvent(CHECKPOINT, _time(event, "timeUnixNano"), _attributes(event, faults))
             except TelemetryError as fault:
                 faults.leave_out(f"{CHECKPOINT}: {fault}")
 

@@ -128,17 +128,20 @@ def _span(message: bytes, resource: Attributes, faults: Faults) -> TraceSpan | N
 def _checkpoints(message: bytes, faults: Faults) -> Iterator[SpanEvent]:
     """Yield the event of a span, if it means something."""
     name, time_nano = b"", 0
+    attributes: dict[str, Attribute] = {}
     try:
         for number, value in fields_of(message):
             if number == 1 and isinstance(value, int):
                 time_nano = value
             elif number == 2 and isinstance(value, bytes):
                 name = value
+            elif number == 3 and isinstance(value, bytes):
+                attributes.update(_attribute(value))
     except ProtobufError as fault:
         faults.leave_out(f"an event of a span: {fault}")
         return
     if name == CHECKPOINT.encode():
-        yield SpanEvent(CHECKPOINT, time_nano)
+        yield SpanEvent(CHECKPOINT, time_nano, attributes)
 
 
 def _metric(message: bytes, faults: Faults) -> tuple[str, list[bytes]]:

@@ -79,6 +79,7 @@ class SpanEvent(NamedTuple):
 
     name: str
     time_nano: int
+    attributes: Attributes
 
 
 class TraceSpan(NamedTuple):

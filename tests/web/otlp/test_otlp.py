@@ -107,6 +107,27 @@ def test_what_the_exporter_of_python_sends_becomes_lifecycles() -> None:
     assert b"hunter2" not in b"".join(record.value for record in log.records)
 
 
+@pytest.mark.parametrize(
+    ("value", "duration_ms", "said"),
+    [
+        ({"intValue": "4200"}, 4200, ""),
+        ({"intValue": "-1"}, None, "expected a whole number of ms"),
+        ({"intValue": "86400001"}, None, "expected a whole number of ms"),
+        ({"stringValue": "long"}, None, "expected a whole number of ms"),
+    ],
+)
+def test_a_checkpoint_may_say_how_long_it_took(
+    value: dict[str, Any], duration_ms: int | None, said: str
+) -> None:
+    took = [{"key": "trainfare.checkpoint.duration_ms", "value": value}]
+    event = {"name": "trainfare.checkpoint", "timeUnixNano": str(T0_MS * 10**6), "attributes": took}
+    status, body, _, log = sent(traces(span(JOB, events=[event])))
+    assert status == 200
+    assert said in body.decode()
+    (checkpointed,) = (each for each in values(log) if each["type"] == "checkpointed")
+    assert checkpointed.get("duration_ms") == duration_ms
+
+
 def test_sent_again_the_events_are_the_same() -> None:
     assert values(sent(TRACES, PROTOBUF)[3]) == values(sent(TRACES, PROTOBUF)[3])
 

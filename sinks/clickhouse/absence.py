@@ -15,7 +15,10 @@ SAY_AGAIN_AFTER_S: Final = 30.0
 
 
 class Absence:
-    """The state of one store; any thread may report."""
+    """The state of one store; any thread may report.
+
+    A store that has never answered is not logged here: whoever opens it reports that, and may be waiting for it.
+    """
 
     def __init__(self, where: str, now_s: Callable[[], float] = time.monotonic) -> None:
         self._where = where
@@ -24,11 +27,14 @@ class Absence:
         self._since_s: float | None = None
         self._said_s = 0.0
         self._failures = 0
+        self._has_served = False
 
     def failed(self, fault: Exception) -> None:
         """Record a request that failed and will be retried."""
         with self._lock:
             now_s = self._now_s()
+            if not self._has_served:
+                return
             self._failures += 1
             if self._since_s is None:
                 self._since_s = self._said_s = now_s
@@ -39,6 +45,7 @@ class Absence:
 
     def served(self) -> None:
         """Record a successful request."""
+        self._has_served = True
         if self._since_s is None:  # the usual case; a race only delays the line until the next request
             return
         with self._lock:

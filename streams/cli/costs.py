@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from streams.cli.costs_shown import grid_of, shown, shown_drivers
+from streams.cli.costs_shown import grid_of, over_time, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import reader
@@ -133,7 +133,12 @@ def costs(
         rows: object = found.rows if causes is None else {"rows": found.rows, "drivers": causes.rows}
         sys.stdout.write(to_json(rows) + "\n")
         return
-    write(shown(request, found) if form is OutputFormat.table else grid_of(found), form)
+    # Pictures are for people at a terminal: what is piped stays as it was.
+    is_seen = form is OutputFormat.table and sys.stdout.isatty()
+    write(shown(request, found, has_bars=is_seen) if form is OutputFormat.table else grid_of(found), form)
+    if is_seen and (lines := over_time(request, found)) is not None:
+        sys.stdout.write("\nOver time\n")
+        write(lines, form)
     if form is OutputFormat.table and not found.rows:
         sys.stderr.write(f"nothing matches; {_said_of(known)}\n")
     if causes is not None:

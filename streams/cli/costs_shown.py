@@ -5,14 +5,25 @@ JSON and CSV have every column and digit.
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
+from itertools import repeat
 from typing import Any, Final
 
 from streams.cli.output import Grid, usd
+from streams.cli.pictures import bar, sparkline
 from streams.costs.answer import PREVIOUS, CostRows
+from streams.costs.periods import next_start
 from streams.costs.request import CostRequest, Metric, Period
 
 _DAY_CHARACTERS: Final = 10
+_COST: Final = "cost_usd"
+#: Of sparklines: lines, periods of a line.
+_LINES_MAX: Final = 20
+_PERIODS_MIN: Final = 2
+_PERIODS_MAX: Final = 120
+_BAR_CELLS: Final = 12
+_ONE_PERCENT: Final = Decimal("0.01")
 #: What is always shown, and of M1 what is shown at all.
 _ALWAYS: Final = ("cost_usd", "previous_cost_usd", "change_usd", "change_ratio")
 _M1: Final = (
@@ -25,10 +36,77 @@ def grid_of(found: CostRows) -> Grid:
     return Grid(found.columns, [tuple(row.values()) for row in found.rows])
 
 
-def shown(request: CostRequest, found: CostRows) -> Grid:
-    """The cells for people; columns of nothing but 0 and NULL are left out."""
+def shown(request: CostRequest, found: CostRows, *, has_bars: bool = False) -> Grid:
+    """The cells for people; columns of nothing but 0 and NULL are left out.
+
+    With `has_bars` each row of a whole range has a bar of its share of all that is shown.
+    """
     columns = [name for name in found.columns if _is_shown(name, request, found.rows)]
-    return Grid(tuple(columns), [[_cell(name, row[name], request) for name in columns] for row in found.rows])
+    rows = [[_cell(name, row[name], request) for name in columns] for row in found.rows]
+    if has_bars and request.by and request.per is Period.all and _COST in columns and not found.is_cut:
+        at = columns.index(_COST) + 1
+        columns.insert(at, "share")
+        for cells, share in zip(rows, _shares(found.rows), strict=True):
+            cells.insert(at, share)
+    return Grid(tuple(columns), rows)
+
+
+def over_time(request: CostRequest, found: CostRows) -> Grid | None:
+    """A line for each name: its sum and a sparkline over the periods, the dearest first; None without periods.
+
+    All lines have one scale: a period of a line is a share of the dearest one of all.
+    """
+    if request.per is Period.all or _COST not in found.columns or found.is_cut or not found.rows:
+        return None
+    starts = _starts(found.rows, request.per)
+    if len(starts) < _PERIODS_MIN:
+        return None
+    lines: dict[tuple[Any, ...], dict[datetime, Decimal]] = {}
+    for row in found.rows:
+        line = lines.setdefault(tuple(row[name] for name in request.by), {})
+        line[_start(row)] = row[_COST]
+    sums = {names: sum(map(line.get, starts, repeat(Decimal())), Decimal()) for names, line in lines.items()}
+    ranked = sorted(lines, key=lambda names: -sums[names])[:_LINES_MAX]
+    most = max(max(lines[names].values()) for names in ranked)
+    first, last = (_said(start, request.per) for start in (starts[0], starts[-1]))
+    rows = [
+        (
+            *map(_named, names),
+            usd(sums[names]),
+            sparkline([lines[names].get(start) for start in starts], most),
+        )
+        for names in ranked
+    ]
+    return Grid((*request.by, _COST, f"per {request.per} from {first} to {last}"), rows)
+
+
+def _starts(rows: list[dict[str, Any]], per: Period) -> list[datetime]:
+    """The starts of all periods from the first to the last one, also where no row is of one; of many, the last ones."""
+    found = {_start(row) for row in rows}
+    starts, last = [min(found)], max(found)
+    while starts[-1] < last:
+        starts.append(next_start(starts[-1], per))
+    return starts[-_PERIODS_MAX:]
+
+
+def _start(row: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(row["period_start"])
+
+
+def _said(start: datetime, per: Period) -> str:
+    return f"{start:%Y-%m-%d %H:%M}" if per is Period.hour else f"{start:%Y-%m-%d}"
+
+
+def _shares(rows: list[dict[str, Any]]) -> list[str]:
+    costs = [max(row[_COST], Decimal()) for row in rows]
+    total = sum(costs, Decimal())
+    if not total:
+        return ["" for _ in rows]
+    return [f"{bar(cost, total, _BAR_CELLS):<{_BAR_CELLS}} {_percent(cost / total)}" for cost in costs]
+
+
+def _percent(share: Decimal) -> str:
+    return " <1%" if 0 < share < _ONE_PERCENT else f"{share:>4.0%}"
 
 
 def shown_drivers(found: CostRows) -> Grid:

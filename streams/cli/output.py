@@ -25,6 +25,7 @@ from rich.text import Text
 
 from schemas.escaping import visible, visible_json
 
+_PARTS = re.compile(r"[^_ ]*[_ ]|[^_ ]+")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _RUNS = frozenset("=+-@")
 _LEAST_USD = Decimal("0.000000001")
@@ -205,13 +206,13 @@ def _widths(heads: list[str], cells: list[list[str]], most: int) -> list[int] | 
 
 
 def _folded(name: str, width: int) -> str:
-    """Break the name of a column at `_` where it is too wide."""
+    """Break the name of a column behind `_` and at spaces where it is too wide."""
     lines = [""]
-    for part in name.replace("_", "_ ").split(" "):
-        if cell_len(lines[-1] + part) > width and lines[-1]:
+    for part in _PARTS.findall(name):
+        if cell_len((lines[-1] + part).rstrip()) > width and lines[-1]:
             lines.append("")
         lines[-1] += part
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _sideways(heads: list[str], cells: list[list[str]], console: Console) -> None:

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 10.0
+#: Attempts that fail alike are logged once, and then once in so many: about each minute.
+SAY_AGAIN_AFTER: Final = 8
 
 
 class Startup:
@@ -40,22 +42,28 @@ class Startup:
         """Call `call` (which blocks) until it no longer raises `away`; return its result, or None once stopped."""
         self.expect(name, where)
         pause_s = self._first_pause_s
+        attempts, said = 0, ""
         while not self._stop.is_set():
             try:
                 found = await asyncio.to_thread(call)
             except away as fault:
                 detail = " ".join(str(fault).split())
                 self._checks[name] = Check(name, False, detail)
-                logger.warning(
-                    "waiting for a service to start",
-                    extra={
-                        "service": where,
-                        "retry_s": pause_s,
-                        "reason": detail,
-                        "runbook": "docs/operations.md#waiting-at-start",
-                    },
-                )
+                attempts += 1
+                if detail != said or attempts % SAY_AGAIN_AFTER == 0:
+                    said = detail
+                    logger.warning(
+                        "waiting for a service to start",
+                        extra={
+                            "service": where,
+                            "attempts": attempts,
+                            "reason": detail,
+                            "runbook": "docs/operations.md#waiting-at-start",
+                        },
+                    )
             else:
+                if attempts:
+                    logger.info("service has started", extra={"service": where, "attempts": attempts})
                 self._checks[name] = Check(name, True, where)
                 return found
             await self._pause(pause_s)

@@ -104,6 +104,8 @@ def test_an_absence_is_said_once_then_now_and_then_and_its_end_once(caplog: pyte
     clock_s = [0.0]
     absence = Absence("the store", lambda: clock_s[0])
     with caplog.at_level(logging.WARNING):
+        absence.failed(SinkBusy("the store has never answered: whoever waits for it says so"))
+        absence.served()
         for clock_s[0] in (0.0, 0.1, 5.0, 29.0, 30.0, 31.0, 59.0, 60.0, 61.0):
             absence.failed(SinkBusy("the store is away"))
         absence.served()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 
@@ -25,19 +26,23 @@ def test_tried_again_until_it_is_there(caplog: pytest.LogCaptureFixture) -> None
         def call() -> str:
             nonlocal tries
             tries += 1
-            if tries < 4:
+            if tries < 10:
                 (check,) = startup.checks
                 assert (check.name, check.ok) == ("kafka", False)
-                raise AwayError(f"no broker at kafka-1:9092, try {tries}")
+                raise AwayError("no address of kafka-1" if tries == 3 else "no broker at kafka-1:9092")
             return "there"
 
         assert await startup.reach("kafka", "Kafka at kafka-1:9092", call, AwayError) == "there"
-        assert tries == 4
+        assert tries == 10
         assert [(check.ok, check.detail) for check in startup.checks] == [(True, "Kafka at kafka-1:9092")]
 
-    asyncio.run(go())
-    assert [each["service"] for _, each in events(caplog.records)] == ["Kafka at kafka-1:9092"] * 3
-    assert [each["retry_s"] for _, each in events(caplog.records)] == [0.001, 0.002, 0.004], "pauses grow"
+    with caplog.at_level(logging.INFO, "streams.worker.startup"):
+        asyncio.run(go())
+    waiting, started = "waiting for a service to start", "service has started"
+    found = [(event, each["attempts"]) for event, each in events(caplog.records)]
+    # The first, another reason, the reason of before again, one of eight; and the end.
+    assert found == [(waiting, 1), (waiting, 3), (waiting, 4), (waiting, 8), (started, 9)]
+    assert {each["service"] for _, each in events(caplog.records)} == {"Kafka at kafka-1:9092"}
 
 
 def test_what_waiting_cannot_mend_is_raised_at_once() -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from sinks.query import confine, wire
 from sinks.query.limits import MIB_BYTES, OWN_NICE, QueryLimits
+from sinks.query.reads import Reads
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
 
 _CHANNEL: Final = 0
@@ -36,6 +37,10 @@ class Runner(Protocol):
 
     def run(self, request: wire.Request, out: BinaryIO) -> int:
         """Write the result; return the number of its rows."""
+        ...
+
+    def reads(self) -> Reads | None:
+        """What the last query read from tables; None where nothing says so."""
         ...
 
 
@@ -118,7 +123,11 @@ def _runner(setup: wire.Setup) -> Runner:
 def _reply(runner: Runner, request: wire.Request, out: BinaryIO, limits: QueryLimits) -> wire.Reply:
     confine.end_after(limits.time_ms)
     try:
-        return wire.Reply("answered", rows=runner.run(request, out))
+        rows = runner.run(request, out)
+        reads = runner.reads()
+        return wire.Reply(
+            "answered", rows=rows, rows_read=reads and reads.rows, bytes_read=reads and reads.bytes
+        )
     except RefusedQueryError as fault:
         return wire.Reply("refused", str(fault))
     except FailedQueryError as fault:

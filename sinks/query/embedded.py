@@ -7,6 +7,7 @@ from typing import BinaryIO, Final
 
 from sinks.query import answers
 from sinks.query.limits import QueryLimits
+from sinks.query.reads import ReadCounter, Reads
 from sinks.query.refusal import FailedQueryError
 from sinks.query.session import EmbeddedTables, Parser, answering, failing, local_client, write_columns
 from sinks.query.wire import Request, StoreFiles
@@ -22,7 +23,12 @@ class EmbeddedRunner:
         self._limits = limits
         with failing():
             self._parser = Parser(local_client(scratch_dir, files.engine_dir))
+            self._counter = ReadCounter(local_client(scratch_dir, files.engine_dir))
         self._tables = EmbeddedTables(files, lambda: local_client(scratch_dir, files.engine_dir))
+
+    def reads(self) -> Reads | None:
+        """What the last query read from tables; None where nothing says so."""
+        return self._counter.last
 
     def run(self, request: Request, out: BinaryIO) -> int:
         """Write the result; return the number of its rows.
@@ -53,6 +59,7 @@ class EmbeddedRunner:
             return 0
         with (
             tables.opened(prepared.tables, prepared.settings) as client,
+            self._counter.counting(),
             answering(client, prepared) as (columns, blocks),
         ):
             return answers.write(request.form, columns.names, columns.types, blocks, out, self._limits)

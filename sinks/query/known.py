@@ -3,6 +3,7 @@
 from typing import BinaryIO
 
 from sinks.query.limits import QueryLimits
+from sinks.query.reads import Reads
 from sinks.query.refusal import RefusedQueryError
 from sinks.query.session import Parser, failing, local_client, write_columns
 from sinks.query.wire import KnownTables, Request
@@ -38,3 +39,7 @@ class CheckRunner:
         )
         write_columns(self._client, prepared, out)
         return 0
+
+    def reads(self) -> Reads | None:
+        """None: nothing is read."""
+        return None

@@ -90,6 +90,8 @@ class Answered(NamedTuple):
     descriptor: int
     size_bytes: int
     rows: int
+    rows_read: int | None = None  # from tables; None: nothing says so
+    bytes_read: int | None = None
 
 
 class QueryProcess:
@@ -182,7 +184,7 @@ class QueryProcess:
                 raise QueriesOff(reply.message)
             if reply.outcome == "failed":
                 raise query_failed(reply.message)
-            return Answered(file, os.fstat(file).st_size, reply.rows)
+            return Answered(file, os.fstat(file).st_size, reply.rows, reply.rows_read, reply.bytes_read)
         except BaseException:
             os.close(file)
             raise

@@ -12,6 +12,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from sinks.driver_pool import driver_pool
 from sinks.query import answers
 from sinks.query.limits import QueryLimits
+from sinks.query.reads import Reads
 from sinks.query.refusal import FailedQueryError, QueriesOffError
 from sinks.query.session import Parser, answering, failing, local_client, write_columns
 from sinks.query.wire import Request, ServerAddress
@@ -71,6 +72,10 @@ class ServerRunner:
                 return answers.write(request.form, columns.names, columns.types, blocks, out, self._limits)
         finally:
             client.close()
+
+    def reads(self) -> Reads | None:
+        """None: a server says so only after the answer, and the driver does not pass it on."""
+        return None
 
     def _set(self, client: Client, settings: dict[str, str]) -> None:
         # A client that leaves cancels its query.

@@ -82,6 +82,8 @@ class Reply(msgspec.Struct, frozen=True):
     outcome: Outcome
     message: str = ""
     rows: int = 0
+    rows_read: int | None = None  # from tables; None: nothing says so
+    bytes_read: int | None = None
     reusable: bool = True  # whether the process may run another query
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from streams.config.settings import Settings
 
 _SAY_AFTER_S: Final = 2.0
-_SYNTAX: Final = re.compile(r"Syntax error: failed at position (?P<position>[0-9]+) ")
-_UNMATCHED: Final = re.compile(r"Unmatched parentheses: .+?(?= \(SYNTAX|$)|\w+ quoted string is not closed")
 #: Of a long line so much is shown before and after the place.
 _POINTED_CHARS: Final = 60
 
@@ -64,20 +61,16 @@ def _answer(query: str, settings: Settings) -> QueryResult:
 
 def _pointed_at(query: str, said: str) -> SqlSyntaxError | None:
     """What ClickHouse says of a query that does not parse, without all that could stand there instead."""
-    found = _SYNTAX.search(said)
-    if found is None:
+    from sinks.query.syntax import syntax_fault
+
+    fault = syntax_fault(query, said)
+    if fault is None:
         return None
-    before = query.encode("utf-8", "replace")[: int(found["position"]) - 1].decode("utf-8", "ignore")
-    number, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1)
-    line = (query.splitlines() or [""])[min(number, len(query.splitlines())) - 1]
-    where = f"line {number}, column {column + 1}" if "\n" in query else f"column {column + 1}"
-    unmatched = _UNMATCHED.search(said)
-    why = f": {unmatched[0]}" if unmatched else ""
+    column = fault.column - 1
+    line = (query.splitlines() or [""])[min(fault.line, len(query.splitlines())) - 1]
     first = max(column - _POINTED_CHARS, 0)
     shown = line[first : column + _POINTED_CHARS]
-    return SqlSyntaxError(
-        f"the SQL has a syntax error at {where}{why}", (shown, " " * (column - first) + "^")
-    )
+    return SqlSyntaxError(fault.words(query), (shown, " " * (column - first) + "^"))
 
 
 @contextmanager

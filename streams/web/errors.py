@@ -8,6 +8,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from sinks.errors import QueriesOff, QueryFailed, QueryRefused, QueryTimedOut, SinkBusy, SinkError
+from sinks.query.syntax import syntax_fault
 from streams.web.encode import to_json
 
 _CODES = {
@@ -35,6 +36,7 @@ class ApiError(Exception):
         *,
         retry_after_s: int | None = None,
         field: str | None = None,
+        place: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -42,6 +44,8 @@ class ApiError(Exception):
         self.message = message
         #: The field of the body that is wrong.
         self.field = field
+        #: Line and column of the SQL that is wrong, from 1.
+        self.place = place
         #: How long the response is delayed.
         self.delay_s = 0.0
         self.retry_after_s = 1 if retry_after_s is None and status == 503 else retry_after_s
@@ -49,8 +53,12 @@ class ApiError(Exception):
 
 def answer(error: ApiError) -> web.Response:
     """The error as a JSON response."""
-    said = {"code": error.code, "message": error.message}
-    body = to_json({"error": said if error.field is None else {**said, "field": error.field}})
+    said: dict[str, object] = {"code": error.code, "message": error.message}
+    if error.field is not None:
+        said["field"] = error.field
+    if error.place is not None:
+        said |= {"line": error.place[0], "column": error.place[1]}
+    body = to_json({"error": said})
     response = web.Response(body=body, status=error.status, content_type="application/json")
     if error.status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="trainfare"'
@@ -67,6 +75,14 @@ def of_http(error: web.HTTPException, path: str, max_bytes: int) -> ApiError:
         413: f"the body is larger than {max_bytes} bytes",
     }
     return ApiError(error.status, messages.get(error.status, error.reason))
+
+
+def of_query(error: SinkError, sql: str) -> ApiError:
+    """Convert a fault of a statement: where it does not parse, the place instead of all that could stand there."""
+    fault = syntax_fault(sql, str(error)) if isinstance(error, QueryFailed) else None
+    if fault is None:
+        return of_store(error)
+    return ApiError(400, fault.words(sql), "query_failed", place=(fault.line, fault.column))
 
 
 def of_store(error: SinkError) -> ApiError:

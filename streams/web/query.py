@@ -22,6 +22,9 @@ _JSON_TYPE: Final = "application/json"
 #: Time limit of sending a result, whatever its size.
 SEND_WITHIN_S: Final = 60.0
 _PIECE_BYTES: Final = 2**18
+#: What was read from tables for the answer, where the store says so.
+ROWS_READ: Final = "X-Rows-Read"
+BYTES_READ: Final = "X-Bytes-Read"
 #: Limit of the whole body: JSON may encode a character as six, and there are parameters.
 _BODY_MAX_BYTES: Final = 2**18
 
@@ -50,6 +53,9 @@ async def query(request: web.Request, service: QueryService, client: Client) -> 
     async with service.answered(body.sql, body.parameters, form, client) as answer:
         response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE if as_arrow else _JSON_TYPE})
         response.content_length = answer.size_bytes
+        for name, value in ((ROWS_READ, answer.rows_read), (BYTES_READ, answer.bytes_read)):
+            if value is not None:
+                response.headers[name] = str(value)
         await response.prepare(request)
         try:
             async with asyncio.timeout(SEND_WITHIN_S):

@@ -23,7 +23,7 @@ from sinks.query.wire import Form, Parameter
 from sinks.target import Embedded, query_source
 from streams.config.settings import QuerySettings
 from streams.memory_budget import MemoryBudget
-from streams.web.errors import ApiError, of_store
+from streams.web.errors import ApiError, of_query, of_store
 from streams.web.places import Client, Places
 
 logger = logging.getLogger(__name__)
@@ -204,7 +204,7 @@ class QueryService:
                 future.add_done_callback(_closed)
                 raise
         except SinkError as fault:
-            raise of_store(fault) from fault
+            raise of_query(fault, query.sql) from fault
 
     def _end_idle_later(self) -> None:
         if self._timer is not None:

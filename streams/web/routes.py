@@ -36,6 +36,7 @@ from streams.web.scopes import Scope
 from streams.web.security import COOKIE, RequestGuard
 from streams.web.server_metrics import ServerFacts
 from streams.web.stream import Broadcaster
+from streams.web.tables import Tables
 
 T = TypeVar("T")
 
@@ -62,6 +63,7 @@ class Parts:
     health: Health
     broadcaster: Broadcaster
     queries: QueryService
+    tables: Tables
     assets: Mapping[str, Asset]
     guard: RequestGuard
     version: str
@@ -110,6 +112,7 @@ class Routes:
             Route("GET", "/audit", Scope.READ, self._audit_text),
             Route("GET", "/api/v1/stream", Scope.READ, self._stream),
             Route("POST", "/api/v1/session", Scope.READ, self._session),
+            Route("GET", "/api/v1/tables", Scope.READ, self._tables),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
             Route("POST", "/api/v1/receivers/test", Scope.WRITE, self._receivers),
@@ -261,6 +264,10 @@ class Routes:
             except (ConnectionError, TimeoutError):
                 response.force_close()  # the listener has left, or was closed
         return response
+
+    async def _tables(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        return _json(await self._parts.tables.listed())
 
     async def _query(self, request: web.Request) -> web.StreamResponse:
         caller = request[CALLER]

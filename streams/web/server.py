@@ -39,6 +39,7 @@ from streams.web.security import RequestGuard, check_bind
 from streams.web.server_metrics import ServerFacts
 from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
+from streams.web.tables import Tables
 from streams.worker.health.worker_status import WorkerStatus
 
 logger = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ class WebServer:
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
+                tables=Tables(self._readers[0], now_ms),
                 assets=assets.load(),
                 guard=guard,
                 controls=acting,

@@ -15,6 +15,30 @@ HOUR_MS = 3_600_000
 BEGAN_MS = 1_780_300_800_000  # 2026-06-01 08:00 UTC
 HOSTILE = "<img src=x onerror=alert(1)>"
 
+TABLES = {
+    "tables": [
+        {
+            "name": "job_costs",
+            "is_view": True,
+            "about": "Everything of one job.",
+            "columns": [
+                {"name": "job_id", "type": "String"},
+                {"name": "team", "type": "String"},
+                {"name": "cost_usd", "type": "Decimal(38, 9)"},
+            ],
+        },
+        {
+            "name": "alerts",
+            "is_view": False,
+            "about": "",
+            "columns": [{"name": "rule", "type": "String"}, {"name": "started", "type": "DateTime64(3)"}],
+        },
+    ],
+    "examples": [
+        {"title": "Cost by team", "sql": "SELECT team, sum(cost_usd) AS usd\nFROM job_costs\nGROUP BY team"}
+    ],
+}
+
 _OWNERS = (
     ("ada", "vision", "atlas"),
     ("grace", "language", "babel"),

@@ -39,6 +39,10 @@ class Script:
         self.write_token = "may-write-and-nothing-else"
         self.records: list[dict[str, Any]] = []  # what the page sent to be written
         self.refusal: tuple[int, str] | None = None  # of the next record
+        self.queries: list[str] = []  # SQL that was run
+        self.query_token = "may-ask-sql-and-nothing-else"
+        self.answers: dict[str, tuple[int, dict[str, Any]]] = {}  # by SQL: status and body
+        self.slow_s = 0.0  # of each answer to SQL
 
     def step(self) -> None:
         """Let the meter's clock go on for one snapshot."""
@@ -140,6 +144,8 @@ class Server:
         app.router.add_get("/api/v1/alerts", self._answer(lambda _: {"alerts": self.script.alerts}))
         app.router.add_get("/api/v1/budgets", self._answer(lambda _: {"budgets": self.script.budgets}))
         app.router.add_post("/api/v1/controls", self._control)
+        app.router.add_get("/api/v1/tables", self._answer(lambda _: fleet.TABLES))
+        app.router.add_post("/api/v1/query", self._query)
         app.router.add_post("/api/v1/session", self._session)
         app.router.add_get("/api/v1/jobs/{id}", self._answer(self._detail))
         app.router.add_get("/api/v1/jobs/{id}/explain", self._answer(self._explain))
@@ -196,6 +202,18 @@ class Server:
             return web.json_response({"error": {"code": "refused", "message": message}}, status=status)
         script.records.append(await request.json())
         return web.json_response({"by": "web.write_token", "id": "web_1"}, status=202)
+
+    async def _query(self, request: web.Request) -> web.Response:
+        script = self.script
+        if request.headers.get("Authorization") != f"Bearer {script.query_token}":
+            fault = {"code": "unauthorized", "message": "show a token with the scope `query`"}
+            return web.json_response({"error": fault}, status=401)
+        sql = (await request.json())["sql"]
+        script.queries.append(sql)
+        await asyncio.sleep(script.slow_s)
+        status, body = script.answers.get(sql, (200, {"columns": [], "types": [], "rows": []}))
+        headers = {"X-Rows-Read": "12345", "X-Bytes-Read": "2097152"} if status == 200 else {}
+        return web.json_response(body, status=status, headers=headers)
 
     def _detail(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info["id"])

@@ -32,6 +32,9 @@ class Failing:
         with failing():
             raise self._fault
 
+    def reads(self) -> None:
+        """Not asked for: the query failed."""
+
 
 @pytest.mark.parametrize(
     "fault",

@@ -36,6 +36,9 @@ class Unguarded:
         out.write(json.dumps(found).encode())
         return 1
 
+    def reads(self) -> None:
+        """Nothing says so."""
+
 
 def main() -> None:
     """Serve, confined as ever, but for the priority: see `tests.query.priority`."""

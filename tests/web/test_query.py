@@ -93,6 +93,46 @@ def test_refusals_in_one_line(store: ClickHouseStore) -> None:
     served(store, work)
 
 
+def test_a_syntax_error_says_where_it_is(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        first = (await client.ask({"sql": "SELEC 1"}, 400))["error"]
+        assert first == {
+            "code": "query_failed",
+            "message": "the SQL has a syntax error at column 7",
+            "line": 1,
+            "column": 7,
+        }
+        later = (await client.ask({"sql": "SELECT 'ä'\nFORM jobs"}, 400))["error"]
+        assert (later["line"], later["column"]) == (2, 6)
+        assert later["message"].startswith("the SQL has a syntax error at line 2, column 6")
+
+    served(store, work)
+
+
+def test_what_was_read_is_told_beside_the_answer(store: ClickHouseStore) -> None:
+    """By headers: the form of the answer is the same as ever."""
+
+    async def work(client: Client) -> list[tuple[str | None, str | None]]:
+        found = []
+        for sql in (
+            "SELECT max(owner) FROM jobs",
+            "SELECT number FROM numbers(70000)",
+            "SELECT number FROM numbers(70000) WHERE sipHash64(number) = 1",
+        ):
+            url = f"{client.server.url}/api/v1/query"
+            async with client.session.post(url, json={"sql": sql}, headers=BEARER) as answer:
+                assert answer.status == 200
+                found.append((answer.headers.get("X-Rows-Read"), answer.headers.get("X-Bytes-Read")))
+        return found
+
+    jobs, numbers, nothing = served(store, work)
+    assert jobs[0] is not None
+    assert jobs[1] is not None
+    assert 5 <= int(jobs[0]) < int(jobs[1])
+    assert numbers == ("70000", "560000")
+    assert nothing[0] == "70001", "of an answer without a row the columns are asked for apart"
+
+
 def test_other_content_types_are_refused(store: ClickHouseStore) -> None:
     async def work(client: Client) -> None:
         url = f"{client.server.url}/api/v1/query"

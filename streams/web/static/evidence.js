@@ -1,8 +1,9 @@
 // The alerts of one job with the query that shows the evidence of each, to copy.
 
-import { h, reconcile, say } from "./dom.js";
+import { h, mark, reconcile, say } from "./dom.js";
 import { instant, near } from "./format.js";
 import { figures } from "./alerts.js";
+import { address } from "./route.js";
 import { delivery, ruleName } from "./words.js";
 
 const SAID_MS = 2500;
@@ -38,14 +39,14 @@ export class Evidence {
   }
 
   item() {
-    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), delivered: h("p", { class: "delivered" }), sql: h("code", {}), said: h("span", { class: "dim", role: "status" }), acts: this.acts.part() };
+    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), delivered: h("p", { class: "delivered" }), sql: h("code", {}), query: h("a", {}, "Open in Query"), said: h("span", { class: "dim", role: "status" }), acts: this.acts.part() };
     const pre = h("pre", { tabindex: 0, "aria-label": "Query" }, part.sql);
     const button = h("button", { type: "button", class: "copy" }, "Copy the query");
     button.addEventListener("click", async () => {
       say(part.said, await copy(part.sql.textContent, part.sql));
       setTimeout(() => say(part.said, ""), SAID_MS);
     });
-    const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.delivered, part.acts, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, part.said)));
+    const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.delivered, part.acts, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, " ", part.query, part.said)));
     element.fields = part;
     return element;
   }
@@ -66,5 +67,6 @@ export class Evidence {
     part.delivered.dataset.delivered = delivered.kind;
     say(part.delivered, `${{ yes: "✓", no: "✗", wait: "…" }[delivered.kind]} ${delivered.text}${delivered.title ? ` (${delivered.title})` : ""}`);
     say(part.sql, alert.evidence_sql ?? "");
+    mark(part.query, "href", address("query", { sql: alert.evidence_sql }));
   }
 }

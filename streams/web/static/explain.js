@@ -2,6 +2,7 @@
 
 import { amount, foreign, h, row, table } from "./dom.js";
 import { decimal, duration, exact, hour, instant, money, nano, near, plural, price, quantity } from "./format.js";
+import { address } from "./route.js";
 import { COMPONENT_NAMES } from "./words.js";
 
 const FIRST = 100;
@@ -15,6 +16,12 @@ const COLUMNS = [
   { title: "Why", class: "wide" },
 ];
 const SAME = ["attempt", "component", "phase", "unit", "price_usd", "per", "sku", "rule"];
+
+/** The ledger of a job as a statement; an id is a literal in it, whatever it consists of. */
+export function ledgerOf(jobId) {
+  const literal = `'${jobId.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+  return `SELECT minute, attempt, component, phase, node, sku, price_usd, quantity, unit, cost_usd, lost_cost_usd\nFROM ledger\nWHERE job_id = ${literal}\nORDER BY minute, attempt, component`;
+}
 
 /** Intervals of one kind added up: {..., key, parts, nodes, quantity, cost, lost, from_ms, to_ms}. */
 function add(intervals, names) {
@@ -50,12 +57,14 @@ export class Explain {
     Object.assign(this, { meter, open: new Set(), whole: new Set(), answer: null });
     this.table = table(COLUMNS, { caption: "Every interval of the job's cost", labels: "explain" });
     this.total = h("p", { class: "total" }, "Reading the intervals…");
+    this.query = h("a", { hidden: true }, "Open its ledger in Query");
     this.table.body.addEventListener("click", (event) => this.clicked(event));
     this.element = h(
       "section",
       { class: "panel wide", "aria-labelledby": "explain-title" },
       h("h3", { id: "explain-title" }, "Why it costs what it costs"),
       this.total,
+      h("p", {}, this.query),
       h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "explain-title" }, this.table.element),
     );
   }
@@ -73,6 +82,8 @@ export class Explain {
 
   show(answer) {
     this.answer = answer;
+    this.query.hidden = !answer.job_id;
+    if (answer.job_id) this.query.href = address("query", { sql: ledgerOf(answer.job_id) });
     this.readMs = this.meter.timeMs;
     const focused = document.activeElement?.dataset?.kind;
     this.render();

@@ -9,7 +9,11 @@
 import { byId, h } from "./dom.js";
 import { address, here } from "./route.js";
 
-export const PAGES = {};
+const STYLES = "static/pages.css";
+
+export const PAGES = {
+  query: { title: "Query", load: () => import("./pages/query.js") },
+};
 
 export class Pages {
   constructor(parts) {
@@ -61,9 +65,18 @@ export class Pages {
     this.page?.open(state, rest);
   }
 
+  /** The styles of all pages: asked for with the first of them, so that the board comes without. */
+  styles() {
+    this.styled ??= new Promise((resolve) => {
+      const link = h("link", { rel: "stylesheet", href: STYLES, onload: resolve, onerror: resolve });
+      document.head.append(link);
+    });
+    return this.styled;
+  }
+
   async module(name) {
     if (!this.made.has(name)) {
-      const { Page } = await PAGES[name].load();
+      const [{ Page }] = await Promise.all([PAGES[name].load(), this.styles()]);
       this.made.set(name, new Page({ ...this.parts, host: this.host }));
     }
     return this.made.get(name);

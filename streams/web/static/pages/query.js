@@ -1,0 +1,299 @@
+// SQL over the store: written here or brought by a link, run when the reader says so, answered as a table and as a file.
+
+import { foreign, h, say } from "../dom.js";
+import { address, go } from "../route.js";
+import { visible } from "../acts.js";
+import { ask } from "../ask.js";
+import { Answer } from "./query_answer.js";
+import { Tables } from "./query_tables.js";
+
+const KEY = "trainfare.query-token";
+const UNTIL = `${KEY}.until-ms`;
+const HISTORY = "trainfare.queries";
+const HOUR_MS = 3_600_000;
+const KEPT = 30;
+const SLOW_MS = 300;
+const TYPED_MS = 400;
+const MAX_BYTES = 16_384;
+const WORDS = "the scope query: web.query_token or web.token (TRAINFARE_WEB_QUERY_TOKEN, TRAINFARE_WEB_TOKEN); of a trainfare serve it is in the file token of its data directory";
+
+/** The line of a statement that is wrong, and a caret under the place. */
+export function pointed(sql, { line, column }) {
+  const text = (sql.split("\n")[line - 1] ?? "").replaceAll("\t", " ");
+  const characters = [...text];
+  const first = Math.max(0, column - 1 - 40);
+  return `${visible(characters.slice(first, column + 40).join(""))}\n${" ".repeat(visible(characters.slice(first, column - 1).join("")).length)}^`;
+}
+
+/** What of a text neither shows nor stands where it seems to; line ends and tabs are no such thing. */
+export function hidden(text) {
+  const found = visible(text.replace(/[\n\r\t]/g, "")).match(/\\u\{[0-9a-f]+\}/g) ?? [];
+  const own = text.match(/\\u\{[0-9a-f]+\}/g) ?? [];
+  return [...new Set(found.filter((each) => !own.includes(each)))];
+}
+
+/** A link's text that is not run unless the reader says so. */
+export class Page {
+  constructor({ host }) {
+    this.host = host;
+    this.running = null;
+    this.ran = null;
+    this.written = null;
+    this.tables = new Tables({ onPick: (text) => this.insert(text), onExample: (sql) => this.set(sql, { focus: true }) });
+    this.answer = new Answer();
+    this.editor = h("textarea", { id: "query-sql", rows: 9, spellcheck: "false", autocomplete: "off", autocapitalize: "off", wrap: "soft", "aria-describedby": "query-keys", dir: "ltr", placeholder: "SELECT team, sum(cost_usd) AS usd FROM job_costs GROUP BY team ORDER BY usd DESC" });
+    this.runButton = h("button", { type: "submit", class: "go" }, "Run");
+    this.cancelButton = h("button", { type: "button", hidden: true, onclick: () => this.running?.abort() }, "Cancel");
+    this.linkButton = h("button", { type: "button", onclick: () => this.copyLink() }, "Copy the link");
+    this.history = h("select", { id: "query-history", onchange: () => this.recall() });
+    this.brought = h("p", { class: "notice brought", role: "status", hidden: true });
+    this.strange = h("p", { class: "notice", role: "status", hidden: true });
+    this.fault = h("div", { class: "notice query-fault", role: "alert", hidden: true });
+    this.state = h("p", { class: "sub", role: "status" });
+    const form = h(
+      "form",
+      { class: "query-form" },
+      h("label", { for: "query-sql" }, "SQL, one statement that only reads"),
+      this.brought,
+      this.strange,
+      this.editor,
+      h("p", { class: "query-line" }, this.runButton, this.cancelButton, this.linkButton, h("span", { class: "sub", id: "query-keys" }, h("kbd", {}, "Ctrl"), "+", h("kbd", {}, "Enter"), " runs it")),
+      h("p", { class: "query-line" }, h("label", { for: "query-history" }, "Asked before in this browser"), this.history, h("button", { type: "button", class: "plain", onclick: () => this.forget() }, "Forget them")),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.run();
+    });
+    this.editor.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault();
+        this.run();
+      }
+    });
+    this.editor.addEventListener("input", () => this.typed());
+    this.element = h(
+      "div",
+      { class: "query" },
+      h("div", { class: "page-head" }, h("h2", {}, "Query"), h("p", { class: "sub" }, "Read-only SQL over the ledger and its views, within the limits of ", h("code", {}, "query.max_execution_time_ms"), " and ", h("code", {}, "query.max_memory_bytes"), ".")),
+      h("div", { class: "query-parts" }, h("div", { class: "query-main" }, h("section", { class: "panel", "aria-label": "Statement" }, form, this.fault), this.state, this.answer.element), this.tables.element),
+    );
+  }
+
+  open(state) {
+    if (!this.element.isConnected) this.host.replaceChildren(this.element);
+    this.tables.read();
+    this.listHistory();
+    const sql = state.get("sql") ?? "";
+    if (sql === this.written) this.written = null;
+    else if (sql !== this.editor.value) {
+      this.editor.value = sql;
+      this.fault.hidden = true;
+      if (this.ran?.sql !== sql) this.clear();
+      // Only what somebody else may have written is pointed out: a link must not make the reader's token read anything.
+      const isOwn = sql === "" || this.ran?.sql === sql || remembered().some((each) => each.sql === sql);
+      this.bring(isOwn ? "" : "This query came with the address and has not run. Read it, then press Run.");
+    }
+    this.look();
+  }
+
+  close() {
+    this.running?.abort();
+    clearTimeout(this.timer);
+  }
+
+  /** What the reader types stands in the address, so that it can be sent on; the first letter after a run begins a new entry. */
+  typed() {
+    this.bring("");
+    this.look();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.write(), TYPED_MS);
+  }
+
+  write() {
+    clearTimeout(this.timer);
+    const { value } = this.editor;
+    const isNext = this.ran !== null && location.hash === address("query", { sql: this.ran.sql });
+    const to = address("query", { sql: value });
+    if (to === location.hash) return;
+    this.written = value; // the address says so only later, when more may have been typed
+    go(to, { replace: !isNext });
+  }
+
+  set(sql, { focus = false } = {}) {
+    this.editor.value = sql;
+    this.fault.hidden = true;
+    this.typed();
+    this.write();
+    if (focus) this.editor.focus();
+  }
+
+  insert(text) {
+    const { editor } = this;
+    editor.setRangeText(text, editor.selectionStart, editor.selectionEnd, "end");
+    editor.focus();
+    this.typed();
+  }
+
+  bring(words) {
+    say(this.brought, words);
+    this.brought.hidden = !words;
+  }
+
+  /** Say what of the text does not show. */
+  look() {
+    const found = hidden(this.editor.value);
+    this.strange.hidden = found.length === 0;
+    say(this.strange, found.length ? `This text has characters that do not show or turn its direction: ${found.join(" ")}. It may run as something else than it looks like.` : "");
+  }
+
+  clear() {
+    this.answer.clear();
+    say(this.state, "");
+  }
+
+  async run() {
+    const sql = this.editor.value;
+    this.write();
+    this.bring("");
+    this.fault.hidden = true;
+    if (!sql.trim()) return this.fail("There is nothing to run: write a statement, or take an example.");
+    if (new TextEncoder().encode(sql).length > MAX_BYTES) return this.fail(`The statement is longer than ${MAX_BYTES.toLocaleString("en-US")} bytes; that is the most that the meter takes.`);
+    if (this.running) return;
+    const token = await this.token();
+    if (!token) return;
+    this.running = new AbortController();
+    this.cancelButton.hidden = false;
+    this.runButton.disabled = true;
+    this.answer.dim(true);
+    const began = performance.now();
+    const slow = setInterval(() => say(this.state, `Running for ${((performance.now() - began) / 1000).toFixed(1)} s; Cancel ends it.`), SLOW_MS);
+    try {
+      const { answer, read } = await post(sql, token, this.running.signal);
+      const took = performance.now() - began;
+      this.keep(token, sql);
+      this.ran = { sql };
+      this.answer.show(sql, answer);
+      say(this.state, this.answer.sentence(took, read));
+    } catch (trouble) {
+      say(this.state, "");
+      if (trouble.name === "AbortError") say(this.state, "Cancelled.");
+      else this.refused(trouble, sql);
+    } finally {
+      clearInterval(slow);
+      this.answer.dim(false);
+      this.running = null;
+      this.cancelButton.hidden = true;
+      this.runButton.disabled = false;
+    }
+  }
+
+  refused(trouble, sql) {
+    this.clear();
+    if (trouble.status === 401 || trouble.status === 403) {
+      sessionStorage.removeItem(KEY);
+      return this.fail(`Not run: ${trouble.message}. SQL needs a token with ${WORDS}. Press Run to give another.`);
+    }
+    const again = [0, 429, 503].includes(trouble.status) ? " Try again in a few seconds." : "";
+    this.fail(`${trouble.message}${/[.!?]$/.test(trouble.message) ? "" : "."}${again}`, trouble.place ? pointed(sql, trouble.place) : "");
+    if (trouble.place) this.point(sql, trouble.place);
+  }
+
+  /** Put the cursor where the statement does not parse. */
+  point(sql, { line, column }) {
+    const lines = sql.split("\n");
+    const before = lines.slice(0, line - 1).reduce((all, each) => all + each.length + 1, 0);
+    const at = before + [...(lines[line - 1] ?? "")].slice(0, column - 1).join("").length;
+    this.editor.focus();
+    this.editor.setSelectionRange(at, at);
+  }
+
+  fail(words, caret = "") {
+    this.fault.replaceChildren(h("p", {}, foreign(visible(words))), ...(caret ? [h("pre", { class: "caret" }, caret)] : []));
+    this.fault.hidden = false;
+  }
+
+  /** The token that may ask SQL: asked for once, kept for this tab alone until an hour after the last query. */
+  async token() {
+    if (Number(sessionStorage.getItem(UNTIL) ?? Infinity) < Date.now()) sessionStorage.removeItem(KEY);
+    const kept = sessionStorage.getItem(KEY);
+    if (kept) return kept;
+    const given = await ask("SQL needs a token of its own", [{ name: "token", label: `Token with ${WORDS}`, type: "password", required: true }], "Run");
+    return given?.token ?? null;
+  }
+
+  keep(token, sql) {
+    sessionStorage.setItem(KEY, token);
+    sessionStorage.setItem(UNTIL, String(Date.now() + HOUR_MS));
+    const others = remembered().filter((each) => each.sql !== sql);
+    store([{ sql, at_ms: Date.now() }, ...others].slice(0, KEPT));
+    this.listHistory();
+  }
+
+  listHistory() {
+    const all = remembered();
+    const first = h("option", { value: "" }, all.length ? `${all.length} ${all.length === 1 ? "query" : "queries"}` : "none yet");
+    this.history.replaceChildren(first, ...all.map(({ sql }, at) => h("option", { value: String(at) }, visible(sql.replace(/\s+/g, " ").slice(0, 100)))));
+    this.history.disabled = all.length === 0;
+  }
+
+  recall() {
+    const found = remembered()[Number(this.history.value)];
+    if (this.history.value !== "" && found) this.set(found.sql, { focus: true });
+    this.history.value = "";
+  }
+
+  forget() {
+    store([]);
+    this.listHistory();
+  }
+
+  async copyLink() {
+    this.write();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      say(this.state, "The link is copied. Whoever opens it sees the statement; it does not run by itself.");
+    } catch {
+      say(this.state, "Copy the link from the address bar: this browser gives no clipboard here.");
+    }
+  }
+}
+
+/** The queries that this browser has run, the last first. */
+function remembered() {
+  try {
+    const found = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
+    return Array.isArray(found) ? found.filter((each) => typeof each?.sql === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+function store(queries) {
+  try {
+    if (queries.length) localStorage.setItem(HISTORY, JSON.stringify(queries));
+    else localStorage.removeItem(HISTORY);
+  } catch {
+    // Full, or switched off: the query ran, it is only not remembered.
+  }
+}
+
+async function post(sql, token, signal) {
+  let response;
+  try {
+    response = await fetch("api/v1/query", { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify({ sql }), cache: "no-store", signal });
+  } catch (fault) {
+    if (fault.name === "AbortError") throw fault;
+    throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });
+  }
+  const answer = await response.json().catch((fault) => {
+    if (fault.name === "AbortError") throw fault;
+    return null;
+  });
+  if (response.ok && answer !== null) {
+    const header = (name) => (response.headers.has(name) ? Number(response.headers.get(name)) : null);
+    return { answer, read: { rows: header("X-Rows-Read"), bytes: header("X-Bytes-Read") } };
+  }
+  const { message, line, column } = answer?.error ?? {};
+  throw Object.assign(new Error(message ?? `the meter answered ${response.status}`), { status: response.status, place: line ? { line, column } : null });
+}
+

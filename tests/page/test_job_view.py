@@ -195,6 +195,7 @@ def test_a_chart_is_read_and_zoomed_by_keys_and_by_dragging(board: Board) -> Non
     page.keyboard.press("Escape")
     expect(all_of_it).to_be_hidden()
     expect(page.locator("#job-title")).to_be_visible()
+    page.locator("#job .plot.use canvas").scroll_into_view_if_needed()
     box = page.locator("#job .plot.use canvas").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)

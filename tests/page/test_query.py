@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,47 @@ def test_tables_examples_history_and_back(board: Board, script: Script) -> None:
     page.get_by_role("button", name="Forget them").click()
     expect(page.get_by_label("Asked before")).to_be_disabled()
     assert page.evaluate("localStorage.length") == 0
+
+
+def test_an_answer_over_time_is_drawn(board: Board, script: Script) -> None:
+    day_ms = 86_400_000
+    days = [["2026-03-01", "1.500000000", "0.500000000", 3], ["2026-03-02", "2.250000000", "0.000000001", 4]]
+    script.answers[SQL] = (
+        200,
+        {"columns": ["day", "usd", "lost_usd", "jobs"], "types": ["Date", "Decimal(38, 9)", "Decimal(38, 9)", "UInt64"], "rows": days},
+    )  # fmt: skip
+    by_team = [
+        [at * day_ms, f"{HOSTILE}{team}", f"{team}.000000000"] for at in range(3) for team in range(10)
+    ]
+    script.answers["SELECT 2"] = (
+        200,
+        {"columns": ["at", "team", "usd"], "types": ["DateTime('UTC')", "LowCardinality(String)", "Decimal(38, 9)"], "rows": by_team},
+    )  # fmt: skip
+    twice = {"columns": ["at", "usd"], "types": ["DateTime", "Float64"], "rows": [[0, 1], [0, 2]]}
+    script.answers["SELECT 3"] = (200, twice)
+    page = opened(board, script, SQL).page
+    editor = page.get_by_label("SQL, one statement")
+    editor.focus()
+    page.keyboard.press("Control+Enter")
+    chart = page.locator(".query-chart")
+    expect(chart.get_by_role("slider")).to_be_visible()
+    expect(chart.locator(".query-legend li")).to_have_text(["usd"])
+    page.get_by_label("Draw").select_option(label="all 3 columns of numbers")
+    expect(chart.locator(".query-legend li")).to_have_text(["usd", "lost_usd", "jobs"])
+    assert page.url.endswith("&y=*")
+    chart.get_by_role("slider").focus()
+    expect(chart.get_by_role("slider")).to_have_attribute(
+        "aria-valuetext", re.compile("lost_usd 0.000000001")
+    )
+    editor.fill("SELECT 2")
+    page.keyboard.press("Control+Enter")
+    expect(chart.locator(".query-legend li")).to_have_count(8)
+    expect(chart.locator(".query-legend li").first).to_have_text(f"{SHOWN}9")
+    expect(chart).to_contain_text("2 more names left out")
+    editor.fill("SELECT 3")
+    page.keyboard.press("Control+Enter")
+    expect(chart).to_contain_text("No chart: several rows have the same at.")
+    expect(chart.get_by_role("slider")).to_be_hidden()
 
 
 def test_more_rows_than_are_shown_are_counted(board: Board, script: Script) -> None:

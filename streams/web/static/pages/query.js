@@ -1,7 +1,7 @@
 // SQL over the store: written here or brought by a link, run when the reader says so, answered as a table and as a file.
 
 import { foreign, h, say } from "../dom.js";
-import { address, go } from "../route.js";
+import { address, go, here } from "../route.js";
 import { visible } from "../acts.js";
 import { ask } from "../ask.js";
 import { Answer } from "./query_answer.js";
@@ -40,7 +40,8 @@ export class Page {
     this.ran = null;
     this.written = null;
     this.tables = new Tables({ onPick: (text) => this.insert(text), onExample: (sql) => this.set(sql, { focus: true }) });
-    this.answer = new Answer();
+    this.drawn = "";
+    this.answer = new Answer({ onChoose: (column) => this.draw(column) });
     this.editor = h("textarea", { id: "query-sql", rows: 9, spellcheck: "false", autocomplete: "off", autocapitalize: "off", wrap: "soft", "aria-describedby": "query-keys", dir: "ltr", placeholder: "SELECT team, sum(cost_usd) AS usd FROM job_costs GROUP BY team ORDER BY usd DESC" });
     this.runButton = h("button", { type: "submit", class: "go" }, "Run");
     this.cancelButton = h("button", { type: "button", hidden: true, onclick: () => this.running?.abort() }, "Cancel");
@@ -84,6 +85,7 @@ export class Page {
     this.tables.read();
     this.listHistory();
     const sql = state.get("sql") ?? "";
+    this.drawn = state.get("y") ?? "";
     if (sql === this.written) this.written = null;
     else if (sql !== this.editor.value) {
       this.editor.value = sql;
@@ -112,11 +114,17 @@ export class Page {
   write() {
     clearTimeout(this.timer);
     const { value } = this.editor;
-    const isNext = this.ran !== null && location.hash === address("query", { sql: this.ran.sql });
-    const to = address("query", { sql: value });
+    const isNext = this.ran !== null && here().state.get("sql") === this.ran.sql;
+    const to = address("query", { sql: value, y: value === here().state.get("sql") ? this.drawn : "" });
     if (to === location.hash) return;
     this.written = value; // the address says so only later, when more may have been typed
     go(to, { replace: !isNext });
+  }
+
+  /** A column was chosen to be drawn. */
+  draw(column) {
+    this.drawn = column;
+    go(address("query", { sql: here().state.get("sql"), y: column }), { replace: true });
   }
 
   set(sql, { focus = false } = {}) {
@@ -172,7 +180,7 @@ export class Page {
       const took = performance.now() - began;
       this.keep(token, sql);
       this.ran = { sql };
-      this.answer.show(sql, answer);
+      this.answer.show(answer, this.drawn);
       say(this.state, this.answer.sentence(took, read));
     } catch (trouble) {
       say(this.state, "");

@@ -4,6 +4,7 @@ import { foreign, h, row, say, table } from "../dom.js";
 import { count, plural } from "../format.js";
 import { visible } from "../acts.js";
 import { jobHash } from "../jobs.js";
+import { Chart } from "./query_chart.js";
 
 const SHOWN = 500;
 const CELL = 400;
@@ -74,8 +75,9 @@ function save(name, content, type) {
 }
 
 export class Answer {
-  constructor() {
+  constructor({ onChoose }) {
     this.answer = null;
+    this.chart = new Chart({ onChoose });
     this.cut = h("p", { class: "sub" });
     this.body = h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Rows of the answer" });
     this.files = h(
@@ -84,11 +86,12 @@ export class Answer {
       h("button", { type: "button", onclick: () => save("trainfare-query.csv", csv(this.answer), "text/csv;charset=utf-8") }, "Download CSV"),
       h("button", { type: "button", onclick: () => save("trainfare-query.json", JSON.stringify(this.answer, null, 1), "application/json") }, "Download JSON"),
     );
-    this.element = h("section", { class: "panel query-answer", "aria-labelledby": "query-answer-title", hidden: true }, h("div", { class: "page-head" }, h("h3", { id: "query-answer-title" }, "Answer"), this.files), this.cut, this.body);
+    this.element = h("section", { class: "panel query-answer", "aria-labelledby": "query-answer-title", hidden: true }, h("div", { class: "page-head" }, h("h3", { id: "query-answer-title" }, "Answer"), this.files), this.chart.element, this.cut, this.body);
   }
 
   clear() {
     this.answer = null;
+    this.chart.clear();
     this.element.hidden = true;
     this.body.replaceChildren();
   }
@@ -97,9 +100,11 @@ export class Answer {
     this.element.classList.toggle("dimmed", isDim);
   }
 
-  show(_sql, answer) {
+  /** `chosen`: the column that the address wants to see drawn. */
+  show(answer, chosen) {
     this.answer = answer;
     this.element.hidden = false;
+    this.chart.show(answer, chosen);
     const { columns, types, rows } = answer;
     this.files.hidden = columns.length === 0;
     say(this.cut, rows.length > SHOWN ? `The first ${count(SHOWN)} rows of ${count(rows.length)}; ${count(rows.length - SHOWN)} are left out here, the files have all.` : "");

@@ -29,6 +29,7 @@ class CostRows(NamedTuple):
     columns: tuple[str, ...]
     rows: list[Row]
     is_cut: bool  # there are more than the limit
+    left_out: int | None = 0  # how many more; None: that was not counted
 
 
 def cost_steps(request: CostRequest) -> Steps[CostRows]:
@@ -62,6 +63,8 @@ def cost_rows(
     if request.compare:
         columns, cells = _compared(request, columns, cells, before)
     is_cut = len(cells) > request.limit
+    # A comparison reads all cells; without one, no more than one beyond the limit was asked for.
+    left_out = len(cells) - request.limit if request.compare else None
     del cells[request.limit :]
     for cell in cells:
         is_open = request.per is Period.all and request.from_ms is None
@@ -69,7 +72,7 @@ def cost_rows(
         for name in ("peak_hour", f"{PREVIOUS}peak_hour"):
             if cell.get(name) is not None:
                 cell[name] = _rfc3339(_utc(cell[name]))
-    return CostRows(columns, cells, is_cut)
+    return CostRows(columns, cells, is_cut, left_out if is_cut else 0)
 
 
 def _decimal(value: object) -> Decimal:

@@ -20,7 +20,8 @@ SUMS: Final = f"""sum({TOTAL}) AS cost,
         {_COST_SUMS},
         sum(toDecimal128(h.lost_cost_usd, 9)) AS lost_cost,
         sum(h.wall_clock_ms) AS wall_ms, sum(h.queued_ms) AS waited_ms, sum(h.starting_ms) AS start_ms,
-        sum(toInt128(h.gpu_milli_ms)) AS gpu_ms, sum(toInt128(h.lost_gpu_milli_ms)) AS lost_gpu_ms"""
+        sum(toInt128(h.gpu_milli_ms)) AS gpu_ms, sum(toInt128(h.lost_gpu_milli_ms)) AS lost_gpu_ms,
+        sum(toInt128(h.unpriced_gpu_milli_ms)) AS unpriced_gpu_ms"""
 #: Lost work that a retry followed, and the start-up of retries (docs/cost_model.md, lost work).
 _RETRY_COST: Final = """sum(toDecimal128(multiIf(h.attempt < n.last_attempt, h.lost_cost_usd, h.attempt = n.first_attempt, toDecimal64(0, 9),
             h.starting_lost_cost_usd), 9)) AS retry_cost"""
@@ -68,7 +69,7 @@ METRICS: Final = {
     Metric.total: MetricColumns(
         ", ".join(f"sum({name}_cost) AS {name}_cost_usd" for name in COMPONENTS)
         + f", sum(lost_cost) AS lost_cost_usd, {_hours('wall_ms')} AS wall_clock_h, {_hours('waited_ms')} AS queued_h, "
-        f"{_hours('start_ms')} AS starting_h, {_gpu_hours('gpu_ms')} AS gpu_h"
+        f"{_hours('start_ms')} AS starting_h, {_gpu_hours('gpu_ms')} AS gpu_h, {_gpu_hours('unpriced_gpu_ms')} AS unpriced_gpu_h"
     ),
     Metric.m1: MetricColumns(
         f"sum({_INFRA}) AS infra_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "

@@ -36,7 +36,7 @@ _PERIODS: Final = {
     # One cell, or with a comparison one before and one after the instant.
     Period.all: "toDateTime(if(h.hour < toDateTime({split_s:Int64}, 'UTC'), {begin_s:Int64}, {split_s:Int64}), 'UTC')",
 }
-_HAS_HOURS: Final = f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR sampled_gpu_ms != 0 OR {' + '.join(COSTS)} != 0)"
+HAS_HOURS: Final = f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR sampled_gpu_ms != 0 OR {' + '.join(COSTS)} != 0)"
 #: What may be joined to a row of hours, by the alias under which its columns are named.
 _JOINS: Final = {
     "j": "(SELECT job_id, owner, team, project, experiment, labels, state, quality, progress FROM jobs FINAL) AS j ON j.job_id = h.job_id",
@@ -88,7 +88,7 @@ def hour_conditions(request: CostRequest, span: HourSpan, parameters: Parameters
     """What a row of `job_hours` must fulfil: a row of zeros stands for none, the canary is no user's job."""
     apart = TRAFFIC_LEVELS if request.metric in TRAFFIC_METRICS else ()
     where = ((place, each) for place, each in enumerate(request.where) if each[0] not in apart)
-    return " AND ".join([USERS_JOBS, _HAS_HOURS, *_conditions(where, span, "hour", parameters)])
+    return " AND ".join([USERS_JOBS, HAS_HOURS, *_conditions(where, span, "hour", parameters)])
 
 
 def minute_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:

@@ -14,6 +14,7 @@ from streams.costs.day_parts import MetricRows, Steps
 from streams.costs.idle import idle_steps
 from streams.costs.metrics import EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
+    HAS_HOURS,
     HourSpan,
     Parameters,
     hour_conditions,
@@ -78,6 +79,13 @@ def extent_sql(request: CostRequest) -> str:
     users = "1" if request.metric is Metric.m3 else USERS_JOBS
     return f"""SELECT count() AS hours, toString(toDate(min(hour))) AS first, toString(toDate(max(hour))) AS last
 FROM {table} WHERE {users}"""
+
+
+def span_sql() -> str:
+    """The statement for the first and last hour of which the store has costs of users' jobs, and how far bills reach; s since 1970."""
+    return f"""SELECT count() AS hours, toUnixTimestamp(min(hour)) AS first_s, toUnixTimestamp(max(hour)) AS last_s,
+    (SELECT toUnixTimestamp(max(billing_period_end)) FROM bill_loads FINAL WHERE status = 'loaded') AS billed_until_s
+FROM job_hours FINAL WHERE {USERS_JOBS} AND {HAS_HOURS}"""
 
 
 def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> Steps[MetricRows]:

@@ -1,4 +1,4 @@
-"""GET /api/v1/costs: a metric by levels and periods, as JSON.
+"""GET /api/v1/costs: a metric by levels and periods, as JSON; for how long there are costs, and what the month will have cost.
 
 A query of costs has the limits and the cancelling of users' SQL, and neither its processes nor its priority.
 """
@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import web
 
+from schemas.durations import HOUR_MS
 from sinks.answer import QueryResult
 from sinks.query import arrow
 from streams.costs.answer import cost_steps
 from streams.costs.day_parts import Done, Steps, advanced
 from streams.costs.driver_cells import driver_rows, driver_sql
+from streams.costs.month import month_forecast, month_request
 from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
+from streams.costs.sql import span_sql
 from streams.errors import WrongUseError
 from streams.threads import Threads
 from streams.web.errors import ApiError
@@ -39,7 +44,12 @@ async def costs(request: web.Request, service: QueryService, client: Client) -> 
     try:
         asked = request_of({name: request.query.getall(name) for name in request.query})
         found = await _made(service, client, cost_steps(asked))
-        body: dict[str, Any] = {**_echo(asked), "rows": found.rows, "is_cut": found.is_cut}
+        body: dict[str, Any] = {
+            **_echo(asked),
+            "rows": found.rows,
+            "is_cut": found.is_cut,
+            "left_out": found.left_out,
+        }
         if asked.drivers:
             drivers = await _asked(
                 service,
@@ -51,6 +61,53 @@ async def costs(request: web.Request, service: QueryService, client: Client) -> 
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
     return body
+
+
+async def span(service: QueryService, client: Client, as_of_ms: int) -> dict[str, Any]:
+    """From when to when the store has costs of jobs (RFC 3339; None: none), and until when bills were loaded."""
+    found = await _asked(service, client, (span_sql(), {}), _only_row)
+    has_hours = bool(found["hours"])
+    end_ms = (int(str(found["last_s"])) * 1000 + HOUR_MS) if has_hours else 0
+    until_s = int(str(found["billed_until_s"] or 0))
+    return {
+        "first_hour": _rfc3339(int(str(found["first_s"])) * 1000) if has_hours else None,
+        "end_hour": _rfc3339(end_ms) if has_hours else None,
+        "as_of": _rfc3339(as_of_ms) if as_of_ms else None,
+        "billed_until": _rfc3339(until_s * 1000) if until_s else None,
+    }
+
+
+async def month(request: web.Request, service: QueryService, client: Client, as_of_ms: int) -> dict[str, Any]:
+    """What the month of the newest figures has cost, and will have cost, of what `where` names.
+
+    Raises:
+        ApiError: A parameter is wrong, or the query failed.
+    """
+    if unknown := sorted(set(request.query) - {"where"}):
+        raise ApiError(400, f"parameter {unknown[0]!r} is unknown; expected where")
+    try:
+        where = request_of({"where": request.query.getall("where", [])}).where
+    except WrongUseError as wrong:
+        raise ApiError(400, str(wrong)) from wrong
+    known = await _asked(service, client, (span_sql(), {}), _only_row)
+    if not known["hours"]:
+        raise ApiError(404, "nothing has cost anything yet: no month to forecast")
+    last_ms = int(str(known["last_s"])) * 1000
+    until_ms = max(last_ms + HOUR_MS, -(-as_of_ms // HOUR_MS) * HOUR_MS)
+    rows = (await _made(service, client, cost_steps(month_request(where, until_ms)))).rows
+    usd = {date.fromisoformat(row["period_start"][:10]): Decimal(str(row["cost_usd"])) for row in rows}
+    first = datetime.fromtimestamp(int(str(known["first_s"])), UTC).date()
+    found = month_forecast(usd, first, until_ms)
+    return {**found._asdict(), "until": _rfc3339(until_ms)}
+
+
+def _only_row(answer: QueryResult) -> dict[str, object]:
+    (row,) = answer.rows()
+    return dict(zip(answer.names, row, strict=True))
+
+
+def _rfc3339(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _echo(asked: CostRequest) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from streams.web import metrics, queries
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.assets import Asset
 from streams.web.controls import ControlEndpoint
-from streams.web.costs import costs
+from streams.web.costs import costs, month, span
 from streams.web.detail import Details
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
@@ -105,6 +105,8 @@ class Routes:
             Route("GET", "/api/v1/jobs/{job_id:[^/]+}/rules", Scope.READ, self._rules),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
+            Route("GET", "/api/v1/costs/span", Scope.READ, self._costs_span),
+            Route("GET", "/api/v1/costs/month", Scope.READ, self._costs_month),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
             Route("GET", "/api/v1/alerts", Scope.READ, self._alerts),
@@ -213,6 +215,17 @@ class Routes:
     async def _costs(self, request: web.Request) -> web.Response:
         caller = request[CALLER]
         return _json(await costs(request, self._parts.queries, Client(caller.token, caller.address)))
+
+    async def _costs_span(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        caller, parts = request[CALLER], self._parts
+        as_of_ms = await parts.figures.as_of_ms()
+        return _json(await span(parts.queries, Client(caller.token, caller.address), as_of_ms))
+
+    async def _costs_month(self, request: web.Request) -> web.Response:
+        caller, parts = request[CALLER], self._parts
+        as_of_ms = await parts.figures.as_of_ms()
+        return _json(await month(request, parts.queries, Client(caller.token, caller.address), as_of_ms))
 
     async def _budgets(self, request: web.Request) -> web.Response:
         _parameters(request, set())

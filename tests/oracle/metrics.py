@@ -170,6 +170,9 @@ def metric_figures(
         ("total", "cost_usd"): cost,
         ("total", "license_cost_usd"): component["license"],
         ("total", "starting_h"): Fraction(sum(row.starting_ms for row in hours.values()), HOUR_MS),
+        ("total", "unpriced_gpu_h"): Fraction(
+            sum(row.unpriced_gpu_milli_ms for row in hours.values()), 1000 * HOUR_MS
+        ),
         ("m1", "wall_clock_h"): ran_h,
         ("m1", "usd_per_hour"): cell.usd_per_hour(),
         ("m1", "infra_usd_per_hour"): cell.infra_usd_per_hour(),

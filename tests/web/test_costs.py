@@ -16,9 +16,11 @@ from tests.web.log import COST_A
 from tests.web.serving import Client, served
 
 
-def get(store: ClickHouseStore | None, text: str, status: int = 200, **options: Any) -> Any:
+def get(
+    store: ClickHouseStore | None, text: str, status: int = 200, path: str = "costs", **options: Any
+) -> Any:
     async def work(client: Client) -> Any:
-        return await client.get(f"/api/v1/costs?{text}", status)
+        return await client.get(f"/api/v1/{path}?{text}", status)
 
     return served(store, work, **options)
 
@@ -36,6 +38,39 @@ def test_m1_by_team_and_day(store: ClickHouseStore) -> None:
 def test_the_limit_cuts_and_says_so(store: ClickHouseStore) -> None:
     found = get(store, "by=job&limit=1")
     assert (len(found["rows"]), found["is_cut"]) == (1, True)
+
+
+def test_a_cut_of_a_comparison_says_how_many_rows_are_left_out(store: ClickHouseStore) -> None:
+    found = get(store, "by=job&limit=1&per=day&compare=previous")
+    assert (found["is_cut"], found["left_out"]) == (True, 2)
+    found = get(store, "by=job&limit=1")
+    assert (found["is_cut"], found["left_out"]) == (True, None), "one row more than the limit was asked for"
+    assert get(store, "by=job")["left_out"] == 0
+
+
+def test_from_when_to_when_there_are_costs(store: ClickHouseStore) -> None:
+    found = get(store, "", path="costs/span")
+    assert found == {
+        "first_hour": "2026-03-01T12:00:00Z",
+        "end_hour": "2026-03-01T13:00:00Z",
+        "as_of": "2026-03-01T12:10:00Z",
+        "billed_until": None,
+    }
+
+
+def test_the_month_so_far_without_a_day_to_judge_the_rest_by(store: ClickHouseStore) -> None:
+    found = get(store, "", path="costs/month")
+    (total,) = get(store, "")["rows"]
+    assert (found["month"], found["spent_usd"], found["left_h"]) == (
+        "2026-03",
+        total["cost_usd"],
+        30 * 24 + 11,
+    )
+    assert (found["forecast_usd"], found["basis_days"]) == (None, 0)
+    of_vision = get(store, "where=team=vision", path="costs/month")
+    assert of_vision["spent_usd"] == COST_A
+    error = get(store, "by=team", 400, path="costs/month")["error"]
+    assert error["message"] == "parameter 'by' is unknown; expected where"
 
 
 def test_the_change_and_what_explains_it(store: ClickHouseStore) -> None:

@@ -1,7 +1,7 @@
 // The page behind a signed link of a message: says what it would do, asks once, does it. Opening it does nothing.
 
 import { byId, foreign, h, visible } from "./dom.js";
-import { exact, money, stamp } from "./format.js";
+import { exact, money, instant } from "./format.js";
 import { ruleName } from "./words.js";
 
 const HOURS = [1, 4, 8, 24];
@@ -62,14 +62,14 @@ function question({ act, link, about }) {
     const chosen = Number(new FormData(form).get("hours"));
     try {
       const done = await sent({ link, act, hours: chosen, ...(comment.value ? { comment: comment.value } : {}) });
-      show(heading(`✓ ${ACTS[act].said}: `, ruleName(about.rule), " of ", name), h("p", {}, `Until ${stamp(done.until_ms)} UTC. You can close this page.`));
+      show(heading(`✓ ${ACTS[act].said}: `, ruleName(about.rule), " of ", name), h("p", {}, `Until ${instant(done.until_ms)}. You can close this page.`));
     } catch (trouble) {
       fault.textContent = `Not done: ${visible(trouble.message)}.`;
       fault.hidden = false;
       go.disabled = false;
     }
   });
-  show(heading(`${title}: `, ruleName(about.rule), ` of ${about.kind} `, name, "?"), rate, h("p", { class: "sub" }, effect), form, h("p", { class: "sub" }, `This link works until ${stamp(about.ends_ms)} UTC, for this alert alone.`));
+  show(heading(`${title}: `, ruleName(about.rule), ` of ${about.kind} `, name, "?"), rate, h("p", { class: "sub" }, effect), form, h("p", { class: "sub" }, `This link works until ${instant(about.ends_ms)}, for this alert alone.`));
 }
 
 function start() {

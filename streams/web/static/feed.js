@@ -5,12 +5,13 @@ const LONGEST_MS = 15_000;
 const POLL_MS = 2000;
 const SILENT_MS = 20_000;
 
-/** Fetch JSON; throws an Error whose message is fit for a reader, with `status` (0: no answer). */
-export async function get(path) {
+/** Fetch JSON; throws an Error whose message is fit for a reader, with `status` (0: no answer). A `signal` gives the request up. */
+export async function get(path, { signal } = {}) {
   let answer;
   try {
-    answer = await fetch(`api/v1/${path}`, { headers: { Accept: "application/json" }, cache: "no-store" });
-  } catch {
+    answer = await fetch(`api/v1/${path}`, { headers: { Accept: "application/json" }, cache: "no-store", signal });
+  } catch (trouble) {
+    if (signal?.aborted) throw trouble;
     throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });
   }
   const body = await answer.json().catch(() => null);

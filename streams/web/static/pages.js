@@ -12,6 +12,7 @@ import { address, here } from "./route.js";
 const STYLES = "static/pages.css";
 
 export const PAGES = {
+  costs: { title: "Costs", load: () => import("./pages/costs.js") },
   query: { title: "Query", load: () => import("./pages/query.js") },
 };
 

@@ -1,0 +1,207 @@
+// Costs over time: by any level, against the time before, down to the jobs. Its whole state is in the address (costs/view.js).
+
+import { h, mark, say } from "../dom.js";
+import { get } from "../feed.js";
+import { duration, instant } from "../format.js";
+import { go } from "../route.js";
+import { swatch } from "../timechart.js";
+import { CostChart, drawn } from "./costs/chart.js";
+import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, entryOf, hasIdle } from "./costs/figures.js";
+import { Controls, DearestJobs, Drivers, nameOf, Rows, Tiles } from "./costs/parts.js";
+import { levelName, levelsFor, linkDown, linkTo, viewOf } from "./costs/view.js";
+
+const SLOW_MS = 300;
+
+export class Page {
+  constructor({ host }) {
+    this.host = host;
+    this.turn = null;
+    this.title = h("h2", { tabindex: -1 }, "Costs");
+    this.said = h("p", { class: "sub" });
+    this.again = h("button", { type: "button", class: "plain", onclick: () => this.open(this.state) }, "Refresh");
+    this.slow = h("p", { class: "sub slow", role: "status", hidden: true });
+    this.fault = h("p", { class: "notice", role: "alert", hidden: true });
+    this.basis = h("p", { class: "sub basis" });
+    this.controls = new Controls((to) => go(to));
+    this.tiles = new Tiles();
+    this.chart = new CostChart((to) => go(to));
+    this.legend = h("ul", { class: "costs-legend", "aria-label": "Shown in the chart" });
+    this.rows = new Rows((name) => this.chart.chart?.light(name));
+    this.drivers = new Drivers();
+    this.jobs = new DearestJobs();
+    this.figure = h("figure", { class: "panel costs-chart" }, h("figcaption", {}), this.legend, this.chart.host);
+    this.parts = h("div", { class: "costs-parts" }, this.tiles.element, h("div", { class: "costs-main" }, this.figure, this.drivers.element), this.jobs.element, this.rows.element);
+    this.empty = h("p", { class: "empty", hidden: true });
+    this.all = [h("header", { class: "page-head" }, this.title, this.said, this.again), this.controls.element, this.slow, this.fault, this.empty, this.parts, this.basis];
+  }
+
+  open(state) {
+    if (this.title.parentElement?.parentElement !== this.host) this.host.replaceChildren(...this.all);
+    this.turn?.abort();
+    this.turn = new AbortController();
+    this.state = state;
+    this.load(state, this.turn.signal);
+  }
+
+  close() {
+    this.turn?.abort();
+    this.turn = null;
+  }
+
+  async load(state, signal) {
+    const late = setTimeout(() => this.wait("Asking the store…"), SLOW_MS);
+    try {
+      const span = await get("costs/span", { signal });
+      if (!span.first_hour) return this.nothing("Nothing has cost anything yet: no job of this store held a GPU, or no price is loaded. Send events, then load prices: trainfare prices load.");
+      const firstMs = Date.parse(span.first_hour);
+      const endMs = Math.max(Date.parse(span.end_hour), Math.ceil((span.as_of ? Date.parse(span.as_of) : 0) / 3_600_000) * 3_600_000);
+      const view = viewOf(state, firstMs, endMs);
+      const { level, found } = await this.firstLevel(view, signal);
+      this.head(view, level, found, span);
+      await this.fill(view, level, found, signal);
+    } catch (trouble) {
+      if (!signal.aborted) this.fail(trouble);
+    } finally {
+      clearTimeout(late);
+      if (!signal.aborted) this.wait("");
+    }
+    return undefined;
+  }
+
+  /** The rows of the first level that has names: one without any is passed over. */
+  async firstLevel(view, signal) {
+    const levels = levelsFor(view);
+    for (const level of levels) {
+      const found = await this.compared(view, level, signal);
+      const isNamed = found.rows.some((each) => each.name !== "");
+      if (isNamed || level === levels.at(-1)) return { level, found };
+    }
+    return undefined;
+  }
+
+  async compared(view, level, signal) {
+    try {
+      return await askRows(view, level, signal);
+    } catch (trouble) {
+      if (trouble.status !== 400 || !view.compare || !/^compare:/.test(trouble.message)) throw trouble;
+      // Too many names to set beside those before: they are shown, and it is said.
+      const found = await askRows({ ...view, compare: false }, level, signal);
+      return { ...found, uncompared: trouble.message };
+    }
+  }
+
+  head(view, level, found, span) {
+    const view_ = found.uncompared ? { ...view, compare: false } : view;
+    this.fault.hidden = true;
+    this.controls.show(view, level);
+    say(this.said, `${utc(view.fromMs)} to ${utc(view.toMs)} UTC${view.compare ? `, against the ${duration(view.toMs - view.fromMs)} before` : ""}`);
+    const isEmpty = found.total.raw === null;
+    this.empty.hidden = !isEmpty;
+    if (isEmpty) {
+      this.empty.replaceChildren(`No costs from ${utc(view.fromMs)} to ${utc(view.toMs)} UTC of what is chosen here. The store has costs from ${utc(Date.parse(span.first_hour))} to ${utc(Date.parse(span.end_hour))}. `, h("a", { href: linkTo(view, { range: "all", own: null, per: null }) }, "Show all there is"));
+    }
+    this.parts.hidden = isEmpty;
+    say(this.basis, this.basisOf(view, found, span));
+    this.tiles.total(view_, found.total);
+  }
+
+  /** What the figures stand on, and what may still change. */
+  basisOf(view, found, span) {
+    const said = [`As of ${span.as_of ? instant(Date.parse(span.as_of)) : "the newest costs"}; the newest hours may still change by late events.`];
+    const until = span.billed_until ? Date.parse(span.billed_until) : null;
+    if (until === null) said.push("Provisional: no bill is loaded; amounts are metered at your prices.");
+    else if (until < view.toMs) said.push(`Provisional from ${utc(until)} UTC on: bills are loaded until then.`);
+    if (found.total.unpricedHours > 0) said.push("≥: some GPU-hours have no price, and are not in the amount.");
+    if (found.uncompared) said.push(`Not compared: ${found.uncompared.replace(/^compare: /, "")}.`);
+    return said.join(" ");
+  }
+
+  async fill(given, level, found, signal) {
+    const view = found.uncompared ? { ...given, compare: false } : given;
+    if (found.total.raw === null) return;
+    const names = drawn(found.rows);
+    const known = { rates: null, idle: null };
+    const redraw = () => !signal.aborted && this.rows.show(view, level, found, names, known.rates, known.idle);
+    const { tiles, figure, jobs, drivers } = this;
+    const done = (part) => part.element.classList.remove("dimmed");
+    this.wait("");
+    for (const part of [jobs, drivers, { element: figure }]) part.element.classList.add("dimmed");
+    this.rows.shown = 100;
+    redraw();
+    this.drivers.movers(view, level, found.rows);
+    this.jobs.element.hidden = level === "job";
+    this.caption(view, level);
+    const charted = this.drawChart(view, level, found, names, known, signal);
+    const asked = [
+      charted.then(redraw),
+      askRates(view, level, signal).then((rates) => {
+        known.rates = rates;
+        tiles.rates(rates);
+        redraw();
+      }),
+      askMonth(view, signal).then((month) => tiles.month(month)),
+    ];
+    const plain = { ...view, compare: false };
+    if (level !== "job") asked.push(askJobs(view, signal).then((answer) => done(jobs, jobs.show(view, answer.rows.map((row) => entryOf(plain, row, row.job)), answer.is_cut))));
+    if (view.compare) asked.push(charted.then(() => askDrivers(view, level, signal)).then((answer) => done(drivers, drivers.show(level, answer.drivers))));
+    const answers = await Promise.allSettled(asked);
+    const failed = answers.find((each) => each.status === "rejected");
+    if (failed && !signal.aborted) this.fail(failed.reason);
+  }
+
+  async drawChart(view, level, found, names, known, signal) {
+    const cells = await askCells(view, level, names.map((each) => each.name), found.rows.length, signal);
+    const draw = (previous, idle) => {
+      if (signal.aborted) return;
+      this.figure.classList.remove("dimmed");
+      this.showLegend(view, level, this.chart.show(view, level, names, cells, previous, idle));
+    };
+    draw(null, null);
+    const isKnown = hasIdle(view);
+    const [previous, idle] = await Promise.all([view.compare ? askBefore(view, cells.periods.length, signal) : null, isKnown ? askIdle(view, cells.periods, signal) : null]);
+    known.idle = idle;
+    this.tiles.idle(idle, isKnown);
+    draw(previous, idle);
+  }
+
+  caption(view, level) {
+    const titles = { cost: "Cost", hour: "Cost per training hour", gpu_hour: "Cost per GPU-hour" };
+    say(this.figure.firstChild, `${titles[view.measure]} by ${levelName(level)}, per ${view.period}`);
+  }
+
+  /** Each entry goes down, as its row does. */
+  showLegend(view, level, series) {
+    this.legend.replaceChildren(...series.map((each) => {
+      const isDown = each.key !== null && each.key !== undefined;
+      const light = (on) => () => this.chart.chart.light(on ? each.name : null);
+      const name = isDown ? h("a", { href: linkDown(view, level, each.key), class: "down", onpointerenter: light(true), onpointerleave: light(false), onfocus: light(true), onblur: light(false) }, nameOf(level, each.key)) : h("span", {}, each.name);
+      return h("li", {}, swatch(each), name);
+    }));
+  }
+
+  nothing(words) {
+    this.fault.hidden = true;
+    this.parts.hidden = true;
+    this.controls.element.hidden = true;
+    this.empty.hidden = false;
+    say(this.empty, words);
+  }
+
+  fail(trouble) {
+    const words = trouble.status === 401 ? "This page needs a token: unlock it above." : trouble.status === 503 || trouble.status === 504 ? `The store did not answer in time: ${trouble.message}. Take a shorter time or fewer names, or try again.` : `Could not read the costs: ${trouble.message}.`;
+    this.fault.replaceChildren(words, " ", h("button", { type: "button", class: "plain", onclick: () => this.open(this.state) }, "Try again"));
+    this.fault.hidden = false;
+  }
+
+  /** Figures on screen stay, dimmed, while others are asked for. */
+  wait(words) {
+    say(this.slow, words);
+    this.slow.hidden = !words;
+    this.parts.classList.toggle("dimmed", Boolean(words));
+    mark(this.parts, "aria-busy", words ? "true" : null);
+  }
+}
+
+function utc(ms) {
+  return new Date(ms).toISOString().slice(0, 16).replace("T", " ");
+}

@@ -1,0 +1,168 @@
+// The figures of the Costs page, from the answers of /api/v1/costs. Money is added as integers of nano-dollars; rates are divided once.
+
+import { get } from "../../feed.js";
+import { decimal, nano } from "../../format.js";
+import { COMPONENTS } from "../../words.js";
+import { asked, before, periodsOf } from "./view.js";
+
+const ROWS_MAX = 10_000;
+const NODE_LEVELS = new Set(["team", "cluster", "purchase", "gpu_type", "region", "cloud", "zone", "account", "instance_type"]);
+export const JOBS_SHOWN = 10;
+export const DRIVERS_SHOWN = 8;
+
+/** Ask /api/v1/costs for the span and the filters of the view. */
+export function ask(view, signal, parameters) {
+  const query = new URLSearchParams({ from: asked(view.fromMs), to: asked(view.toMs), ...parameters });
+  for (const [level, name] of view.where) query.append("where", `${level}=${name}`);
+  return get(`costs?${query}`, { signal });
+}
+
+/** The rows of a level, and that of all of them together. */
+export async function askRows(view, level, signal) {
+  const compare = view.compare ? { compare: "previous" } : {};
+  const parts = await ask(view, signal, level === "component" ? compare : { by: level, ...compare });
+  const whole = parts.is_cut ? (await ask(view, signal, compare)).rows[0] : summed(parts.rows);
+  const total = entryOf(view, whole ?? null, null);
+  const rows = level === "component" ? COMPONENTS.map((name) => componentOf(view, whole, name)).filter(Boolean) : parts.rows.map((row) => entryOf(view, row, row[level])).filter((entry) => !view.component || entry.nano !== 0n || entry.previousNano);
+  return { rows, total, isCut: parts.is_cut, leftOut: parts.left_out ?? null };
+}
+
+/** Rows added up: dollars exactly, hours as numbers; null of none. */
+function summed(rows) {
+  if (!rows.length) return null;
+  const sums = {};
+  for (const row of rows) {
+    for (const [column, value] of Object.entries(row)) {
+      if (column.endsWith("_usd") && typeof value === "string") sums[column] = (sums[column] ?? 0n) + nano(value);
+      else if (typeof value === "number") sums[column] = (sums[column] ?? 0) + value;
+    }
+  }
+  return Object.fromEntries(Object.entries(sums).map(([column, value]) => [column, typeof value === "bigint" ? decimal(value) : value]));
+}
+
+/** What a row says of one name: dollars (text and nano), of the component if one is chosen, and what it is divided by. */
+export function entryOf(view, row, name) {
+  if (!row) return { name, usd: "0.000000000", nano: 0n, previous: null, previousNano: null, changeNano: null, hours: 0, gpuHours: 0, raw: null };
+  return made(name, row, view.component ? `${view.component}_cost_usd` : "cost_usd", view.compare, view.component === null);
+}
+
+function componentOf(view, row, component) {
+  if (!row || !component) return null;
+  const entry = made(component, row, `${component}_cost_usd`, view.compare, false);
+  return entry.nano === 0n && !entry.previousNano ? null : entry;
+}
+
+function made(name, row, column, compare, whole) {
+  const usd = row[column] ?? "0.000000000";
+  const previous = compare ? row[`previous_${column}`] ?? "0.000000000" : null;
+  const [now, then] = [nano(usd), previous === null ? null : nano(previous)];
+  return {
+    name,
+    usd,
+    nano: now,
+    previous,
+    previousNano: then,
+    changeNano: then === null ? null : now - then,
+    change: then === null ? null : decimal(now - then),
+    changeRatio: then ? Number(now - then) / Number(then) : null,
+    hours: row.wall_clock_h ?? 0,
+    gpuHours: row.gpu_h ?? 0,
+    // As metric m2 has it: what is paid for GPUs and for the scheduler, by GPU-hour.
+    gpuUsd: whole ? decimal(nano(row.gpu_cost_usd ?? "0") + nano(row.overhead_cost_usd ?? "0")) : usd,
+    lost: whole ? row.lost_cost_usd : null,
+    unpricedHours: row.unpriced_gpu_h ?? 0,
+    raw: row,
+  };
+}
+
+/** The value of a measure as a number, for drawing and rates; null: it would divide by nothing. */
+export function valueOf(entry, measure) {
+  if (measure === "cost") return Number(entry.usd);
+  if (measure === "hour") return entry.hours > 0 ? Number(entry.usd) / entry.hours : null;
+  return entry.gpuHours > 0 ? Number(entry.gpuUsd) / entry.gpuHours : null;
+}
+
+/** Cells over time of the names to be drawn and of all: {periods, of: Map(name -> entries by period), all: entries}. */
+export async function askCells(view, level, names, rowCount, signal) {
+  const periods = periodsOf(view.fromMs, view.toMs, view.period);
+  const per = { per: view.period };
+  const place = new Map(periods.map((each, index) => [each.startMs, index]));
+  const lined = (rows, entry) => {
+    const found = new Array(periods.length).fill(null);
+    for (const row of rows) found[place.get(Date.parse(row.period_start))] = entry(row);
+    return found;
+  };
+  const of = new Map();
+  const isWhole = level !== "component" && rowCount * periods.length < ROWS_MAX;
+  const { rows } = await ask(view, signal, isWhole ? { by: level, ...per } : per);
+  const byPeriod = new Map();
+  for (const row of rows) byPeriod.set(row.period_start, [...(byPeriod.get(row.period_start) ?? []), row]);
+  const all = lined([...byPeriod].map(([start, each]) => ({ ...summed(each), period_start: start })), (row) => entryOf(view, row, null));
+  if (level === "component") {
+    for (const name of names) of.set(name, lined(rows, (row) => componentOf(view, row, name)));
+  } else if (isWhole) {
+    for (const name of names) of.set(name, lined(rows.filter((row) => row[level] === name), (row) => entryOf(view, row, name)));
+  } else {
+    // One answer cannot hold all cells: each name that is drawn is asked for by itself.
+    for (const name of names) {
+      const answer = await ask({ ...view, where: [...view.where, [level, name]] }, signal, per);
+      of.set(name, lined(answer.rows, (row) => entryOf(view, row, name)));
+    }
+  }
+  return { periods, of, all };
+}
+
+/** What as many periods before cost, by place: for a line to compare with. */
+export async function askBefore(view, count, signal) {
+  const fromMs = before(view.fromMs, view.period, count);
+  const span = { ...view, fromMs: Math.max(fromMs, 0), toMs: before(view.fromMs, view.period, 0) };
+  const periods = periodsOf(span.fromMs, span.toMs, view.period);
+  const { rows } = await ask(span, signal, { per: view.period });
+  const known = new Map(rows.map((row) => [Date.parse(row.period_start), entryOf(view, row, null)]));
+  return periods.map((each) => known.get(each.startMs) ?? null);
+}
+
+/** Median and p95 over jobs (metric m1): of all, and by name. */
+export async function askRates(view, level, signal) {
+  if (view.component) return null;
+  const by = level === "component" ? {} : { by: level };
+  const [all, each] = await Promise.all([ask(view, signal, { metric: "m1" }), level === "component" ? { rows: [] } : ask(view, signal, { metric: "m1", ...by })]);
+  return { all: all.rows[0] ?? null, of: new Map(each.rows.map((row) => [row[level], row])) };
+}
+
+/** Whether idle nodes are known by what the view filters. */
+export function hasIdle(view) {
+  return !view.component && view.where.every(([level]) => NODE_LEVELS.has(level));
+}
+
+/** What no job is known to have used (metric m3): in all, and by period. */
+export async function askIdle(view, periods, signal) {
+  const { rows } = await ask(view, signal, { metric: "m3", per: view.period });
+  if (!rows.length) return null;
+  const whole = summed(rows);
+  const [cost, unpriced] = [Number(whole.cost_usd), whole.unpriced_usd ?? 0];
+  const ratio = cost + unpriced > 0 ? (Number(whole.idle_cost_usd) + unpriced) / (cost + unpriced) : null;
+  const known = new Map(rows.map((one) => [Date.parse(one.period_start), one]));
+  return { ...idleParts(whole), ratio, nodeUsd: whole.cost_usd, by: periods.map(({ startMs }) => (known.has(startMs) ? idleParts(known.get(startMs)) : null)) };
+}
+
+/** Unattributed use is a part of idle: apart here, so that the two add up. */
+function idleParts(row) {
+  const [idle, unattributed] = [nano(row.idle_cost_usd), nano(row.unattributed_cost_usd)];
+  return { usd: row.idle_cost_usd, unattributedUsd: row.unattributed_cost_usd, unusedUsd: decimal(idle - unattributed) };
+}
+
+export function askJobs(view, signal) {
+  return ask(view, signal, { by: "job", limit: view.component ? ROWS_MAX : JOBS_SHOWN });
+}
+
+export function askDrivers(view, level, signal) {
+  const by = level === "component" ? {} : { by: level };
+  return ask(view, signal, { ...by, compare: "previous", drivers: DRIVERS_SHOWN, limit: 1 });
+}
+
+export function askMonth(view, signal) {
+  const query = new URLSearchParams();
+  for (const [level, name] of view.where) query.append("where", `${level}=${name}`);
+  return get(`costs/month?${query}`, { signal });
+}

@@ -1,0 +1,333 @@
+// The parts of the Costs page beside its chart: controls, tiles, the table, what drove the change, the dearest jobs, the CSV file.
+
+import { amount, foreign, h, mark, reconcile, row, s, say, table } from "../../dom.js";
+import { count, decimal, exact, money, nano, percent, plural, roughly } from "../../format.js";
+import { COMPONENT_NAMES } from "../../words.js";
+import { swatch } from "../../timechart.js";
+import { shownName } from "./chart.js";
+import { JOBS_SHOWN, valueOf } from "./figures.js";
+import { levelName, LEVELS, linkDown, linkTo, MEASURES, PERIODS, RANGES, SORTS } from "./view.js";
+
+const FEW = 100;
+
+export function nameOf(level, name) {
+  if (level === "component") return COMPONENT_NAMES[name] ?? name;
+  return name === "" ? h("span", { class: "dim" }, `no ${levelName(level)}`) : foreign(name);
+}
+
+/** Choices: presets are links, all else selects, each a change of the address. */
+export class Controls {
+  constructor(go) {
+    this.go = go;
+    const select = (title, options, change) => {
+      const element = h("select", { onchange: () => go(linkTo(this.view, change(element.value))) }, Object.entries(options).map(([value, words]) => h("option", { value }, words)));
+      return { element, label: h("label", {}, title, element) };
+    };
+    this.by = select("By", LEVELS, (by) => ({ by }));
+    this.per = select("Per", PERIODS, (per) => ({ per }));
+    this.measure = select("Show", MEASURES, (measure) => ({ measure }));
+    this.sort = select("Sort by", SORTS, (sort) => ({ sort }));
+    this.compare = h("input", { type: "checkbox", onchange: () => go(linkTo(this.view, { compare: this.compare.checked })) });
+    this.ranges = h("nav", { class: "ranges", "aria-label": "Span of time" });
+    const date = (title) => h("input", { type: "date", "aria-label": title, onchange: () => this.own() });
+    [this.from, this.until] = [date("From (UTC)"), date("Last day (UTC)")];
+    this.crumbs = h("nav", { class: "crumbs", "aria-label": "What is shown" });
+    this.element = h(
+      "div",
+      { class: "costs-controls" },
+      this.crumbs,
+      this.ranges,
+      h("div", { class: "controls" }, this.by.label, this.measure.label, this.per.label, this.sort.label, h("fieldset", { class: "own-range" }, h("legend", {}, "Own range, UTC days"), this.from, " to ", this.until), h("label", { class: "check" }, this.compare, "Compare with the time before")),
+    );
+  }
+
+  own() {
+    const [from, until] = [Date.parse(`${this.from.value}T00:00Z`), Date.parse(`${this.until.value}T00:00Z`) + 86_400_000];
+    if (from < until) this.go(linkTo(this.view, { own: [from, until] }));
+  }
+
+  show(view, level) {
+    this.view = view;
+    if (!Object.hasOwn(LEVELS, level) && ![...this.by.element.options].some((each) => each.value === level)) this.by.element.append(h("option", { value: level }, levelName(level)));
+    this.by.element.value = level;
+    this.per.element.value = view.period;
+    this.measure.element.value = view.measure;
+    this.sort.element.value = view.sort;
+    this.compare.checked = view.compare;
+    this.from.value = new Date(view.fromMs).toISOString().slice(0, 10);
+    this.until.value = new Date(view.toMs - 1).toISOString().slice(0, 10);
+    const link = (key, words) => h("a", { href: linkTo(view, { range: key, own: null, per: null }), "aria-current": !view.own && view.range === key ? "true" : null }, words);
+    reconcile(this.ranges, Object.entries(RANGES), ([key]) => key, ([key, words]) => link(key, words), (element, [key]) => {
+      element.setAttribute("href", linkTo(view, { range: key, own: null, per: null }));
+      mark(element, "aria-current", !view.own && view.range === key ? "true" : null);
+    });
+    this.showCrumbs(view);
+  }
+
+  showCrumbs(view) {
+    const parts = [h("a", { href: linkTo(view, { where: [], component: null, by: null }) }, "All costs")];
+    if (view.component) parts.push(h("a", { href: linkTo(view, { where: [], by: null }) }, `component: ${COMPONENT_NAMES[view.component] ?? view.component}`));
+    view.where.forEach(([level, name], index) => {
+      parts.push(h("a", { href: linkTo(view, { where: view.where.slice(0, index + 1), by: null }) }, `${levelName(level)}: `, nameOf(level, name)));
+    });
+    parts.at(-1).setAttribute("aria-current", "page");
+    this.crumbs.replaceChildren(h("ol", {}, parts.map((each) => h("li", {}, each))));
+    this.crumbs.hidden = parts.length < 2;
+  }
+}
+
+/** A change in dollars and percent, with a sign and an arrow. */
+export function changeText(entry) {
+  if (entry.changeNano === null) return "–";
+  const sign = entry.changeNano > 0n ? "▲ +" : entry.changeNano < 0n ? "▼ " : "= ";
+  const share = entry.changeRatio === null ? (entry.nano ? " (new)" : "") : ` (${entry.changeRatio > 0 ? "+" : entry.changeRatio < 0 ? "−" : ""}${percent(Math.abs(entry.changeRatio))})`;
+  return `${sign}${money(entry.change)}${share}`;
+}
+
+export class Tiles {
+  constructor() {
+    this.facts = {};
+    const tile = (name, title) => {
+      this.facts[name] = { value: h("dd", { class: "figure" }, "–"), sub: h("dd", { class: "sub" }) };
+      return h("div", { class: "tile", "data-fact": name }, h("dt", {}, title), this.facts[name].value, this.facts[name].sub);
+    };
+    this.element = h("dl", { class: "tiles facts" }, tile("cost", "Cost"), tile("hour", "Per training hour"), tile("gpu", "Per GPU-hour"), tile("idle", "No job's"), tile("month", "This month"));
+  }
+
+  total(view, total) {
+    const { cost, hour, gpu } = this.facts;
+    say(cost.value, costText(total, total.usd), exact(total.usd));
+    say(cost.sub, view.compare ? `${changeText(total)} on the time before` : "", exact(total.change));
+    const [perHour, perGpu] = [valueOf(total, "hour"), valueOf(total, "gpu_hour")];
+    say(hour.value, perHour === null ? "–" : money(perHour));
+    say(gpu.value, perGpu === null ? "–" : money(perGpu));
+    say(gpu.sub, `${count(total.gpuHours)} GPU-hours${total.unpricedHours > 0 ? `, ${count(total.unpricedHours)} of them without a price` : ""}`);
+    say(hour.sub, `${count(total.hours)} hours of training`);
+  }
+
+  rates(rates) {
+    const all = rates?.all;
+    if (!all) return;
+    say(this.facts.hour.sub, all.median_usd_per_hour === null ? "no job ran" : `median ${money(all.median_usd_per_hour)}, p95 ${money(all.p95_usd_per_hour)} of ${plural(all.jobs, "job")}`);
+  }
+
+  idle(idle, known) {
+    const { value, sub } = this.facts.idle;
+    if (!idle) {
+      say(value, "–", "");
+      return say(sub, known ? "no node was paid for" : "idle time is known of nodes, not of what is chosen here");
+    }
+    say(value, money(idle.usd), exact(idle.usd));
+    return say(sub, `${percent(idle.ratio)} of the nodes idle or unallocated; ${money(idle.unattributedUsd)} used by no known job`, exact(idle.unattributedUsd));
+  }
+
+  month(month) {
+    const { value, sub } = this.facts.month;
+    if (!month || month.forecast_usd === null) {
+      say(value, month ? money(month.spent_usd) : "–", exact(month?.spent_usd));
+      return say(sub, month ? `spent in ${month.month}; ${month.basis}` : "");
+    }
+    say(value, `≈ ${roughly(Number(month.forecast_usd))}`, exact(month.forecast_usd));
+    return say(sub, `${month.month}: ${money(month.spent_usd)} so far, ${roughly(Number(month.low_usd))} to ${roughly(Number(month.high_usd))} by ${plural(month.basis_days, "day")} before today`, `Forecast: ${month.basis}.`);
+  }
+}
+
+/** Never a zero, nor a plain amount, for what lacks a price. */
+export function costText(entry, usd) {
+  if (!(entry.unpricedHours > 0)) return money(usd);
+  return nano(usd) > 0n ? `≥ ${money(usd)}` : "unpriced";
+}
+
+const COLUMNS = [
+  ["Name", "wide"],
+  ["Cost", "num"],
+  ["Share", "num"],
+  ["Before", "num compared"],
+  ["Change", "num compared"],
+  ["Training h", "num"],
+  ["$ / training h", "num"],
+  ["Median", "num"],
+  ["p95", "num"],
+  ["GPU-h", "num"],
+  ["$ / GPU-h", "num"],
+  ["Lost", "num"],
+].map(([title, name]) => ({ title, class: name }));
+
+export class Rows {
+  constructor(light) {
+    this.table = table(COLUMNS, { caption: "Costs by name" });
+    this.foot = h("tfoot", { role: "rowgroup" });
+    this.table.element.append(this.foot);
+    this.light = light;
+    this.said = h("p", { class: "sub", role: "status" });
+    this.more = h("button", { type: "button", hidden: true, onclick: () => this.showMore() });
+    this.save = h("button", { type: "button", onclick: () => this.download() }, "Download CSV");
+    this.title = h("h3", { id: "costs-rows" });
+    this.element = h("section", { class: "panel costs-rows", "aria-labelledby": "costs-rows" }, h("div", { class: "panel-head" }, this.title, this.save), h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "costs-rows" }, this.table.element), this.said, this.more);
+    this.shown = FEW;
+  }
+
+  show(view, level, found, names, rates, idle) {
+    Object.assign(this, { view, level, found, names, rates, idle });
+    say(this.title, `By ${levelName(level)}`);
+    mark(this.element, "data-compare", view.compare ? "yes" : "no");
+    this.render();
+  }
+
+  showMore() {
+    this.shown += 5 * FEW;
+    this.render();
+  }
+
+  render() {
+    const { view, level, found, names, rates, idle } = this;
+    const looks = new Map(names.map(({ name, look }) => [name, look]));
+    const entries = sorted(found.rows, view.sort);
+    const kind = view.measure === "cost" || level === "component" ? "block" : "line";
+    const rows = entries.slice(0, this.shown).map((entry) => this.row(entry, looks.get(entry.name) ? swatch({ kind, ...looks.get(entry.name) }) : null, rates?.of.get(entry.name)));
+    this.table.body.replaceChildren(...rows);
+    const left = entries.length - rows.length;
+    this.more.hidden = left <= 0;
+    say(this.more, `Show ${Math.min(left, 5 * FEW)} more of ${left}`);
+    const beyond = found.isCut ? found.rows.reduce((rest, each) => rest - each.nano, found.total.nano) : 0n;
+    const cut = found.isCut ? `Cut: ${found.leftOut === null ? "more" : plural(found.leftOut, "name")} that cost ${money(decimal(beyond))} together are left out; filter, or take a shorter time.` : "";
+    say(this.said, [`${plural(entries.length, "row")}.`, cut].filter(Boolean).join(" "));
+    this.foot.replaceChildren(...this.sums(found.total, rates?.all, idle));
+  }
+
+  row(entry, sign, rate) {
+    const { view, level } = this;
+    const total = this.found.total.nano;
+    const link = h("a", { href: linkDown(view, level, entry.name), class: "down" }, nameOf(level, entry.name));
+    const text = shownName(level, entry.name);
+    const lit = (on) => () => this.light(on ? (level === "component" ? entry.name : text) : null);
+    return row(COLUMNS, this.cells(entry, h("span", { class: "named" }, sign ?? h("span", { class: "no-swatch" }), link), rate, total > 0n ? Number(entry.nano) / Number(total) : null), { onpointerenter: lit(true), onpointerleave: lit(false), onfocusin: lit(true), onfocusout: lit(false) });
+  }
+
+  cells(entry, name, rate, share) {
+    const rated = (value) => (value === null || value === undefined ? "–" : money(value));
+    return [
+      name,
+      amount(costText(entry, entry.usd), exact(entry.usd)),
+      share === null ? "–" : percent(share),
+      entry.previous === null ? "–" : amount(money(entry.previous), exact(entry.previous)),
+      h("span", { class: "change", "data-sign": entry.changeNano > 0n ? "up" : entry.changeNano < 0n ? "down" : "even", title: exact(entry.change) }, changeText(entry)),
+      count(entry.hours),
+      rated(valueOf(entry, "hour")),
+      rated(rate?.median_usd_per_hour),
+      rated(rate?.p95_usd_per_hour),
+      count(entry.gpuHours),
+      rated(valueOf(entry, "gpu_hour")),
+      entry.lost === null || entry.lost === undefined ? "–" : amount(money(entry.lost), exact(entry.lost)),
+    ];
+  }
+
+  sums(total, rate, idle) {
+    const rows = [row(COLUMNS, this.cells(total, h("b", {}, "All jobs"), rate, total.nano > 0n ? 1 : null), { class: "sum" })];
+    const blank = new Array(COLUMNS.length - 2).fill("");
+    if (idle) {
+      rows.push(row(COLUMNS, [h("span", {}, "Used by no known job ", h("span", { class: "dim" }, "(not in the sum)")), amount(money(idle.unattributedUsd), exact(idle.unattributedUsd)), ...blank], { class: "beside" }));
+      rows.push(row(COLUMNS, [h("span", {}, "Idle nodes ", h("span", { class: "dim" }, "(not in the sum)")), amount(money(idle.unusedUsd), exact(idle.unusedUsd)), ...blank], { class: "beside" }));
+    }
+    return rows;
+  }
+
+  /** The rows as they came, with every digit. */
+  download() {
+    const { found, view, level, rates } = this;
+    const lines = sorted(found.rows, view.sort).map((entry) => ({ [level]: entry.name, cost_usd: entry.usd, ...(entry.previous === null ? {} : { previous_cost_usd: entry.previous, change_usd: entry.change }), wall_clock_h: entry.hours, gpu_h: entry.gpuHours, lost_cost_usd: entry.lost, unpriced_gpu_h: entry.unpricedHours, ...picked(rates?.of.get(entry.name)) }));
+    const columns = [...new Set(lines.flatMap((line) => Object.keys(line)))];
+    const text = [columns, ...lines.map((line) => columns.map((name) => line[name]))].map((cells) => cells.map(quoted).join(",")).join("\r\n");
+    const url = URL.createObjectURL(new Blob([`${text}\r\n`], { type: "text/csv" }));
+    const days = [view.fromMs, view.toMs - 1].map((ms) => new Date(ms).toISOString().slice(0, 10)).join("_");
+    h("a", { href: url, download: `trainfare-costs-by-${level.replaceAll(/\W/g, "-")}-${days}.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  }
+}
+
+function picked(rate) {
+  return rate ? { jobs: rate.jobs, usd_per_hour: rate.usd_per_hour, median_usd_per_hour: rate.median_usd_per_hour, p95_usd_per_hour: rate.p95_usd_per_hour } : {};
+}
+
+/** A field of a CSV file; a name that a spreadsheet would take for a formula is kept a text. */
+function quoted(value) {
+  const text = value === null || value === undefined ? "" : String(value);
+  const safe = typeof value === "string" && /^[=+@\t\r]|^-(?![\d.])/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+export function sorted(entries, sort) {
+  const by = {
+    cost: (one, other) => compare(other.nano, one.nano),
+    rise: (one, other) => compare(other.changeNano ?? 0n, one.changeNano ?? 0n),
+    fall: (one, other) => compare(one.changeNano ?? 0n, other.changeNano ?? 0n),
+    hour: (one, other) => (valueOf(other, "hour") ?? -1) - (valueOf(one, "hour") ?? -1),
+    name: (one, other) => compare(one.name, other.name),
+  }[sort];
+  return [...entries].sort((one, other) => by(one, other) || compare(one.name, other.name));
+}
+
+function compare(one, other) {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+const DRIVER_COLUMNS = [
+  ["What", "wide"],
+  ["Before", "num"],
+  ["Now", "num"],
+  ["Change", "num"],
+  ["by price", "num"],
+  ["by quantity", "num"],
+].map(([title, name]) => ({ title, class: name }));
+
+/** What drove the change: who rose and fell most, in words, and each driver by price and quantity. */
+export class Drivers {
+  constructor() {
+    this.words = h("p", { class: "movers" });
+    this.table = table(DRIVER_COLUMNS, { caption: "What drove the change" });
+    this.said = h("p", { class: "sub" });
+    this.element = h("section", { class: "panel costs-drivers", "aria-labelledby": "costs-drivers" }, h("h3", { id: "costs-drivers" }, "What drove the change"), this.words, h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "costs-drivers" }, this.table.element), this.said);
+  }
+
+  movers(view, level, rows) {
+    this.element.hidden = !view.compare;
+    const rise = sorted(rows, "rise")[0];
+    const fall = sorted(rows, "fall")[0];
+    const said = (words, entry) => [h("span", {}, words), h("a", { href: linkDown(view, level, entry.name), class: "down" }, nameOf(level, entry.name)), ` ${changeText(entry)}`];
+    const parts = [];
+    if (rise?.changeNano > 0n) parts.push(h("span", { class: "mover" }, said("Rose most: ", rise)));
+    if (fall?.changeNano < 0n) parts.push(h("span", { class: "mover" }, said("Fell most: ", fall)));
+    this.words.replaceChildren(...(parts.length ? parts : ["Nothing rose or fell."]));
+  }
+
+  show(level, drivers) {
+    const key = level === "component" ? "job" : level;
+    const rows = drivers.map((each) => {
+      const isRest = each.component === "others";
+      const what = isRest ? "all others" : h("span", {}, nameOf(key, each[key]), " · ", COMPONENT_NAMES[each.component] ?? each.component);
+      const usd = (name) => amount(money(each[name]), exact(each[name]));
+      return row(DRIVER_COLUMNS, [what, usd("previous_cost_usd"), usd("cost_usd"), usd("change_usd"), usd("price_effect_usd"), usd("quantity_effect_usd")]);
+    });
+    this.table.body.replaceChildren(...rows);
+    say(this.said, rows.length ? "By quantity: more or less was used at the price before; by price: the rest. They add up to the change." : "Neither span of time has costs.");
+  }
+}
+
+/** The dearest jobs of what is shown, each a link to its page. */
+export class DearestJobs {
+  constructor() {
+    this.list = h("ol", { class: "dearest" });
+    this.said = h("p", { class: "sub" });
+    this.element = h("section", { class: "panel costs-jobs", "aria-labelledby": "costs-jobs" }, h("h3", { id: "costs-jobs" }, "Dearest jobs"), this.list, this.said);
+  }
+
+  show(view, entries, isCut) {
+    const shown = sorted(entries, "cost").filter((each) => each.nano !== 0n).slice(0, JOBS_SHOWN);
+    const most = shown.length ? Number(shown[0].nano) : 1;
+    this.list.replaceChildren(...shown.map((entry) => {
+      const bar = s("svg", { class: "bar-line", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { class: "fill", width: Math.max(0.5, (Number(entry.nano) / most) * 100).toFixed(2), height: 4 }));
+      return h("li", {}, h("a", { href: linkDown(view, "job", entry.name) }, foreign(entry.name)), amount(costText(entry, entry.usd), exact(entry.usd)), bar);
+    }));
+    this.said.replaceChildren(...(shown.length ? [h("a", { href: linkTo(view, { by: "job" }) }, isCut || entries.length > shown.length ? "All jobs with their amounts" : "These jobs with their amounts")] : ["No job cost anything in this time."]));
+  }
+}

@@ -1,0 +1,143 @@
+// What the Costs page shows, as its address says it: level, span, period, measure, filters. Spans and periods are UTC, as costs are.
+
+import { address } from "../../route.js";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+export const LEVELS = { team: "team", project: "project", experiment: "experiment", owner: "owner", cluster: "cluster", purchase: "purchase", gpu_type: "GPU type", region: "region", component: "component", job: "job" };
+export const PERIODS = { hour: "hour", day: "day", week: "week", month: "month" };
+export const RANGES = { "24h": "24 hours", "7d": "7 days", "30d": "30 days", month: "This month", year: "1 year", all: "All there is" };
+export const MEASURES = { cost: "cost", hour: "cost per training hour", gpu_hour: "cost per GPU-hour" };
+export const SORTS = { cost: "cost", rise: "rise", fall: "fall", hour: "cost per training hour", name: "name" };
+/** Where a click on a name leads: what stands below the level. Levels without any names are passed over. */
+const BELOW = { cluster: "team", purchase: "team", gpu_type: "team", region: "team", component: "team", owner: "project", team: "project", project: "experiment", experiment: "job" };
+const DEFAULTS = { range: "30d", measure: "cost", sort: "cost" };
+
+export const levelName = (level) => (level.startsWith("label:") ? `label ${level.slice(6)}` : LEVELS[level] ?? level);
+
+/** The view that an address names, over a store whose costs begin and end at the given instants. */
+export function viewOf(state, firstMs, endMs) {
+  const known = (name, values) => (Object.hasOwn(values, state.get(name) ?? "") ? state.get(name) : DEFAULTS[name] ?? null);
+  const where = state.getAll("where").map((each) => [each.split("=")[0], each.slice(each.indexOf("=") + 1)]).filter(([level]) => level);
+  const by = state.get("by");
+  const own = [instantOf(state.get("from")), instantOf(state.get("to"))];
+  const isOwn = own[0] !== null && own[1] !== null && own[0] < own[1];
+  const view = {
+    by: by && (Object.hasOwn(LEVELS, by) || /^label:./s.test(by)) ? by : null,
+    range: known("range", RANGES),
+    measure: known("measure", MEASURES),
+    sort: known("sort", SORTS),
+    per: known("per", PERIODS),
+    compare: state.get("compare") !== "off",
+    where,
+    component: state.get("component"),
+    own: isOwn ? own : null,
+  };
+  [view.fromMs, view.toMs] = view.own ?? spanOf(view.range, firstMs, endMs);
+  view.period = view.per ?? periodFor(view.toMs - view.fromMs);
+  return view;
+}
+
+function instantOf(text) {
+  const ms = text ? Date.parse(/T/.test(text) ? `${text.replace(/Z$/, "")}Z` : `${text}T00:00Z`) : NaN;
+  return Number.isFinite(ms) ? Math.floor(ms / HOUR_MS) * HOUR_MS : null;
+}
+
+/** Days of a preset are whole ones, of which the last is today. */
+function spanOf(range, firstMs, endMs) {
+  const today = Math.floor((endMs - 1) / DAY_MS) * DAY_MS;
+  if (range === "24h") return [endMs - DAY_MS, endMs];
+  if (range === "7d") return [today - 6 * DAY_MS, endMs];
+  if (range === "year") return [today - 364 * DAY_MS, endMs];
+  if (range === "month") return [Date.UTC(new Date(today).getUTCFullYear(), new Date(today).getUTCMonth()), endMs];
+  if (range === "all") return [Math.floor(firstMs / DAY_MS) * DAY_MS, endMs];
+  return [today - 29 * DAY_MS, endMs];
+}
+
+function periodFor(spanMs) {
+  if (spanMs <= 3 * DAY_MS) return "hour";
+  if (spanMs <= 93 * DAY_MS) return "day";
+  return spanMs <= 400 * DAY_MS ? "week" : "month";
+}
+
+/** The address of the view with some of it changed; what is usual is left out. */
+export function linkTo(view, changes = {}) {
+  const next = { ...view, ...changes };
+  const state = new URLSearchParams();
+  const put = (name, value) => value && value !== DEFAULTS[name] && state.set(name, value);
+  put("by", next.by);
+  put("range", next.range);
+  put("per", next.per);
+  put("measure", next.measure);
+  put("sort", next.sort);
+  if (!next.compare) state.set("compare", "off");
+  put("component", next.component);
+  for (const [level, name] of next.where) state.append("where", `${level}=${name}`);
+  if (next.own) {
+    state.set("from", asked(next.own[0]));
+    state.set("to", asked(next.own[1]));
+  }
+  return address("costs", state);
+}
+
+/** The address one level down: of one name of the level that is shown. */
+export function linkDown(view, level, name) {
+  if (level === "job") return address("job", {}, name);
+  if (level === "component") return linkTo(view, { by: null, component: name });
+  return linkTo(view, { by: null, where: [...view.where.filter(([each]) => each !== level), [level, name]] });
+}
+
+/** The levels to try, first that below the deepest filter, as long as none is asked for. */
+export function levelsFor(view) {
+  if (view.by) return [view.by];
+  const last = view.where.at(-1)?.[0];
+  const named = new Set(view.where.map(([level]) => level));
+  const found = [];
+  for (let level = last ? BELOW[last] ?? (view.component ? "team" : "job") : "team"; level; level = BELOW[level]) if (!named.has(level)) found.push(level);
+  return found.length ? found : ["job"];
+}
+
+/** An instant as the API takes it. */
+export function asked(ms) {
+  return new Date(ms).toISOString().slice(0, 16);
+}
+
+/** Where the periods of a span begin and end, the first and last cut by it. */
+export function periodsOf(fromMs, toMs, per) {
+  const found = [];
+  for (let start = floorOf(fromMs, per); start < toMs; start = afterOf(start, per)) {
+    found.push({ startMs: start, fromMs: Math.max(start, fromMs), toMs: Math.min(afterOf(start, per), toMs) });
+  }
+  return found;
+}
+
+function floorOf(ms, per) {
+  const at = new Date(ms);
+  if (per === "hour") return Math.floor(ms / HOUR_MS) * HOUR_MS;
+  if (per === "month") return Date.UTC(at.getUTCFullYear(), at.getUTCMonth());
+  const day = Math.floor(ms / DAY_MS) * DAY_MS;
+  return per === "week" ? day - ((at.getUTCDay() + 6) % 7) * DAY_MS : day;
+}
+
+function afterOf(start, per) {
+  const at = new Date(start);
+  if (per === "month") return Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1);
+  return start + { hour: HOUR_MS, day: DAY_MS, week: 7 * DAY_MS }[per];
+}
+
+/** Where as many periods begin before the span as it has itself. */
+export function before(fromMs, per, count) {
+  const start = floorOf(fromMs, per);
+  const at = new Date(start);
+  if (per === "month") return Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - count);
+  return start - count * (afterOf(start, per) - start);
+}
+
+/** A period in words; its dates are UTC, as its costs are. */
+export function periodName({ startMs }, per, hourName) {
+  if (per === "hour") return hourName(startMs);
+  const text = new Date(startMs).toISOString();
+  if (per === "month") return text.slice(0, 7);
+  return per === "week" ? `week of ${text.slice(0, 10)}` : text.slice(0, 10);
+}

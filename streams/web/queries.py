@@ -22,7 +22,7 @@ SPARKLINE_POINTS: Final = 60
 POINTS_MAX: Final = 720
 
 # Settings of every query: FINAL only where it matters, and a time limit.
-_SETTINGS: Final = "SETTINGS final = 0, max_execution_time = 30"
+SETTINGS: Final = "SETTINGS final = 0, max_execution_time = 30"
 _SINCE: Final = "time > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')"
 # The canary is no user's job. Lists of all jobs exclude it by the first column of the keys.
 
@@ -30,14 +30,22 @@ _SINCE: Final = "time > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')"
 NEWEST: Final = f"""
 SELECT toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates)) AS burn_ms,
        toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs)) AS event_ms
-{_SETTINGS}"""
+{SETTINGS}"""
 
-# The greatest version of a (job, time) counts, so the newest by both is the current row without FINAL.
-_LATEST: Final = f"""
+
+def latest(condition: str) -> str:
+    """SQL for the newest rates of the jobs of a condition, since `since_ms`.
+
+    The greatest version of a (job, time) counts, so the newest by both is the current row without FINAL.
+    """
+    return f"""
 SELECT job_id, toUnixTimestamp64Milli(max(time)) AS time_ms,
        argMax((usd_per_hour_now, usd_per_hour, usd_per_hour_15m, usd_per_hour_1h, usd_per_hour_6h,
                expected_usd_per_hour), (time, version)) AS rates
-FROM burn_rates WHERE {_SINCE} AND {USERS_JOBS} GROUP BY job_id"""
+FROM burn_rates WHERE {_SINCE} AND {condition} GROUP BY job_id"""
+
+
+_LATEST: Final = latest(USERS_JOBS)
 
 _RATES: Final = """
        b.rates.1 AS usd_per_hour_now, b.rates.2 AS usd_per_hour, b.rates.3 AS usd_per_hour_15m,
@@ -46,8 +54,8 @@ _RATES: Final = """
 #: What some jobs pay now; one that pays nothing any more has no row.
 RATES: Final = f"""
 SELECT b.job_id AS job_id, {_RATES}
-FROM ({_LATEST.replace(USERS_JOBS, "job_id IN {jobs:Array(String)}")}) AS b
-{_SETTINGS}"""
+FROM ({latest("job_id IN {jobs:Array(String)}")}) AS b
+{SETTINGS}"""
 
 _JOB_COLUMNS: Final = """
        j.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, j.experiment AS experiment,
@@ -58,7 +66,7 @@ _JOB_COLUMNS: Final = """
 _HOUR_COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 
 
-def _total_costs(condition: str) -> str:
+def total_costs(condition: str) -> str:
     """SQL for what jobs cost in all, from their hours: reading each minute of a month takes too long.
 
     Jobs that an older version has archived have no hours; their minutes are read instead.
@@ -81,7 +89,7 @@ GROUP BY job_id"""
 
 
 _COST_OF_ALL: Final = f"""
-LEFT ANY JOIN ({_total_costs(USERS_JOBS)}) AS c ON c.job_id = j.job_id"""
+LEFT ANY JOIN ({total_costs(USERS_JOBS)}) AS c ON c.job_id = j.job_id"""
 _ORDERS: Final = {
     "burn": ("", "b.rates.1 DESC, b.rates.4 DESC, j.last_event DESC, j.job_id"),
     "name": ("", "j.job_id"),
@@ -102,20 +110,20 @@ WHERE ({{state:String}} = '' OR j.state = {{state:String}})
   AND ({{owner:String}} = '' OR j.owner = {{owner:String}})
   AND ({{team:String}} = '' OR j.team = {{team:String}})
 ORDER BY {by} LIMIT {{limit:UInt64}}
-{_SETTINGS}"""
+{SETTINGS}"""
 
 
 ONE_JOB: Final = f"""
 SELECT {_JOB_COLUMNS}, {_RATES}
 FROM (SELECT * FROM jobs FINAL WHERE job_id = {{job:String}}) AS j
-LEFT ANY JOIN ({_LATEST.replace(USERS_JOBS, "job_id = {job:String}")}) AS b ON b.job_id = j.job_id
-{_SETTINGS}"""
+LEFT ANY JOIN ({latest("job_id = {job:String}")}) AS b ON b.job_id = j.job_id
+{SETTINGS}"""
 
 _SOME: Final = "job_id IN {jobs:Array(String)}"
 TOTALS: Final = f"""
 SELECT c.*, toFloat64(u.unpriced_compute_h) AS unpriced_compute_h
-FROM ({_total_costs(_SOME)}) AS c LEFT ANY JOIN ({unpriced_compute(_SOME)}) AS u ON u.job_id = c.job_id
-{_SETTINGS}"""
+FROM ({total_costs(_SOME)}) AS c LEFT ANY JOIN ({unpriced_compute(_SOME)}) AS u ON u.job_id = c.job_id
+{SETTINGS}"""
 
 # Minutes are part of the tables' keys, so rows can be skipped before versions are compared (PREWHERE).
 _MINUTE_SINCE: Final = "minute >= toDateTime(intDiv({since_ms:Int64}, 1000), 'UTC')"
@@ -126,7 +134,7 @@ _PRODUCTIVE: Final = (
 PRODUCTIVE: Final = f"""
 SELECT job_id, {_PRODUCTIVE}
 FROM job_usage_minutes FINAL PREWHERE job_id IN {{jobs:Array(String)}} AND {_MINUTE_SINCE} GROUP BY job_id
-{_SETTINGS}"""
+{SETTINGS}"""
 
 SPARKLINES: Final = f"""
 SELECT job_id, groupArray((time_ms, usd)) AS points
@@ -137,12 +145,12 @@ FROM
     GROUP BY job_id, toStartOfMinute(time) ORDER BY time_ms
 )
 GROUP BY job_id
-{_SETTINGS}"""
+{SETTINGS}"""
 
 FIRING: Final = f"""
 SELECT alert_id, rule, severity, status, subject_name
 FROM alerts FINAL WHERE status = 'firing' AND subject_kind = 'job' ORDER BY severity = 'digest', severity, started, alert_id LIMIT 10000
-{_SETTINGS}"""
+{SETTINGS}"""
 
 # -- the fleet ---------------------------------------------------------------------------------------------
 
@@ -154,24 +162,24 @@ SELECT sum(rates.1) AS usd_per_hour_now, sum(rates.2) AS usd_per_hour, sum(rates
                                     OR (j.state = 'suspended' AND rates.1 > 0))) AS gpus_held
 FROM ({_LATEST}) AS b
 LEFT ANY JOIN (SELECT job_id, state, gpu_count FROM jobs FINAL) AS j ON j.job_id = b.job_id
-{_SETTINGS}"""
+{SETTINGS}"""
 
 SPEND: Final = f"""
 SELECT sum(cost_usd) AS usd FROM job_minutes FINAL
 PREWHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') WHERE quantity != 0 AND {USERS_JOBS}
-{_SETTINGS}"""
+{SETTINGS}"""
 
 FLEET_PRODUCTIVE: Final = f"""
 SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL PREWHERE {_MINUTE_SINCE} AND {USERS_JOBS}
-{_SETTINGS}"""
+{SETTINGS}"""
 
 ALERTS_FIRING: Final = f"""
 SELECT severity, count() AS alerts FROM alerts FINAL WHERE status = 'firing' GROUP BY severity
-{_SETTINGS}"""
+{SETTINGS}"""
 
 DELIVERIES_MADE: Final = f"""
 SELECT outcome, count() AS deliveries FROM deliveries FINAL GROUP BY outcome
-{_SETTINGS}"""
+{SETTINGS}"""
 
 # Rows are written on change, and at least every ten minutes: each applies until the job's next one, or for LIVE_MS.
 HISTORY: Final = f"""
@@ -192,7 +200,7 @@ FROM
     )
 )
 WHERE minute > {{last:UInt64}} - 60 GROUP BY minute ORDER BY minute
-{_SETTINGS}"""
+{SETTINGS}"""
 
 # -- alerts ------------------------------------------------------------------------------------------------
 
@@ -206,27 +214,27 @@ ALERTS: Final = f"""
 SELECT {_ALERT_COLUMNS} FROM alerts FINAL
 WHERE ({{status:String}} = '' OR status = {{status:String}})
 ORDER BY changed DESC, alert_id LIMIT {{limit:UInt64}}
-{_SETTINGS}"""
+{SETTINGS}"""
 
 ALERTS_OF_JOB: Final = f"""
 SELECT {_ALERT_COLUMNS} FROM alerts FINAL
 WHERE subject_kind = 'job' AND subject_name = {{job:String}} ORDER BY changed DESC, alert_id LIMIT 100
-{_SETTINGS}"""
+{SETTINGS}"""
 
 KNOWN_ALERT: Final = f"""
 SELECT 1 AS known FROM alerts WHERE alert_id = {{alert:String}} LIMIT 1
-{_SETTINGS}"""
+{SETTINGS}"""
 
 DELIVERIES: Final = f"""
 SELECT alert_id, toUnixTimestamp64Milli(time) AS time_ms, status, receiver, attempt, outcome, http_status, detail
 FROM deliveries FINAL WHERE alert_id IN {{alerts:Array(String)}} ORDER BY time, attempt
-{_SETTINGS}"""
+{SETTINGS}"""
 
 CONTROLS: Final = f"""{acts.IN_FORCE}
-{_SETTINGS}"""
+{SETTINGS}"""
 
 DIMENSIONS: Final = f"""{acts.DIMENSIONS}
-{_SETTINGS}"""
+{SETTINGS}"""
 
 # -- one job -----------------------------------------------------------------------------------------------
 
@@ -246,7 +254,7 @@ FROM
     SELECT DISTINCT component, toDecimal64(0, 9) FROM job_minutes WHERE job_id = {{job:String}} AND quantity != 0
 )
 GROUP BY component ORDER BY cost_usd DESC, component
-{_SETTINGS}"""
+{SETTINGS}"""
 
 ATTEMPTS: Final = f"""
 SELECT a.attempt AS attempt, a.state AS state, a.reason AS reason, toUnixTimestamp64Milli(a.started) AS started_ms,
@@ -266,7 +274,7 @@ LEFT ANY JOIN
     GROUP BY attempt
 ) AS c ON c.attempt = a.attempt
 ORDER BY attempt
-{_SETTINGS}"""
+{SETTINGS}"""
 
 # Runs of consecutive minutes in which an attempt was billed in one phase: as exact as the ledger alone allows.
 PHASES: Final = f"""
@@ -279,7 +287,7 @@ FROM
           WHERE job_id = {{job:String}} AND quantity != 0 AND phase != '')
 )
 GROUP BY attempt, phase, run ORDER BY attempt, start_ms
-{_SETTINGS}"""
+{SETTINGS}"""
 
 USAGE: Final = f"""
 WITH
@@ -289,7 +297,7 @@ SELECT intDiv(toUnixTimestamp(minute), step_s) * step_s * 1000 AS minute_ms, sum
        {_PRODUCTIVE}
 FROM job_usage_minutes FINAL WHERE job_id = {{job:String}} AND sampled_gpu_s != 0
 GROUP BY minute_ms ORDER BY minute_ms
-{_SETTINGS}"""
+{SETTINGS}"""
 
 BURN: Final = f"""
 WITH
@@ -299,4 +307,4 @@ SELECT toUnixTimestamp64Milli(max(time)) AS time_ms,
        argMax((toFloat64(usd_per_hour_now), toFloat64(usd_per_hour_1h), toFloat64(expected_usd_per_hour)), (time, version)) AS rates
 FROM burn_rates WHERE job_id = {{job:String}}
 GROUP BY intDiv(toUnixTimestamp64Milli(time), step_ms) ORDER BY time_ms
-{_SETTINGS}"""
+{SETTINGS}"""

@@ -21,6 +21,7 @@ from streams.web.costs import costs, month, span
 from streams.web.detail import Details
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
+from streams.web.experiments import Experiments
 from streams.web.figures import ApiFigures
 from streams.web.health import Health, public
 from streams.web.hooks.endpoint import HookEndpoint
@@ -60,6 +61,7 @@ class Parts:
 
     figures: ApiFigures
     details: Details
+    experiments: Experiments
     health: Health
     broadcaster: Broadcaster
     queries: QueryService
@@ -109,6 +111,8 @@ class Routes:
             Route("GET", "/api/v1/costs/month", Scope.READ, self._costs_month),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
+            Route("GET", "/api/v1/experiments", Scope.READ, self._experiments),
+            Route("GET", "/api/v1/experiments/{name:[^/]+}", Scope.READ, self._experiment),
             Route("GET", "/api/v1/alerts", Scope.READ, self._alerts),
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
@@ -236,6 +240,18 @@ class Routes:
         if not asked:
             raise ApiError(400, f"name at least one of {', '.join(LEVELS)}")
         return _json(await self._parts.figures.headroom(asked))
+
+    async def _experiments(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        return _json(await self._parts.experiments.all())
+
+    async def _experiment(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        name = request.match_info["name"]
+        found = await self._parts.experiments.one(name)
+        if found is None:
+            raise ApiError(404, f"no job of this store names the experiment {name!r}")
+        return _json(found)
 
     async def _alerts(self, request: web.Request) -> web.Response:
         asked = _parameters(request, {"status", "limit"})

@@ -18,10 +18,12 @@ from streams.errors import TrainfareError
 from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
 from streams.web.act_links import ActLinkEndpoint
+from streams.web.cache import Cache
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlEndpoint
 from streams.web.detail import Details
 from streams.web.endpoint import url_of
+from streams.web.experiments import Experiments
 from streams.web.figures import ApiFigures
 from streams.web.health import Health
 from streams.web.hooks.endpoint import HookEndpoint
@@ -104,6 +106,7 @@ class WebServer:
             Parts(
                 figures=figures,
                 details=details,
+                experiments=Experiments(self._readers[0], figures, Cache(now_ms)),
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,

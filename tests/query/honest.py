@@ -14,7 +14,7 @@ from streams.cli.dead_letters import letters as dead_letters
 from streams.engine.rules import evidence
 from streams.explain import job as explain_job
 from streams.selfcheck.audit import sql as audit_sql
-from streams.web import queries
+from streams.web import experiments, queries
 from tests.deploy.grafana import DASHBOARDS, expanded, targets
 from tests.web.log import AS_OF_MS, ODD_ID, T0_MS
 
@@ -27,7 +27,7 @@ _ON_A_PAGE = re.compile(
 _READS = re.compile(r"\s*(?:SELECT|WITH)\b")
 #: What the statements of the code are asked with.
 VALUES: dict[str, Parameter] = {
-    "after_offset": 0, "after_partition": 0, "after_topic": "", "alert": "al_1", "alerts": ["al_1", "al_2"], "at_ms": AS_OF_MS, "before_ms": 2**50, "job": "b",
+    "after_offset": 0, "after_partition": 0, "after_topic": "", "alert": "al_1", "alerts": ["al_1", "al_2"], "at_ms": AS_OF_MS, "before_ms": 2**50, "experiment": "e", "job": "b",
     "jobs": ["a", "b", ODD_ID], "key": "log", "last": AS_OF_MS // 60_000, "limit": 50, "most": 100, "most_gpu_milli_ms": 20_000_000, "most_nano": 2_000, "owner": "", "places": [],
     "reason": "", "shard": 0, "shards": [], "since": 0, "since_ms": T0_MS - 1, "since_s": T0_MS // 1000, "state": "", "status": "",
     "team": "", "topic": "", "until": 2**62, "until_s": T0_MS // 1000 + 3600, "who": "ada",
@@ -122,7 +122,7 @@ def alerts() -> Iterator[Query]:
 
 def code() -> Iterator[Query]:
     """What commands and the page ask; a worker that is asked for it answers it like a user's query."""
-    modules = (queries, audit_sql, cli_jobs, explain_job, dead_letters)
+    modules = (queries, experiments, audit_sql, cli_jobs, explain_job, dead_letters)
     for module in modules:
         for sql in _constants(module):
             yield Query(module.__name__, sql, _bound(sql))

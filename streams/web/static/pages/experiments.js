@@ -1,0 +1,268 @@
+// Experiments: what each costs; of one, its trials by dollars against quality, and those that a cheaper, better trial has overtaken.
+
+import { amount, foreign, h, row, s, say, table, visible } from "../dom.js";
+import { axisMoney, count, decimal, duration, exact, money, nano, near, plural } from "../format.js";
+import { get } from "../feed.js";
+import { address, go } from "../route.js";
+import { niceTicks, onWidth } from "../timeframe.js";
+import { jobHash } from "../jobs.js";
+
+const AGAIN_MS = 15_000;
+const SHOWN = 200;
+const COMPLETED_MIN = 3;
+const LOWER = /loss|error|perplex|latency|rmse|mae|wer|cer|bpb|fid/i;
+const HEIGHT = 300;
+const EDGE = { left: 64, right: 14, top: 12, bottom: 36 };
+
+const LIST_COLUMNS = [
+  { title: "Experiment", class: "wide" },
+  { title: "Teams", class: "" },
+  { title: "Trials", class: "num" },
+  { title: "Live", class: "num" },
+  { title: "Completed", class: "num" },
+  { title: "Failed", class: "num" },
+  { title: "$ per hour now", class: "num" },
+  { title: "Cost", class: "num" },
+  { title: "Of it lost", class: "num" },
+  { title: "Per completed", class: "num" },
+  { title: "Since", class: "" },
+];
+
+/** What a trial scores by a measure, as a number to be made as large as possible; null: it has none. */
+function score(trial, quality, lower) {
+  const value = trial.quality[quality];
+  return value === undefined ? null : lower ? -value : value;
+}
+
+/** The trials that no other one beats: none is cheaper and at least as good, or as cheap and better. From cheap to dear. */
+export function frontOf(trials, scoreOf) {
+  const ranked = trials.filter((trial) => scoreOf(trial) !== null).sort((a, b) => Number(a.cost_usd) - Number(b.cost_usd) || scoreOf(b) - scoreOf(a));
+  const front = [];
+  for (const trial of ranked) if (!front.length || scoreOf(trial) > scoreOf(front.at(-1))) front.push(trial);
+  return front;
+}
+
+/** The trial of the front that is no dearer than this one, and better; null: none is. */
+function beatenBy(trial, front, scoreOf) {
+  const mine = scoreOf(trial);
+  if (mine === null) return null;
+  const better = front.filter((each) => Number(each.cost_usd) <= Number(trial.cost_usd) && scoreOf(each) > mine);
+  return better.at(-1) ?? null;
+}
+
+/** The median wall clock of completed trials in hours; null of too few. */
+function usualHours(trials) {
+  const hours = trials.filter((trial) => trial.state === "completed").map((trial) => trial.wall_clock_h).sort((a, b) => a - b);
+  return hours.length < COMPLETED_MIN ? null : (hours[(hours.length - 1) >> 1] + hours[hours.length >> 1]) / 2;
+}
+
+const sumOf = (rows, field) => decimal(rows.reduce((sum, each) => sum + (nano(each[field]) ?? 0n), 0n));
+const isLive = (trial) => Number(trial.usd_per_hour_now) > 0;
+const hashOf = (name, state = {}) => address("experiments", state, name);
+
+export class Page {
+  constructor({ meter, host }) {
+    Object.assign(this, { meter, host, turn: 0, name: null, found: null });
+    this.element = h("div", {});
+    onWidth(this.element, () => this.plot?.());
+  }
+
+  open(state, rest) {
+    const fresh = rest !== this.name || !this.element.isConnected;
+    this.name = rest;
+    this.state = state;
+    if (fresh) {
+      this.found = null;
+      this.build();
+      this.ask();
+    } else this.draw();
+  }
+
+  close() {
+    this.turn += 1;
+    this.plot = null;
+    clearTimeout(this.timer);
+  }
+
+  async ask() {
+    clearTimeout(this.timer);
+    const turn = (this.turn += 1);
+    const slow = setTimeout(() => say(this.status, "Asking the meter…"), 300);
+    try {
+      const found = await get(this.name ? `experiments/${encodeURIComponent(this.name)}` : "experiments");
+      if (turn !== this.turn) return;
+      this.found = found;
+      this.element.classList.remove("dimmed");
+      this.draw();
+    } catch (trouble) {
+      if (turn !== this.turn) return;
+      this.element.classList.add("dimmed");
+      say(this.status, trouble.status === 404 ? "No job of this store names this experiment." : `No new figures: ${trouble.message}. Trying again.`);
+    } finally {
+      clearTimeout(slow);
+      if (turn === this.turn) this.timer = setTimeout(() => (document.hidden ? (this.timer = setTimeout(() => this.ask(), AGAIN_MS)) : this.ask()), AGAIN_MS);
+    }
+  }
+
+  build() {
+    this.status = h("p", { class: "count", role: "status" });
+    this.body = h("div", {});
+    const title = this.name ? h("h2", {}, "Experiment ", foreign(visible(this.name))) : h("h2", {}, "Experiments");
+    const back = this.name ? h("p", { class: "back" }, h("a", { href: address("experiments") }, "← All experiments")) : null;
+    this.element.replaceChildren(...[back, h("header", { class: "page-head" }, title), this.status, this.body].filter(Boolean));
+    this.host.replaceChildren(this.element);
+    this.plot = null;
+  }
+
+  draw() {
+    if (!this.found) return;
+    if (this.name) this.drawOne();
+    else this.drawList();
+  }
+
+  // -- all of them ---------------------------------------------------------------------------------------
+
+  drawList() {
+    const { experiments, left_out: leftOut } = this.found;
+    say(this.status, experiments.length ? `${plural(experiments.length, "experiment")}, the dearest first${leftOut ? `; ${count(leftOut)} more are not shown` : ""}` : "");
+    if (!experiments.length) {
+      this.body.replaceChildren(h("p", { class: "empty" }, "No job names an experiment. A job does so by the field ", h("code", {}, "experiment"), " of its events (in the SDK: ", h("code", {}, 'trainfare.run(experiment="lr-sweep")'), ")."));
+      return;
+    }
+    const listed = table(LIST_COLUMNS, { caption: "Experiments by cost" });
+    const now = this.meter.timeMs;
+    listed.body.append(...experiments.map((each) => row(LIST_COLUMNS, [
+      h("a", { href: hashOf(each.experiment) }, foreign(visible(each.experiment))),
+      foreign(visible(each.teams.filter(Boolean).join(", ") || "–")),
+      count(each.trials),
+      count(each.trials_live),
+      count(each.trials_completed),
+      count(each.trials_failed),
+      amount(money(each.usd_per_hour_now), exact(each.usd_per_hour_now)),
+      amount(money(each.cost_usd), exact(each.cost_usd)),
+      amount(money(each.lost_cost_usd), exact(each.lost_cost_usd)),
+      each.trials_completed ? money(Number(each.cost_usd) / each.trials_completed) : "–",
+      near(each.began_ms, now),
+    ])));
+    this.body.replaceChildren(h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Experiments by cost" }, listed.element));
+  }
+
+  // -- one -----------------------------------------------------------------------------------------------
+
+  drawOne() {
+    const { trials, left_out: leftOut } = this.found;
+    const names = [...new Set(trials.flatMap((trial) => Object.keys(trial.quality)))].sort();
+    const most = (name) => trials.filter((trial) => name in trial.quality).length;
+    const quality = names.includes(this.state.get("quality")) ? this.state.get("quality") : names.toSorted((a, b) => most(b) - most(a))[0];
+    const lower = this.state.get("better") ? this.state.get("better") === "lower" : LOWER.test(quality ?? "");
+    const scoreOf = (trial) => score(trial, quality, lower);
+    const front = frontOf(trials, scoreOf);
+    const live = trials.filter(isLive);
+    const beaten = live.map((trial) => [trial, beatenBy(trial, front, scoreOf)]).filter(([, by]) => by);
+    const words = [plural(trials.length, "trial"), `${count(live.length)} live`, `${money(sumOf(trials, "cost_usd"))} so far`];
+    if (live.length) words.push(`${money(sumOf(live, "usd_per_hour_now"))}/h now`);
+    if (leftOut) words.push(`${count(leftOut)} cheaper trials are not shown`);
+    say(this.status, words.join(" · "));
+    const parts = [this.controls(names, quality, lower), this.stops(beaten, trials, quality), this.scatter(trials, front, quality, lower), this.trials(trials, front, beaten, quality, lower)];
+    const focused = document.activeElement?.id;
+    this.body.replaceChildren(...parts.filter(Boolean));
+    if (focused && this.body.querySelector(`#${CSS.escape(focused)}`)) document.getElementById(focused).focus({ preventScroll: true });
+    this.plot?.();
+  }
+
+  controls(names, quality, lower) {
+    if (!names.length) return null;
+    const change = (field) => (event) => go(hashOf(this.name, { quality, better: lower ? "lower" : "higher", [field]: event.target.value }));
+    const option = (value, words, chosen) => h("option", { value, selected: value === chosen }, words);
+    return h(
+      "form",
+      { class: "controls", onsubmit: (event) => event.preventDefault() },
+      h("label", {}, "Quality", h("select", { id: "exp-quality", onchange: change("quality") }, names.map((name) => option(name, visible(name), quality)))),
+      h("label", {}, "Better is", h("select", { id: "exp-better", onchange: change("better") }, [option("higher", "higher", lower ? "lower" : "higher"), option("lower", "lower", lower ? "lower" : "higher")])),
+    );
+  }
+
+  /** The live trials that a trial which is no dearer has overtaken: what stopping them saves. */
+  stops(beaten, trials, quality) {
+    const head = h("h3", { id: "stops-title" }, "Stop these");
+    if (!quality) return h("section", { class: "panel", "aria-labelledby": "stops-title" }, head, h("p", { class: "empty" }, "No trial reports a quality: without one dollars have nothing to stand beside. The SDK's ", h("code", {}, "run.progress(quality={...})"), " or an MLflow metric does."));
+    if (!beaten.length) return h("section", { class: "panel", "aria-labelledby": "stops-title" }, head, h("p", { class: "empty" }, "No live trial is behind one that costs no more."));
+    const usual = usualHours(trials);
+    const rate = sumOf(beaten.map(([trial]) => trial), "usd_per_hour_now");
+    const left = usual === null ? null : beaten.reduce((sum, [trial]) => sum + Math.max(0, usual - trial.wall_clock_h) * Number(trial.usd_per_hour_now), 0);
+    const saves = left === null ? `${money(rate)} each hour` : `${money(rate)} each hour, about ${money(left)} if each ran as long as completed trials do (${duration(usual * 3_600_000)}, the median)`;
+    return h(
+      "section",
+      { class: "panel", "aria-labelledby": "stops-title" },
+      head,
+      h("p", {}, `Stopping ${beaten.length === 1 ? "this trial" : `these ${beaten.length} trials`} saves `, h("b", { title: exact(rate) }, saves), `: ${beaten.length === 1 ? "it is" : "each is"} behind a trial that has cost no more, by the newest value of `, foreign(visible(quality)), ". One that began late may still catch up."),
+      h("ul", { class: "plain-list" }, beaten.slice(0, SHOWN).map(([trial, by]) => h("li", {}, h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))), ` ${money(trial.cost_usd)} for ${figure(trial.quality[quality])}, behind `, h("a", { href: jobHash(by.job_id) }, foreign(visible(by.job_id))), ` ${money(by.cost_usd)} for ${figure(by.quality[quality])}`))),
+      beaten.length > SHOWN ? h("p", { class: "sub" }, `and ${count(beaten.length - SHOWN)} more`) : null,
+    );
+  }
+
+  scatter(trials, front, quality, lower) {
+    const points = quality ? trials.filter((trial) => quality in trial.quality) : [];
+    this.plot = null;
+    if (points.length < 2) return null;
+    const host = h("div", { class: "plot" });
+    const best = front.at(-1);
+    const label = `${plural(points.length, "trial")} by dollars and ${quality}. On the Pareto front, from cheap to dear: ${front.slice(0, 12).map((trial) => `${trial.job_id}, ${money(trial.cost_usd)}, ${figure(trial.quality[quality])}`).join("; ")}. Best: ${best.job_id}.`;
+    this.plot = () => {
+      const width = Math.max(240, host.clientWidth);
+      const values = points.map((trial) => trial.quality[quality]);
+      const [low, high] = [Math.min(...values), Math.max(...values)];
+      const pad = (high - low || Math.abs(high) || 1) * 0.08;
+      const xTicks = niceTicks(Math.max(...points.map((trial) => Number(trial.cost_usd)), 0.01), Math.max(2, width / 140));
+      const x = (usd) => EDGE.left + (Number(usd) / xTicks.at(-1)) * (width - EDGE.left - EDGE.right);
+      const y = (value) => EDGE.top + (1 - (value - low + pad) / (high - low + 2 * pad)) * (HEIGHT - EDGE.top - EDGE.bottom);
+      const svg = s("svg", { class: "chart scatter", width, height: HEIGHT, role: "img", "aria-label": visible(label) });
+      for (const tick of xTicks) svg.append(s("line", { class: "grid", x1: x(tick), x2: x(tick), y1: EDGE.top, y2: HEIGHT - EDGE.bottom }), s("text", { x: x(tick), y: HEIGHT - 18, "text-anchor": tick === xTicks.at(-1) ? "end" : "middle" }, axisMoney(tick)));
+      for (const value of [low, (low + high) / 2, high]) svg.append(s("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value) }), s("text", { class: "ytext", x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, figure(value)));
+      svg.append(s("text", { x: width - EDGE.right, y: HEIGHT - 3, "text-anchor": "end" }, `cost so far; ${lower ? "lower" : "higher"} is better`));
+      // A step from each trial of the front to the next: what is below it (above, where lower is better) is beaten.
+      const steps = front.map((trial, index) => `${index ? `H${x(trial.cost_usd)}V` : `M${x(trial.cost_usd)},`}${y(trial.quality[quality])}`).join("");
+      svg.append(s("path", { class: "front", d: `${steps}H${width - EDGE.right}` }));
+      const isFront = new Set(front);
+      for (const trial of points.toSorted((a, b) => isFront.has(a) - isFront.has(b))) svg.append(pointOf(trial, x(trial.cost_usd), y(trial.quality[quality]), isFront.has(trial), quality));
+      host.replaceChildren(svg);
+    };
+    const key = (name, words) => h("li", { class: name }, words);
+    return h("figure", { class: "panel" }, h("figcaption", {}, h("b", {}, "Dollars against ", foreign(visible(quality))), h("ul", { class: "legend" }, key("k-front", "★ on the Pareto front: nothing cheaper is as good"), key("k-live", "● live"), key("k-ended", "○ ended"))), host);
+  }
+
+  trials(trials, front, beaten, quality, lower) {
+    const measures = quality ? [{ title: visible(quality), class: "num" }] : [];
+    const columns = [{ title: "Trial", class: "wide" }, { title: "State", class: "" }, ...measures, { title: "Cost", class: "num" }, { title: "Of it lost", class: "num" }, { title: "$ per hour now", class: "num" }, { title: "GPU hours", class: "num" }, { title: "Ran", class: "num" }, { title: "Progress", class: "" }, { title: "", class: "" }];
+    const listed = table(columns, { caption: "Trials, the dearest first" });
+    const isFront = new Set(front);
+    const behind = new Map(beaten);
+    listed.body.append(...trials.slice(0, SHOWN).map((trial) => row(columns, [
+      h("a", { href: jobHash(trial.job_id) }, foreign(visible(trial.job_id))),
+      h("span", { class: "state", "data-state": trial.state }, trial.state),
+      ...measures.map(() => (quality in trial.quality ? figure(trial.quality[quality]) : "–")),
+      amount(trial.unpriced_gpu_h > 0 ? `≥ ${money(trial.cost_usd)}` : money(trial.cost_usd), exact(trial.cost_usd)),
+      amount(money(trial.lost_cost_usd), exact(trial.lost_cost_usd)),
+      isLive(trial) ? amount(money(trial.usd_per_hour_now), exact(trial.usd_per_hour_now)) : "–",
+      count(trial.gpu_h),
+      duration(trial.wall_clock_h * 3_600_000),
+      foreign(visible(Object.entries(trial.progress).map(([name, value]) => `${name} ${count(value)}`).join(", ") || "–")),
+      isFront.has(trial) ? "★ on the front" : behind.has(trial) ? "behind" : "",
+    ])));
+    const more = trials.length > SHOWN ? h("p", { class: "sub" }, `${count(trials.length - SHOWN)} cheaper trials: ask `, h("code", {}, `trainfare costs --by job --where experiment=${this.name}`)) : null;
+    return h("section", { class: "panel", "aria-label": "Trials" }, h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Trials" }, listed.element), more);
+  }
+}
+
+/** A measure with the digits that say something. */
+function figure(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(5))) : "–";
+}
+
+function pointOf(trial, x, y, isFront, quality) {
+  const words = `${visible(trial.job_id)}: ${money(trial.cost_usd)}, ${figure(trial.quality[quality])}, ${trial.state}`;
+  const shape = isFront ? s("path", { class: "star", d: "M0,-8L2.2,-2.6L8,-2.5L3.5,1.1L5,6.8L0,3.5L-5,6.8L-3.5,1.1L-8,-2.5L-2.2,-2.6Z", transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` }) : s("circle", { class: isLive(trial) ? "live" : "ended", cx: x.toFixed(1), cy: y.toFixed(1), r: 4 });
+  shape.append(s("title", {}, words));
+  const link = s("a", { href: jobHash(trial.job_id), tabindex: -1 }, shape);
+  return link;
+}

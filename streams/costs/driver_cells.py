@@ -56,16 +56,13 @@ def driver_sql(request: CostRequest) -> tuple[str, Parameters]:
     if request.from_ms is None or request.to_ms is None:
         raise WrongUseError("drivers: needs from and to")
     begin_ms = max(2 * request.from_ms - request.to_ms, 0)
-    parameters: Parameters = {
-        "split_s": request.from_ms // 1000,
-        "begin_s": begin_ms // 1000,
-        "most": CELLS_MAX + 1,
-    }
+    parameters: Parameters = {"split_s": request.from_ms // 1000, "most": CELLS_MAX + 1}
     span = HourSpan(begin_ms, request.to_ms)
     levels = level_columns(enumerate(driver_levels(request)), parameters)
     if has_price_fields(request):
         cells = _hours(request, span, levels, parameters)
     else:
+        parameters["begin_s"] = begin_ms // 1000
         minutes, hours = (made(request, span, levels, parameters) for made in (_minutes, _hours))
         # Hours have GPU-time, too, and far fewer rows; SKUs they do not have.
         stand_in = "" if request.drivers_by_sku else " OR component = 'gpu'"

@@ -82,6 +82,13 @@ def test_the_change_and_what_explains_it(store: ClickHouseStore) -> None:
     assert Decimal(first["change_usd"]) + Decimal(others["change_usd"]) == Decimal(row["change_usd"])
 
 
+@pytest.mark.parametrize("level", ["team", "cluster"])
+def test_the_drivers_of_any_level_sum_to_the_change(store: ClickHouseStore, level: str) -> None:
+    found = get(store, f"from=2026-03-01T12:00&to=2026-03-01T13:00&compare=previous&drivers=9&by={level}")
+    changes = [sum(Decimal(row["change_usd"]) for row in rows) for rows in (found["rows"], found["drivers"])]
+    assert changes[0] == changes[1] > 0
+
+
 @pytest.mark.parametrize(
     ("query", "message"),
     [

@@ -23,6 +23,7 @@ export class Page {
     this.fault = h("p", { class: "notice", role: "alert", hidden: true });
     this.basis = h("p", { class: "sub basis" });
     this.controls = new Controls((to) => go(to));
+    this.controls.element.hidden = true; // until it is known from when to when there are costs
     this.tiles = new Tiles();
     this.chart = new CostChart((to) => go(to));
     this.legend = h("ul", { class: "costs-legend", "aria-label": "Shown in the chart" });
@@ -30,7 +31,7 @@ export class Page {
     this.drivers = new Drivers();
     this.jobs = new DearestJobs();
     this.figure = h("figure", { class: "panel costs-chart" }, h("figcaption", {}), this.legend, this.chart.host);
-    this.parts = h("div", { class: "costs-parts" }, this.tiles.element, h("div", { class: "costs-main" }, this.figure, this.drivers.element), this.jobs.element, this.rows.element);
+    this.parts = h("div", { class: "costs-parts", hidden: true }, this.tiles.element, h("div", { class: "costs-main" }, this.figure, this.drivers.element), this.jobs.element, this.rows.element);
     this.empty = h("p", { class: "empty", hidden: true });
     this.all = [h("header", { class: "page-head" }, this.title, this.said, this.again), this.controls.element, this.slow, this.fault, this.empty, this.parts, this.basis];
   }
@@ -93,6 +94,7 @@ export class Page {
   head(view, level, found, span) {
     const view_ = found.uncompared ? { ...view, compare: false } : view;
     this.fault.hidden = true;
+    this.controls.element.hidden = false;
     this.controls.show(view, level);
     say(this.said, `${utc(view.fromMs)} to ${utc(view.toMs)} UTC${view.compare ? `, against the ${duration(view.toMs - view.fromMs)} before` : ""}`);
     const isEmpty = found.total.raw === null;

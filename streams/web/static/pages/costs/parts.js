@@ -144,13 +144,13 @@ const COLUMNS = [
   ["Share", "num"],
   ["Before", "num compared"],
   ["Change", "num compared"],
-  ["Training h", "num"],
+  ["Training h", "num more"],
   ["$ / training h", "num"],
-  ["Median", "num"],
-  ["p95", "num"],
-  ["GPU-h", "num"],
+  ["Median", "num more"],
+  ["p95", "num more"],
+  ["GPU-h", "num more"],
   ["$ / GPU-h", "num"],
-  ["Lost", "num"],
+  ["Lost", "num more"],
 ].map(([title, name]) => ({ title, class: name }));
 
 export class Rows {

@@ -1,14 +1,14 @@
 """Writes the dashboards of `deploy/grafana/dashboards`: `python -m deploy.grafana.make_dashboards`.
 
-What it writes is checked in, and a test says when it is out of date.
+Their panels are those of the page (`streams/panels`). What it writes is checked in, and a test says when it is out of date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Final
 
-from grafana_foundation_sdk.builders import bargauge, common, dashboard, stat, table, timeseries
+from grafana_foundation_sdk.builders import common, dashboard, stat, table, timeseries
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.variants import Dataquery
@@ -16,18 +16,44 @@ from grafana_foundation_sdk.models import common as options
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import units
 
-from deploy.grafana import live_sql as sql
+from schemas.reserved import USERS_JOBS
+from streams.panels.panel import FROM, JOB, STEP, TO, Dashboard, Panel
+from streams.panels.registry import DASHBOARDS
 
-HERE = Path(__file__).parent
-LIVE = HERE / "dashboards" / "trainfare-live.json"
-PLUGIN = "grafana-clickhouse-datasource"
-PLUGIN_VERSION = "4.20.0"
-SOURCE = model.DataSourceRef(type_val=PLUGIN, uid="${datasource}")
-STEP = "10s"
-"""Burn rates are judged at whole 10 s; finer steps would show nothing more."""
+FOLDER: Final = Path(__file__).parent / "dashboards"
+PLUGIN: Final = "grafana-clickhouse-datasource"
+PLUGIN_VERSION: Final = "4.20.0"
+SOURCE: Final = model.DataSourceRef(type_val=PLUGIN, uid="${datasource}")
+#: Burn rates are judged at whole 10 s; finer steps would show nothing more.
+_STEP: Final = "10s"
+#: A statement's parameters in the words of the data source.
+_MACROS: Final = {
+    FROM: "toInt64(toUnixTimestamp($__fromTime))",
+    TO: "toInt64(toUnixTimestamp($__toTime))",
+    STEP: "toInt64($__interval_s)",
+    JOB: "${job:sqlstring}",
+}
+#: What the variable `job` of the dashboard about one job offers: those that were heard of last.
+JOBS: Final = f"SELECT job_id FROM jobs FINAL WHERE {USERS_JOBS} ORDER BY last_event DESC, job_id LIMIT 1000"
+_REFRESH: Final = {"oncall": "10s"}
 
 TIME_SERIES, TABLE = 0, 1
 """What the data source makes of an answer (its field `format`)."""
+_UNITS: Final[dict[str, str]] = {
+    "usd": units.Dollars,
+    "usd_per_hour": units.Dollars,
+    "count": units.Short,
+    "gpus": units.Short,
+    "gpu_hours": units.Short,
+    "hours": "h",
+    "seconds": units.Seconds,
+    "bytes": "bytes",
+    "ratio": units.PercentUnit,
+    "text": units.NoUnit,
+    "job": units.NoUnit,
+    "time": "dateTimeAsIso",
+}
+_COLORS: Final = ("orange", "red")
 
 
 class ClickHouseQuery(Dataquery, Builder[Dataquery]):
@@ -53,164 +79,117 @@ class ClickHouseQuery(Dataquery, Builder[Dataquery]):
         }
 
 
-def live() -> model.Dashboard:
-    """The dashboard of what burns now."""
-    board = (
-        dashboard.Dashboard("trainfare: live")
-        .uid("trainfare-live")
-        .description("What training jobs cost right now, whose they are, and which alerts fire.")
+def board_of(board: Dashboard) -> model.Dashboard:
+    """A dashboard as Grafana has it."""
+    made = (
+        dashboard.Dashboard(f"trainfare: {board.title.lower()}")
+        .uid(f"trainfare-{board.name}")
+        .description(board.answers)
         .tags(["trainfare", "cost"])
         .timezone("utc")
-        .time("now-1h", "now")
-        .refresh("10s")
+        .time(f"now-{board.range_s // 3600}h", "now")
+        .refresh(_REFRESH.get(board.name, "5m"))
         .readonly()
         .tooltip(model.DashboardCursorSync.CROSSHAIR)
         .with_variable(dashboard.DatasourceVariable("datasource").type(PLUGIN).label("ClickHouse"))
     )
-    for panel in (*_numbers(), *_burn(), *_jobs(), *_ratios(), *_alerts(), *_letters()):
-        board = board.with_panel(panel)
-    return board.build()
-
-
-def _numbers() -> Sequence[Builder[model.Panel]]:
-    zero_is_good = _steps(("green", None), ("red", 1))
-    return (
-        _stat("Fleet burn now, over 1 h, over 6 h", sql.BURN_NOW, 10).unit(units.Dollars).description(
-            "Dollars per hour: what accrues at this instant, and the mean of the last hour and six hours."
-        ),
-        _stat("Spent today (UTC)", sql.SPEND_TODAY, 4).unit(units.Dollars),
-        _stat("Alerts firing", sql.ALERTS_FIRING, 4).thresholds(zero_is_good).decimals(0),
-        _stat("Unpriced GPU-hours", sql.UNPRICED_GPU_HOURS, 3).thresholds(
-            _steps(("green", None), ("red", 0.001))
-        ).decimals(1).description("GPU-time of the range for which no price is known: it counts as free."),
-        _stat("Dead letters", sql.DEAD_LETTERS_COUNT, 3).thresholds(zero_is_good).decimals(0),
-    )  # fmt: skip
-
-
-def _burn() -> Sequence[Builder[model.Panel]]:
-    stacked = common.StackingConfig().mode(options.StackingMode.NORMAL)
-    return (
-        _lines("Fleet burn rate", sql.FLEET_OVER_TIME, 12).unit(units.Dollars).description(
-            "Dollars per hour. Above `expected`, somebody burns more than declared or quoted."
-        ),
-        _lines("Burn rate by team", sql.BY_TEAM_OVER_TIME, 12)
-        .unit(units.Dollars)
-        .stacking(stacked)
-        .fill_opacity(40),
-    )  # fmt: skip
-
-
-def _jobs() -> Sequence[Builder[model.Panel]]:
-    top = (
-        _table("Jobs by burn rate", sql.TOP_JOBS, 17, height=10)
-        .override_by_regexp(r"^\$/h.*|^cost.*", [_value("unit", units.Dollars), _value("decimals", 2)])
-        .override_by_name(
-            "ratio",
-            [
-                _value("decimals", 2),
-                _value("thresholds", _steps(("green", None), ("orange", 1.5), ("red", 2.5)).build()),
-                _value("custom.cellOptions", {"type": "color-text"}),
-            ],
+    if any(panel.needs_job for panel in board.panels):
+        made = made.with_variable(
+            dashboard.QueryVariable("job")
+            .label("Job")
+            .datasource(SOURCE)
+            .query(JOBS)
+            .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
         )
-    )
-    today = (
-        bargauge.Panel()
-        .title("Cost today (UTC) by component")
+    for panel in board.panels:
+        made = made.with_panel(_panel(panel))
+    return made.build()
+
+
+def statement(panel: Panel) -> str:
+    """The SQL of a panel for the data source."""
+    sql = panel.sql
+    for parameter, macro in _MACROS.items():
+        sql = sql.replace(parameter, macro)
+    return sql
+
+
+def _panel(panel: Panel) -> Builder[model.Panel]:
+    if panel.form == "number":
+        made: Any = _stat(panel)
+    elif panel.form == "table":
+        made = _table(panel)
+    else:
+        made = _chart(panel)
+    steps = [
+        ("green" if panel.thresholds else "blue", None),
+        *zip(_COLORS[-len(panel.thresholds) :], panel.thresholds, strict=False),
+    ]
+    return (  # type: ignore[no-any-return]  # each kind of panel is a builder of its own
+        made.title(panel.title)
+        .description(panel.answers)
         .datasource(SOURCE)
-        .with_target(ClickHouseQuery(sql.COST_TODAY_BY_COMPONENT, TABLE))
-        .reduce_options(common.ReduceDataOptions().values(True).calcs([]))
-        .orientation(options.VizOrientation.HORIZONTAL)
-        .display_mode(options.BarGaugeDisplayMode.BASIC)
-        .unit(units.Dollars)
-        .height(10)
-        .span(7)
-    )
-    return (top, today)
-
-
-def _ratios() -> Sequence[Builder[model.Panel]]:
-    thresholds = _steps(("transparent", None), ("orange", 1.5), ("red", 2.5))
-    return (
-        _lines("Cost over expected, last 15 min: the ten highest", sql.RATIO_OVER_TIME, 12)
-        .thresholds(thresholds)
-        .thresholds_style(common.GraphThresholdsStyleConfig().mode(options.GraphTresholdsStyleMode.DASHED))
-        .decimals(2)
-        .description("1 is as expected. Alerts: 1.5 over hours, 2.1 over an hour, 2.5 over 15 minutes."),
-        _lines("Unproductive share of sampled GPU-time", sql.IDLE_OVER_TIME, 12)
-        .unit(units.PercentUnit)
-        .min(0)
-        .max(1),
+        .unit(_UNITS[panel.unit])
+        .thresholds(_steps(*steps))
+        .height(panel.height)
+        .span(panel.span)
     )
 
 
-def _alerts() -> Sequence[Builder[model.Panel]]:
-    dollars = [_value("unit", units.Dollars), _value("decimals", 2)]
-    return (
-        _table("Alerts: firing, and changed in the range", sql.ALERTS, 16, height=9)
-        .override_by_regexp(r"^\$/h$|^cost$", dollars)
-        .override_by_name("ratio", [_value("decimals", 2)])
-        .override_by_name("summary", [_value("custom.width", 600)]),
-        _bars("Webhooks by outcome", sql.DELIVERIES_OVER_TIME, 8, height=9),
-    )
-
-
-def _letters() -> Sequence[Builder[model.Panel]]:
-    return (_bars("Dead letters by reason", sql.DEAD_LETTERS_OVER_TIME, 24, height=7),)
-
-
-def _stat(title: str, statement: str, span: int) -> stat.Panel:
-    return (
+def _stat(panel: Panel) -> Any:
+    made = (
         stat.Panel()
-        .title(title)
-        .datasource(SOURCE)
-        .with_target(ClickHouseQuery(statement, TABLE))
-        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]))
+        .with_target(ClickHouseQuery(statement(panel), TABLE))
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).fields("/.*/"))
         .graph_mode(options.BigValueGraphMode.NONE)
         .text_mode(options.BigValueTextMode.AUTO)
         .color_mode(options.BigValueColorMode.VALUE)
-        .thresholds(_steps(("blue", None)))
         .no_value("0")
-        .height(4)
-        .span(span)
     )
+    return _with_units(made, panel)
 
 
-def _lines(title: str, statement: str, span: int) -> timeseries.Panel:
-    return (
+def _table(panel: Panel) -> Any:
+    made = _with_units(table.Panel().with_target(ClickHouseQuery(statement(panel), TABLE)), panel)
+    if "summary" in panel.sql:
+        made = made.override_by_name("summary", [_value("custom.width", 600)])
+    if any(unit == "job" for unit in panel.units.values()):
+        link = {"title": "Debug", "url": "/d/trainfare-debug?var-job=${__value.raw}&${__url_time_range}"}
+        names = [column for column, unit in panel.units.items() if unit == "job"]
+        for name in names:
+            made = made.override_by_name(name, [_value("links", [link])])
+    return made
+
+
+def _with_units(made: Any, panel: Panel) -> Any:
+    for column, unit in panel.units.items():
+        values = [_value("unit", _UNITS[unit])]
+        if unit in ("usd", "usd_per_hour"):
+            values.append(_value("decimals", 2))
+        made = made.override_by_name(column, values)
+    return made
+
+
+def _chart(panel: Panel) -> timeseries.Panel:
+    made = (
         timeseries.Panel()
-        .title(title)
-        .datasource(SOURCE)
-        .with_target(ClickHouseQuery(statement, TIME_SERIES))
-        .interval(STEP)
+        .with_target(ClickHouseQuery(statement(panel), TIME_SERIES))
+        .interval(_STEP)
         .line_interpolation(options.LineInterpolation.STEP_AFTER)
         .fill_opacity(8)
         .min(0)
-        .height(8)
-        .span(span)
     )
-
-
-def _bars(title: str, statement: str, span: int, height: int) -> timeseries.Panel:
-    return (
-        _lines(title, statement, span)
-        .interval("1m")
-        .draw_style(options.GraphDrawStyle.BARS)
-        .stacking(common.StackingConfig().mode(options.StackingMode.NORMAL))
-        .fill_opacity(70)
-        .decimals(0)
-        .height(height)
-    )
-
-
-def _table(title: str, statement: str, span: int, height: int) -> table.Panel:
-    return (
-        table.Panel()
-        .title(title)
-        .datasource(SOURCE)
-        .with_target(ClickHouseQuery(statement, TABLE))
-        .height(height)
-        .span(span)
-    )
+    if panel.most is not None:
+        made = made.max(panel.most)
+    if panel.thresholds:
+        made = made.thresholds_style(
+            common.GraphThresholdsStyleConfig().mode(options.GraphTresholdsStyleMode.DASHED)
+        )
+    if panel.form in ("stacked", "bars"):
+        made = made.stacking(common.StackingConfig().mode(options.StackingMode.NORMAL)).fill_opacity(40)
+    if panel.form == "bars":
+        made = made.draw_style(options.GraphDrawStyle.BARS).fill_opacity(70)
+    return made
 
 
 def _steps(*steps: tuple[str, float | None]) -> dashboard.ThresholdsConfig:
@@ -232,6 +211,12 @@ def text(board: model.Dashboard) -> str:
     return JSONEncoder(indent=2, sort_keys=True).encode(board) + "\n"
 
 
+def files() -> dict[Path, str]:
+    """All files, by their paths."""
+    return {FOLDER / f"trainfare-{board.name}.json": text(board_of(board)) for board in DASHBOARDS}
+
+
 if __name__ == "__main__":
-    LIVE.parent.mkdir(exist_ok=True)
-    LIVE.write_text(text(live()), encoding="utf-8")
+    FOLDER.mkdir(exist_ok=True)
+    for path, content in files().items():
+        path.write_text(content, encoding="utf-8")

@@ -29,6 +29,7 @@ from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.middleware import CALLER
 from streams.web.otlp.endpoint import OtlpEndpoint
+from streams.web.panels import dashboards, panel_answer
 from streams.web.places import Client
 from streams.web.query import query
 from streams.web.query_service import QueryService
@@ -109,6 +110,8 @@ class Routes:
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
             Route("GET", "/api/v1/costs/span", Scope.READ, self._costs_span),
             Route("GET", "/api/v1/costs/month", Scope.READ, self._costs_month),
+            Route("GET", "/api/v1/dashboards", Scope.READ, self._dashboards),
+            Route("GET", "/api/v1/panels/{name}", Scope.READ, self._panel),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
             Route("GET", "/api/v1/experiments", Scope.READ, self._experiments),
@@ -230,6 +233,15 @@ class Routes:
         caller, parts = request[CALLER], self._parts
         as_of_ms = await parts.figures.as_of_ms()
         return _json(await month(request, parts.queries, Client(caller.token, caller.address), as_of_ms))
+
+    async def _dashboards(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        return _json(dashboards())
+
+    async def _panel(self, request: web.Request) -> web.Response:
+        asked, caller = _parameters(request, {"from_ms", "to_ms", "job"}), request[CALLER]
+        client = Client(caller.token, caller.address)
+        return _json(await panel_answer(request.match_info["name"], asked, self._parts.queries, client))
 
     async def _budgets(self, request: web.Request) -> web.Response:
         _parameters(request, set())

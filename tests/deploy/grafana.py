@@ -28,7 +28,7 @@ def targets(path: Path) -> Iterator[Target]:
             yield Target(panel["title"], panel["type"], target["rawSql"], target["format"] == 0)
 
 
-def expanded(sql: str, from_s: int, to_s: int, interval_s: int) -> str:
+def expanded(sql: str, from_s: int, to_s: int, interval_s: int, job: str = "a") -> str:
     """The statement as the data source sends it; a macro that is not known here is a mistake."""
     begin, end = f"toDateTime({from_s})", f"toDateTime({to_s})"
     for pattern, text in (
@@ -40,6 +40,7 @@ def expanded(sql: str, from_s: int, to_s: int, interval_s: int) -> str:
         (r"\$__fromTime\b", begin),
         (r"\$__toTime\b", end),
         (r"\$__interval_s\b", str(interval_s)),
+        (r"\$\{job:sqlstring\}", f"'{job}'"),
     ):
         sql = re.sub(pattern, text, sql)
     left = re.findall(r"\$\w+", sql)

@@ -64,6 +64,8 @@ def test_every_path_declares_its_scope() -> None:
         "/api/v1/jobs/{job_id:[^/]+}/explain": Scope.READ,
         "/api/v1/jobs/{job_id:[^/]+}/rules": Scope.READ,
         "/api/v1/burn": Scope.READ,
+        "/api/v1/dashboards": Scope.READ,
+        "/api/v1/panels/{name}": Scope.READ,
         "/api/v1/budgets": Scope.READ,
         "/api/v1/headroom": Scope.READ,
         "/api/v1/costs/month": Scope.READ,

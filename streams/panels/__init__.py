@@ -1,0 +1,1 @@
+"""The panels of the dashboards: one definition for the page, the API and Grafana."""

@@ -1,0 +1,172 @@
+"""The SQL of burn rates over time: of the rows of `burn_rates` in a short range, of the hours of the ledger in a longer one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from schemas.durations import HOUR_MS
+from schemas.reserved import USERS_JOBS
+from streams.panels.panel import (
+    FROM,
+    FROM_TIME,
+    HOUR_COST,
+    IN_HOURS,
+    STEP,
+    TO,
+    TO_TIME,
+    bucket,
+    covered_hours,
+    is_long,
+    is_short,
+)
+
+LIVE_MINUTES: Final = 11
+"""A burn rate stands until the job's next one, or for so long: rows of a job that burns are closer together."""
+#: Ratios are kept for some days only, and each job has many: no more of a range is read than its end.
+RATIO_S: Final = 6 * HOUR_MS // 1000
+_RATES: Final = (
+    "usd_per_hour_now",
+    "usd_per_hour_15m",
+    "usd_per_hour_1h",
+    "usd_per_hour_6h",
+    "expected_usd_per_hour",
+)
+_RATIO_FROM: Final = f"toDateTime(greatest({FROM}, {TO} - {RATIO_S}), 'UTC')"
+
+#: The newest rows of a range's end that stand.
+NEWEST: Final = (
+    f"time <= {TO_TIME} AND time > (SELECT max(time) FROM burn_rates WHERE {USERS_JOBS} AND time <= {TO_TIME})"
+    f" - INTERVAL {LIVE_MINUTES} MINUTE AND {USERS_JOBS}"
+)
+
+
+def newest_rates() -> str:
+    """The current rates of each job that has any."""
+    taken = ", ".join(f"tupleElement(rates, {at}) AS {name}" for at, name in enumerate(_RATES, start=1))
+    return f"""
+    SELECT job_id, {taken}
+    FROM
+    (
+        SELECT job_id, argMax(tuple({", ".join(_RATES)}), (time, version)) AS rates
+        FROM burn_rates
+        WHERE {NEWEST}
+        GROUP BY job_id
+    )"""
+
+
+def standing(values: Mapping[str, str], condition: str, series: str = "") -> str:
+    """The sums of columns of `burn_rates` at each step of time, each row standing until the job's next one.
+
+    Inside the answer, each job and step has one row, so sums are whole.
+
+    Args:
+        values: Title -> column.
+        condition: On rows.
+        series: An expression over `s.job_id` and `j`, a row of `jobs`.
+    """
+    columns = ",\n        ".join(
+        f'sum(tupleElement(rates, {at})) AS "{title}"' for at, title in enumerate(values, start=1)
+    )
+    named = f"\n        {series} AS series," if series else ""
+    join = (
+        "\n    LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = s.job_id"
+        if series
+        else ""
+    )
+    return f"""
+    SELECT
+        toDateTime(step * {STEP}, 'UTC') AS time,{named}
+        {columns}
+    FROM
+    (
+        SELECT
+            job_id,
+            rates,
+            arrayJoin(range(toUInt64(first_step), toUInt64(least(following, intDiv({TO}, {STEP}) + 1)))) AS step
+        FROM
+        (
+            SELECT
+                job_id,
+                rates,
+                bucket AS first_step,
+                toInt64(intDiv({LIVE_MINUTES * 60}, {STEP}) + 1) AS stands,
+                least(bucket + stands, leadInFrame(bucket, 1, bucket + stands)
+                    OVER (PARTITION BY job_id ORDER BY bucket ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)) AS following
+            FROM
+            (
+                SELECT
+                    job_id,
+                    toInt64(intDiv(toUnixTimestamp(b.time), {STEP})) AS bucket,
+                    argMax(tuple({", ".join(values.values())}), (b.time, b.version)) AS rates
+                FROM burn_rates AS b
+                WHERE {condition}
+                GROUP BY job_id, bucket
+            )
+        )
+    ) AS s{join}
+    WHERE step * {STEP} >= {FROM}
+    GROUP BY time{", series" if series else ""}"""
+
+
+_IN_SHORT: Final = f"b.time > {FROM_TIME} - INTERVAL {LIVE_MINUTES} MINUTE AND b.time <= {TO_TIME} AND {USERS_JOBS} AND {is_short()}"
+
+FLEET: Final = f"""
+SELECT time, "now", "1 h", "expected"
+FROM
+(
+    SELECT time, toNullable(toDecimal128("now", 9)) AS "now", toNullable(toDecimal128("1 h", 9)) AS "1 h", toNullable(toDecimal128("expected", 9)) AS "expected"
+    FROM ({standing({"now": "b.usd_per_hour_now", "1 h": "b.usd_per_hour_1h", "expected": "b.expected_usd_per_hour"}, _IN_SHORT)}
+    )
+    UNION ALL
+    SELECT {bucket("hour", 3_600)} AS time, NULL, toDecimal128(sum({HOUR_COST}) / {covered_hours(3_600)}, 9), NULL
+    FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_long()}
+    GROUP BY time
+)
+ORDER BY time"""
+
+_TEAM: Final = "if(j.team = '', '(no team)', j.team)"
+BY_TEAM: Final = f"""
+SELECT time, series, sum(usd) AS "$/h"
+FROM
+(
+    SELECT time, if(place <= 11, series, '(other teams)') AS series, usd
+    FROM
+    (
+        SELECT time, series, usd, dense_rank() OVER (ORDER BY total DESC, series) AS place
+        FROM
+        (
+            SELECT time, series, usd, sum(usd) OVER (PARTITION BY series) AS total
+            FROM
+            (
+                SELECT time, series, toDecimal128("$/h", 9) AS usd
+                FROM ({standing({"$/h": "b.usd_per_hour_now"}, _IN_SHORT, _TEAM)}
+                )
+                UNION ALL
+                SELECT {bucket("h.hour", 3_600)} AS time, {_TEAM} AS series, toDecimal128(sum(h.usd) / {covered_hours(3_600)}, 9)
+                FROM
+                (
+                    SELECT hour, job_id, {HOUR_COST} AS usd FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_long()}
+                ) AS h
+                LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL WHERE {is_long()}) AS j ON j.job_id = h.job_id
+                GROUP BY time, series
+            )
+        )
+    )
+)
+GROUP BY time, series
+ORDER BY time, series"""
+
+_JUDGED: Final = f"b.time > {_RATIO_FROM} AND b.time <= {TO_TIME} AND {USERS_JOBS}"
+# Of many jobs those that burnt the most above what was expected; 0 is a job that is not judged.
+RATIOS: Final = f"""
+SELECT {bucket("b.time", 60)} AS time, b.job_id AS series, argMax(b.ratio_15m, (b.time, b.version)) AS "ratio"
+FROM burn_rates AS b
+WHERE {_JUDGED} AND b.job_id IN
+(
+    SELECT b.job_id FROM burn_rates AS b WHERE {_JUDGED}
+    GROUP BY b.job_id HAVING max(b.ratio_15m) > 0 ORDER BY max(b.ratio_15m) DESC, b.job_id LIMIT 10
+)
+GROUP BY time, series
+ORDER BY time, series"""

@@ -1,0 +1,240 @@
+"""What the fleet costs by month, by team and by training hour, and which share of it nobody accounts for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.durations import DAY_MS, HOUR_MS
+from schemas.reserved import USERS_JOBS
+from streams.panels.panel import (
+    FROM_TIME,
+    HOUR_COST,
+    IN_HOURS,
+    TO,
+    TO_TIME,
+    Dashboard,
+    Panel,
+    bucket,
+    is_long,
+    is_short,
+)
+
+#: Hours of the ledger are what all of this is read from.
+_STEP_S: Final = HOUR_MS // 1000
+#: Up to so long a range the balance of nodes is read in minutes, as `costs --metric m3` does.
+_BALANCE_S: Final = 2 * DAY_MS // 1000
+_RAN_MS: Final = 300_000
+_TEAMS: Final = 11
+
+_REST_OF_MONTH: Final = f"(toUnixTimestamp(toStartOfMonth({TO_TIME}) + INTERVAL 1 MONTH) - {TO})"
+#: Dollars per second over the last 7 days before the end of the range, or for as long as there are hours.
+_LATELY: Final = f"""
+    SELECT toFloat64(sum({HOUR_COST})) / greatest(3600, {TO} - toUnixTimestamp(min(hour))) AS usd_per_s
+    FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND hour >= {TO_TIME} - INTERVAL 7 DAY AND hour < {TO_TIME}"""
+
+MONTH: Final = f"""
+SELECT so_far AS "so far", toFloat64(so_far) + ifNull(usd_per_s, 0) * {_REST_OF_MONTH} AS "forecast", before AS "last month"
+FROM
+(
+    SELECT
+        sumIf({HOUR_COST}, hour >= toStartOfMonth({TO_TIME})) AS so_far,
+        sumIf({HOUR_COST}, hour < toStartOfMonth({TO_TIME})) AS before
+    FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND hour >= toStartOfMonth({TO_TIME}) - INTERVAL 1 MONTH AND hour < {TO_TIME}
+) AS s
+CROSS JOIN
+({_LATELY}
+) AS l"""
+
+MONTHS: Final = f"""
+SELECT m.month AS time, m.usd AS "spent", if(m.month = toStartOfMonth({TO_TIME}), l.usd_per_s * {_REST_OF_MONTH}, NULL) AS "forecast of the rest"
+FROM
+(
+    SELECT toDateTime(toStartOfMonth(hour), 'UTC') AS month, sum({HOUR_COST}) AS usd
+    FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND hour >= toStartOfMonth({FROM_TIME}) AND hour < {TO_TIME}
+    GROUP BY month
+) AS m
+CROSS JOIN
+({_LATELY}
+) AS l
+ORDER BY time"""
+
+BY_TEAM: Final = f"""
+SELECT time, if(place <= {_TEAMS}, if(team = '', '(no team)', team), '(other teams)') AS series, sum(usd) AS "cost"
+FROM
+(
+    SELECT time, team, usd, dense_rank() OVER (ORDER BY total DESC, team) AS place
+    FROM
+    (
+        SELECT time, team, usd, sum(usd) OVER (PARTITION BY team) AS total
+        FROM
+        (
+            SELECT {bucket("h.hour", _STEP_S)} AS time, j.team AS team, sum(h.usd) AS usd
+            FROM
+            (
+                SELECT hour, job_id, {HOUR_COST} AS usd FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS}
+            ) AS h
+            LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id
+            GROUP BY time, team
+        )
+    )
+)
+GROUP BY time, series
+ORDER BY time, series"""
+
+PER_HOUR: Final = f"""
+SELECT time, quantileExact(0.5)(rate) AS "median", quantileExact(0.95)(rate) AS "p95"
+FROM
+(
+    SELECT {bucket("hour", _STEP_S)} AS time, toFloat64(sum({HOUR_COST})) * 3600000 / sum(wall_clock_ms) AS rate
+    FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND {IN_HOURS}
+    GROUP BY time, job_id
+    HAVING sum(wall_clock_ms) >= {_RAN_MS}
+)
+GROUP BY time
+ORDER BY time"""
+
+TOP_JOBS: Final = f"""
+SELECT
+    t.job_id AS "job",
+    j.owner AS "owner",
+    j.team AS "team",
+    j.project AS "project",
+    j.state AS "state",
+    t.usd AS "cost",
+    toFloat64(t.usd) / nullIf(t.wall_ms / 3600000, 0) AS "per training hour",
+    t.wall_ms / 3600000 AS "hours",
+    t.gpu / 3600000000 AS "GPU-hours",
+    t.lost AS "lost"
+FROM
+(
+    SELECT job_id, sum({HOUR_COST}) AS usd, sum(wall_clock_ms) AS wall_ms, sum(toInt128(gpu_milli_ms)) AS gpu, sum(lost_cost_usd) AS lost
+    FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND {IN_HOURS}
+    GROUP BY job_id
+    HAVING usd > 0
+    ORDER BY usd DESC, job_id
+    LIMIT 10
+) AS t
+LEFT ANY JOIN (SELECT job_id, owner, team, project, toString(state) AS state FROM jobs FINAL) AS j ON j.job_id = t.job_id
+ORDER BY t.usd DESC, t.job_id"""
+
+# Hours of nodes less hours of jobs of the same kind of machine: what is idle, where no job is on a node that sends no events.
+_IDLE_BY_HOURS: Final = f"""
+    SELECT
+        hour,
+        sum(node_usd) AS cost,
+        sum(greatest(node_usd - job_usd, 0)) AS idle
+    FROM
+    (
+        SELECT hour, cluster, gpu_type, instance_type, toFloat64(sum(node_usd)) AS node_usd, toFloat64(sum(job_usd)) AS job_usd
+        FROM
+        (
+            SELECT hour, cluster, gpu_type, instance_type, cost_usd AS node_usd, toDecimal64(0, 9) AS job_usd
+            FROM node_hours FINAL
+            WHERE {IN_HOURS} AND {is_long(_BALANCE_S)}
+            UNION ALL
+            SELECT hour, cluster, gpu_type, instance_type, toDecimal64(0, 9), gpu_cost_usd
+            FROM job_hours FINAL
+            WHERE {IN_HOURS} AND {is_long(_BALANCE_S)}
+        )
+        GROUP BY hour, cluster, gpu_type, instance_type
+    )
+    GROUP BY hour"""
+
+UNALLOCATED: Final = f"""
+SELECT time, sum(idle) / nullIf(sum(cost), 0) AS "idle nodes", sum(no_team) / nullIf(sum(jobs), 0) AS "jobs without a team"
+FROM
+(
+    SELECT {bucket("hour", _STEP_S)} AS time, cost, idle, 0. AS no_team, 0. AS jobs
+    FROM ({_IDLE_BY_HOURS}
+    )
+    UNION ALL
+    SELECT {bucket("hour", _STEP_S)}, toFloat64(sum(node_cost_usd)), toFloat64(sum(idle_cost_usd)), 0., 0.
+    FROM node_hour_balance
+    WHERE {IN_HOURS} AND {is_short(_BALANCE_S)}
+    GROUP BY hour
+    UNION ALL
+    SELECT {bucket("h.hour", _STEP_S)}, 0., 0., toFloat64(sumIf(h.usd, j.team = '')), toFloat64(sum(h.usd))
+    FROM
+    (
+        SELECT hour, job_id, {HOUR_COST} AS usd FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS}
+    ) AS h
+    LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id
+    GROUP BY h.hour
+)
+GROUP BY time
+ORDER BY time"""
+
+EXECUTIVE: Final = Dashboard(
+    "executive",
+    "Executive",
+    "What training costs by month, team and training hour, and what nobody accounts for.",
+    30 * DAY_MS // 1000,
+    (
+        Panel(
+            "month",
+            "This month (UTC)",
+            "What jobs have cost in the month of the range's end, what it will be at the mean of the last 7 days, and the whole month before.",
+            MONTH,
+            "number",
+            "usd",
+            span=24,
+            height=4,
+        ),
+        Panel(
+            "months",
+            "Cost by month",
+            "What jobs cost in each month (UTC) that the range touches, and the rest of the newest one at the mean of the last 7 days.",
+            MONTHS,
+            "bars",
+            "usd",
+        ),
+        Panel(
+            "cost_by_team",
+            "Cost by team",
+            f"What jobs cost in each step of time, by team: the {_TEAMS} dearest of the range, and the others together.",
+            BY_TEAM,
+            "bars",
+            "usd",
+        ),
+        Panel(
+            "cost_per_training_hour",
+            "Cost per training hour",
+            "Median and 95th percentile over jobs: what a job cost in the step, by the hours that it ran; jobs that ran for less than 5 minutes of it are left out.",
+            PER_HOUR,
+            "lines",
+            "usd_per_hour",
+        ),
+        Panel(
+            "unallocated",
+            "Unallocated share",
+            "Of what nodes cost, the share that no job held; of what jobs cost, the share of those without a team. Above 5 % is too much. "
+            "Up to 2 days idle time is that of each node and minute (m3), beyond that of each hour and kind of machine.",
+            UNALLOCATED,
+            "lines",
+            "ratio",
+            thresholds=(0.05,),
+        ),
+        Panel(
+            "top_jobs",
+            "The ten dearest jobs",
+            "What they cost in the range, all hours (UTC) that it touches.",
+            TOP_JOBS,
+            "table",
+            "text",
+            {
+                "job": "job",
+                "cost": "usd",
+                "per training hour": "usd_per_hour",
+                "hours": "hours",
+                "GPU-hours": "gpu_hours",
+                "lost": "usd",
+            },
+            span=24,
+        ),
+    ),
+)

@@ -224,6 +224,7 @@ class Worker:
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
             receivers=lambda: self._receiver_check,
+            docs_url=self._settings.alerts.docs_url,
         )
 
     def _verdict(self) -> Verdict | None:

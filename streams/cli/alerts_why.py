@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import msgspec
 import typer
 
 from schemas.escaping import visible
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
-from streams.cli.reading import Reader, reader
+from streams.cli.reading import reader
 from streams.errors import TrainfareError, WrongUseError
 
-if TYPE_CHECKING:
-    from streams.explain.why.judged import JudgedRule
-
-_ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
 _MAX_MS: Final = 2**32 * 1000
 _SHOWN_CHARS: Final = 60
 #: Ends a condition without a measure, whose value is 1 or 0.
@@ -53,8 +47,14 @@ def why(
 ) -> None:
     """Show how far each rule about a job is from firing, and what kept a message back."""
     at_ms = _instant(at)
+    from streams.explain.why.answer import answer  # loads the engine
+
     with reader(settings_for(data)) as store:
-        found = _found(store, subject_id, at_ms)
+        found = answer(store, subject_id, at_ms)
+    if found is None:
+        raise TrainfareError(
+            f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
+        )
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
@@ -97,119 +97,6 @@ def why(
             f"\n{found['records_unknown']} records of rules or plans were stored by an older release without their settings: "
             "where one applies, the thresholds above are the defaults. Publish them again.\n"
         )
-
-
-def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
-    """What is known of the subject at the instant.
-
-    Raises:
-        TrainfareError: The store knows neither such a job nor such an alert.
-    """
-    from streams.explain.acts import DIMENSIONS, IN_FORCE, facts_of, jobs_of
-    from streams.explain.why import sql
-    from streams.explain.why.messages import fates, outranked
-    from streams.explain.why.plans import plans_of
-
-    alert = None
-    if _ALERT_ID.fullmatch(subject_id):
-        alert = next(iter(store.records(sql.ONE_ALERT, alert=subject_id)), None)
-    kind, name = "job", subject_id
-    if alert is not None:
-        kind, name = str(alert["subject_kind"]), str(alert["subject_name"])
-    job = next(iter(store.records(sql.JOB, job=name)), None) if kind == "job" else None
-    if job is None and alert is None:
-        raise TrainfareError(
-            f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
-        )
-    # Who acknowledged or silenced it after its last change keeps the next message back.
-    acts_ms = at_ms
-    if at_ms is None and alert is not None:
-        at_ms = int(str(alert["changed_ms"]))
-        acts_ms = max(at_ms, *(int(str(row["at_ms"])) for row in store.records(sql.NEWEST_TICK)))
-    of_job = None if job is None else store.judged(name, at_ms)
-    if of_job is not None:
-        at_ms = of_job.at_ms
-    assert at_ms is not None  # the subject is a job or an alert
-    acts_ms = at_ms if acts_ms is None else acts_ms
-    alerts: list[dict[str, Any]] = store.records(sql.ALERTS, kind=kind, name=name, at_ms=at_ms)
-    if alert is not None:
-        alerts = [alert]
-    controls: list[dict[str, Any]] = store.records(IN_FORCE, at_ms=acts_ms)
-    dimensions: dict[str, Any] = {}
-    if jobs := sorted({*jobs_of(alerts), *([name] if job is not None else ())}):
-        dimensions = {str(row["job_id"]): row for row in store.records(DIMENSIONS, jobs=jobs)}
-    facts = {row["alert_id"]: facts_of(row, dimensions) for row in alerts}
-    ids = [row["alert_id"] for row in alerts]
-    deliveries = store.records(sql.DELIVERIES, alerts=ids) if ids else []
-    rules = [] if of_job is None else of_job.rules
-    rules = [*rules, *_when_opened(alerts, at_ms)]
-    if alert is not None:
-        rules = [*rules, *_by_sql(store, alert, at_ms)]
-    holds = {each.rule for each in rules if each.holds}
-    messages = [*fates(alerts, deliveries, controls, facts, acts_ms), *outranked(holds, alerts, at_ms)]
-    return {
-        "subject": {"kind": kind, "name": name},
-        "at_ms": at_ms,
-        "rule": "" if alert is None else alert["rule"],
-        "rules": [msgspec.structs.asdict(each) for each in rules],
-        "rules_missing": "" if of_job is None else of_job.missing,
-        "records_unknown": 0 if of_job is None else of_job.records_unknown,
-        "plans": [
-            each._asdict() for each in plans_of(controls, {**dimensions.get(name, {}), "job_id": name}, at_ms)
-        ]
-        if job is not None
-        else [],
-        "budgets": store.records(sql.BUDGETS, kind=kind, name=name),
-        "messages": [each._asdict() for each in messages],
-        "statement": "" if alert is None else _statement(store, str(alert["alert_id"])),
-        "mend": [] if alert is None else _mends(store, str(alert["alert_id"])),
-    }
-
-
-def _when_opened(alerts: Iterable[Mapping[str, Any]], at_ms: int) -> list[JudgedRule]:
-    """How far rules that are judged on the ledger were beyond their thresholds when these alerts opened."""
-    from streams.engine.rules.rule import margins_of
-    from streams.explain.why.judged import condition
-    from streams.explain.why.messages import is_firing
-
-    return [
-        condition(
-            alert["rule"],
-            margin._replace(what=f"{margin.what}, when it opened"),
-            holds=is_firing(alert, at_ms),
-            enabled=True,
-        )
-        for alert in alerts
-        for margin in margins_of(alert["margins"])
-    ]
-
-
-def _by_sql(store: Reader, alert: dict[str, Any], at_ms: int) -> list[JudgedRule]:
-    """What is known of an alert of a rule by SQL; nothing is asked again."""
-    from streams.explain.why.judged import CONTROLS
-    from streams.explain.why.messages import is_firing
-    from streams.explain.why.own_rules import by_statement, is_by_sql
-
-    if not is_by_sql(str(alert["rule"])):
-        return []
-    return by_statement(alert, store.records(CONTROLS, at_ms=at_ms), is_firing=is_firing(alert, at_ms))
-
-
-def _statement(store: Reader, alert_id: str) -> str:
-    """The statement of an alert of a rule by SQL, '' of another one."""
-    from streams.explain.why.sql import STATEMENT
-
-    found = store.records(STATEMENT, alert=alert_id)
-    return str(found[0]["evidence_sql"]) if found else ""
-
-
-def _mends(store: Reader, alert_id: str) -> list[str]:
-    """The commands that the evidence of an alert about a missing price has."""
-    from streams.explain.why.sql import MISSING_PRICE_EVIDENCE
-
-    found = store.records(MISSING_PRICE_EVIDENCE, alert=alert_id)
-    rows = store.records(str(found[0]["evidence_sql"])) if found else []
-    return sorted({str(row["mend"]) for row in rows if row.get("mend")})
 
 
 def _rules(rules: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, Any]]) -> Grid:

@@ -148,6 +148,7 @@ class _Demo:
             speed=self._options.speed,
             query=self._settings.query,
             local_token=self._door.token,
+            docs_url=self._settings.alerts.docs_url,
         )
 
     def _status(self) -> WorkerStatus:

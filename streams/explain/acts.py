@@ -106,6 +106,45 @@ class ActIndex:
         return found
 
 
+def touching(
+    alert: Mapping[str, Any], controls: Iterable[Mapping[str, Any]], facts: Mapping[str, str], now_ms: int
+) -> list[dict[str, Any]]:
+    """The controls that were for an alert at any time from its window until its end, or are now, the newest first.
+
+    Args:
+        alert: A row of `alerts`.
+        controls: Rows of `IN_FORCE`.
+        facts: What controls can match of the alert.
+        now_ms: Log time; `state` of each is as of it: `in_force`, `later` or `over`.
+    """
+    from_ms = alert["started_ms"] - alert["window_ms"]
+    until_ms = now_ms if alert["resolved_ms"] is None else max(alert["resolved_ms"], from_ms + 1)
+    found = []
+    for control in controls:
+        if control["removed"] or control["fault"]:
+            continue
+        is_mine = (
+            control["alert_id"] == alert["alert_id"] if control["kind"] == "ack" else matches(control, facts)
+        )
+        begins_ms, ends_ms = control["begins_ms"], control["until_ms"]
+        is_late = begins_ms is not None and begins_ms > max(until_ms, now_ms)
+        is_past = ends_ms is not None and ends_ms <= from_ms
+        if is_mine and not is_late and not is_past:
+            state = (
+                "in_force" if covers(control, now_ms) else "later" if is_coming(control, now_ms) else "over"
+            )
+            found.append({**shown(control), "state": state})
+    return found
+
+
+def is_coming(control: Mapping[str, Any], at_ms: int) -> bool:
+    """Whether a control that is not in force at an instant will be: it begins later, or recurs."""
+    begins_ms, until_ms = control["begins_ms"], control["until_ms"]
+    return (begins_ms is not None and begins_ms > at_ms) or (
+        bool(control["recurring"]) and (until_ms is None or at_ms < until_ms)
+    )
+
+
 def shown(control: Mapping[str, Any]) -> dict[str, Any]:
     """A control as the API shows it."""
     some = {**{name: control[name] for name in _SHOWN}, "recurs": recurs(control)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -53,6 +53,10 @@ class ApiFigures:
 
         return await self._cache.get("as_of", make)
 
+    async def now_ms(self) -> int:
+        """Log time: that of the figures, or later where no job costs anything."""
+        return max(await self.as_of_ms(), self._wall_ms())
+
     # -- jobs ----------------------------------------------------------------------------------------------
 
     async def jobs(
@@ -88,7 +92,7 @@ class ApiFigures:
     async def _make_details(self, ids: tuple[str, ...]) -> dict[str, Object]:
         as_of_ms = await self.as_of_ms()
         found: dict[str, Object] = {job_id: {} for job_id in ids}
-        for some in _chunks(ids):
+        for some in chunks(ids):
             totals, usage, lines = await asyncio.gather(
                 self._store_reader.rows(queries.TOTALS, jobs=some),
                 self._store_reader.rows(
@@ -207,7 +211,7 @@ class ApiFigures:
         """Rows of alerts as objects."""
         done = await self._acts(found)
         sent: dict[str, list[Object]] = {}
-        for some in _chunks(row["alert_id"] for row in found):
+        for some in chunks(row["alert_id"] for row in found):
             for row in await self._store_reader.rows(queries.DELIVERIES, alerts=some):
                 sent.setdefault(row.pop("alert_id"), []).append(row)
         said = await self._sentences(found)
@@ -218,10 +222,10 @@ class ApiFigures:
 
     async def _sentences(self, found: Sequence[Row]) -> dict[str, str]:
         """What each alert says now, by its id."""
-        now_ms = max(await self.as_of_ms(), self._wall_ms())
+        now_ms = await self.now_ms()
         budgets_of = await self._budgets_by_alert(found)
         rates: dict[str, Row] = {}
-        for some in _chunks(jobs_of(found)):
+        for some in chunks(jobs_of(found)):
             since_ms = _before(now_ms, queries.LIVE_MS)
             rows = await self._store_reader.rows(queries.RATES, jobs=some, since_ms=since_ms)
             rates.update((row["job_id"], row) for row in rows)
@@ -244,7 +248,7 @@ class ApiFigures:
 
     async def _acts(self, found: Sequence[Row]) -> list[Object]:
         """The controls that cover each alert now."""
-        at_ms = max(await self.as_of_ms(), self._wall_ms())
+        at_ms = await self.now_ms()
 
         async def make() -> acts.ActIndex:
             return acts.ActIndex(await self._store_reader.rows(queries.CONTROLS, at_ms=at_ms), at_ms)
@@ -252,7 +256,7 @@ class ApiFigures:
         index = await self._cache.get("controls", make)
         dimensions: dict[str, Row] = {}
         if index.matches_jobs:
-            for some in _chunks(acts.jobs_of(found)):
+            for some in chunks(acts.jobs_of(found)):
                 rows = await self._store_reader.rows(queries.DIMENSIONS, jobs=some)
                 dimensions.update((row["job_id"], row) for row in rows)
         return [index.of(row, acts.facts_of(row, dimensions)) for row in found]
@@ -271,7 +275,7 @@ class ApiFigures:
         """Every budget with what is used of it, and what was done because of it."""
 
         async def make() -> Object:
-            at_ms = max(await self.as_of_ms(), self._wall_ms())
+            at_ms = await self.now_ms()
             used, taken, records = await asyncio.gather(
                 self._store_reader.rows(USED),
                 self._store_reader.rows(TAKEN),
@@ -281,7 +285,9 @@ class ApiFigures:
 
         return await self._cache.get("budgets", make)
 
-    async def kept(self, key: tuple[str, str], make: Callable[[], Awaitable[Object | None]]) -> Object | None:
+    async def kept(
+        self, key: tuple[Hashable, ...], make: Callable[[], Awaitable[Object | None]]
+    ) -> Object | None:
         """Return another object, cached like the figures."""
         return await self._cache.get(key, make)
 
@@ -317,7 +323,7 @@ def _alert(row: Row, deliveries: list[Object]) -> Object:
     return {**rest, "subject": subject, "ratio": row["ratio"] or None, "deliveries": deliveries}
 
 
-def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+def chunks(ids: Iterable[str]) -> Iterator[list[str]]:
     """Split the ids into groups that fit one request."""
     some: list[str] = []
     size_bytes = 0

@@ -221,6 +221,17 @@ SELECT {_ALERT_COLUMNS} FROM alerts FINAL
 WHERE subject_kind = 'job' AND subject_name = {{job:String}} ORDER BY changed DESC, alert_id LIMIT 100
 {SETTINGS}"""
 
+SOME_ALERTS: Final = f"""
+SELECT {_ALERT_COLUMNS} FROM alerts FINAL WHERE alert_id IN {{alerts:Array(String)}}
+{SETTINGS}"""
+
+#: What the list of alerts leaves out.
+ALERT_MORE: Final = f"""
+SELECT toUnixTimestamp64Milli(held) AS held_ms, toUnixTimestamp64Milli(changed) AS changed_ms, firings, opened_usd_per_hour, budget_usd,
+       toUnixTimestamp64Milli(ticket_since) AS ticket_since_ms, toUnixTimestamp64Milli(page_since) AS page_since_ms
+FROM alerts FINAL WHERE alert_id = {{alert:String}}
+{SETTINGS}"""
+
 KNOWN_ALERT: Final = f"""
 SELECT 1 AS known FROM alerts WHERE alert_id = {{alert:String}} LIMIT 1
 {SETTINGS}"""

@@ -12,9 +12,11 @@ import msgspec
 from aiohttp import web
 
 from streams.costs.headroom import LEVELS
-from streams.explain import wire
+from streams.errors import WrongUseError
+from streams.explain import alert_list, wire
 from streams.web import metrics, queries
 from streams.web.act_links import ActLinkEndpoint
+from streams.web.alert_history import AlertHistory
 from streams.web.assets import Asset
 from streams.web.controls import ControlEndpoint
 from streams.web.costs import costs, month, span
@@ -50,9 +52,9 @@ _TOP_JOBS: Final = 100
 _TOP_ALERTS: Final = 50
 # Prometheus gives up after 10 s, and would then have no metrics of this worker at all.
 _FACTS_WITHIN_S: Final = 3.0
-_STATUSES: Final = ("", "firing", "resolved")
 #: Send buffer of a listener: room for the newest snapshot, not for a megabyte of older ones.
 _STREAM_SEND_BYTES: Final = 128 * 1024
+_HOW_TO_WRITE: Final = "web.write_token (TRAINFARE_WEB_WRITE_TOKEN)"
 OPEN: Final = None
 
 
@@ -63,6 +65,7 @@ class Parts:
     figures: ApiFigures
     details: Details
     experiments: Experiments
+    alerts: AlertHistory
     health: Health
     broadcaster: Broadcaster
     queries: QueryService
@@ -117,6 +120,9 @@ class Routes:
             Route("GET", "/api/v1/experiments", Scope.READ, self._experiments),
             Route("GET", "/api/v1/experiments/{name:[^/]+}", Scope.READ, self._experiment),
             Route("GET", "/api/v1/alerts", Scope.READ, self._alerts),
+            Route("GET", "/api/v1/alerts/{alert_id:[^/]+}", Scope.READ, self._alert),
+            Route("GET", "/api/v1/alerts/{alert_id:[^/]+}/why", Scope.READ, self._alert_why),
+            Route("GET", "/api/v1/alerts/{alert_id:[^/]+}/margins", Scope.READ, self._alert_margins),
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
             Route("GET", "/api/v1/stream", Scope.READ, self._stream),
@@ -166,7 +172,19 @@ class Routes:
     @property
     def _may_act(self) -> bool:
         """Whether a page can offer to write controls: to whoever has the token."""
-        return self._parts.controls.enabled and self._parts.guard.may_write
+        return not self._acts_need
+
+    @property
+    def _acts_need(self) -> str:
+        """What must be set before a page can offer to write controls, in words; '': nothing."""
+        if not self._parts.controls.enabled:
+            return f"this process writes no controls; trainfare worker and trainfare serve do, with {_HOW_TO_WRITE}"
+        return "" if self._parts.guard.may_write else f"set {_HOW_TO_WRITE}, and restart the worker"
+
+    @property
+    def _acting(self) -> dict[str, Any]:
+        """Whether the page may act on what it is answered, and else what that needs."""
+        return {"may_act": self._may_act, "acts_need": self._acts_need}
 
     # -- health and metrics --------------------------------------------------------------------------------
 
@@ -266,9 +284,33 @@ class Routes:
         return _json(found)
 
     async def _alerts(self, request: web.Request) -> web.Response:
-        asked = _parameters(request, {"status", "limit"})
-        status = _one_of("status", asked.get("status", ""), _STATUSES)
-        return _json({**await self._parts.figures.alerts(status, _limit(asked)), "may_act": self._may_act})
+        given = _parameters(request, {*alert_list.PARAMETERS, "limit", "names"})
+        names = _one_of("names", given.pop("names", ""), ("", "0", "1"))
+        try:
+            asked = alert_list.alerts_asked(given, _limit(given))
+        except WrongUseError as wrong:
+            raise ApiError(400, str(wrong)) from wrong
+        body = {**await self._parts.alerts.page(asked), **self._acting}
+        if names == "1":
+            body["names"] = await self._parts.alerts.names()
+        return _json(body)
+
+    async def _alert(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        alert_id = request.match_info["alert_id"]
+        found = _known_alert(alert_id, await self._parts.alerts.one(alert_id))
+        return _json({**found, **self._acting})
+
+    async def _alert_why(self, request: web.Request) -> web.Response:
+        at_ms = _instant("at_ms", _parameters(request, {"at_ms"}).get("at_ms"))
+        alert_id = request.match_info["alert_id"]
+        return _json(_known_alert(alert_id, await self._parts.alerts.why(alert_id, at_ms)))
+
+    async def _alert_margins(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        alert_id = request.match_info["alert_id"]
+        found = _known_alert(alert_id, await self._parts.alerts.margins(alert_id))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _job(self, request: web.Request) -> web.Response:
         job_id = request.match_info["job_id"]
@@ -394,6 +436,12 @@ def _json(value: object, status: int = 200) -> web.Response:
 def _known(job_id: str, found: T | None) -> T:
     if found is None:
         raise ApiError(404, f"job {job_id!r}: not in this store")
+    return found
+
+
+def _known_alert(alert_id: str, found: T | None) -> T:
+    if found is None:
+        raise ApiError(404, f"alert {alert_id!r}: not in this store; GET /api/v1/alerts lists them")
     return found
 
 

@@ -18,6 +18,7 @@ from streams.errors import TrainfareError
 from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
 from streams.web.act_links import ActLinkEndpoint
+from streams.web.alert_history import AlertHistory
 from streams.web.cache import Cache
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlEndpoint
@@ -71,6 +72,7 @@ class WebServer:
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         receivers: Callable[[], ReceiverTester | None] = lambda: None,
+        docs_url: str = "",
         patience: Timeouts = PATIENCE,
     ) -> None:
         check_bind(settings)
@@ -107,6 +109,7 @@ class WebServer:
                 figures=figures,
                 details=details,
                 experiments=Experiments(self._readers[0], figures, Cache(now_ms)),
+                alerts=AlertHistory(self._readers[0], figures, docs_url),
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,

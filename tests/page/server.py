@@ -12,7 +12,7 @@ from aiohttp import web
 
 from streams.web import assets
 from streams.web.security import HEADERS
-from tests.page import fleet
+from tests.page import alert_api, fleet
 
 STATIC = Path(__file__).resolve().parents[2] / "streams" / "web" / "static"
 NOW_MS = fleet.BEGAN_MS + 223 * fleet.MINUTE_MS
@@ -26,6 +26,8 @@ class Script:
         self.specs = fleet.specs()
         self.alerts: list[dict[str, Any]] = []
         self.budgets: list[dict[str, Any]] = []
+        self.controls: list[dict[str, Any]] = []  # that were for an alert
+        self.failing: dict[str, str] = {}  # paths of the API that answer 503, and why
         self.run: dict[str, Any] | None = None  # that the job is a part of
         self.now_ms = NOW_MS
         self.speed: float | None = 60
@@ -141,7 +143,10 @@ class Server:
             "/api/v1/jobs",
             self._answer(lambda request: {"jobs": self.script.jobs(int(request.query.get("limit", 100)))}),
         )
-        app.router.add_get("/api/v1/alerts", self._answer(lambda _: {"alerts": self.script.alerts}))
+        app.router.add_get("/api/v1/alerts", self._answer(self._alerts))
+        app.router.add_get("/api/v1/alerts/{id}", self._answer(self._alert))
+        app.router.add_get("/api/v1/alerts/{id}/why", self._answer(self._alert_why))
+        app.router.add_get("/api/v1/alerts/{id}/margins", self._answer(self._alert_margins))
         app.router.add_get("/api/v1/budgets", self._answer(lambda _: {"budgets": self.script.budgets}))
         app.router.add_post("/api/v1/controls", self._control)
         app.router.add_get("/api/v1/tables", self._answer(lambda _: fleet.TABLES))
@@ -185,6 +190,9 @@ class Server:
 
     def _answer(self, make: Any) -> Any:
         async def handle(request: web.Request) -> web.Response:
+            if request.path in self.script.failing:
+                fault = {"code": "store_failed", "message": self.script.failing[request.path]}
+                return web.json_response({"error": fault}, status=503)
             found = make(request)
             if found is None:
                 fault = {"code": "not_found", "message": f"no job {request.match_info['id']!r} in this store"}
@@ -219,6 +227,31 @@ class Server:
         spec = self.script.spec(request.match_info["id"])
         detail = None if spec is None else fleet.detail(spec, self.script.now_ms, self.script.alerts)
         return None if detail is None else {**detail, "run": self.script.run}
+
+    @property
+    def _acting(self) -> dict[str, Any]:
+        need = (
+            ""
+            if self.script.may_act
+            else "set web.write_token (TRAINFARE_WEB_WRITE_TOKEN), and restart the worker"
+        )
+        return {"may_act": self.script.may_act, "acts_need": need}
+
+    def _alerts(self, request: web.Request) -> dict[str, Any]:
+        script = self.script
+        return {**alert_api.listed(script.alerts, request.query, script.now_ms), **self._acting}
+
+    def _alert(self, request: web.Request) -> dict[str, Any] | None:
+        script = self.script
+        found = alert_api.one(request.match_info["id"], script.alerts, script.now_ms, script.controls)
+        return None if found is None else {**found, **self._acting}
+
+    def _alert_why(self, request: web.Request) -> dict[str, Any] | None:
+        at_ms = int(request.query.get("at_ms", self.script.now_ms))
+        return alert_api.why(request.match_info["id"], self.script.alerts, at_ms)
+
+    def _alert_margins(self, request: web.Request) -> dict[str, Any] | None:
+        return alert_api.margins(request.match_info["id"], self.script.alerts, self.script.now_ms)
 
     def _explain(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info["id"])

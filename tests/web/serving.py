@@ -64,6 +64,7 @@ async def serving(
     ci: CiSettings | None = None,
     receivers: ReceiverTester | None = None,
     wall_ms: int = WALL_MS,
+    docs_url: str = "",
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -80,6 +81,7 @@ async def serving(
         events=events,
         wall_ms=lambda: wall_ms,
         receivers=lambda: receivers,
+        docs_url=docs_url,
     )
     await server.start()
     try:

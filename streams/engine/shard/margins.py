@@ -32,6 +32,8 @@ class StoredJob:
     job_id: str
     _shard: ShardState
     archived: int | None
+    #: When the job was heard of last, before an earlier instant was asked for; None: it was not asked yet.
+    _heard_ms: int | None = None
 
     @classmethod
     def load(cls, number: int, blobs: Sequence[bytes], job_id: str) -> StoredJob:
@@ -59,13 +61,15 @@ class StoredJob:
     def margins(self, at_ms: int, controls: Iterable[ControlEvent]) -> list[RuleMargins]:
         """The margins at the tick at or before an instant, in the order of the rules; nothing if there is nothing to judge.
 
-        Before the last judged tick, what a rule needs to know of heartbeats is not stored: its margins are unknown.
+        Before the last judged tick, what a rule needs to know of heartbeats is not stored: its margins are unknown. What came after
+        the instant is forgotten: of several instants ask for the latest one first.
         """
         job = self._shard.jobs.get(self.job_id)
         if job is None:
             return []
         tick_ms = at_ms // TICK_MS * TICK_MS
-        heard_ms = job.heard_ms
+        if self._heard_ms is None:
+            self._heard_ms = job.heard_ms
         if tick_ms < self.judged_ms:
             _forget_after(job, tick_ms)
         if not job.attempts:
@@ -73,7 +77,7 @@ class StoredJob:
         standing = {f"{each.kind}/{each.name}".encode(): each for each in controls}
         known = KnownReference(self._shard.prices.book, standing, NEVER_MS)
         found = self._shard.tracker.margins_as_of(self._shard.tracked, self.job_id, tick_ms, known)
-        if heard_ms <= tick_ms or tick_ms >= self.judged_ms:
+        if self._heard_ms <= tick_ms or tick_ms >= self.judged_ms:
             return found
         return [_unknown(each) if each.rule in _LISTENING else each for each in found]
 

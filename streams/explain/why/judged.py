@@ -56,7 +56,9 @@ class _Answers(Protocol):
     def ask(self, sql: str, parameters: dict[str, object]) -> Any: ...
 
 
-class _Restored(NamedTuple):
+class RestoredJob(NamedTuple):
+    """A job with its shard's judge; `missing`: why there is none."""
+
     job: StoredJob | None
     missing: str
 
@@ -72,7 +74,7 @@ def judged(
     """
     if at_ms is None:
         at_ms = int(str(_records(store, _NEWEST, job=job_id)[0]["at_ms"] or 0))
-    known = _job(store, job_id, state_max_bytes)
+    known = restored(store, job_id, state_max_bytes)
     if known.job is None:
         return JudgedJob(at_ms, [], known.missing)
     controls, records_unknown = judging(_records(store, CONTROLS, at_ms=at_ms))
@@ -93,18 +95,24 @@ def judging(rows: Sequence[Mapping[str, Any]]) -> tuple[list[ControlEvent], int]
     return controls, len(rows) - len(read)
 
 
-def _job(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> _Restored:
+def restored(store: ClickHouseStore, job_id: str, state_max_bytes: int | None) -> RestoredJob:
+    """The job as its shard stored it last.
+
+    Raises:
+        SinkError: The store does not answer.
+        UnknownFormatError: Another version of the program wrote the snapshots.
+    """
     shard, missing = shard_of(store, job_id, state_max_bytes)
     if shard is None:
-        return _Restored(None, missing)
+        return RestoredJob(None, missing)
     chain = store.snapshots.load(shard)
     if not chain.version:
-        return _Restored(None, "no_state")
+        return RestoredJob(None, "no_state")
     job = StoredJob.load(shard, chain.blobs, job_id)
     if job.archived is not None:
         for blob in store.archive.fetch(shard, {job_id: job.archived}).values():
             job.adopt(blob)
-    return _Restored(job, "")
+    return RestoredJob(job, "")
 
 
 def condition(rule: str, margin: Margin, *, holds: bool, enabled: bool) -> JudgedRule:

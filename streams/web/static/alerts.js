@@ -3,6 +3,7 @@
 import { byId, foreign, h, mark, reconcile, say, visible } from "./dom.js";
 import { duration, exact, instant, money, near, times } from "./format.js";
 import { jobHash } from "./jobs.js";
+import { address } from "./route.js";
 import { delivery, ruleName, windowWords } from "./words.js";
 
 const FEW = 8;
@@ -16,6 +17,11 @@ export function membersOf(firing) {
     if (id !== undefined) members.set(id, [...(members.get(id) ?? []), alert]);
   }
   return members;
+}
+
+/** The address of the view of one alert. */
+export function alertHash(alertId) {
+  return address("alerts", {}, alertId);
 }
 
 /** What is said of an alert in one sentence. */
@@ -87,7 +93,7 @@ export class Alerts {
     const text = foreign(name);
     const subject = kind === "job" ? h("a", { href: jobHash(name), class: "subject", title: name }, text) : h("span", { class: "subject", title: name }, `${kind} `, text);
     const element = h("li", { class: "alert", "data-severity": alert.severity, "data-status": alert.status });
-    const part = { badge: h("span", { class: "badge" }), rule: h("span", { class: "rule" }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), delivered: h("p", { class: "delivered" }), acts: this.acts.part() };
+    const part = { badge: h("span", { class: "badge" }), rule: h("a", { class: "rule", href: alertHash(alert.alert_id) }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), delivered: h("p", { class: "delivered" }), acts: this.acts.part() };
     part.list = h("ol", { class: "alert-list" });
     part.members = h("details", { class: "members" }, h("summary", {}), part.list);
     element.fields = part;

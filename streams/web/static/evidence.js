@@ -2,14 +2,14 @@
 
 import { h, mark, reconcile, say } from "./dom.js";
 import { instant, near } from "./format.js";
-import { figures } from "./alerts.js";
 import { address } from "./route.js";
+import { alertHash, figures } from "./alerts.js";
 import { delivery, ruleName } from "./words.js";
 
 const SAID_MS = 2500;
 
 /** Copy a text; by hand where the browser gives no clipboard (plain http from afar). */
-async function copy(text, from) {
+export async function copy(text, from) {
   try {
     await navigator.clipboard.writeText(text);
     return "Copied";
@@ -39,7 +39,7 @@ export class Evidence {
   }
 
   item() {
-    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), delivered: h("p", { class: "delivered" }), sql: h("code", {}), query: h("a", {}, "Open in Query"), said: h("span", { class: "dim", role: "status" }), acts: this.acts.part() };
+    const part = { badge: h("span", { class: "badge" }), rule: h("a", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), delivered: h("p", { class: "delivered" }), sql: h("code", {}), query: h("a", {}, "Open in Query"), said: h("span", { class: "dim", role: "status" }), acts: this.acts.part() };
     const pre = h("pre", { tabindex: 0, "aria-label": "Query" }, part.sql);
     const button = h("button", { type: "button", class: "copy" }, "Copy the query");
     button.addEventListener("click", async () => {
@@ -59,6 +59,7 @@ export class Evidence {
     const firing = alert.status === "firing";
     say(part.badge, firing ? alert.severity : "resolved");
     say(part.rule, ruleName(alert.rule));
+    mark(part.rule, "href", alertHash(alert.alert_id));
     const now = this.meter.timeMs;
     say(part.when, firing ? `firing since ${near(alert.started_ms, now)}` : `${near(alert.started_ms, now)} to ${near(alert.resolved_ms, now)}`, instant(alert.started_ms));
     part.figures.replaceChildren(...(alert.summary ? [] : figures(alert)));

@@ -13,6 +13,7 @@ const STYLES = "static/pages.css";
 
 export const PAGES = {
   costs: { title: "Costs", load: () => import("./pages/costs.js") },
+  alerts: { title: "Alerts", load: () => import("./pages/alerts.js") },
   experiments: { title: "Experiments", load: () => import("./pages/experiments.js") },
   query: { title: "Query", load: () => import("./pages/query.js") },
 };

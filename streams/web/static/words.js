@@ -42,6 +42,39 @@ const UNDELIVERED = {
   superseded: "not sent: it changed before",
 };
 
+/** What became of the message of an alert, as the API names it: a sign, words, and whether somebody has it (yes, no, wait). */
+export const TOLD = {
+  sent: ["✓", "sent", "yes"],
+  waiting: ["…", "waits to be sent", "wait"],
+  failed: ["✗", "not delivered", "no"],
+  nobody: ["✗", "nobody to send it to", "no"],
+  silenced: ["–", "silenced", "no"],
+  planned: ["–", "a planned rate is for it", "no"],
+  inhibited: ["–", "muted by a page of its team", "no"],
+  incident: ["–", "one alert tells of its cause", "no"],
+  digest: ["–", "too few dollars, in the digest", "no"],
+  usual: ["–", "usual for its kind", "no"],
+  superseded: ["–", "over before it was sent", "no"],
+  none: ["–", "no message was made", "no"],
+};
+
+/** What became of one attempt to tell somebody: words, and whether somebody has it. */
+export const OUTCOMES = {
+  delivered: ["delivered", "yes"],
+  repeated: ["said again, delivered", "yes"],
+  retrying: ["not taken, tried again", "wait"],
+  failed: ["not delivered, given up", "no"],
+  refused: ["not delivered: the address may not be reached", "no"],
+  no_receiver: ["nobody to send it to", "no"],
+  unsupported: ["this kind of address is not supported", "no"],
+  silenced: ["silenced, not sent", "no"],
+  digest: ["too few dollars, in the digest", "no"],
+  in_incident: ["not sent: one alert tells of its cause", "no"],
+  usual: ["not sent: usual for its kind", "no"],
+  inhibited: ["muted: a page of its team fires", "no"],
+  superseded: ["not sent: it changed before", "no"],
+};
+
 /** What became of the message about the alert's present status: {kind, text, title}. */
 export function delivery(alert) {
   const rows = (alert.deliveries ?? []).filter((each) => each.status === alert.status);

@@ -1,0 +1,296 @@
+"""The history of alerts: which of them are asked for, newest first, in pages, each with what became of its message.
+
+The alerts of jobs that share a cause with an incident, or with a price, are the members of that alert: folded they are one row with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from streams.engine.ledger_rules.incidents import EXPLAINED_MS
+from streams.engine.rules.incident import RULE as INCIDENT
+from streams.engine.rules.incident import TOGETHER_MS
+from streams.engine.rules.registry import ALL
+from streams.engine.rules.rule import URGENCY
+from streams.engine.state.dimensions import MATCHED
+from streams.errors import WrongUseError
+
+STATUSES: Final = ("firing", "resolved")
+ORDERS: Final = ("changed", "started")
+PLANNED: Final = "planned"
+#: What became of the message of an alert; the last one is of those that a planned rate covers, whatever became of theirs.
+TOLD: Final = (
+    "sent",
+    "waiting",
+    "failed",
+    "nobody",
+    "silenced",
+    "inhibited",
+    "incident",
+    "digest",
+    "usual",
+    "superseded",
+    "none",
+    PLANNED,
+)
+LIMIT_MAX: Final = 1_000
+TEXT_MAX_BYTES: Final = 512
+_WORDS_MAX: Final = 8
+_TEXTS: Final = ("rule", "owner", "team", "kind", "subject", "part_of", "text")
+#: Parameters of a request beside `limit`.
+PARAMETERS: Final = ("status", "severity", "told", "order", "before", "folded", "from_ms", "to_ms", *_TEXTS)
+_CURSOR: Final = re.compile(r"(\d{1,15})-(.{1,200})", re.ASCII | re.DOTALL)
+_AGO: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+_UNITS_MS: Final = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
+_INSTANT_MAX_MS: Final = 2**32 * 1_000
+
+
+@dataclass(frozen=True)
+class AlertsAsked:
+    """Which alerts: all that are given must hold; '' and None: whatever it is.
+
+    `subject` may be its name, or a part of it before `*`; `text` is looked for in names, ids and sentences, word by word. [from_ms,
+    to_ms) is the time in which it fired for a while. `part_of`: the members of this alert alone. `before`: the page behind this one.
+    """
+
+    status: str = ""
+    severity: str = ""
+    told: str = ""
+    rule: str = ""
+    owner: str = ""
+    team: str = ""
+    kind: str = ""
+    subject: str = ""
+    text: str = ""
+    part_of: str = ""
+    from_ms: int = 0
+    to_ms: int = _INSTANT_MAX_MS
+    folded: bool = False
+    order: str = "changed"
+    before: str = ""
+    limit: int = 100
+
+    def sql(self) -> str:
+        """The rows of one page: `alert_id`, `at_ms` by which they are in order, `matched`, how many alerts of it are asked for."""
+        return f"""
+SELECT row_id AS alert_id, matched, toUnixTimestamp64Milli(row_at) AS at_ms
+FROM ({self._matched()})
+WHERE row_at < {_BEFORE} OR (row_at = {_BEFORE} AND row_id > {{before_id:String}})
+ORDER BY row_at DESC, row_id LIMIT {{limit:UInt64}}"""
+
+    def count_sql(self) -> str:
+        """How many rows all pages have together, and how many alerts."""
+        return f"SELECT count() AS rows, sum(matched) AS alerts FROM ({self._matched()})"
+
+    def parameters(self) -> dict[str, object]:
+        """What the statements refer to."""
+        return {**self.count_parameters(), **self._place(), "limit": self.limit}
+
+    def count_parameters(self) -> dict[str, object]:
+        """What the statement of the count refers to."""
+        names = {
+            name: getattr(self, name) for name in ("status", "severity", "told", *_TEXTS) if name != "text"
+        }
+        return {
+            **names,
+            "words": self.text.split()[:_WORDS_MAX],
+            "rules": [rule.name for rule in ALL],
+            "titles": [rule.title for rule in ALL],
+            "from_ms": self.from_ms,
+            "to_ms": self.to_ms,
+        }
+
+    def next(self, row: Mapping[str, Any]) -> str:
+        """Where the page behind a row begins."""
+        return f"{row['at_ms']}-{row['alert_id']}"
+
+    def _place(self) -> dict[str, object]:
+        if not self.before:
+            return {"before_ms": _INSTANT_MAX_MS, "before_id": ""}
+        found = _CURSOR.fullmatch(self.before)
+        if found is None:
+            raise WrongUseError(
+                f"before: got {self.before[:80]!r}, expected `before` of the answer of another page"
+            )
+        return {"before_ms": int(found[1]), "before_id": found[2]}
+
+    def _matched(self) -> str:
+        """One row for each alert, or for all members of one: `row_id`, `matched`, `row_at`."""
+        is_folded = self.folded and not self.part_of
+        conditions, joined = [_CONDITIONS], ""
+        if self.told == PLANNED:
+            conditions.append(f"a.alert_id IN ({_PLANNED})")
+        elif self.told:
+            joined = f"LEFT ANY JOIN ({_OUTCOMES} GROUP BY alert_id) AS d ON d.alert_id = a.alert_id"
+            conditions.append(f"{_TOLD} = {{told:String}}")
+        if self.part_of:
+            conditions.append("a.is_member AND a.head = {part_of:String}")
+        prefix = "a.head_" if is_folded else "a."
+        return f"""
+SELECT row_id, count() AS matched, any(at) AS row_at
+FROM
+(
+    SELECT {"a.head" if is_folded else "a.alert_id"} AS row_id, {prefix}{self.order} AS at
+    FROM ({_WITH_HEADS}) AS a
+    {joined}
+    WHERE {" AND ".join(conditions)}
+)
+GROUP BY row_id"""
+
+
+def alerts_asked(given: Mapping[str, str], limit: int = 100) -> AlertsAsked:
+    """What the parameters of a request ask for.
+
+    Raises:
+        WrongUseError: One has a value that it cannot have.
+    """
+    choices: dict[str, Sequence[str]] = {
+        "status": STATUSES,
+        "severity": URGENCY,
+        "told": TOLD,
+        "order": ORDERS,
+    }
+    for name, allowed in choices.items():
+        if given.get(name) and given[name] not in allowed:
+            raise WrongUseError(f"{name}: got {given[name][:80]!r}, expected one of {', '.join(allowed)}")
+    for name in _TEXTS:
+        if len(given.get(name, "").encode(errors="surrogatepass")) > TEXT_MAX_BYTES:
+            raise WrongUseError(f"{name}: over {TEXT_MAX_BYTES} bytes")
+    if given.get("folded", "0") not in ("", "0", "1"):
+        raise WrongUseError(f"folded: got {given['folded'][:80]!r}, expected 0 or 1")
+    asked = AlertsAsked(
+        **{name: given.get(name, "") for name in ("status", "severity", "told", "before", *_TEXTS)},
+        from_ms=_instant("from_ms", given.get("from_ms"), 0),
+        to_ms=_instant("to_ms", given.get("to_ms"), _INSTANT_MAX_MS),
+        folded=given.get("folded") == "1",
+        order=given.get("order") or "changed",
+        limit=limit,
+    )
+    asked.parameters()
+    return asked
+
+
+def settled(sql: str) -> str:
+    """The statement with the limits of a page's figures."""
+    return f"{sql}\nSETTINGS final = 0, max_execution_time = 30"
+
+
+def ago_ms(text: str, now_ms: int, option: str) -> int:
+    """The instant so long ago: `90m`, `12h`, `2d`, `1w`.
+
+    Raises:
+        WrongUseError: It is no length of time.
+    """
+    found = _AGO.fullmatch(text)
+    if found is None:
+        raise WrongUseError(f"{option} {text[:80]}: expected a length of time such as 90m, 12h, 2d, 1w")
+    return max(0, now_ms - int(found[1]) * _UNITS_MS[found[2]])
+
+
+def _instant(name: str, given: str | None, otherwise: int) -> int:
+    if not given:
+        return otherwise
+    if not given.isascii() or not given.isdecimal() or int(given[:16]) > _INSTANT_MAX_MS:
+        raise WrongUseError(f"{name}: got {given[:80]!r}, expected milliseconds since 1970")
+    return int(given)
+
+
+_BEFORE: Final = "fromUnixTimestamp64Milli({before_ms:Int64}, 'UTC')"
+# An incident tells of what began from just before it until it ends, a price of what began within a day: as `SharedCauseRow.tells_of`.
+_TELLERS: Final = f"""
+SELECT alert_id, shared_cause, started, changed, started - INTERVAL {TOGETHER_MS} MILLISECOND AS tells_from,
+    if(rule = '{INCIDENT.name}', ifNull(resolved, toDateTime64('2100-01-01', 3, 'UTC')),
+       started + INTERVAL {EXPLAINED_MS + 1} MILLISECOND) AS tells_until
+FROM alerts FINAL WHERE subject_kind != 'job' AND shared_cause != ''"""
+_COPIED: Final = (
+    *(
+        "alert_id",
+        "rule",
+        "severity",
+        "status",
+        "subject_kind",
+        "subject_name",
+        "owner",
+        "team",
+        "project",
+        "summary",
+    ),
+    *("silenced", "started", "resolved", "changed", "opened_usd_per_hour"),
+)
+#: Each alert with its head: the one that it is a member of, or itself.
+_WITH_HEADS: Final = f"""
+SELECT {", ".join(f"a.{name} AS {name}" for name in _COPIED)},
+    a.subject_kind = 'job' AND a.shared_cause != '' AND t.alert_id != '' AND a.started < t.tells_until AS is_member,
+    if(is_member, t.alert_id, a.alert_id) AS head, if(is_member, t.started, a.started) AS head_started,
+    if(is_member, t.changed, a.changed) AS head_changed
+FROM (SELECT * FROM alerts FINAL) AS a
+ASOF LEFT JOIN ({_TELLERS}) AS t ON t.shared_cause = a.shared_cause AND a.started >= t.tells_from"""
+_CONDITIONS: Final = """({status:String} = '' OR a.status = {status:String})
+  AND ({severity:String} = '' OR a.severity = {severity:String})
+  AND ({rule:String} = '' OR a.rule = {rule:String})
+  AND ({owner:String} = '' OR a.owner = {owner:String})
+  AND ({team:String} = '' OR a.team = {team:String})
+  AND ({kind:String} = '' OR a.subject_kind = {kind:String})
+  AND ({subject:String} = '' OR a.subject_name = {subject:String}
+       OR (endsWith({subject:String}, '*') AND startsWith(a.subject_name, substring({subject:String}, 1, length({subject:String}) - 1))))
+  AND a.started < fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
+  AND (a.resolved IS NULL OR a.resolved >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC'))
+  AND arrayAll(word -> positionCaseInsensitiveUTF8(concat(a.alert_id, '\\n', a.rule, '\\n',
+      transform(a.rule, {rules:Array(String)}, {titles:Array(String)}, ''), '\\n', a.subject_kind, '\\n', a.subject_name, '\\n',
+      a.owner, '\\n', a.team, '\\n', a.project, '\\n', a.summary), word) > 0, {words:Array(String)})"""
+_OUTCOMES: Final = """
+SELECT alert_id, argMax(outcome, (time, attempt)) AS newest, countIf(outcome IN ('delivered', 'repeated')) > 0 AS is_sent
+FROM deliveries FINAL"""
+#: One of `TOLD`: of an alert `a` and what is stored of its messages `d`.
+_TOLD: Final = """multiIf(
+    d.is_sent, 'sent',
+    d.newest = '', multiIf(a.silenced, 'silenced', a.severity = 'digest', 'digest', a.status = 'firing', 'waiting', 'none'),
+    d.newest = 'retrying', 'waiting',
+    d.newest IN ('failed', 'refused', 'unsupported'), 'failed',
+    d.newest = 'no_receiver', 'nobody',
+    d.newest = 'in_incident', 'incident',
+    d.newest)"""
+#: What became of the messages of some alerts.
+TOLD_OF: Final = f"""
+SELECT a.alert_id AS alert_id, {_TOLD} AS told
+FROM (SELECT alert_id, silenced, severity, status FROM alerts FINAL WHERE alert_id IN {{alerts:Array(String)}}) AS a
+LEFT ANY JOIN ({_OUTCOMES} WHERE alert_id IN {{alerts:Array(String)}} GROUP BY alert_id) AS d ON d.alert_id = a.alert_id"""
+#: The members of some alerts: how many there are, of how many jobs, what these paid when it began for each.
+MEMBERS: Final = f"""
+SELECT head, sum(alerts) AS alerts, count() AS jobs, sum(firing) AS firing, sum(usd) AS usd_per_hour
+FROM
+(
+    SELECT head, subject_name, count() AS alerts, countIf(status = 'firing') AS firing, max(opened_usd_per_hour) AS usd
+    FROM ({_WITH_HEADS}) WHERE is_member AND head IN {{alerts:Array(String)}} GROUP BY head, subject_name
+)
+GROUP BY head"""
+#: The alert that tells of one; itself where it is no member.
+HEAD_OF: Final = f"SELECT head FROM ({_WITH_HEADS}) WHERE alert_id = {{alert:String}}"
+#: The rules, owners and teams that there are alerts of, for a choice.
+NAMES: Final = """
+SELECT arraySort(groupUniqArray(500)(rule)) AS rules, arraySort(groupUniqArray(500)(owner)) AS owners,
+    arraySort(groupUniqArray(500)(team)) AS teams
+FROM alerts"""
+_OF_ALERT: Final = {"job_id": "b.subject_name", "owner": "b.owner", "team": "b.team", "project": "b.project"}
+_OF_ATTEMPT: Final = {"zone": "n.newest.1", "account": "n.newest.2"}
+_FACTS: Final = ", ".join(
+    f"'{name}', {_OF_ALERT.get(name) or _OF_ATTEMPT.get(name) or f'j.{name}'}" for name in MATCHED
+)
+#: Alerts of jobs that a planned rate is for which was in force while they fired.
+_PLANNED: Final = f"""
+SELECT b.alert_id
+FROM (SELECT alert_id, subject_name, owner, team, project, started, resolved FROM alerts FINAL WHERE subject_kind = 'job') AS b
+LEFT ANY JOIN (SELECT * FROM jobs FINAL) AS j ON j.job_id = b.subject_name
+LEFT ANY JOIN (SELECT job_id, argMax((zone, account), attempt) AS newest FROM attempts FINAL GROUP BY job_id) AS n ON n.job_id = b.subject_name
+CROSS JOIN
+(
+    SELECT match, begins, until
+    FROM (SELECT * FROM controls FINAL WHERE kind = 'planned' ORDER BY offset DESC LIMIT 1 BY name)
+    WHERE NOT removed AND fault = ''
+) AS p
+WHERE (p.begins IS NULL OR b.resolved IS NULL OR p.begins < b.resolved) AND (p.until IS NULL OR p.until > b.started)
+  AND arrayAll((field, wanted) -> map({_FACTS})[field] = wanted, mapKeys(p.match), mapValues(p.match))"""

@@ -32,7 +32,7 @@ class Meter(NamedTuple):
     url: str
     by: dict[str, list[dict[str, Any]]]
     m1: list[dict[str, Any]]
-    week: list[dict[str, Any]]
+    month: list[dict[str, Any]]
     risen: str
     dearest: list[str]
 
@@ -50,10 +50,10 @@ def meter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Meter]:
     data = tmp_path_factory.mktemp("costs") / "meter"
     done = trainfare("replay", ROOT / "examples" / "helios-500.jsonl.gz", "--data", data)
     assert done.code == 0, done.err
-    by = {level: _costs(data, "--by", level, "--compare", "previous", *ALL) for level in LEVELS}
-    m1 = _costs(data, "--metric", "m1", "--by", "team", *ALL)
-    week = _costs(data, "--by", "team", "--compare", "previous", *WEEK)
-    risen = max(week, key=lambda row: Decimal(row["change_usd"]))["team"]
+    by = {level: _costs(data, "--by", level, "--compare", "previous", *WEEK) for level in LEVELS}
+    m1 = _costs(data, "--metric", "m1", "--by", "team", *WEEK)
+    month = _costs(data, "--by", "project", *ALL)
+    risen = max(by["team"], key=lambda row: Decimal(row["change_usd"]))["team"]
     jobs = _costs(data, "--by", "job", "--where", f"team={risen}", "--limit", "3", *WEEK)
     store = ClickHouseStore(Embedded(data_dir=data))
     urls: list[str] = []
@@ -69,7 +69,7 @@ def meter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Meter]:
     thread.start()
     try:
         assert ready.wait(20)
-        yield Meter(urls[0], by, m1, week, risen, [row["job"] for row in jobs])
+        yield Meter(urls[0], by, m1, month, risen, [row["job"] for row in jobs])
     finally:
         over.set()
         thread.join(20)
@@ -105,7 +105,7 @@ def complete(page: Page) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_each_row_is_that_of_the_command_to_the_nano_dollar(meter: Meter, opened: Open, level: str) -> None:
-    page = opened(f"{meter.url}/#/costs?range=all&by={level}").page
+    page = opened(f"{meter.url}/#/costs?range=7d&by={level}").page
     complete(page)
     expected = {
         row[level] or f"no {level}": tuple(
@@ -119,8 +119,21 @@ def test_each_row_is_that_of_the_command_to_the_nano_dollar(meter: Meter, opened
     assert usd(page.locator("[data-fact=cost] .figure")) == total
 
 
+def test_the_first_view_is_useful_and_says_what_it_has_nothing_before(meter: Meter, opened: Open) -> None:
+    page = opened(f"{meter.url}/#/costs").page
+    expect(page.locator(".costs-rows tbody tr")).to_have_count(8, timeout=60_000)
+    total = sum((Decimal(row["cost_usd"]) for row in meter.month), Decimal(0))
+    assert usd(page.locator("[data-fact=cost] .figure")) == total
+    expect(page.locator(".basis")).to_contain_text("Not compared: costs begin on 2020-04-01 00:00 UTC")
+    expect(page.locator(".basis")).to_contain_text("Provisional: no bill is loaded")
+    expect(page.locator("[data-fact=month] .figure")).to_contain_text(
+        "\N{ALMOST EQUAL TO} $29,889", timeout=60_000
+    )
+    expect(page.locator("[data-fact=hour] .sub")).to_contain_text("of 500 jobs", timeout=60_000)
+
+
 def test_components_are_the_columns_of_the_total(meter: Meter, opened: Open) -> None:
-    page = opened(f"{meter.url}/#/costs?range=all&by=component").page
+    page = opened(f"{meter.url}/#/costs?range=7d&by=component").page
     complete(page)
     sums = {
         name: sum((Decimal(row[f"{name}_cost_usd"]) for row in meter.by["team"]), Decimal(0))
@@ -133,12 +146,12 @@ def test_components_are_the_columns_of_the_total(meter: Meter, opened: Open) -> 
 
 
 def test_the_file_has_the_rows_with_every_digit(meter: Meter, opened: Open, tmp_path: Path) -> None:
-    page = opened(f"{meter.url}/#/costs?range=all").page
+    page = opened(f"{meter.url}/#/costs?range=7d").page
     complete(page)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download CSV").click()
     download.value.save_as(tmp_path / "costs.csv")
-    assert download.value.suggested_filename == "trainfare-costs-by-team-2020-04-01_2020-04-22.csv"
+    assert download.value.suggested_filename == "trainfare-costs-by-team-2020-04-16_2020-04-22.csv"
     with (tmp_path / "costs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["team"] for row in rows] == [row["team"] for row in meter.by["team"]]
@@ -159,16 +172,20 @@ def test_which_team_rose_most_week_on_week_and_its_dearest_jobs_in_three_clicks(
     page = opened(meter.url).page
     page.get_by_role("link", name="Costs", exact=True).click()
     page.get_by_role("link", name="7 days").click()
-    expect(page.locator(".page-head .sub")).to_contain_text("2020-04-16 00:00 to 2020-04-22 15:00 UTC")
+    expect(page.locator(".page-head .sub")).to_contain_text(
+        "2020-04-16 00:00 to 2020-04-22 15:00 UTC", timeout=60_000
+    )
     page.locator(".mover", has_text="Rose most").get_by_role("link", name=meter.risen).click()
-    expect(page.get_by_role("navigation", name="What is shown")).to_contain_text(f"team: {meter.risen}")
+    expect(page.get_by_role("navigation", name="What is shown")).to_contain_text(
+        f"team: {meter.risen}", timeout=60_000
+    )
     links = page.locator(".dearest a")
     expect(links.first).to_have_text(meter.dearest[0], timeout=60_000)
     assert [link.inner_text() for link in links.all()[:3]] == meter.dearest
     links.first.click()
     expect(page.locator("#job-title")).to_have_text(meter.dearest[0])
     page.go_back()
-    expect(page.get_by_role("navigation", name="What is shown")).to_contain_text(meter.risen)
+    expect(page.get_by_role("navigation", name="What is shown")).to_contain_text(meter.risen, timeout=60_000)
 
 
 def test_the_same_by_keys_alone(meter: Meter, opened: Open) -> None:
@@ -185,9 +202,9 @@ def test_the_same_by_keys_alone(meter: Meter, opened: Open) -> None:
 
     follow(page.get_by_role("link", name="Costs", exact=True))
     follow(page.get_by_role("link", name="7 days"))
-    expect(page.locator(".page-head .sub")).to_contain_text("2020-04-16 00:00")
+    expect(page.locator(".page-head .sub")).to_contain_text("2020-04-16 00:00", timeout=60_000)
     follow(page.locator(".mover", has_text="Rose most").get_by_role("link"))
-    expect(page.locator(".crumbs")).to_contain_text(meter.risen)
+    expect(page.locator(".crumbs")).to_contain_text(meter.risen, timeout=60_000)
     expect(page.locator(".dearest a").first).to_have_text(meter.dearest[0], timeout=60_000)
     slider = page.locator(".costs-chart").get_by_role("slider")
     slider.focus()

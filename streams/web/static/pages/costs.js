@@ -7,7 +7,7 @@ import { go } from "../route.js";
 import { swatch } from "../timechart.js";
 import { CostChart, drawn } from "./costs/chart.js";
 import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, entryOf, hasIdle } from "./costs/figures.js";
-import { Controls, DearestJobs, Drivers, nameOf, Rows, Tiles } from "./costs/parts.js";
+import { Controls, DearestJobs, Drivers, nameOf, replaced, Rows, Tiles } from "./costs/parts.js";
 import { levelName, levelsFor, linkDown, linkTo, viewOf } from "./costs/view.js";
 
 const SLOW_MS = 300;
@@ -57,6 +57,7 @@ export class Page {
       const firstMs = Date.parse(span.first_hour);
       const endMs = Math.max(Date.parse(span.end_hour), Math.ceil((span.as_of ? Date.parse(span.as_of) : 0) / 3_600_000) * 3_600_000);
       const view = viewOf(state, firstMs, endMs);
+      if (view.compare && view.fromMs <= firstMs) Object.assign(view, { compare: false, uncomparable: true });
       const { level, found } = await this.firstLevel(view, signal);
       this.head(view, level, found, span);
       await this.fill(view, level, found, signal);
@@ -92,7 +93,6 @@ export class Page {
   }
 
   head(view, level, found, span) {
-    const view_ = found.uncompared ? { ...view, compare: false } : view;
     this.fault.hidden = true;
     this.controls.element.hidden = false;
     this.controls.show(view, level);
@@ -100,11 +100,11 @@ export class Page {
     const isEmpty = found.total.raw === null;
     this.empty.hidden = !isEmpty;
     if (isEmpty) {
-      this.empty.replaceChildren(`No costs from ${utc(view.fromMs)} to ${utc(view.toMs)} UTC of what is chosen here. The store has costs from ${utc(Date.parse(span.first_hour))} to ${utc(Date.parse(span.end_hour))}. `, h("a", { href: linkTo(view, { range: "all", own: null, per: null }) }, "Show all there is"));
+      this.empty.replaceChildren(`No costs from ${utc(view.fromMs)} to ${utc(view.toMs)} UTC of what is chosen here. The store has costs from ${utc(Date.parse(span.first_hour))} to ${utc(Date.parse(span.end_hour))} UTC. `, h("a", { href: linkTo(view, { range: "all", own: null, per: null }) }, "Show all there is"));
     }
     this.parts.hidden = isEmpty;
     say(this.basis, this.basisOf(view, found, span));
-    this.tiles.total(view_, found.total);
+    this.tiles.total(found.uncompared ? { ...view, compare: false } : view, found.total);
   }
 
   /** What the figures stand on, and what may still change. */
@@ -114,6 +114,10 @@ export class Page {
     if (until === null) said.push("Provisional: no bill is loaded; amounts are metered at your prices.");
     else if (until < view.toMs) said.push(`Provisional from ${utc(until)} UTC on: bills are loaded until then.`);
     if (found.total.unpricedHours > 0) said.push("≥: some GPU-hours have no price, and are not in the amount.");
+    const beforeMs = 2 * view.fromMs - view.toMs;
+    const began = Date.parse(span.first_hour);
+    if (view.uncomparable) said.push(`Not compared: costs begin on ${utc(began)} UTC, there is no time before.`);
+    else if (view.compare && beforeMs < began) said.push(`The time before is not all there: costs begin on ${utc(began)} UTC.`);
     if (found.uncompared) said.push(`Not compared: ${found.uncompared.replace(/^compare: /, "")}.`);
     return said.join(" ");
   }
@@ -130,6 +134,8 @@ export class Page {
     for (const part of [jobs, drivers, { element: figure }]) part.element.classList.add("dimmed");
     this.rows.shown = 100;
     redraw();
+    // What had the focus may be gone with the names that are left behind.
+    if (document.activeElement === document.body) this.title.focus({ preventScroll: true });
     this.drivers.movers(view, level, found.rows);
     this.jobs.element.hidden = level === "job";
     this.caption(view, level);
@@ -145,10 +151,21 @@ export class Page {
     ];
     const plain = { ...view, compare: false };
     if (level !== "job") asked.push(askJobs(view, signal).then((answer) => done(jobs, jobs.show(view, answer.rows.map((row) => entryOf(plain, row, row.job)), answer.is_cut))));
-    if (view.compare) asked.push(charted.then(() => askDrivers(view, level, signal)).then((answer) => done(drivers, drivers.show(level, answer.drivers))));
+    if (view.compare) asked.push(charted.then(() => this.explain(view, level, signal)).then(() => done(drivers)));
     const answers = await Promise.allSettled(asked);
     const failed = answers.find((each) => each.status === "rejected");
     if (failed && !signal.aborted) this.fail(failed.reason);
+  }
+
+  /** Too many names to explain are told where the explanation would stand. */
+  async explain(view, level, signal) {
+    try {
+      const { drivers } = await askDrivers(view, level, signal);
+      this.drivers.show(level, drivers);
+    } catch (trouble) {
+      if (trouble.status !== 400) throw trouble;
+      this.drivers.fail(trouble.message);
+    }
   }
 
   async drawChart(view, level, found, names, known, signal) {
@@ -173,7 +190,7 @@ export class Page {
 
   /** Each entry goes down, as its row does. */
   showLegend(view, level, series) {
-    this.legend.replaceChildren(...series.map((each) => {
+    replaced(this.legend, series.map((each) => {
       const isDown = each.key !== null && each.key !== undefined;
       const light = (on) => () => this.chart.chart.light(on ? each.name : null);
       const name = isDown ? h("a", { href: linkDown(view, level, each.key), class: "down", onpointerenter: light(true), onpointerleave: light(false), onfocus: light(true), onblur: light(false) }, nameOf(level, each.key)) : h("span", {}, each.name);

@@ -15,6 +15,13 @@ export function nameOf(level, name) {
   return name === "" ? h("span", { class: "dim" }, `no ${levelName(level)}`) : foreign(name);
 }
 
+/** Put other children in; a link that had the focus keeps it if it is still there. */
+export function replaced(parent, children) {
+  const held = parent.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  parent.replaceChildren(...children);
+  if (held !== null) [...parent.querySelectorAll("a")].find((each) => each.getAttribute("href") === held)?.focus({ preventScroll: true });
+}
+
 /** Choices: presets are links, all else selects, each a change of the address. */
 export class Controls {
   constructor(go) {
@@ -53,7 +60,7 @@ export class Controls {
     this.per.element.value = view.period;
     this.measure.element.value = view.measure;
     this.sort.element.value = view.sort;
-    this.compare.checked = view.compare;
+    this.compare.checked = view.compare || Boolean(view.uncomparable);
     this.from.value = new Date(view.fromMs).toISOString().slice(0, 10);
     this.until.value = new Date(view.toMs - 1).toISOString().slice(0, 10);
     const link = (key, words) => h("a", { href: linkTo(view, { range: key, own: null, per: null }), "aria-current": !view.own && view.range === key ? "true" : null }, words);
@@ -71,7 +78,7 @@ export class Controls {
       parts.push(h("a", { href: linkTo(view, { where: view.where.slice(0, index + 1), by: null }) }, `${levelName(level)}: `, nameOf(level, name)));
     });
     parts.at(-1).setAttribute("aria-current", "page");
-    this.crumbs.replaceChildren(h("ol", {}, parts.map((each) => h("li", {}, each))));
+    replaced(this.crumbs, [h("ol", {}, parts.map((each) => h("li", {}, each)))]);
     this.crumbs.hidden = parts.length < 2;
   }
 }
@@ -91,7 +98,7 @@ export class Tiles {
       this.facts[name] = { value: h("dd", { class: "figure" }, "–"), sub: h("dd", { class: "sub" }) };
       return h("div", { class: "tile", "data-fact": name }, h("dt", {}, title), this.facts[name].value, this.facts[name].sub);
     };
-    this.element = h("dl", { class: "tiles facts" }, tile("cost", "Cost"), tile("hour", "Per training hour"), tile("gpu", "Per GPU-hour"), tile("idle", "No job's"), tile("month", "This month"));
+    this.element = h("dl", { class: "tiles facts" }, tile("cost", "Cost"), tile("hour", "Per training hour"), tile("gpu", "Per GPU-hour"), tile("idle", "Idle and unallocated"), tile("month", "This month"));
   }
 
   total(view, total) {
@@ -185,7 +192,7 @@ export class Rows {
     const entries = sorted(found.rows, view.sort);
     const kind = view.measure === "cost" || level === "component" ? "block" : "line";
     const rows = entries.slice(0, this.shown).map((entry) => this.row(entry, looks.get(entry.name) ? swatch({ kind, ...looks.get(entry.name) }) : null, rates?.of.get(entry.name)));
-    this.table.body.replaceChildren(...rows);
+    replaced(this.table.body, rows);
     const left = entries.length - rows.length;
     this.more.hidden = left <= 0;
     say(this.more, `Show ${Math.min(left, 5 * FEW)} more of ${left}`);
@@ -297,7 +304,12 @@ export class Drivers {
     const parts = [];
     if (rise?.changeNano > 0n) parts.push(h("span", { class: "mover" }, said("Rose most: ", rise)));
     if (fall?.changeNano < 0n) parts.push(h("span", { class: "mover" }, said("Fell most: ", fall)));
-    this.words.replaceChildren(...(parts.length ? parts : ["Nothing rose or fell."]));
+    replaced(this.words, parts.length ? parts : ["Nothing rose or fell."]);
+  }
+
+  fail(words) {
+    this.table.body.replaceChildren();
+    say(this.said, `Not explained: ${words.replace(/^drivers: /, "")}.`);
   }
 
   show(level, drivers) {
@@ -324,7 +336,7 @@ export class DearestJobs {
   show(view, entries, isCut) {
     const shown = sorted(entries, "cost").filter((each) => each.nano !== 0n).slice(0, JOBS_SHOWN);
     const most = shown.length ? Number(shown[0].nano) : 1;
-    this.list.replaceChildren(...shown.map((entry) => {
+    replaced(this.list, shown.map((entry) => {
       const bar = s("svg", { class: "bar-line", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { class: "fill", width: Math.max(0.5, (Number(entry.nano) / most) * 100).toFixed(2), height: 4 }));
       return h("li", {}, h("a", { href: linkDown(view, "job", entry.name) }, foreign(entry.name)), amount(costText(entry, entry.usd), exact(entry.usd)), bar);
     }));

@@ -71,7 +71,7 @@ export function linkTo(view, changes = {}) {
   put("per", next.per);
   put("measure", next.measure);
   put("sort", next.sort);
-  if (!next.compare) state.set("compare", "off");
+  if (!next.compare && !(next.uncomparable && changes.compare === undefined)) state.set("compare", "off");
   put("component", next.component);
   for (const [level, name] of next.where) state.append("where", `${level}=${name}`);
   if (next.own) {

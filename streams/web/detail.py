@@ -13,7 +13,7 @@ from streams.explain.stored import StoredJobs
 from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
 from streams.web.figures import ApiFigures
-from streams.web.store_reader import StoreReader
+from streams.web.store_reader import Row, StoreReader
 
 #: A larger stored state of a shard is not read; phases and intervals then have a resolution of whole minutes.
 STATE_MAX_BYTES: Final = 64 * 2**20
@@ -42,9 +42,12 @@ class Details:
                 ask(queries.USAGE, job=job_id),
                 ask(queries.BURN, job=job_id),
                 ask(queries.ALERTS_OF_JOB, job=job_id),
+                ask(queries.CHECKPOINTS, job=job_id),
+                ask(queries.NODES, job=job_id),
+                ask(queries.TRAFFIC, job=job_id),
                 self._phases(job_id),
             )
-            (costs, attempts, usage, burn, alerts, spans), run = await asyncio.gather(
+            (costs, attempts, usage, burn, alerts, saves, nodes, hours, spans), run = await asyncio.gather(
                 of_job, self._run(job_id)
             )
             return {
@@ -57,6 +60,12 @@ class Details:
                 "usage": [[row["minute_ms"], row["sampled"], row["productive_ratio"]] for row in usage],
                 "burn": [[row["time_ms"], *row["rates"]] for row in burn],
                 "alerts": await self._figures.with_deliveries(alerts),
+                "checkpoints": _counted(saves, "checkpoints"),
+                "nodes": _counted(nodes, "nodes"),
+                # The oldest first, as all that is over time.
+                "traffic": [
+                    [row["hour_ms"], row["network_usd"], row["storage_usd"]] for row in reversed(hours)
+                ],
             }
 
         return await self._figures.kept(("detail", job_id), make)
@@ -95,3 +104,9 @@ class Details:
         return await self._store_reader.run(
             lambda store: judged(store, job_id, at_ms, state_max_bytes=STATE_MAX_BYTES)
         )
+
+
+def _counted(rows: list[Row], counted: str) -> dict[str, Any]:
+    """The rows that are shown, and how many there are in all."""
+    total = rows[0][counted] if rows else 0
+    return {"total": total, "shown": [{name: row[name] for name in row if name != counted} for row in rows]}

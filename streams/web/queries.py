@@ -300,6 +300,29 @@ FROM
 GROUP BY attempt, phase, run ORDER BY attempt, start_ms
 {SETTINGS}"""
 
+#: Of a job: its newest checkpoints, its nodes by GPU-time, its newest hours; the first two are counted as well.
+CHECKPOINTS_MAX: Final = 500
+NODES_MAX: Final = 200
+HOURS_MAX: Final = 2_000
+
+CHECKPOINTS: Final = f"""
+SELECT attempt, toUnixTimestamp64Milli(time) AS time_ms, duration_ms, count() OVER () AS checkpoints
+FROM job_checkpoints FINAL WHERE job_id = {{job:String}} ORDER BY time DESC, attempt DESC, id LIMIT {CHECKPOINTS_MAX}
+{SETTINGS}"""
+
+NODES: Final = f"""
+SELECT node, toFloat64(sum(if(component = 'gpu', quantity, 0))) / 3600000000 AS gpu_h, sum(cost_usd) AS usd,
+       toInt64(toUnixTimestamp(min(minute))) * 1000 AS from_ms, toInt64(toUnixTimestamp(max(minute)) + 60) * 1000 AS to_ms,
+       count() OVER () AS nodes
+FROM job_minutes FINAL WHERE job_id = {{job:String}} AND node != '' AND quantity != 0
+GROUP BY node ORDER BY gpu_h DESC, node LIMIT {NODES_MAX}
+{SETTINGS}"""
+
+TRAFFIC: Final = f"""
+SELECT toInt64(toUnixTimestamp(hour)) * 1000 AS hour_ms, sum(network_cost_usd) AS network_usd, sum(storage_cost_usd) AS storage_usd
+FROM job_hours FINAL WHERE job_id = {{job:String}} GROUP BY hour ORDER BY hour DESC LIMIT {HOURS_MAX}
+{SETTINGS}"""
+
 USAGE: Final = f"""
 WITH
     (SELECT (toUnixTimestamp(min(minute)), toUnixTimestamp(max(minute))) FROM job_usage_minutes WHERE job_id = {{job:String}}) AS ends,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -30,12 +31,12 @@ def test_which_trials_to_stop_takes_two_clicks(url: str, opened: Open) -> None:
     row = page.get_by_role("table", name="Experiments by cost").locator("tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("vision")
-    expect(row.locator("[title='$72.00']")).to_have_text("$72.00")
+    expect(row.locator("[title='$73.00']")).to_have_text("$73.00")
     row.get_by_role("link").click()
     stops = page.get_by_role("region", name="Stop these")
     # `dear` is behind `good`, which cost $6; completed trials ran for an hour: too few of them to say for how long.
     expect(stops).to_contain_text("Stopping this trial saves $12.00 each hour: it is behind")
-    expect(stops.locator("li")).to_have_text(["dear $36.00 for 0.75, behind best $18.00 for 0.9"])
+    expect(stops.locator("li")).to_have_text(["dear $36.00 for 0.75, behind best $19.00 for 0.9"])
     page.get_by_role("link", name="Live", exact=True).click()
     expect(page.locator("#board")).to_be_visible()
 
@@ -52,7 +53,7 @@ def test_trials_stand_by_dollars_and_quality_and_the_link_keeps_the_view(url: st
     figure = page.locator(".scatter")
     expect(figure).to_have_attribute(
         "aria-label",
-        "4 trials by dollars and loss. On the Pareto front, from cheap to dear: cheap, $3.00, 0.3; good, $6.00, 0.2; best, $18.00, 0.1. Best: best.",
+        "4 trials by dollars and loss. On the Pareto front, from cheap to dear: cheap, $3.00, 0.3; good, $6.00, 0.2; best, $19.00, 0.1. Best: best.",
     )
     assert figure.locator(".star").count() == 3
     page.get_by_label("Better is").select_option("higher")
@@ -77,3 +78,25 @@ def test_an_unknown_experiment_says_so(url: str, opened: Open) -> None:
     watched = opened(f"{url}/#/experiments/nothing")
     watched.provoked = ("404",)
     expect(watched.page.get_by_text("No job of this store names this experiment.")).to_be_visible()
+
+
+def test_a_job_shows_what_a_failure_would_lose_and_where_it_runs(url: str, opened: Open) -> None:
+    page = opened(f"{url}/#/job/best").page
+    saves = page.get_by_role("region", name="Checkpoints")
+    # An hour at $6 since the last one, at 14:00.
+    expect(saves.locator("li")).to_have_text(
+        [
+            "3 checkpoints",
+            "one each 45 min (median)",
+            "each takes 30 s (median of the 2 that say)",
+            "the last at 14:00:00",
+            re.compile(r"a failure now would lose about \$6\.0\d of work"),
+        ]
+    )
+    nodes = page.get_by_role("table", name="Nodes of the job").locator("tbody tr")
+    expect(nodes).to_have_count(1)
+    expect(nodes.locator("[title='$18.00']")).to_be_visible()
+    expect(page.get_by_text("Network and storage per hour")).to_be_visible()
+    page.goto(f"{url}/#/job/good")
+    expect(saves).to_contain_text("None reported")
+    expect(page.get_by_text("Network and storage per hour")).to_be_hidden()

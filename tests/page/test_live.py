@@ -31,7 +31,7 @@ def test_the_first_figures_need_few_requests(board: Board) -> None:
     assert {path for path in paths if path.startswith("/api/")} == {"/api/v1/budgets", "/api/v1/stream"}
     assert len(set(paths)) == len(paths), "a file is asked for once"
     drawing = [at for at, path in enumerate(paths) if "/vendor/" in path or path.endswith("/timechart.js")]
-    assert len(paths) - len(drawing) <= 36
+    assert len(paths) - len(drawing) <= 37
     assert not drawing or drawing[0] > paths.index("/api/v1/stream"), "figures wait for nothing that draws"
 
 

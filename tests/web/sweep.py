@@ -18,7 +18,7 @@ TRIALS: tuple[tuple[str, int, int | None, float | None], ...] = (
     ("cheap", 1, 1, 0.7),  # $3
     ("good", 2, 1, 0.8),  # $6
     ("dear", 4, None, 0.75),  # $36 so far, behind `good`
-    ("best", 2, None, 0.9),  # $18 so far
+    ("best", 2, None, 0.9),  # $19 so far: $1 of it for 10 GiB to the internet
     (HOSTILE, 1, None, None),  # $9 so far, reports nothing
 )
 
@@ -39,7 +39,19 @@ def _lines() -> list[str]:
         "effective_ms": T0_MS - 1,
         "gpu_type": "H100",
     }
-    events = [(0, _event("prices", 0, sku="h100", **price))]
+    egress = {
+        "component": "network",
+        "usd": "0.10",
+        "per": "gib",
+        "effective_ms": T0_MS - 1,
+        "path": "internet",
+    }
+    events = [(0, _event("prices", 0, sku="h100", **price)), (0, _event("prices", 0, sku="egress", **egress))]
+    moved = {"path": "internet", "direction": "egress", "bytes": 10 * 2**30, "interval_ms": 60_000}
+    events.append((4_000, _event("network", 4_000, job_id="best", **moved)))
+    # The second save does not say how long it took.
+    for at_s, took in ((1_800, {"duration_ms": 45_000}), (3_600, {}), (7_200, {"duration_ms": 15_000})):
+        events.append((at_s, _event("jobs", at_s, job_id="best", type="checkpointed", **took)))
     for name, gpus, hours, accuracy in TRIALS:
         shape = {"gpu_count": gpus, "nodes": {"n1": gpus}, "gpu_type": "H100"}
         events.append((0, _event("jobs", 0, job_id=name, type="started", **usual, **shape)))

@@ -50,7 +50,7 @@ def test_an_experiment_is_the_sum_of_its_trials(swept: ClickHouseStore) -> None:
         "trials_live": 3,
         "trials_completed": 2,
         "trials_failed": 0,
-        "cost_usd": "72.000000000",
+        "cost_usd": "73.000000000",
         "usd_per_hour_now": "21.000000000",
         "qualities": ["accuracy", "loss"],
         "began_ms": sweep.T0_MS,
@@ -61,13 +61,13 @@ def test_each_trial_has_its_dollars_beside_its_quality(swept: ClickHouseStore) -
     answer = get(swept, ONE)
     assert (answer["experiment"], answer["cost_usd"], answer["usd_per_hour_now"]) == (
         sweep.NAME,
-        "72.000000000",
+        "73.000000000",
         "21.000000000",
     )
     found = {trial["job_id"]: trial for trial in answer["trials"]}
     assert list(found) == ["dear", "best", sweep.HOSTILE, "good", "cheap"], "the dearest first"
     assert found["best"] == found["best"] | {
-        "cost_usd": "18.000000000",
+        "cost_usd": "19.000000000",
         "usd_per_hour_now": "6.000000000",
         "quality": {"accuracy": 0.9, "loss": pytest.approx(0.1)},
         "state": "running",
@@ -91,6 +91,28 @@ def test_more_than_the_limit_is_counted(swept: ClickHouseStore, monkeypatch: pyt
     monkeypatch.setattr("streams.web.experiments.TRIALS_MAX", 2)
     answer = get(swept, ONE)
     assert ([trial["job_id"] for trial in answer["trials"]], answer["left_out"]) == (["dear", "best"], 3)
+
+
+def test_a_job_has_its_checkpoints_nodes_and_traffic(swept: ClickHouseStore) -> None:
+    found = get(swept, "/api/v1/jobs/best")
+    at_s = (7_200, 3_600, 1_800)
+    assert found["checkpoints"] == {
+        "total": 3,
+        "shown": [
+            {"attempt": 1, "time_ms": sweep.T0_MS + at * 1_000, "duration_ms": took}
+            for at, took in zip(at_s, (15_000, None, 45_000), strict=True)
+        ],
+    }
+    (node,) = found["nodes"]["shown"]
+    assert (node["node"], node["gpu_h"], node["usd"]) == ("n1", 6.0, "18.000000000")
+    assert (node["from_ms"], node["to_ms"]) == (sweep.T0_MS, sweep.AS_OF_MS)
+    hours = [
+        [sweep.T0_MS + hour * 3_600_000, usd, "0.000000000"]
+        for hour, usd in enumerate(("0.000000000", "1.000000000", "0.000000000"))
+    ]
+    assert found["traffic"] == hours
+    nothing = get(swept, "/api/v1/jobs/alone")
+    assert (nothing["checkpoints"], nothing["nodes"]) == ({"total": 0, "shown": []},) * 2
 
 
 def test_the_sum_is_that_of_the_command(data: Path, swept: ClickHouseStore) -> None:

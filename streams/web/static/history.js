@@ -15,13 +15,14 @@ export class History {
     this.meter = meter;
     this.frame = new TimeFrame({ left: 76, right: 10 });
     const plot = (name) => h("div", { class: `plot ${name}` });
-    Object.assign(this, { phases: plot("phases"), burn: plot("burn"), use: plot("use"), legend: h("ul", { class: "legend" }) });
+    Object.assign(this, { phases: plot("phases"), burn: plot("burn"), use: plot("use"), traffic: plot("traffic"), legend: h("ul", { class: "legend" }) });
     this.phasesSaid = h("p", { class: "readout", "aria-hidden": "true" });
     this.charts = null;
     import("./timechart.js").then(({ TimeChart }) => {
       const { frame } = this;
       this.charts = {
         burn: new TimeChart(this.burn, { frame, height: 190, yWanted: 4, format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`) }),
+        traffic: new TimeChart(this.traffic, { frame, height: 90, yWanted: 2, format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`) }),
         use: new TimeChart(this.use, { frame, height: 110, yWanted: 2, top: 1, format: (value) => percent(value) }),
       };
       this.redraw();
@@ -31,6 +32,7 @@ export class History {
     this.useEmpty = h("p", { class: "empty" }, "No GPU samples of this job.");
     this.burnEmpty = h("p", { class: "empty" }, "No burn rates of this job yet.");
     const figure = (title, ...rest) => h("figure", {}, h("figcaption", {}, title), ...rest);
+    this.trafficFigure = figure("Network and storage per hour", this.traffic);
     const key = (name, words) => h("li", { class: name }, words);
     this.burnKey = h("ul", { class: "legend" }, key("k-burn", "now"), key("k-hour", "last hour"), key("k-expected", "expected"), key("k-alert", "alert"));
     this.element = h(
@@ -40,6 +42,7 @@ export class History {
       figure(["Attempts and phases", this.legend], this.phases, this.phasesSaid),
       figure(["Burn per hour", this.burnKey], this.burn, this.burnEmpty),
       figure(["GPU use, share of sampled GPU time that did work"], this.use, this.useEmpty),
+      this.trafficFigure,
     );
     onWidth(this.element, () => this.redraw());
   }
@@ -71,6 +74,7 @@ export class History {
     this.burnEmpty.hidden = burn.length > 0;
     this.burn.hidden = !burn.length;
     if (last) this.charts?.burn.draw({ xs: burn.map((each) => each[0]), series, marks, label: "Burn per hour", say: `Burn rate: now ${money(last[1])} per hour, expected ${money(last[3])}, at most ${money(peak)}.${said ? ` Alerts: ${said}.` : ""}` });
+    this.drawTraffic(this.detail.traffic ?? [], now);
     this.useEmpty.hidden = usage.length > 0;
     this.use.hidden = !usage.length;
     if (usage.length) {
@@ -79,6 +83,17 @@ export class History {
       const values = points.map((point) => point[1]);
       this.charts?.use.draw({ xs: points.map((point) => point[0]), series: [{ name: "GPU use", kind: "line", color: "--run", values, area: "--use-fill", step: true }], label: "GPU use", say: `GPU use by the minute, ${percent(mean)} on average` });
     }
+  }
+
+  /** Dollars of traffic by the hour; nothing where none was paid. */
+  drawTraffic(hours, now) {
+    const paid = hours.filter(([, network, storage]) => Number(network) + Number(storage) > 0);
+    this.trafficFigure.hidden = !paid.length;
+    if (!paid.length) return;
+    const points = [...hours, [Math.min(now, hours.at(-1)[0] + 60 * MINUTE_MS), ...hours.at(-1).slice(1)]];
+    const series = [["network", "--run", [], 1], ["storage", "--burn", [5, 4], 2]].map(([name, color, dash, index]) => ({ name, kind: "line", color, dash, values: points.map((each) => Number(each[index])), step: true }));
+    const most = paid.toSorted((a, b) => Number(b[1]) + Number(b[2]) - Number(a[1]) - Number(a[2]))[0];
+    this.charts?.traffic.draw({ xs: points.map((each) => each[0]), series, label: "Network and storage per hour", say: `Most in the hour from ${stamp(most[0])}: network ${money(most[1])}, storage ${money(most[2])}.` });
   }
 
   /** Look where there are figures: a meter knows rates from its own start on, and for a week. */

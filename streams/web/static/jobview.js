@@ -9,6 +9,7 @@ import { Attempts, Components, Run } from "./costs.js";
 import { Evidence } from "./evidence.js";
 import { Explain } from "./explain.js";
 import { History } from "./history.js";
+import { Checkpoints, Nodes } from "./saves.js";
 
 const DETAIL_MS = 4000;
 const EXPLAIN_MS = 20_000;
@@ -36,8 +37,10 @@ export class JobView {
     this.evidence = new Evidence(this.meter, this.acts);
     this.attempts = new Attempts(this.meter);
     this.run = new Run(this.meter);
+    this.checkpoints = new Checkpoints(this.meter);
+    this.nodes = new Nodes(this.meter);
     this.explain = new Explain(this.meter);
-    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element), this.attempts.element, this.run.element, this.explain.element);
+    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element, this.checkpoints.element), this.attempts.element, this.nodes.element, this.run.element, this.explain.element);
     this.host.replaceChildren(
       h("p", { class: "back" }, h("a", { href: "#/", "data-leave": true }, "← All jobs"), h("span", { class: "dim" }, " or Esc")),
       h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state, this.receipts), this.about)),
@@ -118,6 +121,8 @@ export class JobView {
     this.components.show(detail);
     this.attempts.show(detail);
     this.run.show(detail);
+    this.checkpoints.show(detail);
+    this.nodes.show(detail);
     this.evidence.show(detail.alerts, true);
   }
 

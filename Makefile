@@ -12,6 +12,7 @@ PYTHON ?= $(eval PYTHON := $$(shell for each in python3.13 python3.12 python3.11
 
 VENV := .venv
 BIN := $(VENV)/bin
+SITE_VENV := .venv-site
 STAMP := $(VENV)/.trainfare-installed
 TEST_ARGS ?=
 BENCH_ARGS ?=
@@ -42,7 +43,7 @@ EXAMPLE_DATA ?= ./meter
 EXAMPLE_ARGS ?=
 EXAMPLE_FILES ?= examples/helios-500.jsonl.gz
 
-.PHONY: help demo example test test-long coverage coverage-erased check bench bench-check peers lock dist pin secrets image up down docs clean
+.PHONY: help demo example test test-long coverage coverage-erased check bench bench-check peers lock site dist pin secrets image up down docs clean
 
 help:  ## List the verbs.
 	@echo "make VERB [NAME=VALUE...]    PYTHON=/path/to/python3 names the Python to make .venv with (3.11 to 3.14)"
@@ -118,11 +119,24 @@ bench-check: $(STAMP)  ## Fail if the meter has become slower than the committed
 peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fetches them first (PEERS_ARGS: --quick, names).
 	@$(BIN)/python -m loadtest.peers --out loadtest/results/peers.json $(PEERS_ARGS)
 
-# The two small ones are parts of the first, for the image: what runs, and what builds the package itself.
-lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock and -build.lock anew from pyproject.toml.
+# The two small ones are parts of the first, for the image: what runs, and what builds the package itself. That of the
+# documentation site stands apart: nothing of it is imported by the project or its tests.
+lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock, -build.lock and -docs.lock anew.
 	@$(COMPILE) --extra embedded --extra test --extra dev pyproject.toml --output-file requirements.lock
 	@$(COMPILE) --constraint requirements.lock --extra embedded pyproject.toml --output-file requirements-runtime.lock
 	@echo setuptools | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
+	@echo 'mkdocs-material>=9.8,<10' | $(COMPILE) --constraint requirements.lock - --output-file requirements-docs.lock >/dev/null
+
+$(SITE_VENV)/.installed: requirements-docs.lock
+	@if [ -z "$(PYTHON)" ]; then echo "make: no Python from 3.11 to 3.14 found; name one: make site PYTHON=..." >&2; exit 1; fi
+	@echo "== installing the packages of requirements-docs.lock into $(SITE_VENV), each checked by its hash"
+	@$(PYTHON) -m venv --clear $(SITE_VENV)
+	@$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
+site: $(SITE_VENV)/.installed  ## Build the documentation site into build/site; it opens without a server, search included.
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -m mkdocs build --strict --quiet
+	@echo "== open build/site/index.html"
 
 # By the locked setuptools and nothing else; the wheel is built from the sdist, so the sdist has all that it needs.
 dist:  ## Build the sdist and the wheel of a release into dist/.
@@ -166,4 +180,4 @@ docs: $(STAMP)  ## Write the generated pages and the JSON Schemas of messages.
 		$(BIN)/python -m schemas.messages.json_schema $$type > schemas/messages/$$type.json; done
 
 clean:  ## Remove the environment and caches; data directories stay.
-	rm -rf $(VENV) .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers $(SITE_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

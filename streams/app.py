@@ -166,6 +166,28 @@ def kafka_writers(kafka: KafkaSettings) -> Writers:
     )
 
 
+#: Settings that say how far figures can be trusted and what the worker does by itself.
+_SHOWN: Final = (
+    "kafka.partitions",
+    "meter.checkpoint_interval_ms",
+    "meter.job_horizon_ms",
+    "meter.late_horizon_ms",
+    "meter.minutes_retention_days",
+    "actions.mode",
+    "canary.enabled",
+    "query.enabled",
+)
+
+
+def shown_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that the page of the meter shows, by name; none is a secret."""
+    found: dict[str, Any] = {}
+    for name in _SHOWN:
+        group, _, field = name.partition(".")
+        found[name] = getattr(getattr(settings, group), field)
+    return found
+
+
 def run_worker(settings: Settings, clock: Clock | None = None, writers: Writers | None = None) -> None:
     """Meter the configured log until SIGTERM or SIGINT; `writers`: of a log in this process, instead of Kafka clients.
 
@@ -225,6 +247,7 @@ class Worker:
             wall_ms=self._clock.now_ms,
             receivers=lambda: self._receiver_check,
             docs_url=self._settings.alerts.docs_url,
+            shown_settings=shown_settings(self._settings),
         )
 
     def _verdict(self) -> Verdict | None:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from schemas.escaping import visible
 from schemas.validate_sources import KEY_PREFIX, NOT_UNDERSTOOD
-from streams.accounts.causes import FREE_RULES, remedy_of
+from streams.accounts.listed import ACCOUNTS, REASONS, listed
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
-from streams.cli.reading import Reader, reader
+from streams.cli.reading import reader
 from streams.topics import Topic
 
-_ACCOUNTS: Final = """
-SELECT name, polled, polls, read, metered, free, not_understood, causes FROM source_accounts ORDER BY name LIMIT {most:UInt64}
-"""
-_REASONS: Final = """
-SELECT name, entry_class, reason, entries, example, standing
-FROM sources FINAL
-WHERE (name, offset) IN (SELECT name, max(offset) FROM sources GROUP BY name) AND NOT removed AND reason != ''
-    AND name IN (SELECT name FROM source_accounts ORDER BY name LIMIT {most:UInt64})
-ORDER BY name, entry_class = 'free', entries DESC, reason
-"""
 _TOP: Final = 3
-_NEWER: Final = "see docs/sources.md of the version that says it"
 
 
 def sources(
@@ -48,44 +37,35 @@ def sources(
         return
     form = OutputFormat.json if is_json else form
     with reader(settings_for(data)) as store:
-        found, reasons = store.records(_ACCOUNTS, most=limit), _reasons(store, limit)
+        found = listed(store.records(ACCOUNTS, most=limit), store.records(REASONS, most=limit))
     if form is OutputFormat.json:
-        rows = [{**each, "entries": reasons.get(str(each["name"]), [])} for each in found]
-        sys.stdout.write(to_json(rows) + "\n")
+        sys.stdout.write(to_json(found) + "\n")
         return
     heads = ("source", "polled", "polls", "read", "metered", "free", "not_understood", "causes")
-    write(Grid(heads, [_row(each, reasons.get(str(each["name"]), [])) for each in found]), form)
+    write(Grid(heads, [_row(each) for each in found]), form)
     if form is OutputFormat.table:
-        _say(found, reasons)
+        _say(found)
 
 
-def _reasons(store: Reader, limit: int) -> dict[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, object]]] = {}
-    for row in store.records(_REASONS, most=limit):
-        name, reason = str(row.pop("name")), str(row["reason"])
-        is_open = row["entry_class"] == NOT_UNDERSTOOD
-        says = remedy_of(reason, name) if is_open else FREE_RULES.get(reason, "")
-        found.setdefault(name, []).append({**row, "standing": bool(row["standing"]), "says": says or _NEWER})
-    return found
-
-
-def _row(account: dict[str, object], reasons: list[dict[str, object]]) -> tuple[object, ...]:
+def _row(account: dict[str, Any]) -> tuple[object, ...]:
     causes = [
-        f"{each['reason']} {each['entries']}" for each in reasons if each["entry_class"] == NOT_UNDERSTOOD
+        f"{each['reason']} {each['entries']}"
+        for each in account["entries"]
+        if each["entry_class"] == NOT_UNDERSTOOD
     ]
     more = f", {len(causes) - _TOP} more" if len(causes) > _TOP else ""
     figures = (account[name] for name in ("polls", "read", "metered", "free", "not_understood"))
     return account["name"], account["polled"], *figures, ", ".join(causes[:_TOP]) + more
 
 
-def _say(found: list[dict[str, object]], reasons: dict[str, list[dict[str, object]]]) -> None:
+def _say(found: list[dict[str, Any]]) -> None:
     """Name each cause with an example and what mends it."""
     if not found:
         sys.stdout.write(
             "no source has said what it read: collectors and `prices load` do, once they publish\n"
         )
     for account in found:
-        for each in reasons.get(str(account["name"]), []):
+        for each in account["entries"]:
             if each["entry_class"] == NOT_UNDERSTOOD:
                 over = "" if each["standing"] else " (no more)"
                 example = f"; first: {each['example']}" if each["example"] else ""

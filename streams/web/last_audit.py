@@ -22,6 +22,10 @@ class LastAudit(NamedTuple):
         verdict = self._known()
         return {"age_ms": self._age_ms(verdict), **as_object(verdict)}
 
+    def shown(self) -> dict[str, Any] | None:
+        """The same; None before the first audit."""
+        return None if self.verdict is None else self.json()
+
     def text(self) -> web.Response:
         """The same as text; 503 if a check fails, so that `curl -f` and probes see it."""
         verdict = self._known()

@@ -29,6 +29,7 @@ from streams.web.health import Health, public
 from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
+from streams.web.meter import MeterReport
 from streams.web.middleware import CALLER
 from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.panels import dashboards, panel_answer
@@ -41,6 +42,7 @@ from streams.web.security import COOKIE, RequestGuard
 from streams.web.server_metrics import ServerFacts
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
+from streams.worker.health.worker_status import Check
 
 T = TypeVar("T")
 
@@ -70,6 +72,7 @@ class Parts:
     broadcaster: Broadcaster
     queries: QueryService
     tables: Tables
+    meter: MeterReport
     assets: Mapping[str, Asset]
     guard: RequestGuard
     version: str
@@ -123,6 +126,7 @@ class Routes:
             Route("GET", "/api/v1/alerts/{alert_id:[^/]+}", Scope.READ, self._alert),
             Route("GET", "/api/v1/alerts/{alert_id:[^/]+}/why", Scope.READ, self._alert_why),
             Route("GET", "/api/v1/alerts/{alert_id:[^/]+}/margins", Scope.READ, self._alert_margins),
+            Route("GET", "/api/v1/meter", Scope.READ, self._meter),
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
             Route("GET", "/api/v1/stream", Scope.READ, self._stream),
@@ -225,6 +229,15 @@ class Routes:
 
     async def _audit_text(self, _: web.Request) -> web.Response:
         return self._parts.audit().text()
+
+    async def _meter(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        parts = self._parts
+        status, checks = await parts.health.status(), await parts.health.checks()
+        # As in /readyz: addresses and paths only with a token that may read.
+        may_read = Scope.READ in request[CALLER].scopes
+        shown = [check if may_read else Check(check.name, check.ok, public(check)) for check in checks]
+        return _json(await parts.meter.of(status, shown, parts.audit()))
 
     # -- figures -------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from aiohttp import web
 
@@ -31,6 +32,7 @@ from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.listener import Listener, ListenerOptions
+from streams.web.meter import MeterReport
 from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.query_service import QueryService
@@ -54,6 +56,7 @@ class WebServer:
     """The server. `store` and `worker` are called for every response: both may become available later.
 
     `local_token` has all scopes beside the tokens of the settings; it does not close what is open without it.
+    `shown_settings` are those that the page of the meter shows, by name; no secret is among them.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class WebServer:
         receivers: Callable[[], ReceiverTester | None] = lambda: None,
         docs_url: str = "",
         patience: Timeouts = PATIENCE,
+        shown_settings: Mapping[str, Any] | None = None,
     ) -> None:
         check_bind(settings)
         self._settings = settings
@@ -113,6 +117,7 @@ class WebServer:
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
+                meter=MeterReport(figures, self._readers[0], now_ms, release(), shown_settings or {}),
                 tables=Tables(self._readers[0], now_ms),
                 assets=assets.load(),
                 guard=guard,

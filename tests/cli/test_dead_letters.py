@@ -11,7 +11,8 @@ import xxhash
 
 from schemas.reasons import Reason
 from schemas.redaction import withheld
-from streams.cli.dead_letters.advice import ADVICE, field_of, pretty
+from streams.accounts.refused import ADVICE
+from streams.cli.dead_letters.advice import field_of, pretty
 from streams.cli.dead_letters.letters import Letter, selection
 from streams.cli.dead_letters.log import Original
 from streams.cli.dead_letters.resend import Outcome, judge

@@ -41,6 +41,7 @@ class Script:
         self.write_token = "may-write-and-nothing-else"
         self.records: list[dict[str, Any]] = []  # what the page sent to be written
         self.refusal: tuple[int, str] | None = None  # of the next record
+        self.meter: dict[str, Any] | None = None  # what GET /api/v1/meter says; None: 503
         self.queries: list[str] = []  # SQL that was run
         self.query_token = "may-ask-sql-and-nothing-else"
         self.answers: dict[str, tuple[int, dict[str, Any]]] = {}  # by SQL: status and body
@@ -149,6 +150,7 @@ class Server:
         app.router.add_get("/api/v1/alerts/{id}/margins", self._answer(self._alert_margins))
         app.router.add_get("/api/v1/budgets", self._answer(lambda _: {"budgets": self.script.budgets}))
         app.router.add_post("/api/v1/controls", self._control)
+        app.router.add_get("/api/v1/meter", self._meter)
         app.router.add_get("/api/v1/tables", self._answer(lambda _: fleet.TABLES))
         app.router.add_post("/api/v1/query", self._query)
         app.router.add_post("/api/v1/session", self._session)
@@ -210,6 +212,12 @@ class Server:
             return web.json_response({"error": {"code": "refused", "message": message}}, status=status)
         script.records.append(await request.json())
         return web.json_response({"by": "web.write_token", "id": "web_1"}, status=202)
+
+    async def _meter(self, _: web.Request) -> web.Response:
+        if self.script.meter is None:
+            fault = {"code": "starting", "message": "the worker is starting"}
+            return web.json_response({"error": fault}, status=503)
+        return web.json_response(self.script.meter)
 
     async def _query(self, request: web.Request) -> web.Response:
         script = self.script

@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
@@ -117,3 +118,36 @@ def test_an_act_goes_from_the_button_through_the_log_to_the_alert(url: str, open
     expect(done).to_contain_text("planned $32.50/h by local token until", timeout=15_000)
     alert.get_by_role("button", name="End: planned").click()
     expect(done).to_have_count(0, timeout=15_000)
+
+
+def test_sql_on_the_page_is_answered_by_the_store(url: str, opened: Open) -> None:
+    sql = "SELECT job_id, cost_usd, started FROM job_costs ORDER BY job_id"
+    page = opened(f"{url}/#/query?{urlencode({'sql': sql})}").page
+    expect(page.locator(".brought")).to_contain_text("has not run")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_label("Token with the scope query").fill(LOCAL_TOKEN)
+    page.keyboard.press("Enter")
+    expect(page.locator(".query-rows tbody tr")).to_have_count(4, timeout=60_000)
+    answer = page.request.post(
+        f"{url}/api/v1/query", data={"sql": sql}, headers={"Authorization": f"Bearer {LOCAL_TOKEN}"}
+    ).json()
+    shown = [row.locator("td").nth(1).text_content() for row in page.locator(".query-rows tbody tr").all()]
+    assert shown == [cost for _, cost, _ in answer["rows"]]
+    assert shown[0] == log.COST_A
+    expect(page.locator(".query-main > .sub")).to_contain_text("4 rows in")
+    expect(page.locator(".query-main > .sub")).to_contain_text("; read ")
+    page.evaluate("localStorage.clear(); sessionStorage.clear()")
+
+
+def test_the_meter_says_what_the_api_says(url: str, opened: Open) -> None:
+    page = opened(f"{url}/#/meter").page
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text("2 things to mend", timeout=30_000)
+    report = page.request.get(f"{url}/api/v1/meter").json()
+    assert [each["what"] for each in report["wrong"]] == ["dead letters jobs unknown_type", "unpriced gpu"]
+    for each in report["wrong"]:
+        expect(verdict).to_contain_text(each["said"])
+        expect(verdict).to_contain_text(each["mends"])
+    (letter,) = report["dead_letters"]
+    expect(page.locator(".meter")).to_contain_text(letter["example"])
+    expect(page.get_by_role("table", name="Quantities without a price")).to_contain_text("0.033 GPU-hours")

@@ -13,6 +13,7 @@ import xxhash
 
 from schemas.reasons import Reason
 from schemas.redaction import withheld
+from streams.accounts.refused import GROUPS, WHERE, WITH_REPLAYS
 from streams.cli.dead_letters.of_job import OF_JOB, job_parameters
 from streams.cli.output import Grid
 from streams.cli.reading import Reader
@@ -22,52 +23,23 @@ from streams.topics import short_name
 
 #: The topic name under which `trainfare replay` stores lines without an event: the file's number, the line's number.
 LINES_TOPIC: Final = "replay"
-#: The log in the metadata of a store that was built from files.
-LOG_OF_FILES: Final = "replayed files"
 _PAGE: Final = 10_000
 _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNBOUNDED: Final = 2**62
-_WHERE: Final = """
-WHERE ({topic:String} = '' OR topic = {topic:String})
-  AND ({reason:String} = '' OR reason = {reason:String})
-  AND toUnixTimestamp64Milli(time) >= {since:Int64} AND toUnixTimestamp64Milli(time) < {until:Int64}
-  AND (empty({places:Array(String)})
-       OR concat(topic, '/', toString(partition), '/', toString(offset)) IN {places:Array(String)})
-/* of a job */
-"""
 _JOB_HERE: Final = "/* of a job */"  # only where it is asked for, as it reads whole records
-_WITH_REPLAYS: Final = """
-LEFT ANY JOIN (
-    SELECT topic, partition, offset, version, time AS replayed_at, to_partition, to_offset FROM dead_letter_replays FINAL
-) AS r USING (topic, partition, offset)
-"""
 _LETTERS: Final = f"""
 SELECT topic, partition, offset, time, reason, detail, raw_bytes, raw_hash, version > 0 AS replayed, replayed_at, to_partition,
        to_offset
 FROM (
     SELECT topic, partition, offset, time, reason, detail, length(raw) AS raw_bytes, xxh3(raw) AS raw_hash
-    FROM dead_letters FINAL {_WHERE}
+    FROM dead_letters FINAL {WHERE}
       AND (topic, partition, offset) > ({{after_topic:String}}, {{after_partition:Int64}}, {{after_offset:Int64}})
-) AS d {_WITH_REPLAYS}
+) AS d {WITH_REPLAYS}
 ORDER BY topic, partition, offset
 LIMIT {{limit:UInt64}}
 """  # noqa: S608 - of constants, values bound
-_GROUPS: Final = f"""
-SELECT topic, reason, greatest(stored, counted) AS records, stored, replayed, first, last, example
-FROM (
-    SELECT topic, reason, toInt64(count()) AS stored, countIf(version > 0) AS replayed, min(time) AS first,
-           max(time) AS last, argMax(detail, (time, offset)) AS example
-    FROM (SELECT topic, partition, offset, time, reason, detail FROM dead_letters FINAL {_WHERE}) AS d {_WITH_REPLAYS}
-    GROUP BY topic, reason
-) AS g
-LEFT ANY JOIN (
-    SELECT topic, reason, sum(n.records) AS counted FROM (SELECT * FROM dead_letter_counts FINAL) AS n GROUP BY topic, reason
-) AS c USING (topic, reason)
-ORDER BY records DESC, topic, reason
-LIMIT {{limit:UInt64}}
-"""  # noqa: S608 - of constants, values bound
-_RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM dead_letters FINAL {_WHERE}"  # noqa: S608 - of constants, values bound
+_RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM dead_letters FINAL {WHERE}"  # noqa: S608 - of constants, values bound
 
 
 class Letter(NamedTuple):
@@ -182,7 +154,7 @@ def _instant_ms(option: str, text: str, now_ms: int) -> int:
 
 def groups(store: Reader, chosen: Selection, limit: int) -> Grid:
     """Return, by topic and reason: how many there were, how many are stored and were sent again, when, and an example."""
-    answer = store.ask(chosen.sql(_GROUPS), **chosen.parameters(), limit=limit)
+    answer = store.ask(chosen.sql(GROUPS), **chosen.parameters(), limit=limit)
     rows = list(answer.rows())
     if chosen.since_ms > 0 or chosen.until_ms < _UNBOUNDED or chosen.places or chosen.job:
         # The full counts have no time, no position and no job.

@@ -10,7 +10,8 @@ import typer
 
 from schemas.escaping import visible
 from schemas.redaction import kept_raw
-from streams.cli.dead_letters.advice import ADVICE, OF_FILES, field_of, pretty
+from streams.accounts.refused import advice_of
+from streams.cli.dead_letters.advice import field_of, pretty
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, stamp, to_json, write
 from streams.cli.reading import reader
@@ -77,7 +78,7 @@ def show(
     ] = OutputFormat.table,
 ) -> None:
     """Show one refused record: the reason, the record, whether it was sent again, what to do."""
-    from streams.cli.dead_letters.letters import LOG_OF_FILES, letter_at, log_of, named, raw_of
+    from streams.cli.dead_letters.letters import letter_at, log_of, named, raw_of
 
     wanted = named(place)
     if form is OutputFormat.csv:
@@ -92,7 +93,7 @@ def show(
         # Earlier versions stored controls unredacted.
         raw = kept_raw(wanted.topic, letter.reason, raw_of(store, [wanted])[wanted])
         refused = None if letter.replayed_to is None else letter_at(store, letter.replayed_to)
-        advice = OF_FILES if log_of(store) == LOG_OF_FILES else ADVICE.get(letter.reason, "")
+        advice = advice_of(letter.reason, log_of(store) or "")
     refused_again = "" if refused is None else refused.reason
     if form is OutputFormat.json:
         sys.stdout.write(to_json(_record(letter, raw, refused_again, advice)) + "\n")

@@ -12,8 +12,8 @@ from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import is_withheld
 from schemas.reserved import FIRST_BACKFILL_SHARD
-from streams.cli.dead_letters.advice import OF_FILES
-from streams.cli.dead_letters.letters import LOG_OF_FILES, Letter, Selection, letters, log_of, raw_of
+from streams.accounts.refused import LOG_OF_FILES, OF_FILES
+from streams.cli.dead_letters.letters import Letter, Selection, letters, log_of, raw_of
 from streams.cli.dead_letters.log import LogReader, Original
 from streams.cli.progress import progress
 from streams.cli.reading import Reader

@@ -16,6 +16,7 @@ export const PAGES = {
   alerts: { title: "Alerts", load: () => import("./pages/alerts.js") },
   experiments: { title: "Experiments", load: () => import("./pages/experiments.js") },
   query: { title: "Query", load: () => import("./pages/query.js") },
+  meter: { title: "Meter", load: () => import("./pages/meter.js") },
 };
 
 export class Pages {

@@ -20,7 +20,7 @@ from streams.worker.health.ownership import Ownership
 from streams.worker.health.probe import ProbeResult
 from streams.worker.health.stall import RestartCheck, StallLimits, readiness
 from streams.worker.health.transactions import Transactions
-from streams.worker.health.worker_status import Check, SeenCanary, SeenVerdict, WorkerStatus
+from streams.worker.health.worker_status import Check, SeenCanary, SeenVerdict, ShardStanding, WorkerStatus
 from streams.worker.ingest.backpressure import BackpressureGate
 from streams.worker.ingest.ingest_counts import IngestCounts
 from streams.worker.log_time import LogTime, in_words
@@ -195,6 +195,9 @@ class StatusCollector:
             },
             transaction_records=held_up.records(),
             transaction_ms=held_up.age_ms(),
+            shard_lag=tuple(
+                ShardStanding(each.number, each.records, each.age_ms, each.idle_ms) for each in standings
+            ),
             shard_lag_records_max=max((each.behind for each in standings), default=0),
             no_progress_ms=_longest(standings),
             reference_lag_records=self._ends.unread(self._reader),

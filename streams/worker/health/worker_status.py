@@ -93,6 +93,15 @@ class CanaryStatus(msgspec.Struct, frozen=True, kw_only=True):
     error_ratio: float | None = None
 
 
+class ShardStanding(msgspec.Struct, frozen=True):
+    """How far one shard is behind the log."""
+
+    shard: int
+    records: Mapping[str, int]  # by topic: in the log and not metered
+    age_ms: Mapping[str, int]  # by topic: of the oldest of them
+    idle_ms: int  # how long it has metered nothing although it is behind
+
+
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One snapshot of a worker's status. Counters begin at 0 with the process and never decrease."""
 
@@ -126,6 +135,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     stuck: str = ""  # why only a restart helps; empty: none is needed
     lag_records: Mapping[str, int] = _NONE  # by topic, of all shards: in the log and not folded
     lag_ms: Mapping[str, int] = _NONE  # by topic: age of the oldest of them, of the shard where it is highest
+    shard_lag: tuple[ShardStanding, ...] = ()
     shard_lag_records_max: int = 0  # of the shard that is farthest behind
     no_progress_ms: int = 0  # longest time that a shard which is behind has folded nothing
     reference_lag_records: Mapping[str, int] = _NONE  # by topic: unread prices and controls

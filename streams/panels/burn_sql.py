@@ -12,7 +12,9 @@ from streams.panels.panel import (
     FROM_TIME,
     HOUR_COST,
     IN_HOURS,
+    JOBS_DRAWN,
     STEP,
+    TEAMS,
     TO,
     TO_TIME,
     bucket,
@@ -131,7 +133,7 @@ BY_TEAM: Final = f"""
 SELECT time, series, sum(usd) AS "$/h"
 FROM
 (
-    SELECT time, if(place <= 11, series, '(other teams)') AS series, usd
+    SELECT time, if(place <= {TEAMS}, series, '(other teams)') AS series, usd
     FROM
     (
         SELECT time, series, usd, dense_rank() OVER (ORDER BY total DESC, series) AS place
@@ -166,7 +168,7 @@ FROM burn_rates AS b
 WHERE {_JUDGED} AND b.job_id IN
 (
     SELECT b.job_id FROM burn_rates AS b WHERE {_JUDGED}
-    GROUP BY b.job_id HAVING max(b.ratio_15m) > 0 ORDER BY max(b.ratio_15m) DESC, b.job_id LIMIT 10
+    GROUP BY b.job_id HAVING max(b.ratio_15m) > 0 ORDER BY max(b.ratio_15m) DESC, b.job_id LIMIT {JOBS_DRAWN}
 )
 GROUP BY time, series
 ORDER BY time, series"""

@@ -162,7 +162,7 @@ LEFT ANY JOIN
     SELECT
         node,
         sum(productive_gpu_ms) / nullIf(sum(sampled_gpu_s) * 1000, 0) AS productive,
-        max(memory_used_mib_max) * 1048576 AS memory
+        nullIf(max(memory_used_mib_max), 0) * 1048576 AS memory
     FROM job_usage_minutes FINAL
     WHERE {_ITS_MINUTES}
     GROUP BY node
@@ -201,22 +201,23 @@ FROM (SELECT time FROM job_checkpoints FINAL WHERE {_ITS_SAVES} AND time >= {FRO
 GROUP BY time
 ORDER BY time"""
 
-SAVES: Final = f"""
-SELECT
-    {bucket("at", 60)} AS time,
-    avg(since_s) AS "since the one before",
-    avg(duration_ms) / 1000 AS "takes",
-    max(duration_ms) / 1000 AS "takes at most"
+INTERVALS: Final = f"""
+SELECT {bucket("at", 60)} AS time, avg(since_s) AS "mean", max(since_s) AS "longest"
 FROM
 (
     SELECT
         time AS at,
-        duration_ms,
         dateDiff('millisecond', lagInFrame(toNullable(time), 1) OVER
             (PARTITION BY attempt ORDER BY time ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), time) / 1000 AS since_s
-    FROM (SELECT time, attempt, duration_ms FROM job_checkpoints FINAL WHERE {_ITS_SAVES} AND time >= {FROM_TIME} - INTERVAL 1 DAY)
+    FROM (SELECT time, attempt FROM job_checkpoints FINAL WHERE {_ITS_SAVES} AND time >= {FROM_TIME} - INTERVAL 1 DAY)
 )
-WHERE at >= {FROM_TIME}
+WHERE at >= {FROM_TIME} AND since_s IS NOT NULL
+GROUP BY time
+ORDER BY time"""
+
+SAVES: Final = f"""
+SELECT {bucket("at", 60)} AS time, avg(duration_ms) / 1000 AS "mean", max(duration_ms) / 1000 AS "longest"
+FROM (SELECT time AS at, duration_ms FROM job_checkpoints FINAL WHERE {_ITS_SAVES} AND time >= {FROM_TIME} AND duration_ms IS NOT NULL)
 GROUP BY time
 ORDER BY time"""
 
@@ -322,6 +323,32 @@ DEBUG: Final = Dashboard(
             span=24,
         ),
         Panel(
+            "job_checkpoints",
+            "Checkpoints",
+            "How many in each step.",
+            CHECKPOINTS,
+            "bars",
+            span=8,
+        ),
+        Panel(
+            "job_intervals",
+            "Time between checkpoints",
+            "Since the one before of the same attempt: the mean of each step, and the longest.",
+            INTERVALS,
+            "lines",
+            "seconds",
+            span=8,
+        ),
+        Panel(
+            "job_saves",
+            "How long checkpoints take",
+            "The mean of each step and the longest, of those whose event says so.",
+            SAVES,
+            "lines",
+            "seconds",
+            span=8,
+        ),
+        Panel(
             "job_gpu_use",
             "GPU use",
             "Shares of the sampled GPU-time: productive, SMs busy, tensor cores busy. Beyond 2 days by the hour, without SMs.",
@@ -329,21 +356,6 @@ DEBUG: Final = Dashboard(
             "lines",
             "ratio",
             most=1,
-        ),
-        Panel(
-            "job_checkpoints",
-            "Checkpoints",
-            "How many in each step.",
-            CHECKPOINTS,
-            "bars",
-        ),
-        Panel(
-            "job_saves",
-            "Checkpoints: how often, how long",
-            "Seconds since the one before of the same attempt (mean), and how long a checkpoint takes (mean, longest), where its event says so.",
-            SAVES,
-            "lines",
-            "seconds",
         ),
         Panel(
             "job_alerts",

@@ -10,8 +10,8 @@ from streams.panels.panel import (
     FROM_TIME,
     HOUR_COST,
     IN_HOURS,
+    TEAMS,
     TO,
-    TO_TIME,
     Dashboard,
     Panel,
     bucket,
@@ -24,45 +24,69 @@ _STEP_S: Final = HOUR_MS // 1000
 #: Up to so long a range the balance of nodes is read in minutes, as `costs --metric m3` does.
 _BALANCE_S: Final = 2 * DAY_MS // 1000
 _RAN_MS: Final = 300_000
-_TEAMS: Final = 11
 
-_REST_OF_MONTH: Final = f"(toUnixTimestamp(toStartOfMonth({TO_TIME}) + INTERVAL 1 MONTH) - {TO})"
-#: Dollars per second over the last 7 days before the end of the range, or for as long as there are hours.
-_LATELY: Final = f"""
-    SELECT toFloat64(sum({HOUR_COST})) / greatest(3600, {TO} - toUnixTimestamp(min(hour))) AS usd_per_s
-    FROM job_hours FINAL
-    WHERE {USERS_JOBS} AND hour >= {TO_TIME} - INTERVAL 7 DAY AND hour < {TO_TIME}"""
+_BASIS_DAYS: Final = 28
+#: The end of the last hour of the range, its day, and that day's month.
+_UNTIL: Final = f"toDateTime(intDiv({TO} + 3599, 3600) * 3600, 'UTC')"
+_TODAY: Final = f"toDate({_UNTIL} - 3600)"
+_MONTH: Final = f"toStartOfMonth({_TODAY})"
+_DAYS_LEFT: Final = f"toInt64(toDate({_MONTH} + INTERVAL 1 MONTH) - {_TODAY})"  # today is one of them
+_LEFT_OF_TODAY: Final = (
+    f"(toUnixTimestamp(toDateTime({_TODAY} + 1, 'UTC')) - toUnixTimestamp({_UNTIL})) / 86400"
+)
+# What streams/costs/month.py says, which the page of costs shows: of 14 to 28 whole days before today each weekday by itself, of fewer
+# all alike. `days` are these days, from yesterday on; null without one.
+_REST: Final = f"""
+    SELECT if(counted = 0, NULL, arraySum(ahead -> if(ahead = 0, {_LEFT_OF_TODAY}, 1) * arrayAvg(
+        arrayFilter((usd, back) -> back <= counted AND (counted < 14 OR (back + ahead) % 7 = 0), days, range(1, {_BASIS_DAYS + 1}))
+    ), range(0, {_DAYS_LEFT}))) AS rest
+    FROM
+    (
+        SELECT
+            arrayMap(day -> arraySum(arrayMap((back, usd) -> if(back = day, usd, 0), backs, usds)), range(1, {_BASIS_DAYS + 1})) AS days,
+            (SELECT least({_BASIS_DAYS}, toInt64({_TODAY} - toDate(min(hour)))) FROM job_hours WHERE {USERS_JOBS} AND hour < {_UNTIL}) AS known,
+            greatest(0, if(known >= 14, known - known % 7, known)) AS counted
+        FROM
+        (
+            SELECT groupArray(back) AS backs, groupArray(usd) AS usds
+            FROM
+            (
+                SELECT toInt64({_TODAY} - toDate(hour)) AS back, toFloat64(sum({HOUR_COST})) AS usd
+                FROM job_hours FINAL
+                WHERE {USERS_JOBS} AND hour >= {_TODAY} - {_BASIS_DAYS} AND hour < {_TODAY}
+                GROUP BY back
+            )
+        )
+    )"""
 
 MONTH: Final = f"""
-SELECT so_far AS "so far", toFloat64(so_far) + ifNull(usd_per_s, 0) * {_REST_OF_MONTH} AS "forecast", before AS "last month"
+SELECT so_far AS "so far", toFloat64(so_far) + rest AS "forecast", before AS "last month"
 FROM
 (
-    SELECT
-        sumIf({HOUR_COST}, hour >= toStartOfMonth({TO_TIME})) AS so_far,
-        sumIf({HOUR_COST}, hour < toStartOfMonth({TO_TIME})) AS before
+    SELECT sumIf({HOUR_COST}, hour >= {_MONTH}) AS so_far, sumIf({HOUR_COST}, hour < {_MONTH}) AS before
     FROM job_hours FINAL
-    WHERE {USERS_JOBS} AND hour >= toStartOfMonth({TO_TIME}) - INTERVAL 1 MONTH AND hour < {TO_TIME}
+    WHERE {USERS_JOBS} AND hour >= {_MONTH} - INTERVAL 1 MONTH AND hour < {_UNTIL}
 ) AS s
 CROSS JOIN
-({_LATELY}
-) AS l"""
+({_REST}
+) AS r"""
 
 MONTHS: Final = f"""
-SELECT m.month AS time, m.usd AS "spent", if(m.month = toStartOfMonth({TO_TIME}), l.usd_per_s * {_REST_OF_MONTH}, NULL) AS "forecast of the rest"
+SELECT toDateTime(m.month, 'UTC') AS time, m.usd AS "spent", if(m.month = {_MONTH}, r.rest, NULL) AS "forecast of the rest"
 FROM
 (
-    SELECT toDateTime(toStartOfMonth(hour), 'UTC') AS month, sum({HOUR_COST}) AS usd
+    SELECT toStartOfMonth(hour) AS month, sum({HOUR_COST}) AS usd
     FROM job_hours FINAL
-    WHERE {USERS_JOBS} AND hour >= toStartOfMonth({FROM_TIME}) AND hour < {TO_TIME}
+    WHERE {USERS_JOBS} AND hour >= toStartOfMonth({FROM_TIME}) AND hour < {_UNTIL}
     GROUP BY month
 ) AS m
 CROSS JOIN
-({_LATELY}
-) AS l
+({_REST}
+) AS r
 ORDER BY time"""
 
 BY_TEAM: Final = f"""
-SELECT time, if(place <= {_TEAMS}, if(team = '', '(no team)', team), '(other teams)') AS series, sum(usd) AS "cost"
+SELECT time, if(place <= {TEAMS}, if(team = '', '(no team)', team), '(other teams)') AS series, sum(usd) AS "cost"
 FROM
 (
     SELECT time, team, usd, dense_rank() OVER (ORDER BY total DESC, team) AS place
@@ -178,7 +202,7 @@ EXECUTIVE: Final = Dashboard(
         Panel(
             "month",
             "This month (UTC)",
-            "What jobs have cost in the month of the range's end, what it will be at the mean of the last 7 days, and the whole month before.",
+            "What jobs have cost in the month in which the range ends, what it will have cost if what is left of it is as the days before (as on the page Costs), and the month before.",
             MONTH,
             "number",
             "usd",
@@ -188,15 +212,16 @@ EXECUTIVE: Final = Dashboard(
         Panel(
             "months",
             "Cost by month",
-            "What jobs cost in each month (UTC) that the range touches, and the rest of the newest one at the mean of the last 7 days.",
+            "What jobs cost in each month (UTC) that the range touches, and what is left of the newest one, as the days before were.",
             MONTHS,
             "bars",
             "usd",
+            is_monthly=True,
         ),
         Panel(
             "cost_by_team",
             "Cost by team",
-            f"What jobs cost in each step of time, by team: the {_TEAMS} dearest of the range, and the others together.",
+            f"What jobs cost in each step of time, by team: the {TEAMS} dearest of the range, and the others together.",
             BY_TEAM,
             "bars",
             "usd",

@@ -40,7 +40,7 @@ WHERE status = 'firing'"""
 _TODAY: Final = f"{USERS_JOBS} AND hour >= toStartOfDay({TO_TIME}) AND hour < {TO_TIME}"
 
 SPENT: Final = f"""
-SELECT sumIf({HOUR_COST}, hour >= toStartOfDay({TO_TIME})) AS "today", sum({HOUR_COST}) AS "range"
+SELECT sumIf({HOUR_COST}, hour >= toStartOfDay({TO_TIME})) AS "today", sumIf({HOUR_COST}, hour >= toStartOfHour({FROM_TIME})) AS "range"
 FROM job_hours FINAL
 WHERE {USERS_JOBS} AND hour >= least(toStartOfHour({FROM_TIME}), toStartOfDay({TO_TIME})) AND hour < {TO_TIME}"""
 
@@ -244,7 +244,7 @@ ONCALL: Final = Dashboard(
         Panel(
             "spent",
             "Spent",
-            "Since midnight (UTC) before the end of the range, and in all hours that the range and this day touch.",
+            "Since midnight (UTC) before the end of the range, and in all hours that the range touches.",
             SPENT,
             "number",
             "usd",
@@ -285,7 +285,7 @@ ONCALL: Final = Dashboard(
         Panel(
             "burn",
             "Fleet burn rate",
-            "Dollars per hour. Above `expected`, somebody burns more than declared or quoted. Beyond 6 hours: the mean of each step, of the ledger's hours.",
+            "Dollars per hour. Above what is expected, somebody burns more than declared or quoted. Beyond 6 hours: the mean of each step, of the ledger's hours.",
             burn_sql.FLEET,
             "lines",
             "usd_per_hour",
@@ -293,7 +293,7 @@ ONCALL: Final = Dashboard(
         Panel(
             "burn_by_team",
             "Burn rate by team",
-            "Dollars per hour of the eleven teams that burn most in the range, and of the others together.",
+            "Dollars per hour of the seven teams that burn most in the range, and of the others together.",
             burn_sql.BY_TEAM,
             "stacked",
             "usd_per_hour",
@@ -346,7 +346,7 @@ ONCALL: Final = Dashboard(
         ),
         Panel(
             "ratios",
-            "Cost over expected, last 15 min: the ten highest",
+            "Cost over expected, last 15 min: the eight highest",
             "1 is as expected. Alerts: 1.5 over hours, 2.1 over an hour, 2.5 over 15 minutes. No more than the last 6 hours of the range.",
             burn_sql.RATIOS,
             "lines",
@@ -370,7 +370,7 @@ ONCALL: Final = Dashboard(
             "table",
             "text",
             _OF_ALERTS,
-            span=16,
+            span=24,
             height=9,
         ),
         Panel(
@@ -380,7 +380,6 @@ ONCALL: Final = Dashboard(
             ALERTS_OPENED,
             "bars",
             span=8,
-            height=9,
         ),
         Panel(
             "deliveries",
@@ -388,6 +387,7 @@ ONCALL: Final = Dashboard(
             "Attempts to tell somebody of an alert or a receipt, and those that were not made.",
             DELIVERIES,
             "bars",
+            span=8,
         ),
         Panel(
             "dead_letters",
@@ -395,6 +395,7 @@ ONCALL: Final = Dashboard(
             "Records that were refused and stored.",
             DEAD_LETTERS,
             "bars",
+            span=8,
         ),
     ),
 )

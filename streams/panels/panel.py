@@ -41,6 +41,9 @@ TO_TIME: Final = f"toDateTime({TO}, 'UTC')"
 FLEET_SHORT_S: Final = 6 * HOUR_MS // 1000
 #: And of one job.
 JOB_SHORT_S: Final = 2 * DAY_MS // 1000
+#: So many teams have a series of their own, and so many jobs: with the others that is what can be told apart.
+TEAMS: Final = 7
+JOBS_DRAWN: Final = 8
 #: Steps between points, of which the first is taken that leaves no more than POINTS_MAX.
 STEPS_S: Final = (10, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 604_800, 2_592_000)
 POINTS_MAX: Final = 122
@@ -67,6 +70,7 @@ class Panel:
         height: Its height in Grafana's units.
         thresholds: From which values on it is worth a look (orange, red).
         most: What its axis ends with.
+        is_monthly: Its steps are months, whatever the range.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Panel:
     height: int = 8
     thresholds: tuple[float, ...] = ()
     most: float | None = None
+    is_monthly: bool = False
 
     def unit_of(self, column: str) -> Unit:
         """The unit of a column."""

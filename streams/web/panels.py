@@ -61,6 +61,7 @@ def _about(panel: Panel) -> dict[str, Any]:
         "span": panel.span,
         "needs_job": panel.needs_job,
         "thresholds": list(panel.thresholds),
+        "is_monthly": panel.is_monthly,
     }
 
 

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -151,3 +152,29 @@ def test_the_meter_says_what_the_api_says(url: str, opened: Open) -> None:
     (letter,) = report["dead_letters"]
     expect(page.locator(".meter")).to_contain_text(letter["example"])
     expect(page.get_by_role("table", name="Quantities without a price")).to_contain_text("0.033 GPU-hours")
+
+
+def test_the_dashboards_show_what_the_api_answers(url: str, opened: Open) -> None:
+    page = opened(f"{url}/#/dashboards/executive?range=24h").page
+    costs = page.locator("#page .panel", has_text="The ten dearest jobs").locator("tbody tr")
+    expect(costs.first).to_be_visible(timeout=30_000)
+    asked = f"from_ms={log.AS_OF_MS - 86_400_000}&to_ms={log.AS_OF_MS}"
+    answer = page.request.get(f"{url}/api/v1/panels/top_jobs?{asked}").json()
+    place = answer["columns"].index("cost")
+    shown = [
+        (line.locator("a").inner_text(), line.locator("td[data-label='cost'] span").get_attribute("title"))
+        for line in costs.all()
+    ]
+    assert [job for job, _ in shown] == [row[0] for row in answer["rows"]]
+    exact = [str(title).replace("$", "").replace(",", "") for _, title in shown]
+    assert [Decimal(usd) for usd in exact] == [Decimal(row[place]) for row in answer["rows"]]
+    expect(page.locator("#page .panel-plot canvas").first).to_be_visible()
+    # A job leads to its page, a link opens what is looked at, and without a job there are jobs to choose from.
+    expect(costs.first.locator("a")).to_have_attribute("href", f"#/job/{shown[0][0]}")
+    page.get_by_role("link", name="Debug a job").click()
+    page.locator("#page .empty").get_by_role("link", name="a", exact=True).click()
+    facts = page.locator("#page .panel", has_text="All of its life").locator("dd").first
+    expect(facts).to_be_visible(timeout=30_000)
+    expect(page.locator("#dashboards-job")).to_have_value("a")
+    link = page.locator("#page .panel", has_text="All of its life").get_by_role("link", name="Open in Query")
+    assert "job_id+%3D+%27a%27" in str(link.get_attribute("href"))

@@ -15,6 +15,7 @@ export const PAGES = {
   costs: { title: "Costs", load: () => import("./pages/costs.js") },
   alerts: { title: "Alerts", load: () => import("./pages/alerts.js") },
   experiments: { title: "Experiments", load: () => import("./pages/experiments.js") },
+  dashboards: { title: "Dashboards", load: () => import("./pages/dashboards.js") },
   query: { title: "Query", load: () => import("./pages/query.js") },
   meter: { title: "Meter", load: () => import("./pages/meter.js") },
 };

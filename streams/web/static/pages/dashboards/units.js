@@ -1,0 +1,57 @@
+// Figures of panels by their units: short, exact for the tooltip, and for an axis.
+
+import { foreign, h } from "../../dom.js";
+import { axisMoney, count, duration, exact, money, percent, stamp } from "../../format.js";
+import { address } from "../../route.js";
+
+const KIB = 1024;
+const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+function bytes(value) {
+  const power = value > 0 ? Math.min(SIZES.length - 1, Math.floor(Math.log(value) / Math.log(KIB))) : 0;
+  return `${count(Number((value / KIB ** power).toPrecision(3)))} ${SIZES[power]}`;
+}
+
+function seconds(value) {
+  return value < 60 ? `${Number(value.toPrecision(3))} s` : duration(value * 1000);
+}
+
+/** A figure as people read it. */
+export function text(value, unit) {
+  if (value === null || value === undefined || value === "") return "–";
+  const number = Number(value);
+  const words = {
+    usd: () => money(value),
+    usd_per_hour: () => `${money(value)}/h`,
+    gpu_hours: () => `${count(number)} GPU-h`,
+    hours: () => `${count(number)} h`,
+    seconds: () => seconds(number),
+    bytes: () => bytes(number),
+    ratio: () => percent(number),
+    time: () => stamp(number),
+    text: () => String(value),
+    job: () => String(value),
+  };
+  return (words[unit] ?? (() => (Number.isFinite(number) ? count(number) : String(value))))();
+}
+
+/** All its digits, where the short form leaves some out. */
+export function exactText(value, unit) {
+  if (value === null || value === undefined) return "";
+  if (unit === "usd" || unit === "usd_per_hour") return `${exact(value)}${unit === "usd" || !exact(value) ? "" : "/h"}`;
+  if (["text", "job", "time"].includes(unit)) return "";
+  return String(value);
+}
+
+export function axisText(value, unit) {
+  if (unit === "usd" || unit === "usd_per_hour") return axisMoney(value);
+  return text(value, unit);
+}
+
+/** A figure in a table: a job leads to its page, names of others are kept apart. */
+export function cell(value, unit) {
+  if (value === null || value === "") return "–";
+  if (unit === "job") return h("a", { href: address("job", {}, value) }, foreign(value));
+  if (unit === "text") return foreign(String(value));
+  return h("span", { title: exactText(value, unit) || null }, text(value, unit));
+}

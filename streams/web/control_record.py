@@ -21,7 +21,7 @@ from streams.engine.alerts.receipt_records import receipt_request
 from streams.engine.alerts.recurrence import FIELDS as RECURRENCE_FIELDS
 
 SOURCE: Final = "trainfare/web"
-KINDS: Final = ("ack", "silence", "planned", "budget", "receipt", "source")
+KINDS: Final = ("ack", "silence", "planned", "budget", "override", "receipt", "source")
 _OF_SOURCE: Final = "source"
 _WITHOUT_END: Final = ("budget", "receipt", _OF_SOURCE)
 #: The token of collectors that are nobody's to look after the meter: what its senders call a source is theirs alone.

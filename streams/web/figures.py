@@ -273,15 +273,19 @@ class ApiFigures:
 
     async def budgets(self) -> Object:
         """Every budget with what is used of it, and what was done because of it."""
+        return (await self.judged_budgets())[1]
 
-        async def make() -> Object:
+    async def judged_budgets(self) -> tuple[Sequence[Row], Object]:
+        """The rows of the last judged minute, and the budgets that are made of them."""
+
+        async def make() -> tuple[Sequence[Row], Object]:
             at_ms = await self.now_ms()
             used, taken, records = await asyncio.gather(
                 self._store_reader.rows(USED),
                 self._store_reader.rows(TAKEN),
                 self._store_reader.rows(RECORDS, at_ms=at_ms),
             )
-            return budgets(used, taken, records, at_ms)
+            return used, budgets(used, taken, records, at_ms)
 
         return await self._cache.get("budgets", make)
 

@@ -49,16 +49,20 @@ def jobs_of(alerts: Iterable[Row]) -> list[str]:
     )
 
 
+def levels_of(row: Row) -> list[tuple[str, str]]:
+    """The levels of a budget, by a row of `streams.costs.budgets.USED`: each in percent, and the forecast, with the id of its alert."""
+    kind, name, budget = row["subject_kind"], row["subject_name"], row["budget"]
+    start_ms = int(row["period_start_ms"])
+    levels = [
+        (str(percent), budget_id(BUDGET_USED, kind, name, budget, [percent, *_limits(row)], start_ms))
+        for percent in THRESHOLDS
+    ]
+    return [*levels, ("forecast", budget_id(BUDGET_FORECAST, kind, name, budget, [0], start_ms))]
+
+
 def budgets_by_alert(used: Iterable[Row]) -> dict[str, Row]:
     """The rows of `streams.costs.budgets.USED` by the ids of the alerts that may fire about them."""
-    found: dict[str, Row] = {}
-    for row in used:
-        kind, name, budget = row["subject_kind"], row["subject_name"], row["budget"]
-        start_ms = int(row["period_start_ms"])
-        found[budget_id(BUDGET_FORECAST, kind, name, budget, [0], start_ms)] = row
-        for percent in THRESHOLDS:
-            found[budget_id(BUDGET_USED, kind, name, budget, [percent, *_limits(row)], start_ms)] = row
-    return found
+    return {alert_id: row for row in used for _, alert_id in levels_of(row)}
 
 
 def of_now(alert: Row, budget: Row | None, rates: Row | None, now_ms: int) -> str:

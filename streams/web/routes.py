@@ -18,6 +18,7 @@ from streams.web import metrics, queries
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
 from streams.web.assets import Asset
+from streams.web.budget_detail import BudgetDetails
 from streams.web.controls import ControlEndpoint
 from streams.web.costs import costs, month, span
 from streams.web.detail import Details
@@ -68,6 +69,7 @@ class Parts:
     details: Details
     experiments: Experiments
     alerts: AlertHistory
+    budgets: BudgetDetails
     health: Health
     broadcaster: Broadcaster
     queries: QueryService
@@ -119,6 +121,7 @@ class Routes:
             Route("GET", "/api/v1/dashboards", Scope.READ, self._dashboards),
             Route("GET", "/api/v1/panels/{name}", Scope.READ, self._panel),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
+            Route("GET", "/api/v1/budgets/detail", Scope.READ, self._budget),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
             Route("GET", "/api/v1/experiments", Scope.READ, self._experiments),
             Route("GET", "/api/v1/experiments/{name:[^/]+}", Scope.READ, self._experiment),
@@ -276,7 +279,18 @@ class Routes:
 
     async def _budgets(self, request: web.Request) -> web.Response:
         _parameters(request, set())
-        return _json(await self._parts.figures.budgets())
+        return _json({**await self._parts.figures.budgets(), **self._acting})
+
+    async def _budget(self, request: web.Request) -> web.Response:
+        given = _parameters(request, {"budget", "kind", "name"})
+        budget, kind, name = (given.get(each, "") for each in ("budget", "kind", "name"))
+        found = await self._parts.budgets.one(budget, kind, name)
+        if found is None:
+            raise ApiError(
+                404,
+                f"budget {budget!r} of {kind} {name!r}: no minute has judged it; GET /api/v1/budgets lists them",
+            )
+        return _json({**found, **self._acting})
 
     async def _headroom(self, request: web.Request) -> web.Response:
         asked = {name: value for name, value in _parameters(request, set(LEVELS)).items() if value}

@@ -20,6 +20,7 @@ from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
+from streams.web.budget_detail import BudgetDetails
 from streams.web.cache import Cache
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlEndpoint
@@ -113,6 +114,7 @@ class WebServer:
                 figures=figures,
                 details=details,
                 experiments=Experiments(self._readers[0], figures, Cache(now_ms)),
+                budgets=BudgetDetails(self._readers[0], figures),
                 alerts=AlertHistory(self._readers[0], figures, docs_url),
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,

@@ -26,6 +26,7 @@ class Script:
         self.specs = fleet.specs()
         self.alerts: list[dict[str, Any]] = []
         self.budgets: list[dict[str, Any]] = []
+        self.budget_detail: dict[str, Any] = {}
         self.controls: list[dict[str, Any]] = []  # that were for an alert
         self.failing: dict[str, str] = {}  # paths of the API that answer 503, and why
         self.run: dict[str, Any] | None = None  # that the job is a part of
@@ -148,7 +149,13 @@ class Server:
         app.router.add_get("/api/v1/alerts/{id}", self._answer(self._alert))
         app.router.add_get("/api/v1/alerts/{id}/why", self._answer(self._alert_why))
         app.router.add_get("/api/v1/alerts/{id}/margins", self._answer(self._alert_margins))
-        app.router.add_get("/api/v1/budgets", self._answer(lambda _: {"budgets": self.script.budgets}))
+        app.router.add_get(
+            "/api/v1/budgets",
+            self._answer(
+                lambda _: {"budgets": self.script.budgets, "as_of_ms": self.script.now_ms, **self._acting}
+            ),
+        )
+        app.router.add_get("/api/v1/budgets/detail", self._answer(self._budget))
         app.router.add_post("/api/v1/controls", self._control)
         app.router.add_get("/api/v1/meter", self._meter)
         app.router.add_get("/api/v1/tables", self._answer(lambda _: fleet.TABLES))
@@ -197,7 +204,10 @@ class Server:
                 return web.json_response({"error": fault}, status=503)
             found = make(request)
             if found is None:
-                fault = {"code": "not_found", "message": f"no job {request.match_info['id']!r} in this store"}
+                fault = {
+                    "code": "not_found",
+                    "message": f"nothing of {request.match_info.get('id', 'this name')!r} in this store",
+                }
                 return web.json_response({"error": fault}, status=404)
             return web.json_response(found)
 
@@ -244,6 +254,20 @@ class Server:
             else "set web.write_token (TRAINFARE_WEB_WRITE_TOKEN), and restart the worker"
         )
         return {"may_act": self.script.may_act, "acts_need": need}
+
+    def _budget(self, request: web.Request) -> dict[str, Any] | None:
+        name = request.query.get("budget", "")
+        budget = next((each for each in self.script.budgets if each["budget"] == name), None)
+        return (
+            None
+            if budget is None
+            else {
+                **self.script.budget_detail,
+                "budget": budget,
+                "as_of_ms": self.script.now_ms,
+                **self._acting,
+            }
+        )
 
     def _alerts(self, request: web.Request) -> dict[str, Any]:
         script = self.script

@@ -11,11 +11,13 @@ const SHOWN = 6;
 const SOON_RATIO = 0.8;
 const FIELDS = ["team", "owner", "project", "experiment"];
 const PERIODS = [["month", "each month"], ["week", "each week"], ["day", "each day"], ["total", "in all"], ["run", "each run of a job"]];
-const PER = { day: "today", week: "this week", month: "this month", total: "in all", run: "this run" };
+export const PER = { day: "today", week: "this week", month: "this month", total: "in all", run: "this run" };
 
 export class Budgets {
-  constructor(meter, acts) {
-    Object.assign(this, { meter, acts, listed: [], isAll: false, today: null });
+  /** `isQuiet`: only the dialog is wanted, on another page. */
+  constructor(meter, acts, { isQuiet = false } = {}) {
+    Object.assign(this, { meter, acts, isQuiet, listed: [], isAll: false, today: null });
+    if (isQuiet) return;
     byId("set-budget").addEventListener("click", () => this.set());
     byId("all-budgets").addEventListener("click", () => {
       this.isAll = !this.isAll;
@@ -29,7 +31,7 @@ export class Budgets {
   }
 
   async read() {
-    if (document.hidden) return;
+    if (document.hidden || this.isQuiet) return;
     try {
       this.listed = (await get("budgets")).budgets;
       this.render();
@@ -80,23 +82,9 @@ export class Budgets {
       h("p", { class: "sub" }, foreign(about), ` · ${PER[budget.per] ?? budget.per}${ends}`),
       h("progress", { max: 1, value: Math.min(ratio, 1), "aria-label": `Used of budget ${name}: ${percent(ratio)}` }),
       h("p", { class: "spent" }, spent(budget.used)),
-      h("p", { class: "forecast" }, this.forecast(budget)),
+      h("p", { class: "forecast" }, forecastOf(budget, this.meter.timeMs)),
       ...this.done(budget),
     ];
-  }
-
-  forecast({ used, exhausted_ms, period_end_ms, usd_per_hour }) {
-    if (used.ratio >= 1) return h("strong", {}, "used up");
-    if (used.usd === null) return `${percent(1 - used.ratio)} is left`;
-    const rate = `${money(usd_per_hour)}/h`;
-    if (exhausted_ms !== null) {
-      const at = day(exhausted_ms) === this.today ? hour(exhausted_ms, false) : near(exhausted_ms, this.meter.timeMs);
-      // Budgets may not have been judged for a while.
-      const said = exhausted_ms > this.meter.timeMs ? `used up at ${at} at this rate (${rate})` : `was to be used up at ${at} (${rate})`;
-      return h("span", { title: instant(exhausted_ms) }, said);
-    }
-    if (Number(usd_per_hour) === 0) return "nothing was spent in the last hour";
-    return period_end_ms === null ? `spends ${rate}` : `lasts until the period ends at this rate (${rate})`;
   }
 
   done({ actions, override, set }) {
@@ -158,10 +146,25 @@ function keyOf(budget) {
   return JSON.stringify([budget.budget, budget.subject ?? null]);
 }
 
-function spent({ usd, gpu_hours, wall_clock_hours }) {
+export function spent({ usd, gpu_hours, wall_clock_hours }) {
   const parts = [];
   if (usd) parts.push(h("span", { title: `${exact(usd.used)} of ${exact(usd.limit)}` }, `${money(usd.used)} of ${money(usd.limit)}`));
   if (gpu_hours) parts.push(`${count(gpu_hours.used)} of ${count(gpu_hours.limit)} GPU-hours`);
   if (wall_clock_hours) parts.push(`${count(wall_clock_hours.used)} of ${count(wall_clock_hours.limit)} h of run time`);
   return parts.flatMap((part, at) => (at ? [" · ", part] : [part]));
+}
+
+/** When a budget is used up at the present rate, in words. */
+export function forecastOf({ used, exhausted_ms, period_end_ms, usd_per_hour }, now) {
+  if (used.ratio >= 1) return h("strong", {}, "used up");
+  if (used.usd === null) return `${percent(1 - used.ratio)} is left`;
+  const rate = `${money(usd_per_hour)}/h`;
+  if (exhausted_ms !== null) {
+    const at = day(exhausted_ms) === day(now) ? hour(exhausted_ms, false) : near(exhausted_ms, now);
+    // Budgets may not have been judged for a while.
+    const said = exhausted_ms > now ? `used up at ${at} at this rate (${rate})` : `was to be used up at ${at} (${rate})`;
+    return h("span", { title: instant(exhausted_ms) }, said);
+  }
+  if (Number(usd_per_hour) === 0) return "nothing was spent in the last hour";
+  return period_end_ms === null ? `spends ${rate}` : `lasts until the period ends at this rate (${rate})`;
 }

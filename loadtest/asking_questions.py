@@ -16,7 +16,8 @@ from streams.costs.day_parts import answered
 from streams.costs.parts import Parameters
 from streams.costs.request import Metric, request_of
 from streams.explain.job import explained
-from streams.web import queries
+from streams.web import job_list_sql, queries
+from streams.web.job_list_sql import Selection
 
 COSTS, JOB, LARGEST, PAGE = "costs", "one job", "largest", "page"
 #: Median of warm runs, in ms.
@@ -110,8 +111,12 @@ def _page(store: ClickHouseStore, job_id: str) -> Iterator[Question]:
     newest = _records(store, queries.NEWEST)[0]
     as_of_ms = int(str(newest["burn_ms"] or newest["event_ms"]))
     live = {"since_ms": as_of_ms - queries.LIVE_MS}
-    every = {"limit": _JOBS_SHOWN, "state": "", "owner": "", "team": "", **live}
-    listed = [str(row["job_id"]) for row in _records(store, queries.jobs("cost"), **every)]
+    every = {"limit": _JOBS_SHOWN, "used_since_ms": as_of_ms - queries.USAGE_MS, **live}
+    lists = {
+        order: job_list_sql.page(Selection(), order, ascending=False, is_grouped=False, cursor=None)
+        for order in job_list_sql.ORDERS
+    }
+    listed = [str(row["name"]) for row in _records(store, lists["cost"], **every)]
     asked: dict[str, tuple[str, dict[str, object]]] = {
         "NEWEST": (queries.NEWEST, {}),
         "FLEET": (queries.FLEET, dict(live)),
@@ -121,14 +126,14 @@ def _page(store: ClickHouseStore, job_id: str) -> Iterator[Question]:
             queries.HISTORY,
             {"since_ms": as_of_ms - queries.SPARKLINE_MS - queries.LIVE_MS, "last": as_of_ms // 60_000},
         ),
-        **{f"jobs by {order}": (queries.jobs(order), dict(every)) for order in queries.ORDERS},
+        **{f"jobs by {order}": (sql, dict(every)) for order, sql in lists.items()},
         "TOTALS": (queries.TOTALS, {"jobs": listed}),
         "PRODUCTIVE": (queries.PRODUCTIVE, {"jobs": listed, "since_ms": as_of_ms - queries.USAGE_MS}),
         "SPARKLINES": (queries.SPARKLINES, {"jobs": listed, "since_ms": as_of_ms - queries.SPARKLINE_MS}),
         "FIRING": (queries.FIRING, {}),
         "ALERTS_FIRING": (queries.ALERTS_FIRING, {}),
         "ALERTS": (queries.ALERTS, {"status": "", "limit": 100}),
-        "ONE_JOB": (queries.ONE_JOB, {"job": job_id, **live}),
+        "JOBS": (queries.JOBS, {"jobs": [job_id], **live}),
         **{
             name: (sql, {"job": job_id})
             for name, sql in (

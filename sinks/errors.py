@@ -51,7 +51,8 @@ class QueryTimedOut(QueryFailed):
 
 def query_failed(said: str) -> QueryFailed:
     """The fault for what ClickHouse, or the process of a query, says of it."""
-    return QueryTimedOut(said) if "TIMEOUT_EXCEEDED" in said else QueryFailed(said)
+    is_late = any(code in said for code in ("TIMEOUT_EXCEEDED", "TOO_SLOW"))
+    return QueryTimedOut(said) if is_late else QueryFailed(said)
 
 
 class QueriesOff(SinkError):  # noqa: N818 - named after the condition

@@ -20,6 +20,7 @@ from sinks.errors import SinkBusy, SinkError, StoreFull, StoreUnreachable, query
 BUSY_CODES: Final = frozenset(
     {
         159,  # TIMEOUT_EXCEEDED
+        160,  # TOO_SLOW (it estimates that the time limit will be exceeded)
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
         203,  # NO_FREE_CONNECTION
         209,  # SOCKET_TIMEOUT

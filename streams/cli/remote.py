@@ -19,7 +19,7 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from sinks.bounded_http import BoundedPool
 from sinks.clickhouse import QueryResult
 from sinks.clickhouse.lock import holder_of
-from sinks.errors import QueryRefused, StoreInUse, query_failed
+from sinks.errors import QueryRefused, QueryTimedOut, StoreInUse, query_failed
 from sinks.query import arrow
 from streams.errors import TrainfareError
 from streams.web import endpoint, local_token
@@ -203,7 +203,9 @@ def _fault(url: str, status: int, data: bytes) -> Exception:
         return TrainfareError(f"{url} answers {status}; is it a worker of trainfare?")
     if code == "query_refused":
         return QueryRefused(message)
-    if code in ("query_failed", "query_timed_out"):
+    if code == "query_timed_out":
+        return QueryTimedOut(message)
+    if code == "query_failed":
         return query_failed(message)
     if status == 401:
         return TrainfareError(f"the worker at {url} asks for its token: set web.token (TRAINFARE_WEB_TOKEN)")

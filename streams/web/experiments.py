@@ -20,13 +20,14 @@ EXPERIMENTS_MAX: Final = 500
 TRIALS_MAX: Final = 5_000
 _NOTHING: Final = Decimal("0.000000000")
 
+_RATE: Final = queries.rate_of("usd_per_hour_now")
 _IN_EXPERIMENTS: Final = "job_id IN (SELECT job_id FROM jobs WHERE experiment != '')"
 _IN_ONE: Final = "job_id IN (SELECT job_id FROM jobs WHERE experiment = {experiment:String})"
 
 LIST: Final = f"""
-SELECT j.experiment AS experiment, count() AS trials, countIf(b.rates.1 > 0) AS trials_live,
+SELECT j.experiment AS experiment, count() AS trials, countIf({_RATE} > 0) AS trials_live,
        countIf(j.state = 'completed') AS trials_completed, countIf(j.state = 'failed') AS trials_failed,
-       sum(c.cost_usd) AS cost_usd, sum(c.lost_cost_usd) AS lost_cost_usd, sum(b.rates.1) AS usd_per_hour_now,
+       sum(c.cost_usd) AS cost_usd, sum(c.lost_cost_usd) AS lost_cost_usd, sum({_RATE}) AS usd_per_hour_now,
        arraySlice(arraySort(groupUniqArray(8)(j.team)), 1, 8) AS teams,
        arraySort(groupUniqArrayArray(64)(mapKeys(j.quality))) AS qualities,
        toUnixTimestamp64Milli(min(j.first_event)) AS began_ms, toUnixTimestamp64Milli(max(j.last_event)) AS last_ms,
@@ -42,7 +43,7 @@ SELECT j.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS projec
        toFloat64(j.gpu_count) AS gpu_count, j.gpu_type AS gpu_type, j.quality AS quality, j.progress AS progress,
        toUnixTimestamp64Milli(j.started) AS started_ms, toUnixTimestamp64Milli(j.ended) AS ended_ms,
        j.wall_clock_ms AS wall_clock_ms, c.cost_usd AS cost_usd, c.lost_cost_usd AS lost_cost_usd, c.gpu_h AS gpu_h,
-       c.unpriced_gpu_h AS unpriced_gpu_h, b.rates.1 AS usd_per_hour_now, count() OVER () AS trials
+       c.unpriced_gpu_h AS unpriced_gpu_h, {_RATE} AS usd_per_hour_now, count() OVER () AS trials
 FROM (SELECT * FROM jobs FINAL WHERE {USERS_JOBS} AND experiment = {{experiment:String}}) AS j
 LEFT ANY JOIN ({queries.latest(_IN_ONE)}) AS b ON b.job_id = j.job_id
 LEFT ANY JOIN ({queries.total_costs(_IN_ONE)}) AS c ON c.job_id = j.job_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from schemas.durations import DAY_MS
 from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
@@ -19,6 +19,7 @@ from streams.web.outlook import budgets_by_alert, jobs_of, of_now
 from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]
+T = TypeVar("T")
 
 # Ids are part of a request's URL, for which servers and proxies allow some 16 KiB.
 _IDS_BYTES: Final = 4096
@@ -59,33 +60,27 @@ class ApiFigures:
 
     # -- jobs ----------------------------------------------------------------------------------------------
 
-    async def jobs(
-        self, order: str = "burn", limit: int = 100, state: str = "", owner: str = "", team: str = ""
-    ) -> Object:
-        """The listed jobs, each with its current and total cost."""
-
-        async def make() -> Object:
-            as_of_ms = await self.as_of_ms()
-            filters = {"limit": limit, "state": state, "owner": owner, "team": team}
-            since_ms = _before(as_of_ms, queries.LIVE_MS)
-            listed = await self._store_reader.rows(queries.jobs(order), since_ms=since_ms, **filters)
-            return {"as_of_ms": as_of_ms, "jobs": await self._objects(listed)}
-
-        return await self._cache.get(("jobs", order, limit, state, owner, team), make)
+    async def some(self, ids: Sequence[str]) -> list[Object]:
+        """Jobs by their ids, in this order; what the store does not know is left out."""
+        since_ms = _before(await self.as_of_ms(), queries.LIVE_MS)
+        found: dict[str, Row] = {}
+        for part in chunks(ids):
+            for row in await self._store_reader.rows(queries.JOBS, since_ms=since_ms, jobs=part):
+                found[row["job_id"]] = row
+        return await self._objects([found[job_id] for job_id in ids if job_id in found])
 
     async def one(self, job_id: str) -> Object | None:
         """One job as in the list; None if the store does not know it."""
 
         async def make() -> Object | None:
-            since_ms = _before(await self.as_of_ms(), queries.LIVE_MS)
-            found = await self._store_reader.rows(queries.ONE_JOB, since_ms=since_ms, job=job_id)
-            return (await self._objects(found))[0] if found else None
+            found = await self.some([job_id])
+            return found[0] if found else None
 
         return await self._cache.get(("job", job_id), make)
 
     async def _objects(self, listed: Sequence[Row]) -> list[Object]:
         firing, details = await asyncio.gather(
-            self._firing(), self._details.get(row["job_id"] for row in listed)
+            self.firing(), self._details.get(row["job_id"] for row in listed)
         )
         return [_job(row, details[row["job_id"]], firing.get(row["job_id"], [])) for row in listed]
 
@@ -106,7 +101,9 @@ class ApiFigures:
                 found[row.pop("job_id")].update(row)
         return found
 
-    async def _firing(self) -> dict[str, list[Object]]:
+    async def firing(self) -> dict[str, list[Object]]:
+        """The firing alerts of each job that has some."""
+
         async def make() -> dict[str, list[Object]]:
             found: dict[str, list[Object]] = {}
             for row in await self._store_reader.rows(queries.FIRING):
@@ -289,10 +286,8 @@ class ApiFigures:
 
         return await self._cache.get("budgets", make)
 
-    async def kept(
-        self, key: tuple[Hashable, ...], make: Callable[[], Awaitable[Object | None]]
-    ) -> Object | None:
-        """Return another object, cached like the figures."""
+    async def kept(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
+        """Something else, cached like the figures."""
         return await self._cache.get(key, make)
 
 
@@ -328,7 +323,7 @@ def _alert(row: Row, deliveries: list[Object]) -> Object:
 
 
 def chunks(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Split the ids into groups that fit one request."""
+    """The ids in groups that fit one request."""
     some: list[str] = []
     size_bytes = 0
     for each in ids:

@@ -14,7 +14,7 @@ from aiohttp import web
 from streams.costs.headroom import LEVELS
 from streams.errors import WrongUseError
 from streams.explain import alert_list, wire
-from streams.web import metrics, queries
+from streams.web import metrics
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
 from streams.web.assets import Asset
@@ -28,7 +28,9 @@ from streams.web.experiments import Experiments
 from streams.web.figures import ApiFigures
 from streams.web.health import Health, public
 from streams.web.hooks.endpoint import HookEndpoint
+from streams.web.http_protocol import hold_back
 from streams.web.ingest import IngestEndpoint
+from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
 from streams.web.last_audit import LastAudit
 from streams.web.meter import MeterReport
 from streams.web.middleware import CALLER
@@ -47,7 +49,6 @@ from streams.worker.health.worker_status import Check
 
 T = TypeVar("T")
 
-_LIMIT_MAX: Final = 1_000
 #: What the times of ClickHouse hold.
 _INSTANT_MAX_MS: Final = 2**32 * 1_000
 _NOT_KEPT: Final = {"Cache-Control": "no-store"}
@@ -66,6 +67,7 @@ class Parts:
     """What the routes are built from."""
 
     figures: ApiFigures
+    job_list: JobList
     details: Details
     experiments: Experiments
     alerts: AlertHistory
@@ -114,6 +116,10 @@ class Routes:
             Route("GET", "/api/v1/jobs/{job_id:[^/]+}", Scope.READ, self._job),
             Route("GET", "/api/v1/jobs/{job_id:[^/]+}/explain", Scope.READ, self._explain),
             Route("GET", "/api/v1/jobs/{job_id:[^/]+}/rules", Scope.READ, self._rules),
+            # The same of an id that no path can name: `..`, which browsers and proxies take for a step up.
+            Route("GET", "/api/v1/job", Scope.READ, self._job),
+            Route("GET", "/api/v1/job/explain", Scope.READ, self._explain),
+            Route("GET", "/api/v1/job/rules", Scope.READ, self._rules),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
             Route("GET", "/api/v1/costs/span", Scope.READ, self._costs_span),
@@ -166,7 +172,9 @@ class Routes:
         """The content of the stream."""
         figures = self._parts.figures
         burn, jobs, alerts = await asyncio.gather(
-            figures.burn(), figures.jobs("burn", _TOP_JOBS), figures.alerts("", _TOP_ALERTS)
+            figures.burn(),
+            self._parts.job_list.page(ListRequest(limit=_TOP_JOBS)),
+            figures.alerts("", _TOP_ALERTS),
         )
         return {
             "burn": burn,
@@ -245,10 +253,8 @@ class Routes:
     # -- figures -------------------------------------------------------------------------------------------
 
     async def _jobs(self, request: web.Request) -> web.Response:
-        asked = _parameters(request, {"limit", "order", "state", "owner", "team"})
-        order = _one_of("order", asked.get("order", "burn"), queries.ORDERS)
-        names = {name: asked.get(name, "") for name in ("state", "owner", "team")}
-        return _json(await self._parts.figures.jobs(order, _limit(asked), **names))
+        asked = request_of(_parameters(request, set(PARAMETERS)))
+        return _json(await self._parts.job_list.page(asked))
 
     async def _burn(self, _: web.Request) -> web.Response:
         return _json(await self._parts.figures.burn())
@@ -312,9 +318,9 @@ class Routes:
 
     async def _alerts(self, request: web.Request) -> web.Response:
         given = _parameters(request, {*alert_list.PARAMETERS, "limit", "names"})
-        names = _one_of("names", given.pop("names", ""), ("", "0", "1"))
+        names = one_of("names", given.pop("names", ""), ("", "0", "1"))
         try:
-            asked = alert_list.alerts_asked(given, _limit(given))
+            asked = alert_list.alerts_asked(given, limit_of(given))
         except WrongUseError as wrong:
             raise ApiError(400, str(wrong)) from wrong
         body = {**await self._parts.alerts.page(asked), **self._acting}
@@ -340,19 +346,18 @@ class Routes:
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _job(self, request: web.Request) -> web.Response:
-        job_id = request.match_info["job_id"]
+        job_id, _ = _named_job(request, set())
         return _json(_known(job_id, await self._parts.details.job(job_id)))
 
     async def _explain(self, request: web.Request) -> web.Response:
-        asked = _parameters(request, {"by"})
-        by = _one_of("by", asked.get("by", "interval"), ("interval", "minute"))
-        job_id = request.match_info["job_id"]
+        job_id, asked = _named_job(request, {"by"})
+        by = one_of("by", asked.get("by", "interval"), ("interval", "minute"))
         found = await self._parts.details.explanation(job_id, by_minute=by == "minute")
         return web.Response(body=wire.encode(_known(job_id, found)), content_type="application/json")
 
     async def _rules(self, request: web.Request) -> web.Response:
-        at_ms = _instant("at_ms", _parameters(request, {"at_ms"}).get("at_ms"))
-        job_id = request.match_info["job_id"]
+        job_id, asked = _named_job(request, {"at_ms"})
+        at_ms = _instant("at_ms", asked.get("at_ms"))
         found = _known(job_id, await self._parts.details.rules(job_id, at_ms))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
@@ -412,10 +417,14 @@ class Routes:
 
     async def _page(self, request: web.Request) -> web.Response:
         if "token" in request.query:
-            leave = web.HTTPSeeOther(
-                "/", headers=_NOT_KEPT
-            )  # so that the token stays in no address bar or history
-            self._begin_session(request, request.query["token"], leave)
+            # So that the token stays in no address bar or history, be it right or wrong: then the page says so.
+            leave = web.HTTPSeeOther("/", headers=_NOT_KEPT)
+            try:
+                self._begin_session(request, request.query["token"], leave)
+            except ApiError as refused:
+                leave = web.HTTPSeeOther(f"/#token-{refused.code}", headers=_NOT_KEPT)
+                if refused.delay_s:
+                    await hold_back(request, refused.delay_s)
             raise leave
         return self._asset("index.html", request)
 
@@ -472,6 +481,17 @@ def _known_alert(alert_id: str, found: T | None) -> T:
     return found
 
 
+def _named_job(request: web.Request, names: set[str]) -> tuple[str, dict[str, str]]:
+    """The job of the path, else of the parameter `id`, and the other parameters."""
+    job_id = request.match_info.get("job_id")
+    asked = _parameters(request, names if job_id is not None else names | {"id"})
+    if job_id is None:
+        job_id = asked.pop("id", "")
+    if not job_id:
+        raise ApiError(400, "id: name a job")
+    return job_id, asked
+
+
 def _parameters(request: web.Request, names: set[str]) -> dict[str, str]:
     """The query parameters; unknown or repeated names are errors."""
     for name in request.query:
@@ -482,22 +502,9 @@ def _parameters(request: web.Request, names: set[str]) -> dict[str, str]:
     return dict(request.query)
 
 
-def _one_of(name: str, given: str, allowed: tuple[str, ...]) -> str:
-    if given not in allowed:
-        raise ApiError(400, f"{name}: got {given!r}, expected one of {', '.join(filter(None, allowed))}")
-    return given
-
-
 def _instant(name: str, given: str | None) -> int | None:
     if given is None:
         return None
     if not given.isascii() or not given.isdecimal() or int(given[:16]) >= _INSTANT_MAX_MS:
         raise ApiError(400, f"{name}: got {given!r}, expected milliseconds since 1970")
-    return int(given)
-
-
-def _limit(asked: Mapping[str, str]) -> int:
-    given = asked.get("limit", "100")
-    if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:9]) <= _LIMIT_MAX:
-        raise ApiError(400, f"limit: got {given!r}, expected 1 to {_LIMIT_MAX}")
     return int(given)

@@ -31,6 +31,7 @@ from streams.web.figures import ApiFigures
 from streams.web.health import Health
 from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.ingest import IngestEndpoint
+from streams.web.job_list import JobList
 from streams.web.last_audit import LastAudit
 from streams.web.listener import Listener, ListenerOptions
 from streams.web.meter import MeterReport
@@ -86,6 +87,7 @@ class WebServer:
         self.queries = QueryService(store, query or QuerySettings())
         figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)
+        job_list = JobList(self._readers[0], figures)
         guard = RequestGuard(settings, local_token, now_ms, wall_ms)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
@@ -112,6 +114,7 @@ class WebServer:
         routes = Routes(
             Parts(
                 figures=figures,
+                job_list=job_list,
                 details=details,
                 experiments=Experiments(self._readers[0], figures, Cache(now_ms)),
                 budgets=BudgetDetails(self._readers[0], figures),

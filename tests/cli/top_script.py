@@ -38,7 +38,8 @@ class Script:
         self.now: MeterView | Exception = snapshot(*jobs, alerts=alerts)
         self.asked = 0
 
-    def fetch(self) -> MeterView:
+    def fetch(self, words: str = "") -> MeterView:
+        self.words = words
         self.asked += 1
         if isinstance(self.now, Exception):
             raise self.now

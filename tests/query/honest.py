@@ -14,7 +14,7 @@ from streams.cli.dead_letters import letters as dead_letters
 from streams.engine.rules import evidence
 from streams.explain import job as explain_job
 from streams.selfcheck.audit import sql as audit_sql
-from streams.web import experiments, queries
+from streams.web import experiments, job_list_sql, queries
 from tests.deploy.grafana import DASHBOARDS, expanded, targets
 from tests.web.log import AS_OF_MS, ODD_ID, T0_MS
 
@@ -30,6 +30,7 @@ VALUES: dict[str, Parameter] = {
     "after_offset": 0, "after_partition": 0, "after_topic": "", "alert": "al_1", "alerts": ["al_1", "al_2"], "at_ms": AS_OF_MS, "before_ms": 2**50, "experiment": "e", "job": "b",
     "jobs": ["a", "b", ODD_ID], "key": "log", "last": AS_OF_MS // 60_000, "limit": 50, "most": 100, "most_gpu_milli_ms": 20_000_000, "most_nano": 2_000, "owner": "", "places": [],
     "reason": "", "shard": 0, "shards": [], "since": 0, "since_ms": T0_MS - 1, "since_s": T0_MS // 1000, "state": "", "status": "",
+    "at_name": "x", "at_sweep": 0, "project": "", "sweep": "name:x", "sweeps": ["name:x"], "used_since_ms": T0_MS, "word0": "a", "word1": "n1",
     "team": "", "topic": "", "until": 2**62, "until_s": T0_MS // 1000 + 3600, "who": "ada",
 }  # fmt: skip
 #: Texts that a quoting mistake anywhere on the way would change.
@@ -127,7 +128,7 @@ def code() -> Iterator[Query]:
         for sql in _constants(module):
             yield Query(module.__name__, sql, _bound(sql))
     made = [
-        *map(queries.jobs, queries.ORDERS), *map(audit_sql.twins, ("job_minutes", "node_minutes")),
+        *_lists(), *map(audit_sql.twins, ("job_minutes", "node_minutes")),
         *(audit_sql.costs(table, current=current) for table in ("job_minutes", "node_minutes") for current in (True, False)),
         audit_sql.ledger("job_minutes", ("job_id", "minute", "price_effective"), ("quantity", "cost_usd")),
         "SELECT value FROM meta FINAL WHERE key = 'log'", "SELECT topic, partition, next_offset FROM books FINAL",
@@ -136,10 +137,23 @@ def code() -> Iterator[Query]:
         yield Query("made", sql, _bound(sql))
 
 
+def _lists() -> Iterator[str]:
+    chosen = job_list_sql.Selection(("a", "n1"), "live", *("x",) * 5, True)
+    for order in job_list_sql.ORDERS:
+        for is_grouped in (False, True):
+            for cursor in (None, "next", "previous"):
+                yield job_list_sql.page(
+                    chosen, order, ascending=is_grouped, is_grouped=is_grouped, cursor=cursor
+                )
+    yield from (job_list_sql.total(chosen), job_list_sql.sweeps(chosen), job_list_sql.nodes(2))
+
+
 def _constants(module: ModuleType) -> list[str]:
     values: list[Any] = list(vars(module).values())
     return [value for value in values if isinstance(value, str) and _READS.match(value)]
 
 
 def _bound(sql: str) -> dict[str, Parameter]:
-    return {name: VALUES[name] for name in re.findall(r"\{(\w+):", sql)}
+    is_text = "{at0:String}" in sql
+    at = dict.fromkeys(("at0", "at1", "at2"), "x" if is_text else "0.5")
+    return {name: {**VALUES, **at}[name] for name in re.findall(r"\{(\w+):", sql)}

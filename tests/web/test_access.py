@@ -32,7 +32,7 @@ from tests.web.serving import BEARER, TOKEN, Client, run, served, serving
         ("GET", "/api/v1/jobs?limit=0", 400, "bad_request", "limit: got '0', expected 1 to 1000"),
         ("GET", "/api/v1/jobs?limit=9999999999999999999999", 400, "bad_request", "limit"),
         ("GET", "/api/v1/jobs?limit=%D9%A3", 400, "bad_request", "limit"),
-        ("GET", "/api/v1/jobs?order=cost;drop", 400, "bad_request", "expected one of burn, name, cost"),
+        ("GET", "/api/v1/jobs?order=cost;drop", 400, "bad_request", "expected one of burn, job, name"),
         ("GET", "/api/v1/jobs?ordr=cost", 400, "bad_request", "'ordr' is unknown"),
         ("GET", "/api/v1/jobs?limit=1&limit=2", 400, "bad_request", "given twice"),
         ("GET", "/api/v1/alerts?status=open", 400, "bad_request", "firing, resolved"),
@@ -123,7 +123,9 @@ def test_the_page_takes_the_token_once_into_a_cookie(store: ClickHouseStore) -> 
                 headers = {"Cookie": f"{COOKIE}={given}"}
                 async with bare.get(f"{client.server.url}/api/v1/burn", headers=headers) as answer:
                     assert answer.status == status
-        await client.get("/?token=wrong", 401)
+        async with client.session.get(f"{client.server.url}/?token=wrong", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/#token-unauthorized")
+            assert "Set-Cookie" not in answer.headers
 
     served(store, work, token=TOKEN)
 

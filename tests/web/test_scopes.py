@@ -63,6 +63,9 @@ def test_every_path_declares_its_scope() -> None:
         "/api/v1/jobs/{job_id:[^/]+}": Scope.READ,
         "/api/v1/jobs/{job_id:[^/]+}/explain": Scope.READ,
         "/api/v1/jobs/{job_id:[^/]+}/rules": Scope.READ,
+        "/api/v1/job": Scope.READ,
+        "/api/v1/job/explain": Scope.READ,
+        "/api/v1/job/rules": Scope.READ,
         "/api/v1/burn": Scope.READ,
         "/api/v1/dashboards": Scope.READ,
         "/api/v1/panels/{name}": Scope.READ,
@@ -239,10 +242,17 @@ def test_no_other_way_to_guess_is_free(way: str) -> None:
                     "cookie": ("/api/v1/jobs", {"Cookie": f"{COOKIE}={session_of(guess, 10**13).cookie}"}),
                     "readyz": ("/readyz", bearer(guess)),
                 }[way]
-                async with bare.get(client.server.url + path, headers=headers) as answer:
-                    found.append(answer.status)
+                url = client.server.url + path
+                async with bare.get(url, headers=headers, allow_redirects=False) as answer:
+                    found.append(answer.headers.get("Location", answer.status))
         # What is open to all stays open, for probes that show an old token; it is counted all the same.
-        assert found == ([200] * 7 if way == "readyz" else [401] * 5 + [429] * 2)
+        refused: dict[str, list[str | int]] = {
+            "page": ["/#token-unauthorized", "/#token-too_many_requests"],
+            "cookie": [401, 429],
+            "readyz": [200, 200],
+        }
+        first, then = refused[way]
+        assert found == [first] * 5 + [then] * 2
         page = (await client.get("/metrics", headers=bearer(TOKEN))).decode()
         assert "trainfare_web_tokens_refused_total 7.0" in page
 

@@ -104,13 +104,16 @@ class MeterView(msgspec.Struct, frozen=True):
     jobs: tuple[Job, ...] = ()
     alerts: tuple[AlertView, ...] = ()
     origin: str = ""  # where it was read, for people
+    matched: int = 0  # jobs that have the words, of which `jobs` are those that burn most
+    total: int = 0
+    words: str = ""  # that were searched for
 
 
 class Source(Protocol):
     """The source of snapshots; one thread calls at a time, not the one that draws."""
 
-    def fetch(self) -> MeterView:
-        """The newest snapshot.
+    def fetch(self, words: str = "") -> MeterView:
+        """The newest snapshot; of the jobs with these words, if there are any.
 
         Raises:
             SourceError: There is none, with a message for the screen.
@@ -124,13 +127,15 @@ class SourceError(TrainfareError):
 class _Jobs(msgspec.Struct):
     jobs: tuple[Job, ...]
     as_of_ms: int = 0
+    matched: int | None = None
+    total: int | None = None
 
 
 class _Alerts(msgspec.Struct):
     alerts: tuple[AlertView, ...]
 
 
-def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str) -> MeterView:
+def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str, words: str = "") -> MeterView:
     """Combine three responses of the API to one snapshot; unknown fields are ignored.
 
     Raises:
@@ -142,4 +147,9 @@ def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str) -> MeterVi
         found = msgspec.json.decode(alerts, type=_Alerts).alerts
     except msgspec.DecodeError as error:
         raise SourceError(f"{origin}: not an answer of trainfare's API ({error})") from error
-    return MeterView(max(fleet.as_of_ms, listed.as_of_ms), fleet, listed.jobs, found, origin)
+    present = len(listed.jobs)
+    matched = present if listed.matched is None else listed.matched
+    total = present if listed.total is None else listed.total
+    return MeterView(
+        max(fleet.as_of_ms, listed.as_of_ms), fleet, listed.jobs, found, origin, matched, total, words
+    )

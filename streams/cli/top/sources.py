@@ -10,7 +10,7 @@ import asyncio
 import json
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import urllib3
 from urllib3.exceptions import HTTPError, LocationParseError
@@ -27,6 +27,7 @@ from streams.errors import WrongUseError
 from streams.web import endpoint, local_token
 from streams.web.encode import to_json
 from streams.web.figures import ApiFigures
+from streams.web.job_list import Q_MAX_BYTES, WORDS_MAX, JobList, request_of
 from streams.web.store_reader import Row, StoreReader
 
 JOBS_MAX = 500
@@ -36,11 +37,16 @@ DIRECTORY_EVERY_MS = 10_000
 """A directory that no worker has open changes only by a replay; opening the engine takes a second of a core."""
 _ANSWER_MAX_BYTES = 64 * 2**20
 _ANSWER_S = 30.0
-_PATHS = (
-    f"/api/v1/jobs?limit={JOBS_MAX}&order=burn",
-    "/api/v1/burn",
-    f"/api/v1/alerts?limit={ALERTS_MAX}",
-)
+_JOBS = f"/api/v1/jobs?limit={JOBS_MAX}&order=burn"
+_OTHERS = ("/api/v1/burn", f"/api/v1/alerts?limit={ALERTS_MAX}")
+
+
+def askable(words: str) -> str:
+    """What of the typed words a meter searches for: it takes so many, of such a length."""
+    kept = words.split()[:WORDS_MAX]
+    while kept and len(" ".join(kept).encode("utf-8", "ignore")) > Q_MAX_BYTES:
+        kept.pop()
+    return " ".join(kept).encode("utf-8", "ignore").decode()
 
 
 class NobodyAnswersError(SourceError):
@@ -56,14 +62,15 @@ class HttpSource:
         timeout = urllib3.Timeout(connect=2.0, read=8.0)
         self._pool = BoundedPool(_ANSWER_S, headers=headers, timeout=timeout, retries=False, maxsize=1)
 
-    def fetch(self) -> MeterView:
+    def fetch(self, words: str = "") -> MeterView:
         """Request the three responses of a screen.
 
         Raises:
             SourceError: One of them is not available.
         """
-        jobs, burn, alerts = (self._get(path) for path in _PATHS)
-        return snapshot_of(jobs, burn, alerts, self.url)
+        searched = f"{_JOBS}&q={quote(asked, safe='')}" if (asked := askable(words)) else _JOBS
+        jobs, burn, alerts = (self._get(path) for path in (searched, *_OTHERS))
+        return snapshot_of(jobs, burn, alerts, self.url, words)
 
     def _get(self, path: str) -> bytes:
         try:
@@ -142,25 +149,28 @@ class StoreSource:
         self._settings = settings
         self._clock = SystemClock() if clock is None else clock
         self._last: MeterView | None = None
+        self._words = ""
         self._looked_ms = 0
 
-    def fetch(self) -> MeterView:
+    def fetch(self, words: str = "") -> MeterView:
         """The figures of the last read, or read again."""
         every_ms = DIRECTORY_EVERY_MS if self._settings.clickhouse.data_dir else SERVER_EVERY_MS
         now_ms = self._clock.monotonic_ms()
-        if self._last is None or now_ms - self._looked_ms >= every_ms:
+        if self._last is None or words != self._words or now_ms - self._looked_ms >= every_ms:
             with reader(self._settings) as store:
-                self._last = asyncio.run(self._look(store))
-            self._looked_ms = now_ms
+                self._last = asyncio.run(self._look(store, words))
+            self._words, self._looked_ms = words, now_ms
         return self._last
 
-    async def _look(self, store: Reader) -> MeterView:
-        figures = ApiFigures(_ReaderAsker(store), self._clock.monotonic_ms)
-        jobs = to_json(await figures.jobs(limit=JOBS_MAX))
+    async def _look(self, store: Reader, words: str) -> MeterView:
+        asker = _ReaderAsker(store)
+        figures = ApiFigures(asker, self._clock.monotonic_ms)
+        asked = request_of({"limit": str(JOBS_MAX), "q": askable(words)})
+        jobs = to_json(await JobList(asker, figures).page(asked))
         alerts = to_json(await figures.alerts(limit=ALERTS_MAX))
         clickhouse = self._settings.clickhouse
         origin = f"{clickhouse.data_dir or clickhouse.url}, as stored: no worker answers"
-        return snapshot_of(jobs, to_json(await figures.burn()), alerts, origin)
+        return snapshot_of(jobs, to_json(await figures.burn()), alerts, origin, words)
 
 
 class _ReaderAsker(StoreReader):
@@ -183,7 +193,7 @@ class Found:
         self._http: HttpSource | None = None
         self._store = StoreSource(settings)
 
-    def fetch(self) -> MeterView:
+    def fetch(self, words: str = "") -> MeterView:
         """Query the worker; if none answers, the store."""
         data_dir = self._settings.clickhouse.data_dir
         url = configured(self._settings.web) if data_dir is None else announced(data_dir)
@@ -193,8 +203,8 @@ class Found:
                     url, self._token or (local_token.read(data_dir) if data_dir else None)
                 )
             with suppress(NobodyAnswersError):
-                return self._http.fetch()
-        return self._store.fetch()
+                return self._http.fetch(words)
+        return self._store.fetch(words)
 
 
 def source_for(settings: Settings, url: str | None = None) -> Source:

@@ -92,7 +92,7 @@ class TopApp:
     async def fetch(self) -> None:
         """Ask the source once."""
         try:
-            snapshot = await self._threads.run(self._source.fetch)
+            snapshot = await self._threads.run(self._source.fetch, self.view.words)
         except Exception as fault:  # noqa: BLE001  # whatever it is, the screen says it and the next second tries again
             self.view.failed("; ".join(described(fault)[1]))
         else:

@@ -39,7 +39,7 @@ class View:
         self._answered_ms = clock.monotonic_ms()
         self._moved_ms: int | None = None  # when the figures' time was last seen to advance
         self._fault: str | None = None
-        self._words, self._typing = "", False
+        self.words, self._typing = "", False
         self._wants_alerts: bool | None = None  # None: if there is room
         self._shows_alerts = False
         self._bar, self._top, self._room = 0, 0, 1
@@ -86,11 +86,11 @@ class View:
         if key in ("enter", "escape"):
             self._typing = False
         if key == "escape":
-            self._words = ""
+            self.words = ""
         elif key == "backspace":
-            self._words = self._words[:-1]
+            self.words = self.words[:-1]
         elif len(key) == 1:
-            self._words += key
+            self.words += key
         self._to_top()
 
     def _do(self, key: str) -> None:
@@ -102,7 +102,7 @@ class View:
         elif key == "/":
             self._typing = True
         elif key == "escape":
-            self._words = ""
+            self.words = ""
         elif key == "a":
             self._wants_alerts = not self._shows_alerts
         elif key == "?":
@@ -128,15 +128,15 @@ class View:
         head = [fleet(self._snapshot), self._status(), *map(Text, self.note.splitlines())]
         self._shows_alerts = height >= TALL if self._wants_alerts is None else self._wants_alerts
         alerts = self._alerts(max(2, height * 3 // 10), width) if self._shows_alerts else []
-        foot = Text(f"filter: {self._words}▏", "bold") if self._typing else Text(_KEYS, "dim")
+        foot = Text(f"filter: {self.words}▏", "bold") if self._typing else Text(_KEYS, "dim")
         rows = self._rows(width, max(1, height - len(head) - len(alerts) - 2))
         return Group(*(_cut(line, width) for line in (*head, *rows, *alerts, foot)))
 
     def _jobs(self) -> list[Job]:
         """What is listed, with the bar on the job that it was on."""
-        jobs = ordered(
-            matching(() if self._snapshot is None else self._snapshot.jobs, self._words), self.order
-        )
+        now = self._snapshot or MeterView(0, Burn())
+        # While words are being typed, the jobs at hand are searched; then the meter's answer is of all its jobs.
+        jobs = ordered(matching(now.jobs, "" if now.words == self.words else self.words), self.order)
         at = next((place for place, job in enumerate(jobs) if job.job_id == self._under_bar), self._bar)
         self._bar = max(0, min(at, len(jobs) - 1))
         self._under_bar = jobs[self._bar].job_id if jobs else None
@@ -165,16 +165,20 @@ class View:
 
     def _status(self) -> Text:
         by = f"by {BY_KEY[self.order.key].title}{self.order.arrow}"
-        shown = f"{by} · filter: {self._words}" if self._words else by
+        shown = f"{by} · filter: {self.words}" if self.words else by
+        now = self._snapshot
+        if now is not None and now.total > len(now.jobs):
+            listed = f"the {len(now.jobs):,} that burn most of " if now.matched > len(now.jobs) else ""
+            shown += f" · {listed}{now.matched:,} of {now.total:,} jobs"
         silent_ms = self._clock.monotonic_ms() - self._answered_ms
         now_ms = None if self._event_time else self._clock.now_ms()
         moving = self._moved_ms is not None and self._answered_ms - self._moved_ms < BEHIND_MS
         return status(self._snapshot, self._fault, silent_ms, now_ms, shown, moving=moving)
 
     def _why_empty(self) -> str:
-        if self._snapshot is not None and self._snapshot.jobs:
-            listed = len(self._snapshot.jobs)
-            return f"none of {listed} jobs has {self._words!r} in its names, state or alerts; Esc shows all"
+        if self._snapshot is not None and (all_jobs := max(self._snapshot.total, len(self._snapshot.jobs))):
+            listed = f"{all_jobs:,}"
+            return f"none of {listed} jobs has {self.words!r} in its names, state, nodes or alerts; Esc shows all"
         if self._fault is not None:
             return "No figures yet; asked again each second."
         return "no jobs yet" if self._snapshot is not None else ""

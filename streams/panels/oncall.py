@@ -37,12 +37,12 @@ SELECT countIf(severity = 'page') AS "pages", countIf(severity = 'ticket') AS "t
 FROM alerts FINAL
 WHERE status = 'firing'"""
 
-_TODAY: Final = f"{USERS_JOBS} AND hour >= toStartOfDay({TO_TIME}) AND hour < {TO_TIME}"
+_TODAY: Final = f"{USERS_JOBS} AND hour >= toStartOfDay({TO_TIME} - 1) AND hour < {TO_TIME}"
 
 SPENT: Final = f"""
-SELECT sumIf({HOUR_COST}, hour >= toStartOfDay({TO_TIME})) AS "today", sumIf({HOUR_COST}, hour >= toStartOfHour({FROM_TIME})) AS "range"
+SELECT sumIf({HOUR_COST}, hour >= toStartOfDay({TO_TIME} - 1)) AS "today", sumIf({HOUR_COST}, hour >= toStartOfHour({FROM_TIME})) AS "range"
 FROM job_hours FINAL
-WHERE {USERS_JOBS} AND hour >= least(toStartOfHour({FROM_TIME}), toStartOfDay({TO_TIME})) AND hour < {TO_TIME}"""
+WHERE {USERS_JOBS} AND hour >= least(toStartOfHour({FROM_TIME}), toStartOfDay({TO_TIME} - 1)) AND hour < {TO_TIME}"""
 
 UNPRICED: Final = f"""
 SELECT sum(toInt128(unpriced_gpu_milli_ms)) / 3600000000 AS "GPU-hours"

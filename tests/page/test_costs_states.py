@@ -245,6 +245,7 @@ def test_levels_without_names_are_passed_over_and_the_way_back_is_a_link(board: 
 
 def test_a_part_of_the_chart_is_a_span_with_an_address(board: Board) -> None:
     page = shown(board, Costs(vision="10"))
+    expect(page.locator(".costs-legend")).to_contain_text("the 30 days before")
     box = page.locator(".costs-plot canvas").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 100)
@@ -255,6 +256,26 @@ def test_a_part_of_the_chart_is_a_span_with_an_address(board: Board) -> None:
     expect(page).to_have_url(re.compile(r"#/costs\?from=2026-05-1\dT00%3A00&to=2026-05-\d\dT00%3A00$"))
     page.locator(".costs-plot").get_by_role("button", name="Show all").click()
     expect(page).to_have_url(re.compile(r"#/costs$"))
+
+
+def test_a_chart_is_let_go_with_its_page_and_drawn_anew_when_it_comes_back(board: Board) -> None:
+    page = shown(board, Costs(vision="10"))
+    canvas = page.locator(".costs-plot canvas")
+    expect(canvas).to_have_count(1)
+    page.evaluate("globalThis.held = document.querySelector('.costs-plot')")
+    page.get_by_role("link", name="Live", exact=True).click()
+    expect(page.locator("#board")).to_be_visible()
+    assert (
+        page.evaluate(
+            "new Promise((done) => setTimeout(() => done(held.querySelectorAll('canvas').length), 100))"
+        )
+        == 0
+    )
+    page.go_back()
+    expect(canvas).to_have_count(1)
+    expect(page.locator(".costs-plot").get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("^Cost by team per day")
+    )
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1440, "light"), (2560, "dark")])

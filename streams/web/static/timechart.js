@@ -16,7 +16,12 @@ const TILE = 8;
 /** Of stacks: as many colours and hatches as names that are shown beside "others". */
 export const MANY = HATCHES.length;
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10 };
-const schemes = matchMedia("(prefers-color-scheme: dark)");
+/** The charts on the page: colours change with the reader's scheme. */
+const alive = new Set();
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const chart of alive) chart.plot?.redraw(false);
+});
 
 /** The look of the series at a place of a stack or a bundle of lines; null: of all others together. */
 export function look(place) {
@@ -59,12 +64,21 @@ export class TimeChart {
     host.classList.add("timechart");
     frame.cursors.add((ms) => this.point(ms));
     frame.zooms.add(() => this.look());
-    onWidth(host, (width) => {
-      this.frame.width = width;
-      if (this.plot) this.plot.setSize({ width, height: this.height });
-      else this.draw(this.data);
-    });
-    schemes.addEventListener("change", () => this.repaint());
+    onWidth(host, (width) => this.sized(width), () => this.gone());
+  }
+
+  sized(width) {
+    this.frame.width = width;
+    if (this.plot) this.plot.setSize({ width, height: this.height });
+    else this.draw(this.data);
+  }
+
+  /** Its host was taken from the page: nothing stays behind, and it is drawn anew where the host comes back. */
+  gone() {
+    if (this.host.isConnected) return;
+    this.plot?.destroy();
+    this.plot = null;
+    alive.delete(this);
   }
 
   /** Draw other figures; what is looked at stays. */
@@ -82,6 +96,7 @@ export class TimeChart {
     this.least = Math.min(0, ...this.drawn.map((each) => each.shown.reduce((least, value) => Math.min(least, value ?? 0), 0)));
     const columns = [data.xs, ...this.drawn.map((each) => each.shown)];
     const shape = JSON.stringify([Boolean(data.ends), this.drawn.map(({ kind, color, hatch, dash, width: wide, area, step, faint }) => [kind, color, hatch, dash, wide, area, step, faint])]);
+    alive.add(this);
     if (this.plot && shape === this.made) {
       this.plot.setData(columns, true);
     } else {
@@ -201,10 +216,6 @@ export class TimeChart {
   light(name) {
     if (this.lit === name) return;
     this.lit = name;
-    this.plot?.redraw(false);
-  }
-
-  repaint() {
     this.plot?.redraw(false);
   }
 

@@ -149,11 +149,14 @@ export class TimeFrame {
   }
 }
 
-/** Call `draw` with the width of `host` now and whenever it changes. */
-export function onWidth(host, draw) {
+/** Call `draw` with the width of `host` now and whenever it changes, and `hidden` when it has none any more. */
+export function onWidth(host, draw, hidden = () => {}) {
   let width = 0;
   new ResizeObserver((entries) => {
     const now = Math.floor(entries[0].contentRect.width);
-    if (now > 0 && now !== width) draw((width = now));
+    if (now === width) return;
+    width = now;
+    if (now > 0) draw(now);
+    else hidden();
   }).observe(host);
 }

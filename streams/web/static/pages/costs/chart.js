@@ -41,11 +41,9 @@ export class CostChart {
   show(view, level, names, cells, previous, idle) {
     Object.assign(this, { view, periods: cells.periods });
     const { measure } = view;
-    const utc = view.period !== "hour";
-    if (!this.chart || this.utc !== utc) {
-      this.utc = utc;
-      this.chart = new TimeChart(this.host, { frame: this.frame, height: HEIGHT, yWanted: 5, utc, total: "all", format: (value, short) => (short ? axisMoney(value) : `${money(value)}${UNITS[measure]}`) });
-    }
+    this.chart ??= new TimeChart(this.host, { frame: this.frame, height: HEIGHT, yWanted: 5 });
+    // Days and longer are UTC, as the costs of a period are.
+    this.chart.utc = view.period !== "hour";
     this.chart.format = (value, short) => (short ? axisMoney(value) : `${money(value)}${UNITS[measure]}`);
     this.chart.total = measure === "cost" ? "jobs" : "all";
     const stack = measure === "cost" || level === "component";
@@ -56,7 +54,7 @@ export class CostChart {
     if (stack) xs[0] = Math.max(xs[0], view.fromMs);
     if (previous) {
       const values = cells.periods.map((_, index) => (previous[index] ? valueOf(previous[index], measure) : measure === "cost" ? 0 : null));
-      series.push({ name: `the ${cells.periods.length} ${view.period}s before`, kind: "line", color: "--soft", dash: [3, 4], width: 1.5, step: stack, faint: true, values });
+      series.push({ name: `the ${cells.periods.length} ${view.period}s before`, kind: "line", color: "--ink", dash: [4, 4], width: 1.75, step: stack, faint: true, values });
       if (stack) extended(series, xs, ends, view.toMs);
     }
     this.frame.span(stack ? view.fromMs : xs[0], stack ? view.toMs : Math.max(xs.at(-1), xs[0] + 1));

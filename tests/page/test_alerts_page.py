@@ -92,11 +92,11 @@ def test_an_alert_that_fires_is_one_click_from_the_board_and_from_its_job(
     page.locator("#alerts .alert", has_text="llm-pretrain-7b").get_by_role(
         "link", name="Runaway burn"
     ).click()
-    expect(page.locator(".page-head h2")).to_have_text("Runaway burn")
+    expect(page.locator(".page-head h1")).to_have_text("Runaway burn")
     page.locator("#page .about .subject").click()
     expect(page.locator("#job-title")).to_have_text("llm-pretrain-7b")
     page.locator(".evidence .rule").click()
-    expect(page.locator(".page-head h2")).to_be_focused()
+    expect(page.locator(".page-head h1")).to_be_focused()
 
 
 def test_filters_are_in_the_address_and_back_undoes_the_page(

@@ -229,7 +229,7 @@ def test_levels_without_names_are_passed_over_and_the_way_back_is_a_link(board: 
     assert costs.asked[-1]["where"] == ["team=vision"]
     page.locator(".costs-rows a.down").first.press("Enter")
     expect(page.locator(".crumbs")).to_contain_text("project: vision")
-    expect(page.locator("#page h2")).to_be_focused()
+    expect(page.locator("#page h1")).to_be_focused()
     expect(page.get_by_role("heading", name="By experiment")).to_be_visible()
     page.locator(".costs-rows a.down").first.click()
     expect(page.get_by_role("heading", name="By job")).to_be_visible()

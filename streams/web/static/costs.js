@@ -51,7 +51,7 @@ export class Attempts {
   constructor(meter) {
     this.meter = meter;
     this.table = table(COLUMNS, { caption: "Attempts of the job" });
-    this.element = h("section", { class: "panel wide", "aria-labelledby": "attempts-title" }, h("h3", { id: "attempts-title" }, "Attempts"), h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "attempts-title" }, this.table.element));
+    this.element = h("section", { class: "panel wide", "aria-labelledby": "attempts-title" }, h("h3", { id: "attempts-title" }, "Attempts"), h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "attempts-title" }, this.table.element));
   }
 
   show({ attempts }) {
@@ -91,7 +91,7 @@ export class Run {
     this.meter = meter;
     this.table = table(RUN_COLUMNS, { caption: "Jobs of the run" });
     this.said = h("p", { class: "sub" });
-    this.element = h("section", { class: "panel wide", "aria-labelledby": "run-title", hidden: true }, h("h3", { id: "run-title" }, "Run"), this.said, h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "run-title" }, this.table.element));
+    this.element = h("section", { class: "panel wide", "aria-labelledby": "run-title", hidden: true }, h("h3", { id: "run-title" }, "Run"), this.said, h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "run-title" }, this.table.element));
   }
 
   show({ run, job }) {

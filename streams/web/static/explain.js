@@ -65,7 +65,7 @@ export class Explain {
       h("h3", { id: "explain-title" }, "Why it costs what it costs"),
       this.total,
       h("p", {}, this.query),
-      h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "explain-title" }, this.table.element),
+      h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "explain-title" }, this.table.element),
     );
   }
 

@@ -53,7 +53,7 @@ export class Nodes {
     this.meter = meter;
     this.table = table(COLUMNS, { caption: "Nodes of the job" });
     this.more = h("p", { class: "sub" });
-    this.element = h("section", { class: "panel wide", "aria-labelledby": "nodes-title", hidden: true }, h("h3", { id: "nodes-title" }, "Nodes"), h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "nodes-title" }, this.table.element), this.more);
+    this.element = h("section", { class: "panel wide", "aria-labelledby": "nodes-title", hidden: true }, h("h3", { id: "nodes-title" }, "Nodes"), h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "nodes-title" }, this.table.element), this.more);
   }
 
   show({ nodes }) {

@@ -56,8 +56,8 @@ export function swatch(series) {
 export class TimeChart {
   constructor(host, { frame, height, format, yWanted = 3, axis = true, top = null, utc = false, total = null }) {
     Object.assign(this, { host, frame, height, format, yWanted, axis, top, utc, total, made: "", plot: null, data: null, lit: null });
-    this.canvas = h("div", { class: "timechart-plot", role: "img" });
-    this.slider = h("div", { class: "timechart-cursor", role: "slider", tabindex: 0, "aria-orientation": "horizontal", onkeydown: (event) => this.key(event), onfocus: () => this.focused(), onblur: () => this.frame.point(null) });
+    this.canvas = h("div", { class: "timechart-plot", role: "img", hidden: true });
+    this.slider = h("div", { class: "timechart-cursor", role: "slider", tabindex: 0, hidden: true, "aria-orientation": "horizontal", onkeydown: (event) => this.key(event), onfocus: () => this.focused(), onblur: () => this.frame.point(null) });
     this.all = h("button", { type: "button", class: "timechart-all", hidden: true, onclick: () => this.frame.reset() }, "Show all");
     this.readout = h("div", { class: "readout timechart-readout", "aria-hidden": "true", hidden: true });
     host.replaceChildren(this.canvas, this.slider, this.all, this.readout);
@@ -86,6 +86,8 @@ export class TimeChart {
     this.data = data;
     const width = Math.floor(this.host.clientWidth);
     if (!data || !data.xs.length || width <= 0) return;
+    // Before there is a value, there is nothing to name or to move in.
+    this.canvas.hidden = this.slider.hidden = false;
     mark(this.canvas, "aria-label", data.say);
     mark(this.slider, "aria-label", `${data.label ?? "Time"}: arrow keys move, plus and minus zoom`);
     this.blocks = data.series.filter((each) => each.kind === "block");

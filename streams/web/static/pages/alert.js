@@ -77,7 +77,7 @@ function share(condition) {
 }
 
 function panel(id, title, ...parts) {
-  return h("section", { class: "panel", "aria-labelledby": id }, h("h3", { id }, title), ...parts);
+  return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), ...parts);
 }
 
 function scroller(element, label) {
@@ -108,7 +108,7 @@ export class OneAlert {
   }
 
   make() {
-    this.title = h("h2", { tabindex: -1 }, "Alert");
+    this.title = h("h1", { tabindex: -1 }, "Alert");
     this.badge = h("span", { class: "badge-of" });
     this.about = h("p", { class: "about" });
     this.sentence = h("p", { class: "lead" });

@@ -87,7 +87,7 @@ export class Page {
     this.list = h(
       "div",
       {},
-      h("div", { class: "page-head" }, h("h2", {}, "Alerts"), this.count),
+      h("div", { class: "page-head" }, h("h1", {}, "Alerts"), this.count),
       this.form,
       this.of,
       this.notice,

@@ -16,7 +16,7 @@ export class Page {
   constructor({ host }) {
     this.host = host;
     this.turn = null;
-    this.title = h("h2", { tabindex: -1 }, "Costs");
+    this.title = h("h1", { tabindex: -1 }, "Costs");
     this.said = h("p", { class: "sub" });
     this.again = h("button", { type: "button", class: "plain", onclick: () => this.open(this.state) }, "Refresh");
     this.slow = h("p", { class: "sub slow", role: "status", hidden: true });

@@ -25,7 +25,7 @@ export class Page {
     this.panels = [];
     this.paused = false;
     this.askedMs = 0;
-    this.title = h("h2", { tabindex: -1 }, "Dashboards");
+    this.title = h("h1", { tabindex: -1 }, "Dashboards");
     this.said = h("p", { class: "sub" });
     this.tabs = h("nav", { class: "ranges", "aria-label": "Dashboards" });
     this.ranges = h("nav", { class: "ranges", "aria-label": "Range" });

@@ -107,7 +107,7 @@ export class Page {
   build() {
     this.status = h("p", { class: "count", role: "status" });
     this.body = h("div", {});
-    const title = this.name ? h("h2", {}, "Experiment ", foreign(visible(this.name))) : h("h2", {}, "Experiments");
+    const title = this.name ? h("h1", {}, "Experiment ", foreign(visible(this.name))) : h("h1", {}, "Experiments");
     const back = this.name ? h("p", { class: "back" }, h("a", { href: address("experiments") }, "← All experiments")) : null;
     this.element.replaceChildren(...[back, h("header", { class: "page-head" }, title), this.status, this.body].filter(Boolean));
     this.host.replaceChildren(this.element);
@@ -184,7 +184,7 @@ export class Page {
 
   /** The live trials that a trial which is no dearer has overtaken: what stopping them saves. */
   stops(beaten, trials, quality) {
-    const head = h("h3", { id: "stops-title" }, "Stop these");
+    const head = h("h2", { id: "stops-title" }, "Stop these");
     if (!quality) return h("section", { class: "panel", "aria-labelledby": "stops-title" }, head, h("p", { class: "empty" }, "No trial reports a quality: without one dollars have nothing to stand beside. The SDK's ", h("code", {}, "run.progress(quality={...})"), " or an MLflow metric does."));
     if (!beaten.length) return h("section", { class: "panel", "aria-labelledby": "stops-title" }, head, h("p", { class: "empty" }, "No live trial is behind one that costs no more."));
     const usual = usualHours(trials);
@@ -250,7 +250,7 @@ export class Page {
       isFront.has(trial) ? "★ on the front" : behind.has(trial) ? "behind" : "",
     ])));
     const more = trials.length > SHOWN ? h("p", { class: "sub" }, `${count(trials.length - SHOWN)} cheaper trials: ask `, h("code", {}, `trainfare costs --by job --where experiment=${this.name}`)) : null;
-    return h("section", { class: "panel", "aria-label": "Trials" }, h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Trials" }, listed.element), more);
+    return h("section", { class: "panel", "aria-label": "Trials" }, h("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": "Trials" }, listed.element), more);
   }
 }
 

@@ -64,5 +64,5 @@ export function courses(history, alert) {
     grid.body.append(row(columns, [stamp(at), ...cells, holds ? "yes" : "no"]));
   });
   const asTable = h("details", {}, h("summary", {}, "The same as a table"), h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Course of the conditions" }, grid.element));
-  return [h("h4", {}, "How far it was, over time"), ...figures, asTable];
+  return [h("h3", {}, "How far it was, over time"), ...figures, asTable];
 }

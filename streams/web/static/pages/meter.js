@@ -30,11 +30,11 @@ function sign(ok, words = ok ? "holds" : "does not hold") {
 }
 
 function panel(title, id, ...rest) {
-  return h("section", { class: "panel", "aria-labelledby": id }, h("h3", { id }, title), ...rest);
+  return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), ...rest);
 }
 
 function scroller(id, element) {
-  return h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": id }, element);
+  return h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": id }, element);
 }
 
 export class Page {
@@ -43,7 +43,7 @@ export class Page {
     this.state = h("p", { class: "sub", role: "status" });
     this.fault = h("p", { class: "notice", role: "alert", hidden: true });
     this.parts = h("div", { class: "meter-parts" });
-    this.element = h("div", { class: "meter" }, h("div", { class: "page-head" }, h("h2", {}, "Meter"), this.state), this.fault, this.parts);
+    this.element = h("div", { class: "meter" }, h("div", { class: "page-head" }, h("h1", {}, "Meter"), this.state), this.fault, this.parts);
     this.report = null;
     this.drawn = "";
   }
@@ -112,7 +112,7 @@ export class Page {
     const all = storeFault === null ? wrong : [{ what: "store", said: `The store does not answer: ${storeFault}`, mends: "what it knows (sources, dead letters, unpriced quantities, messages) is missing below; see that ClickHouse runs", docs: "docs/operations.md#store-unavailable" }, ...wrong];
     const words = all.length ? `${plural(all.length, "thing")} to mend` : "Nothing is wrong that the meter knows of";
     const items = all.map(({ said, mends, docs }) => h("li", {}, h("p", { class: "said" }, "✗ ", shown(said)), h("p", { class: "mends" }, h("b", {}, "What mends it: "), shown(mends)), h("p", { class: "sub" }, h("code", {}, docs))));
-    return h("section", { class: "panel meter-verdict", "data-ok": all.length ? "no" : "yes", "aria-label": "Verdict" }, h("h3", {}, sign(!all.length, words)), h("p", { class: "sub" }, ready ? "It is ready: every check of /readyz holds." : "It is not ready: a check of /readyz does not hold."), all.length ? h("ol", { class: "meter-wrong" }, items) : null);
+    return h("section", { class: "panel meter-verdict", "data-ok": all.length ? "no" : "yes", "aria-label": "Verdict" }, h("h2", {}, sign(!all.length, words)), h("p", { class: "sub" }, ready ? "It is ready: every check of /readyz holds." : "It is not ready: a check of /readyz does not hold."), all.length ? h("ol", { class: "meter-wrong" }, items) : null);
   }
 
   tiles(report) {

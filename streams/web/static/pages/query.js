@@ -75,7 +75,7 @@ export class Page {
     this.element = h(
       "div",
       { class: "query" },
-      h("div", { class: "page-head" }, h("h2", {}, "Query"), h("p", { class: "sub" }, "Read-only SQL over the ledger and its views, within the limits of ", h("code", {}, "query.max_execution_time_ms"), " and ", h("code", {}, "query.max_memory_bytes"), ".")),
+      h("div", { class: "page-head" }, h("h1", {}, "Query"), h("p", { class: "sub" }, "Read-only SQL over the ledger and its views, within the limits of ", h("code", {}, "query.max_execution_time_ms"), " and ", h("code", {}, "query.max_memory_bytes"), ".")),
       h("div", { class: "query-parts" }, h("div", { class: "query-main" }, h("section", { class: "panel", "aria-label": "Statement" }, form, this.fault), this.state, this.answer.element), this.tables.element),
     );
   }

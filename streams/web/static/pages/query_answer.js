@@ -86,7 +86,7 @@ export class Answer {
       h("button", { type: "button", onclick: () => save("trainfare-query.csv", csv(this.answer), "text/csv;charset=utf-8") }, "Download CSV"),
       h("button", { type: "button", onclick: () => save("trainfare-query.json", JSON.stringify(this.answer, null, 1), "application/json") }, "Download JSON"),
     );
-    this.element = h("section", { class: "panel query-answer", "aria-labelledby": "query-answer-title", hidden: true }, h("div", { class: "page-head" }, h("h3", { id: "query-answer-title" }, "Answer"), this.files), this.chart.element, this.cut, this.body);
+    this.element = h("section", { class: "panel query-answer", "aria-labelledby": "query-answer-title", hidden: true }, h("div", { class: "page-head" }, h("h2", { id: "query-answer-title" }, "Answer"), this.files), this.chart.element, this.cut, this.body);
   }
 
   clear() {

@@ -13,7 +13,7 @@ export class Tables {
     this.element = h(
       "section",
       { class: "panel query-side", "aria-labelledby": "query-tables-title" },
-      h("h3", { id: "query-tables-title" }, "Tables and views"),
+      h("h2", { id: "query-tables-title" }, "Tables and views"),
       h("label", { for: "query-example" }, "Take an example"),
       this.example,
       h("label", { for: "query-find" }, "Find a table or a column"),

@@ -169,8 +169,8 @@ export class Rows {
     this.said = h("p", { class: "sub", role: "status" });
     this.more = h("button", { type: "button", hidden: true, onclick: () => this.showMore() });
     this.save = h("button", { type: "button", onclick: () => this.download() }, "Download CSV");
-    this.title = h("h3", { id: "costs-rows" });
-    this.element = h("section", { class: "panel costs-rows", "aria-labelledby": "costs-rows" }, h("div", { class: "panel-head" }, this.title, this.save), h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "costs-rows" }, this.table.element), this.said, this.more);
+    this.title = h("h2", { id: "costs-rows" });
+    this.element = h("section", { class: "panel costs-rows", "aria-labelledby": "costs-rows" }, h("div", { class: "panel-head" }, this.title, this.save), h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "costs-rows" }, this.table.element), this.said, this.more);
     this.shown = FEW;
   }
 
@@ -293,7 +293,7 @@ export class Drivers {
     this.words = h("p", { class: "movers" });
     this.table = table(DRIVER_COLUMNS, { caption: "What drove the change" });
     this.said = h("p", { class: "sub" });
-    this.element = h("section", { class: "panel costs-drivers", "aria-labelledby": "costs-drivers" }, h("h3", { id: "costs-drivers" }, "What drove the change"), this.words, h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "costs-drivers" }, this.table.element), this.said);
+    this.element = h("section", { class: "panel costs-drivers", "aria-labelledby": "costs-drivers" }, h("h2", { id: "costs-drivers" }, "What drove the change"), this.words, h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "costs-drivers" }, this.table.element), this.said);
   }
 
   movers(view, level, rows) {
@@ -330,7 +330,7 @@ export class DearestJobs {
   constructor() {
     this.list = h("ol", { class: "dearest" });
     this.said = h("p", { class: "sub" });
-    this.element = h("section", { class: "panel costs-jobs", "aria-labelledby": "costs-jobs" }, h("h3", { id: "costs-jobs" }, "Dearest jobs"), this.list, this.said);
+    this.element = h("section", { class: "panel costs-jobs", "aria-labelledby": "costs-jobs" }, h("h2", { id: "costs-jobs" }, "Dearest jobs"), this.list, this.said);
   }
 
   show(view, entries, isCut) {

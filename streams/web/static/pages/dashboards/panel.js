@@ -23,7 +23,7 @@ export class Panel {
     this.element = h(
       "section",
       { class: `panel panel-${about.form}`, "aria-labelledby": id },
-      h("h3", { id }, about.title),
+      h("h2", { id }, about.title),
       h("p", { class: "sub" }, about.answers),
       this.note,
       this.body,

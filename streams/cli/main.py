@@ -91,6 +91,21 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         "alerts",
         "Alerts and those who get them.",
         (
+            (
+                "list",
+                "alerts_list:list_",
+                "trainfare alerts list --firing --team vision --since 2d --data ./meter",
+            ),
+            (
+                "ack",
+                "alerts_act:ack",
+                "trainfare alerts ack al_8fe63f15d88e32e0d55fbafd --for 4h --data ./meter",
+            ),
+            (
+                "silence",
+                "alerts_act:silence",
+                "trainfare alerts silence al_8fe63f15d88e32e0d55fbafd --for 1h --comment benchmark --data ./meter",
+            ),
             ("test", "alerts_test:send_test", "trainfare alerts test ada"),
             (
                 "why",

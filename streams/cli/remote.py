@@ -161,6 +161,34 @@ class RemoteReader:
         found: list[dict[str, Any]] = orjson.loads(data)["results"]
         return found
 
+    def alert(self, alert_id: str) -> dict[str, Any] | None:
+        """An alert that the worker's store has; None if it has none of this id.
+
+        Raises:
+            TrainfareError: The worker does not answer, or is none.
+        """
+        path = f"/api/v1/alerts/{quote(alert_id, safe='')}"
+        status, data = self._request("GET", path, {"Accept": "application/json"}, None)
+        if status == 404:
+            return None
+        if status != 200:
+            raise _fault(self._url, status, data)
+        found: dict[str, Any] = orjson.loads(data)["alert"]
+        return found
+
+    def control(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Let the worker write a record of `controls`; return its answer.
+
+        Raises:
+            TrainfareError: It refuses it, the token may not write, or it does not answer.
+        """
+        body, headers = orjson.dumps(record), {"Content-Type": "application/json"}
+        status, data = self._request("POST", "/api/v1/controls", headers, body)
+        if status != 202:
+            raise _fault(self._url, status, data)
+        found: dict[str, Any] = orjson.loads(data)
+        return found
+
     @property
     def store(self) -> None:
         """None: the worker has it open."""

@@ -87,16 +87,17 @@ ORDER BY row_at DESC, row_id LIMIT {{limit:UInt64}}"""
         return f"SELECT count() AS rows, sum(matched) AS alerts FROM ({self._matched()})"
 
     def parameters(self) -> dict[str, object]:
-        """What the statements refer to."""
-        return {**self.count_parameters(), **self._place(), "limit": self.limit}
+        """What the statement refers to."""
+        return _named(self.sql(), {**self._values(), **self._place(), "limit": self.limit})
 
     def count_parameters(self) -> dict[str, object]:
         """What the statement of the count refers to."""
-        names = {
-            name: getattr(self, name) for name in ("status", "severity", "told", *_TEXTS) if name != "text"
-        }
+        return _named(self.count_sql(), self._values())
+
+    def _values(self) -> dict[str, object]:
+        names = ("status", "severity", "told", *(name for name in _TEXTS if name != "text"))
         return {
-            **names,
+            **{name: getattr(self, name) for name in names},
             "words": self.text.split()[:_WORDS_MAX],
             "rules": [rule.name for rule in ALL],
             "titles": [rule.title for rule in ALL],
@@ -180,15 +181,29 @@ def settled(sql: str) -> str:
 
 
 def ago_ms(text: str, now_ms: int, option: str) -> int:
-    """The instant so long ago: `90m`, `12h`, `2d`, `1w`.
+    """The instant so long ago.
 
     Raises:
         WrongUseError: It is no length of time.
     """
+    return max(0, now_ms - length_ms(text, option))
+
+
+def length_ms(text: str, option: str) -> int:
+    """A length of time: `90m`, `12h`, `2d`, `1w`.
+
+    Raises:
+        WrongUseError: It is none.
+    """
     found = _AGO.fullmatch(text)
     if found is None:
         raise WrongUseError(f"{option} {text[:80]}: expected a length of time such as 90m, 12h, 2d, 1w")
-    return max(0, now_ms - int(found[1]) * _UNITS_MS[found[2]])
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+def _named(sql: str, values: Mapping[str, object]) -> dict[str, object]:
+    """Those of the values that a statement refers to: one that it does not know is refused."""
+    return {name: value for name, value in values.items() if f"{{{name}:" in sql}
 
 
 def _instant(name: str, given: str | None, otherwise: int) -> int:
@@ -254,6 +269,11 @@ _TOLD: Final = """multiIf(
     d.newest = 'no_receiver', 'nobody',
     d.newest = 'in_incident', 'incident',
     d.newest)"""
+#: Some alerts, as a list in the terminal shows them.
+ROWS: Final = """
+SELECT alert_id, rule, severity, status, subject_kind, subject_name, owner, team, project, toUnixTimestamp64Milli(started) AS started_ms,
+    toUnixTimestamp64Milli(resolved) AS resolved_ms, ratio, usd_per_hour, cost_usd, summary, shared_cause
+FROM alerts FINAL WHERE alert_id IN {alerts:Array(String)}"""
 #: What became of the messages of some alerts.
 TOLD_OF: Final = f"""
 SELECT a.alert_id AS alert_id, {_TOLD} AS told

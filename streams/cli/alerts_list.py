@@ -1,0 +1,136 @@
+"""`trainfare alerts list`: the history of alerts, the newest first, each with what became of its message."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from schemas.escaping import visible
+from streams.cli.options import DataOption, UrlOption, settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.reading import reader, reader_at
+from streams.clock import SystemClock
+from streams.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from streams.cli.reading import Reader
+    from streams.explain.alert_list import AlertsAsked
+
+_COLUMNS: Final = (
+    "alert",
+    "fired",
+    "for",
+    "severity",
+    "rule",
+    "about",
+    "owner",
+    "$/h",
+    "message",
+    "sentence",
+)
+
+
+def list_(
+    firing: Annotated[bool, typer.Option("--firing", help="Only those that fire.")] = False,
+    team: Annotated[str, typer.Option(metavar="NAME", help="Of this team.")] = "",
+    owner: Annotated[str, typer.Option(metavar="NAME", help="Of this owner.")] = "",
+    rule: Annotated[str, typer.Option(metavar="RULE", help="Of this rule, e.g. burn_fast.")] = "",
+    severity: Annotated[str, typer.Option(metavar="WORD", help="page, ticket or digest.")] = "",
+    job: Annotated[
+        str, typer.Option(metavar="ID", help="About this job; `train-*` for all that begin so.")
+    ] = "",
+    told: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            help="What became of the message: sent, waiting, failed, nobody, silenced, inhibited, incident, digest, usual, superseded, none, planned.",
+        ),
+    ] = "",
+    text: Annotated[
+        str, typer.Option(metavar="WORDS", help="With these words in names, id or sentence.")
+    ] = "",
+    since: Annotated[
+        str, typer.Option(metavar="AGO", help="That fired since then, e.g. 12h, 2d, 1w ago.")
+    ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="The alerts of jobs that an incident tells of, too, one by one.")
+    ] = False,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="So many rows at most.")] = 50,
+    data: DataOption = None,
+    url: UrlOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """List alerts, the newest first: an incident is one row, with how many alerts of jobs it tells of."""
+    if data is not None and url is not None:
+        raise WrongUseError("--url asks a worker: leave out --data")
+    from streams.explain.alert_list import ago_ms, alerts_asked  # loads the engine
+
+    now_ms = SystemClock().now_ms()
+    given = {"team": team, "owner": owner, "rule": rule, "severity": severity, "subject": job, "told": told, "text": text}  # fmt: skip
+    asked = alerts_asked(
+        {
+            **given,
+            "kind": "job" if job else "",
+            "status": "firing" if firing else "",
+            "order": "started",
+            "folded": "0" if every else "1",
+            **({"from_ms": str(ago_ms(since, now_ms, "--since"))} if since else {}),
+        },
+        limit,
+    )
+    settings = settings_for(data)
+    with reader(settings) if url is None else reader_at(url, settings) as store:
+        found, count = _found(store, asked)
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json({"alerts": found, "count": count}) + "\n")
+        return
+    write(Grid(_COLUMNS, [_row(each) for each in found]), form)
+    if form is OutputFormat.table:
+        left = count - len(found)
+        if not found:
+            sys.stdout.write("no alert is like that\n")
+        elif left:
+            sys.stdout.write(f"{left} older {'row is' if left == 1 else 'rows are'} left out: --limit\n")
+
+
+def _found(store: Reader, asked: AlertsAsked) -> tuple[list[dict[str, Any]], int]:
+    """The rows that are asked for, in order, and how many there are in all."""
+    from streams.explain import alert_list
+
+    places = store.records(asked.sql(), **asked.parameters())
+    count = int(str(store.records(asked.count_sql(), **asked.count_parameters())[0]["rows"]))
+    ids = [str(place["alert_id"]) for place in places]
+    if not ids:
+        return [], count
+    rows = {str(row["alert_id"]): row for row in store.records(alert_list.ROWS, alerts=ids)}
+    told = {str(row["alert_id"]): row["told"] for row in store.records(alert_list.TOLD_OF, alerts=ids)}
+    heads = [
+        each
+        for each in ids
+        if asked.folded and rows[each]["shared_cause"] and rows[each]["subject_kind"] != "job"
+    ]
+    of = {}
+    if heads:
+        of = {str(row.pop("head")): row for row in store.records(alert_list.MEMBERS, alerts=heads)}
+    return [{**rows[each], "told": told[each], "members": of.get(each)} for each in ids], count
+
+
+def _row(alert: dict[str, Any]) -> tuple[object, ...]:
+    started_ms, resolved_ms = alert["started_ms"], alert["resolved_ms"]
+    lasted = "firing" if resolved_ms is None else _span(resolved_ms - started_ms)
+    members = alert["members"]
+    inside = f" ({members['alerts']} alerts of {members['jobs']} jobs)" if members else ""
+    about = f"{'' if alert['subject_kind'] == 'job' else alert['subject_kind'] + ' '}{alert['subject_name']}"
+    fired = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    owner = ", ".join(filter(None, (alert["owner"], alert["team"])))
+    return (alert["alert_id"], fired, lasted, alert["severity"], alert["rule"], about, owner, usd(alert["usd_per_hour"]), alert["told"], visible(alert["summary"]) + inside)  # fmt: skip
+
+
+def _span(ms: int) -> str:
+    minutes = round(ms / 60_000)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 2880 else f"{minutes // 1440} d"

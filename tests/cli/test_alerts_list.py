@@ -1,0 +1,153 @@
+"""`trainfare alerts list`, `ack` and `silence`: over a directory, and through the worker that takes the record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.tables import ALERTS, DELIVERIES
+from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.keys import OutgoingRecord
+from tests.cli.command import trainfare
+from tests.new_store import begun
+from tests.web.live import alert, at, delivery, put
+from tests.web.log import AS_OF_MS, T0_MS
+from tests.web.serving import LOCAL_TOKEN, Client, served
+
+CAUSE = '["sweep","burn_fast","speech","lr"]'
+PAGE = "al_00000000000000000000000a"
+CEILING = "al_00000000000000000000000c"
+HEAD = "al_00000000000000000000000d"
+SKU = "al_00000000000000000000000e"
+
+
+class KeptLog:
+    """Takes records."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+
+    async def append(self, records: Any) -> None:
+        (record,) = records
+        assert isinstance(record, OutgoingRecord)
+        assert record.value is not None
+        self.records.append(json.loads(record.value))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    root = tmp_path_factory.mktemp("list") / "meter"
+    store = ClickHouseStore(Embedded(data_dir=begun(root)))
+    member = {"shared_cause": CAUSE, "team": "language", "started": at(T0_MS), "changed": at(T0_MS)}
+    rows = [
+        alert(PAGE, subject_name="train-1", summary="it burns \x1b[31m"),
+        alert(CEILING, rule="ceiling", subject_name="train-2", status="resolved", resolved=at(T0_MS + 500_000)),
+        alert(HEAD, rule="incident", subject_kind="sweep", subject_name="speech/lr", **member),
+        alert(SKU, rule="price_jump", subject_kind="sku", subject_name="h100", owner="", team="", started=at(T0_MS + 1)),
+        *(alert(f"al_00000000000000000000000{number}", subject_name=f"lr-{number}", **member) for number in range(3)),
+    ]  # fmt: skip
+    put(store, ALERTS, rows, "a list")
+    put(store, DELIVERIES, [delivery(PAGE, 1, "delivered")], "its messages")
+    store.close()
+    yield root
+    shutil.rmtree(root.parent)
+
+
+def listed(data: Path, *words: object) -> dict[str, Any]:
+    done = trainfare("alerts", "list", *words, "--data", data, "--format", "json")
+    assert (done.code, done.err) == (0, ""), done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def ids(found: dict[str, Any]) -> list[str]:
+    return [each["alert_id"] for each in found["alerts"]]
+
+
+def test_an_incident_is_one_row_unless_all_are_asked_for(data: Path) -> None:
+    found = listed(data)
+    assert (set(ids(found)), found["count"]) == ({PAGE, CEILING, HEAD, SKU}, 4)
+    head = next(each for each in found["alerts"] if each["alert_id"] == HEAD)
+    assert (head["members"]["alerts"], head["members"]["jobs"]) == (3, 3)
+    assert listed(data, "--all")["count"] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--firing", "--rule", "burn_fast"), [PAGE, HEAD]),
+        (("--job", "train-*"), [PAGE, CEILING]),
+        (("--told", "sent"), [PAGE]),
+        (("--owner", "nobody"), []),
+        (("--since", "1h"), [PAGE, SKU, HEAD]),
+    ],
+)
+def test_filters(data: Path, words: tuple[str, ...], expected: list[str]) -> None:
+    assert sorted(ids(listed(data, *words))) == sorted(expected)
+
+
+def test_the_table_is_for_people(data: Path) -> None:
+    done = trainfare("alerts", "list", "--limit", 1, "--data", data)
+    assert done.code == 0
+    assert done.out.splitlines()[-1] == "3 older rows are left out: --limit"
+    whole = trainfare("alerts", "list", "--data", data).out
+    assert "\x1b" not in whole
+    assert "(3 alerts of 3 jobs)" in whole
+    assert trainfare("alerts", "list", "--owner", "nobody", "--data", data).out.endswith(
+        "no alert is like that\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("list", "--since", "yesterday"), "--since yesterday: expected a length of time such as 90m"),
+        (("list", "--told", "maybe"), "told: got 'maybe', expected one of sent"),
+        (("ack", "train-1"), "train-1: expected the id of an alert"),
+        (("ack", PAGE), "no worker has"),
+    ],
+)
+def test_what_is_wrong_is_one_line(data: Path, words: tuple[str, ...], said: str) -> None:
+    done = trainfare("alerts", *words, "--data", data)
+    assert done.code != 0
+    assert said in done.one_line()
+
+
+def test_acts_go_through_the_worker(data: Path) -> None:
+    """The record is the one that the page would write."""
+    log = KeptLog()
+    store = ClickHouseStore(Embedded(data_dir=data))
+
+    async def work(client: Client) -> list[Any]:
+        env = {"TRAINFARE_WEB_TOKEN": LOCAL_TOKEN}
+        commands = (
+            ("ack", PAGE, "--comment", "known"),
+            ("ack", CEILING, "--for", "30m"),
+            ("silence", PAGE),
+            ("silence", SKU, "--for", "2d"),
+            ("ack", "al_ffffffffffffffffffffffff"),
+        )
+        return [
+            await asyncio.to_thread(trainfare, "alerts", *words, "--url", client.server.url, env=env)
+            for words in commands
+        ]
+
+    try:
+        done = served(store, work, controls=log, wall_ms=AS_OF_MS)
+    finally:
+        store.close()
+    assert [each.code for each in done] == [0, 0, 0, 0, 1], [each.err for each in done]
+    assert done[0].out.startswith("acknowledged burn_fast of train-1 until ")
+    assert "has no alert of this id" in done[4].one_line()
+    ack, ceiling, silence, sku = log.records
+    assert ack.items() >= {"kind": "ack", "alert_id": PAGE, "comment": "known"}.items()
+    assert ceiling.items() >= {"job_id": "train-2", "usd_per_hour": "32.500000000"}.items()
+    assert silence.items() >= {"kind": "silence", "job_id": "train-1", "rule": "burn_fast"}.items()
+    assert sku.items() >= {"kind": "silence", "rule": "price_jump"}.items()
+    assert not {"owner", "team", "job_id"} & sku.keys(), "it has none, and its rule knows none"

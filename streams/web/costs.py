@@ -43,7 +43,7 @@ async def costs(request: web.Request, service: QueryService, client: Client) -> 
     """
     try:
         asked = request_of({name: request.query.getall(name) for name in request.query})
-        found = await _made(service, client, cost_steps(asked))
+        found = await made(service, client, cost_steps(asked))
         body: dict[str, Any] = {
             **_echo(asked),
             "rows": found.rows,
@@ -94,7 +94,7 @@ async def month(request: web.Request, service: QueryService, client: Client, as_
         raise ApiError(404, "nothing has cost anything yet: no month to forecast")
     last_ms = int(str(known["last_s"])) * 1000
     until_ms = max(last_ms + HOUR_MS, -(-as_of_ms // HOUR_MS) * HOUR_MS)
-    rows = (await _made(service, client, cost_steps(month_request(where, until_ms)))).rows
+    rows = (await made(service, client, cost_steps(month_request(where, until_ms)))).rows
     usd = {date.fromisoformat(row["period_start"][:10]): Decimal(str(row["cost_usd"])) for row in rows}
     first = datetime.fromtimestamp(int(str(known["first_s"])), UTC).date()
     found = month_forecast(usd, first, until_ms)
@@ -114,7 +114,7 @@ def _echo(asked: CostRequest) -> dict[str, Any]:
     return {"metric": asked.metric, "by": asked.by, "per": asked.per}
 
 
-async def _made(service: QueryService, client: Client, steps: Steps[Made]) -> Made:
+async def made(service: QueryService, client: Client, steps: Steps[Made]) -> Made:
     """Run all statements, one at a time; returns what is made of the results."""
     asked = advanced(steps, None)
     while not isinstance(asked, Done):

@@ -29,6 +29,7 @@ from streams.web.figures import ApiFigures
 from streams.web.health import Health, public
 from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.http_protocol import hold_back
+from streams.web.idle import idle
 from streams.web.ingest import IngestEndpoint
 from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
 from streams.web.last_audit import LastAudit
@@ -36,6 +37,7 @@ from streams.web.meter import MeterReport
 from streams.web.middleware import CALLER
 from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.panels import dashboards, panel_answer
+from streams.web.parameters import instant, known, known_alert, named_job, parameters
 from streams.web.places import Client
 from streams.web.query import query
 from streams.web.query_service import QueryService
@@ -49,8 +51,6 @@ from streams.worker.health.worker_status import Check
 
 T = TypeVar("T")
 
-#: What the times of ClickHouse hold.
-_INSTANT_MAX_MS: Final = 2**32 * 1_000
 _NOT_KEPT: Final = {"Cache-Control": "no-store"}
 _TOP_JOBS: Final = 100
 _TOP_ALERTS: Final = 50
@@ -126,6 +126,7 @@ class Routes:
             Route("GET", "/api/v1/costs/month", Scope.READ, self._costs_month),
             Route("GET", "/api/v1/dashboards", Scope.READ, self._dashboards),
             Route("GET", "/api/v1/panels/{name}", Scope.READ, self._panel),
+            Route("GET", "/api/v1/idle", Scope.READ, self._idle),
             Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/budgets/detail", Scope.READ, self._budget),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
@@ -242,7 +243,7 @@ class Routes:
         return self._parts.audit().text()
 
     async def _meter(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         parts = self._parts
         status, checks = await parts.health.status(), await parts.health.checks()
         # As in /readyz: addresses and paths only with a token that may read.
@@ -253,7 +254,7 @@ class Routes:
     # -- figures -------------------------------------------------------------------------------------------
 
     async def _jobs(self, request: web.Request) -> web.Response:
-        asked = request_of(_parameters(request, set(PARAMETERS)))
+        asked = request_of(parameters(request, set(PARAMETERS)))
         return _json(await self._parts.job_list.page(asked))
 
     async def _burn(self, _: web.Request) -> web.Response:
@@ -264,7 +265,7 @@ class Routes:
         return _json(await costs(request, self._parts.queries, Client(caller.token, caller.address)))
 
     async def _costs_span(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         caller, parts = request[CALLER], self._parts
         as_of_ms = await parts.figures.as_of_ms()
         return _json(await span(parts.queries, Client(caller.token, caller.address), as_of_ms))
@@ -275,20 +276,25 @@ class Routes:
         return _json(await month(request, parts.queries, Client(caller.token, caller.address), as_of_ms))
 
     async def _dashboards(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         return _json(dashboards())
 
     async def _panel(self, request: web.Request) -> web.Response:
-        asked, caller = _parameters(request, {"from_ms", "to_ms", "job"}), request[CALLER]
+        asked, caller = parameters(request, {"from_ms", "to_ms", "job"}), request[CALLER]
         client = Client(caller.token, caller.address)
         return _json(await panel_answer(request.match_info["name"], asked, self._parts.queries, client))
 
+    async def _idle(self, request: web.Request) -> web.Response:
+        caller, parts = request[CALLER], self._parts
+        as_of_ms = await parts.figures.as_of_ms()
+        return _json(await idle(request, parts.queries, Client(caller.token, caller.address), as_of_ms))
+
     async def _budgets(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         return _json({**await self._parts.figures.budgets(), **self._acting})
 
     async def _budget(self, request: web.Request) -> web.Response:
-        given = _parameters(request, {"budget", "kind", "name"})
+        given = parameters(request, {"budget", "kind", "name"})
         budget, kind, name = (given.get(each, "") for each in ("budget", "kind", "name"))
         found = await self._parts.budgets.one(budget, kind, name)
         if found is None:
@@ -299,17 +305,17 @@ class Routes:
         return _json({**found, **self._acting})
 
     async def _headroom(self, request: web.Request) -> web.Response:
-        asked = {name: value for name, value in _parameters(request, set(LEVELS)).items() if value}
+        asked = {name: value for name, value in parameters(request, set(LEVELS)).items() if value}
         if not asked:
             raise ApiError(400, f"name at least one of {', '.join(LEVELS)}")
         return _json(await self._parts.figures.headroom(asked))
 
     async def _experiments(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         return _json(await self._parts.experiments.all())
 
     async def _experiment(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         name = request.match_info["name"]
         found = await self._parts.experiments.one(name)
         if found is None:
@@ -317,7 +323,7 @@ class Routes:
         return _json(found)
 
     async def _alerts(self, request: web.Request) -> web.Response:
-        given = _parameters(request, {*alert_list.PARAMETERS, "limit", "names"})
+        given = parameters(request, {*alert_list.PARAMETERS, "limit", "names"})
         names = one_of("names", given.pop("names", ""), ("", "0", "1"))
         try:
             asked = alert_list.alerts_asked(given, limit_of(given))
@@ -329,36 +335,36 @@ class Routes:
         return _json(body)
 
     async def _alert(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         alert_id = request.match_info["alert_id"]
-        found = _known_alert(alert_id, await self._parts.alerts.one(alert_id))
+        found = known_alert(alert_id, await self._parts.alerts.one(alert_id))
         return _json({**found, **self._acting})
 
     async def _alert_why(self, request: web.Request) -> web.Response:
-        at_ms = _instant("at_ms", _parameters(request, {"at_ms"}).get("at_ms"))
+        at_ms = instant("at_ms", parameters(request, {"at_ms"}).get("at_ms"))
         alert_id = request.match_info["alert_id"]
-        return _json(_known_alert(alert_id, await self._parts.alerts.why(alert_id, at_ms)))
+        return _json(known_alert(alert_id, await self._parts.alerts.why(alert_id, at_ms)))
 
     async def _alert_margins(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         alert_id = request.match_info["alert_id"]
-        found = _known_alert(alert_id, await self._parts.alerts.margins(alert_id))
+        found = known_alert(alert_id, await self._parts.alerts.margins(alert_id))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _job(self, request: web.Request) -> web.Response:
-        job_id, _ = _named_job(request, set())
-        return _json(_known(job_id, await self._parts.details.job(job_id)))
+        job_id, _ = named_job(request, set())
+        return _json(known(job_id, await self._parts.details.job(job_id)))
 
     async def _explain(self, request: web.Request) -> web.Response:
-        job_id, asked = _named_job(request, {"by"})
+        job_id, asked = named_job(request, {"by"})
         by = one_of("by", asked.get("by", "interval"), ("interval", "minute"))
         found = await self._parts.details.explanation(job_id, by_minute=by == "minute")
-        return web.Response(body=wire.encode(_known(job_id, found)), content_type="application/json")
+        return web.Response(body=wire.encode(known(job_id, found)), content_type="application/json")
 
     async def _rules(self, request: web.Request) -> web.Response:
-        job_id, asked = _named_job(request, {"at_ms"})
-        at_ms = _instant("at_ms", asked.get("at_ms"))
-        found = _known(job_id, await self._parts.details.rules(job_id, at_ms))
+        job_id, asked = named_job(request, {"at_ms"})
+        at_ms = instant("at_ms", asked.get("at_ms"))
+        found = known(job_id, await self._parts.details.rules(job_id, at_ms))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
@@ -381,7 +387,7 @@ class Routes:
         return response
 
     async def _tables(self, request: web.Request) -> web.Response:
-        _parameters(request, set())
+        parameters(request, set())
         return _json(await self._parts.tables.listed())
 
     async def _query(self, request: web.Request) -> web.StreamResponse:
@@ -389,7 +395,7 @@ class Routes:
         return await query(request, self._parts.queries, Client(caller.token, caller.address))
 
     async def _events(self, request: web.Request) -> web.Response:
-        topic = _parameters(request, {"topic"}).get("topic", "")
+        topic = parameters(request, {"topic"}).get("topic", "")
         return await self._parts.ingest.answer(request, request[CALLER], topic)
 
     async def _traces(self, request: web.Request) -> web.Response:
@@ -467,44 +473,3 @@ class Routes:
 
 def _json(value: object, status: int = 200) -> web.Response:
     return web.Response(body=to_json(value), status=status, content_type="application/json")
-
-
-def _known(job_id: str, found: T | None) -> T:
-    if found is None:
-        raise ApiError(404, f"job {job_id!r}: not in this store")
-    return found
-
-
-def _known_alert(alert_id: str, found: T | None) -> T:
-    if found is None:
-        raise ApiError(404, f"alert {alert_id!r}: not in this store; GET /api/v1/alerts lists them")
-    return found
-
-
-def _named_job(request: web.Request, names: set[str]) -> tuple[str, dict[str, str]]:
-    """The job of the path, else of the parameter `id`, and the other parameters."""
-    job_id = request.match_info.get("job_id")
-    asked = _parameters(request, names if job_id is not None else names | {"id"})
-    if job_id is None:
-        job_id = asked.pop("id", "")
-    if not job_id:
-        raise ApiError(400, "id: name a job")
-    return job_id, asked
-
-
-def _parameters(request: web.Request, names: set[str]) -> dict[str, str]:
-    """The query parameters; unknown or repeated names are errors."""
-    for name in request.query:
-        if name not in names:
-            raise ApiError(400, f"parameter {name!r} is unknown; expected {', '.join(sorted(names))}")
-        if len(request.query.getall(name)) > 1:
-            raise ApiError(400, f"parameter {name!r} is given twice")
-    return dict(request.query)
-
-
-def _instant(name: str, given: str | None) -> int | None:
-    if given is None:
-        return None
-    if not given.isascii() or not given.isdecimal() or int(given[:16]) >= _INSTANT_MAX_MS:
-        raise ApiError(400, f"{name}: got {given!r}, expected milliseconds since 1970")
-    return int(given)

@@ -43,6 +43,7 @@ class Script:
         self.records: list[dict[str, Any]] = []  # what the page sent to be written
         self.refusal: tuple[int, str] | None = None  # of the next record
         self.meter: dict[str, Any] | None = None  # what GET /api/v1/meter says; None: 503
+        self.idle: dict[str, Any] | None = None  # what GET /api/v1/idle says; None: 504
         self.queries: list[str] = []  # SQL that was run
         self.query_token = "may-ask-sql-and-nothing-else"
         self.answers: dict[str, tuple[int, dict[str, Any]]] = {}  # by SQL: status and body
@@ -157,6 +158,7 @@ class Server:
         )
         app.router.add_get("/api/v1/budgets/detail", self._answer(self._budget))
         app.router.add_post("/api/v1/controls", self._control)
+        app.router.add_get("/api/v1/idle", self._idle)
         app.router.add_get("/api/v1/meter", self._meter)
         app.router.add_get("/api/v1/tables", self._answer(lambda _: fleet.TABLES))
         app.router.add_post("/api/v1/query", self._query)
@@ -222,6 +224,12 @@ class Server:
             return web.json_response({"error": {"code": "refused", "message": message}}, status=status)
         script.records.append(await request.json())
         return web.json_response({"by": "web.write_token", "id": "web_1"}, status=202)
+
+    async def _idle(self, _: web.Request) -> web.Response:
+        if self.script.idle is None:
+            fault = {"code": "query_timed_out", "message": "the query ran longer than 30 s"}
+            return web.json_response({"error": fault}, status=504)
+        return web.json_response(self.script.idle)
 
     async def _meter(self, _: web.Request) -> web.Response:
         if self.script.meter is None:

@@ -1,0 +1,101 @@
+"""What the nodes cost, what of it nobody used, and what to look at: for `trainfare idle` and the page alike.
+
+Every text in its SQL is fixed; what a client chooses is bound as a parameter.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from streams.costs.day_parts import MetricRows, Row, Steps, added, in_parts
+from streams.costs.parts import HourSpan, Parameters
+from streams.costs.request import Period
+
+#: No limit of rows.
+ALL_ROWS: Final = 1_000_000
+LEVELS: Final = ("team", "cluster", "gpu_type", "node")
+#: Start of a period, from an hour; `all` has none.
+_START: Final = {
+    Period.hour: "hour",
+    Period.day: "toDate(hour)",
+    Period.week: "toMonday(hour)",
+    Period.month: "toStartOfMonth(hour)",
+}
+MONEY: Final = (
+    "node_cost_usd", "job_cost_usd", "idle_cost_usd", "overcommitted_cost_usd", "unattributed_cost_usd"
+)  # fmt: skip
+ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
+_SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
+_DAYS: Final = _SPAN.replace("hour", "toDateTime(day, 'UTC')")
+NODES: Final = "SELECT count() AS hours FROM node_hours"
+#: Findings of single days, and those of the whole span.
+_FINDINGS_OF_DAYS: Final = f"""
+SELECT 'forgotten_node' AS finding, toString(day) AS period, node AS name, team, node_cost_usd AS cost_usd,
+       concat('nothing ran on it; ', instance_type, ' ', gpu_type) AS detail
+FROM forgotten_nodes WHERE {_DAYS}
+UNION ALL
+SELECT 'unattributed_use', toString(toDate(hour)) AS period, node, team, sum(unattributed_cost_usd),
+       concat(toString(round(sum(unattributed_gpu_ms) / 3600000, 3)), ' GPU-hours of work without a job')
+FROM node_hour_balance WHERE {_SPAN}
+GROUP BY period, node, team HAVING sum(unattributed_cost_usd) > 0
+"""
+_FINDINGS_OF_SPAN: Final = f"""
+SELECT 'provisioning_burst' AS finding, toString(hour) AS period, instance_type AS name, '' AS team, NULL AS cost_usd,
+       concat(toString(nodes), ' new nodes in ', cluster, ', usual: ', toString(round(usual_nodes, 2))) AS detail
+FROM provisioning_bursts WHERE {_SPAN}
+UNION ALL
+SELECT if(subject = 'job', 'job_under_half', 'node_type_half_full'), 'all', name, team, cost_usd,
+       concat(toString(round(100 * ratio, 1)), ' % of ', toString(round(gpu_h, 1)), ' GPU-hours')
+FROM right_sizing
+"""
+
+
+def cells(levels: tuple[str, ...], per: Period, span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
+    """Ask what nodes cost, by levels and periods: what was most idle first."""
+    sql = _sql(levels, per)
+    found = yield from in_parts(span, lambda part: (sql, _bounds(part)))
+    width = len(found.names) - len(MONEY) - 1
+    first = width - len(levels)  # 1 with a period
+    idle_at = width + 1 + MONEY.index("idle_cost_usd")
+    rows = added(found.rows, width)
+    rows.sort(key=lambda row: (row[:first], -row[idle_at], row[first:width]))
+    names = (*found.names[:width], "paid_node_h", *MONEY, "idle_ratio")
+    return MetricRows(names, [_finished(row, width) for row in rows[:limit]])
+
+
+def findings(span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
+    """Ask what to look at, the dearest first."""
+    found = yield from in_parts(span, lambda part: (_FINDINGS_OF_DAYS, _bounds(part)))
+    rows = found.rows
+    for row in (yield _FINDINGS_OF_SPAN, _bounds(span)).rows():
+        rows.append(row)
+    # The greatest cost first; what has none comes last.
+    rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:3]))
+    return MetricRows(found.names, rows[:limit])
+
+
+def _bounds(span: HourSpan) -> Parameters:
+    return {"from": span.begin_ms or 0, "to": span.end_ms or ALWAYS_MS}
+
+
+def _sql(levels: tuple[str, ...], per: Period) -> str:
+    """The statement; only names of fixed lists go into it."""
+    start = _START.get(per)
+    names = ", ".join(levels)
+    period, first = ("", "") if start is None else (f"{start} AS period_start, ", "period_start, ")
+    return f"""
+SELECT {period}{names}, sum(paid_ms) AS paid_ms,
+       {", ".join(f"sum({name}) AS {name}" for name in MONEY)}
+FROM node_hour_balance WHERE {_SPAN}
+GROUP BY {first}{names}
+"""
+
+
+def _finished(row: Row, width: int) -> Row:
+    """A row with hours instead of ms, and the share of cost that was idle."""
+    paid_ms, *money = row[width:]
+    sums = dict(zip(MONEY, money, strict=True))
+    cost, idle_cost = float(sums["node_cost_usd"]), float(sums["idle_cost_usd"])
+    ratio = round(idle_cost / cost, 6) if cost else None
+    return (*row[:width], Decimal(paid_ms // 3_600).scaleb(-3), *money, ratio)

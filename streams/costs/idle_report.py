@@ -1,0 +1,144 @@
+"""What was paid and did nothing: idle nodes, forgotten ones, use without a job, lost work, idle GPUs inside jobs.
+
+Figures of nodes are those of `trainfare idle`, lost work is that of metric m5. Every text in its SQL is fixed; what a
+client chooses is bound as a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
+
+from schemas.durations import HOUR_MS
+from sinks.answer import QueryResult
+from streams.costs.day_parts import MetricRows, Steps
+from streams.costs.idle import left_out_note, left_out_sql
+from streams.costs.idle_nodes import ALWAYS_MS, MONEY, NODES, cells, findings
+from streams.costs.parts import HourSpan, Parameters
+from streams.costs.request import Period
+
+Object = dict[str, Any]
+
+FORGOTTEN: Final = "forgotten_node"
+UNATTRIBUTED: Final = "unattributed_use"
+_SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
+_LOST_SUMS: Final = """
+SELECT sum(w.lost_cost_usd) AS lost_cost_usd, sum(w.retry_cost_usd) AS retry_cost_usd, uniqExactIf(w.job_id, w.lost_cost_usd > 0) AS jobs
+FROM lost_work AS w WHERE /* span */"""
+_LOST: Final = """
+SELECT l.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, sum(l.lost_cost_usd) AS lost_cost_usd,
+       sum(l.retry_cost_usd) AS retry_cost_usd, uniqExact(l.attempt) AS attempts, arraySort(groupUniqArray(5)(l.reason)) AS reasons,
+       min(l.hour) AS first_hour, max(l.hour) AS last_hour
+FROM (SELECT * FROM lost_work WHERE /* span */) AS l
+LEFT ANY JOIN (SELECT job_id, owner, team FROM jobs FINAL) AS j ON j.job_id = l.job_id
+GROUP BY job_id HAVING lost_cost_usd > 0 ORDER BY lost_cost_usd DESC, job_id LIMIT {most:UInt64}"""
+# The same thresholds as the view right_sizing, in the span that is asked for.
+_HOLLOW: Final = """
+SELECT h.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, any(j.state) AS state, h.gpu_cost_usd AS gpu_cost_usd,
+       h.sampled_ms / 3600000 AS sampled_gpu_h, h.productive_ms / h.sampled_ms AS productive_ratio, h.first_hour AS first_hour, h.last_hour AS last_hour
+FROM
+(
+    SELECT job_id, sum(toDecimal128(gpu_cost_usd, 9)) AS gpu_cost_usd, sum(toFloat64(sampled_gpu_ms)) AS sampled_ms,
+           sum(toFloat64(productive_gpu_ms)) AS productive_ms, min(hour) AS first_hour, max(hour) AS last_hour
+    FROM (SELECT * FROM job_hours FINAL WHERE sampled_gpu_ms != 0 AND NOT startsWith(job_id, 'trainfare-canary.') AND /* span */)
+    GROUP BY job_id HAVING sampled_ms >= 3600000 AND 2 * productive_ms < sampled_ms
+) AS h
+LEFT ANY JOIN (SELECT job_id, owner, team, state FROM jobs FINAL) AS j ON j.job_id = h.job_id
+GROUP BY ALL ORDER BY toFloat64(gpu_cost_usd) * (1 - productive_ratio) DESC, job_id LIMIT {most:UInt64}"""
+
+
+def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps[Object]:
+    """Ask for everything; lists are cut at the limit, sums are of all.
+
+    Args:
+        level: By which nodes are listed.
+        span: The hours.
+        as_of_ms: The instant of the figures: the last full hour before it says what is idle per hour.
+        limit: The most rows of each list.
+    """
+    by_level = yield from cells((level,), Period.all, span)
+    found = yield from findings(span)
+    hour_ms = as_of_ms // HOUR_MS * HOUR_MS
+    last = yield from cells((level,), Period.all, HourSpan(max(hour_ms - HOUR_MS, 0), hour_ms or 1))
+    bounds: Parameters = {"from": span.begin_ms or 0, "to": span.end_ms or ALWAYS_MS}
+    (lost_sums,) = _records((yield _of_span(_LOST_SUMS), bounds))
+    lost = _records((yield _of_span(_LOST), {**bounds, "most": limit}))
+    hollow = _records((yield _of_span(_HOLLOW), {**bounds, "most": limit}))
+    (nodes,) = _records((yield NODES, {}))
+    (left_out,) = _records((yield left_out_sql(span)))
+    rows = _named(by_level)
+    forgotten, unattributed = runs(_named(found), FORGOTTEN), runs(_named(found), UNATTRIBUTED)
+    others = [row for row in _named(found) if row["finding"] not in (FORGOTTEN, UNATTRIBUTED)]
+    return {
+        "sums": {
+            **_sums(rows, MONEY),
+            "forgotten_cost_usd": _sum(forgotten, "cost_usd"),
+            **lost_sums,
+        },
+        "last_hour": {"begin_ms": hour_ms - HOUR_MS, **_sums(_named(last), MONEY)} if hour_ms else None,
+        "rows": rows[:limit],
+        "forgotten": forgotten[:limit],
+        "unattributed": unattributed[:limit],
+        "lost": lost,
+        "hollow": hollow,
+        "findings": others[:limit],
+        "left_out": {
+            "rows": max(len(rows) - limit, 0),
+            "forgotten": max(len(forgotten) - limit, 0),
+            "unattributed": max(len(unattributed) - limit, 0),
+            "lost": max(int(lost_sums["jobs"]) - len(lost), 0),
+            "findings": max(len(others) - limit, 0),
+        },
+        "has_nodes": bool(nodes["hours"]),
+        "note": left_out_note(left_out).removeprefix("trainfare: ").strip(),
+    }
+
+
+def runs(found: Iterable[Mapping[str, Any]], finding: str) -> list[Object]:
+    """Findings of single days by name, the dearest first: all days and dollars, and since when without a gap."""
+    by_name: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in found:
+        if row["finding"] == finding:
+            by_name.setdefault((row["name"], row["team"]), []).append(row)
+    made = []
+    for (name, team), rows in by_name.items():
+        days = sorted({date.fromisoformat(row["period"]) for row in rows})
+        since = days[-1]
+        for day in reversed(days[:-1]):
+            if (since - day).days > 1:
+                break
+            since = day
+        made.append(
+            {
+                "name": name,
+                "team": team,
+                "since": since.isoformat(),
+                "until": days[-1].isoformat(),
+                "days": len(days),
+                "cost_usd": _sum(rows, "cost_usd"),
+                "detail": max(rows, key=lambda row: row["period"])["detail"],
+            }
+        )
+    return sorted(made, key=lambda each: (-each["cost_usd"], each["name"], each["team"]))
+
+
+def _of_span(sql: str) -> str:
+    return sql.replace("/* span */", _SPAN)
+
+
+def _records(answer: QueryResult) -> list[Object]:
+    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+
+
+def _named(found: MetricRows) -> list[Object]:
+    return [dict(zip(found.names, row, strict=True)) for row in found.rows]
+
+
+def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> Decimal:
+    return sum((row[name] for row in rows), Decimal("0.000000000"))
+
+
+def _sums(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Object:
+    return {name: _sum(rows, name) for name in names}

@@ -94,8 +94,8 @@ class Costs:
                     "gpu_h": 4.0,
                     "unpriced_gpu_h": 3.0 if name in self.unpriced else 0.0,
                     "jobs": 1,
-                    "median_usd_per_hour": None,
-                    "p95_usd_per_hour": None,
+                    "median_usd_per_hour": 1.5,
+                    "p95_usd_per_hour": 9.5,
                 }
                 rows.append(row | {level: name} if level else row)
         is_cut = bool(self.left_out and level and per == "all" and metric == "total")
@@ -256,6 +256,17 @@ def test_a_part_of_the_chart_is_a_span_with_an_address(board: Board) -> None:
     expect(page).to_have_url(re.compile(r"#/costs\?from=2026-05-1\dT00%3A00&to=2026-05-\d\dT00%3A00$"))
     page.locator(".costs-plot").get_by_role("button", name="Show all").click()
     expect(page).to_have_url(re.compile(r"#/costs$"))
+
+
+def test_the_training_hour_is_drawn_with_median_and_p95_of_the_jobs(board: Board) -> None:
+    page = shown(board, Costs(vision="10"), "#/costs?measure=hour")
+    expect(page.locator(".costs-legend")).to_contain_text("p95 of the jobs")
+    slider = page.locator(".costs-plot").get_by_role("slider")
+    slider.focus()
+    page.keyboard.press("Home")
+    for words in ("p95 of the jobs $9.50 per training hour", "vision $5.00", "median of the jobs $1.50"):
+        expect(slider).to_have_attribute("aria-valuetext", re.compile(re.escape(words)))
+    expect(page.locator("[data-fact=hour] .sub")).to_have_text("median $1.50, p95 $9.50 of 1 job")
 
 
 def test_a_chart_is_let_go_with_its_page_and_drawn_anew_when_it_comes_back(board: Board) -> None:

@@ -6,7 +6,7 @@ import { duration, instant } from "../format.js";
 import { go } from "../route.js";
 import { swatch } from "../timechart.js";
 import { CostChart, drawn } from "./costs/chart.js";
-import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, entryOf, hasIdle } from "./costs/figures.js";
+import { askBefore, askCells, askDrivers, askIdle, askJobs, askMonth, askRates, askRows, askSpread, entryOf, hasIdle } from "./costs/figures.js";
 import { Controls, DearestJobs, Drivers, nameOf, replaced, Rows, Tiles } from "./costs/parts.js";
 import { levelName, levelsFor, linkDown, linkTo, viewOf } from "./costs/view.js";
 
@@ -170,17 +170,18 @@ export class Page {
 
   async drawChart(view, level, found, names, known, signal) {
     const cells = await askCells(view, level, names.map((each) => each.name), found.rows.length, signal);
-    const draw = (previous, idle) => {
+    const draw = (beside) => {
       if (signal.aborted) return;
       this.figure.classList.remove("dimmed");
-      this.showLegend(view, level, this.chart.show(view, level, names, cells, previous, idle));
+      this.showLegend(view, level, this.chart.show(view, level, names, cells, beside));
     };
-    draw(null, null);
+    draw({});
     const isKnown = hasIdle(view);
-    const [previous, idle] = await Promise.all([view.compare ? askBefore(view, cells.periods.length, signal) : null, isKnown ? askIdle(view, cells.periods, signal) : null]);
+    const { periods } = cells;
+    const [previous, idle, spread] = await Promise.all([view.compare ? askBefore(view, periods.length, signal) : null, isKnown ? askIdle(view, periods, signal) : null, askSpread(view, level, periods, signal)]);
     known.idle = idle;
     this.tiles.idle(idle, isKnown);
-    draw(previous, idle);
+    draw({ previous, idle, spread });
   }
 
   caption(view, level) {

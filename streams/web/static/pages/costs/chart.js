@@ -38,7 +38,7 @@ export class CostChart {
     return this.go(linkTo(this.view, { own: [inner[0].fromMs, inner.at(-1).toMs] }));
   }
 
-  show(view, level, names, cells, previous, idle) {
+  show(view, level, names, cells, { previous = null, idle = null, spread = null } = {}) {
     Object.assign(this, { view, periods: cells.periods });
     const { measure } = view;
     this.chart ??= new TimeChart(this.host, { frame: this.frame, height: HEIGHT, yWanted: 5 });
@@ -49,6 +49,10 @@ export class CostChart {
     const stack = measure === "cost" || level === "component";
     const series = stack ? this.blocks(level, names, cells, measure) : this.lines(level, names, cells, measure);
     if (measure === "cost" && idle) series.push(...idleBlocks(idle));
+    if (spread) {
+      series.push({ name: "median of the jobs", key: null, kind: "line", color: "--soft", dash: [1, 3], width: 2, values: spread.median });
+      series.push({ name: "p95 of the jobs", key: null, kind: "line", color: "--soft", dash: [8, 3, 1, 3], width: 2, values: spread.p95 });
+    }
     const xs = cells.periods.map((each) => each.startMs);
     const ends = stack ? cells.periods.map((each) => each.toMs) : null;
     if (stack) xs[0] = Math.max(xs[0], view.fromMs);

@@ -130,6 +130,15 @@ export async function askRates(view, level, signal) {
   return { all: all.rows[0] ?? null, of: new Map(each.rows.map((row) => [row[level], row])) };
 }
 
+/** Median and p95 over the jobs of each period, of what a training hour cost them; null where that is not what is shown. */
+export async function askSpread(view, level, periods, signal) {
+  if (view.measure !== "hour" || view.component || level === "component") return null;
+  const { rows } = await ask(view, signal, { metric: "m1", per: view.period });
+  const known = new Map(rows.map((row) => [Date.parse(row.period_start), row]));
+  const column = (name) => periods.map(({ startMs }) => known.get(startMs)?.[name] ?? null);
+  return { median: column("median_usd_per_hour"), p95: column("p95_usd_per_hour") };
+}
+
 /** Whether idle nodes are known by what the view filters. */
 export function hasIdle(view) {
   return !view.component && view.where.every(([level]) => NODE_LEVELS.has(level));

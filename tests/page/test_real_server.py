@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+from schemas.budget_tables import BUDGET_USE
 from schemas.control_table import CONTROLS
 from schemas.decode import decode
 from schemas.events import ControlEvent
@@ -22,6 +23,7 @@ from streams.keys import OutgoingRecord
 from streams.worker.storing.control_rows import control_table
 from tests.cli.command import trainfare
 from tests.page.conftest import Open
+from tests.sinks.rows import instant, rows
 from tests.web import live, log
 from tests.web.serving import LOCAL_TOKEN, serving
 
@@ -76,6 +78,8 @@ def _open(data: Path) -> ClickHouseStore:
     store = ClickHouseStore(Embedded(data_dir=data))
     live.only_ours(store)
     live.put(store, ALERTS, [live.alert(ALERT, rule="burn_sustained")], "one whose id is of the right form")
+    used = {"budget": "vision-month", "subject_kind": "team", "subject_name": "vision", "per": "month", "match": [("team", "vision")], "limit_usd": Decimal(10), "used_usd": Decimal(log.COST_A), "used_ratio": float(log.COST_A) / 10, "time": live.at(log.AS_OF_MS), "period_start": instant("2026-03-01 00:00"), "period_end": instant("2026-04-01 00:00"), "version": 1}  # fmt: skip
+    store.insert(BUDGET_USE, rows(BUDGET_USE, used), "a budget")
     return store
 
 
@@ -178,3 +182,33 @@ def test_the_dashboards_show_what_the_api_answers(url: str, opened: Open) -> Non
     expect(page.locator("#dashboards-job")).to_have_value("a")
     link = page.locator("#page .panel", has_text="All of its life").get_by_role("link", name="Open in Query")
     assert "job_id+%3D+%27a%27" in str(link.get_attribute("href"))
+
+
+def test_alerts_and_why_one_fired_are_those_of_the_api(url: str, opened: Open) -> None:
+    page = opened(f"{url}/#/alerts").page
+    rows = page.locator(".alerts-table tbody tr")
+    told = page.request.get(f"{url}/api/v1/alerts?order=started&folded=1&limit=50").json()
+    expect(rows).to_have_count(told["count"], timeout=20_000)
+    for place, each in enumerate(told["alerts"]):
+        expect(rows.nth(place).locator(".money")).to_have_attribute(
+            "title", f"${float(each['usd_per_hour']):.2f}"
+        )
+        expect(rows.nth(place)).to_contain_text(each["subject"]["name"])
+    rows.filter(has_text="Burning above plan").locator(".rule").click()
+    why = page.request.get(f"{url}/api/v1/alerts/{ALERT}/why?at_ms={log.T0_MS + 400_000}").json()
+    own = [each for each in why["rules"] if each["rule"] == "burn_sustained"]
+    expect(page.locator(".conditions tbody tr")).to_have_count(len(own))
+    expect(page.locator(".conditions tbody tr").first).to_contain_text(f"{own[0]['value']:.4g}")
+    expect(page.locator(".others tbody tr").first).to_be_visible()
+    expect(page.locator(".course").first).to_be_visible()
+
+
+def test_a_budgets_spend_is_the_ledgers_and_its_own(url: str, opened: Open) -> None:
+    page = opened(f"{url}/#/budgets").page
+    page.get_by_role("link", name="vision-month").click()
+    exact = f"${log.COST_A}".rstrip("0")
+    expect(page.locator("#page .panel .money").first).to_have_attribute("title", exact, timeout=20_000)
+    expect(page.locator(".budget-figures [title]")).to_have_attribute("title", f"{exact} of $10.00")
+    expect(page.locator(".dearest tbody .money")).to_have_attribute("title", exact)
+    listed = page.request.get(f"{url}/api/v1/budgets").json()["budgets"]
+    assert [each["used"]["usd"]["used"] for each in listed] == [log.COST_A]

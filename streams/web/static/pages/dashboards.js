@@ -31,7 +31,8 @@ export class Page {
     this.ranges = h("nav", { class: "ranges", "aria-label": "Range" });
     this.job = h("input", { id: "dashboards-job", type: "search", list: "dashboards-jobs", autocomplete: "off", spellcheck: "false", dir: "auto" });
     this.jobs = h("datalist", { id: "dashboards-jobs" });
-    this.form = h("form", { class: "controls", hidden: true, onsubmit: (event) => this.pick(event) }, h("label", { for: "dashboards-job" }, "Job", this.job), h("button", { type: "submit" }, "Show"), this.jobs);
+    this.jobLink = h("a", { hidden: true }, "Open its page");
+    this.form = h("form", { class: "controls", hidden: true, onsubmit: (event) => this.pick(event) }, h("label", { for: "dashboards-job" }, "Job", this.job), h("button", { type: "submit" }, "Show"), this.jobLink, this.jobs);
     this.pause = h("button", { type: "button", class: "plain", "aria-pressed": "false", onclick: () => this.setPaused(!this.paused) }, "Pause");
     this.again = h("button", { type: "button", class: "plain", onclick: () => this.load() }, "Refresh");
     this.when = h("p", { class: "sub" });
@@ -109,6 +110,8 @@ export class Page {
     const needsJob = board.panels.some((each) => each.needs_job);
     this.form.hidden = !needsJob;
     this.job.value = this.state.get("job") ?? "";
+    this.jobLink.href = address("job", {}, this.job.value);
+    this.jobLink.hidden = this.job.value === "";
     const key = `${board.name} ${needsJob ? this.state.get("job") : ""}`;
     if (key !== this.shown) {
       this.shown = key;

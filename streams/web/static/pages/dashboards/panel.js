@@ -99,7 +99,7 @@ export class Panel {
     const titles = columns.map((title) => ({ title, class: this.isNumber(title) ? "num" : this.unitOf(title) === "time" ? "when" : "" }));
     const { element, body } = table(titles, { caption: this.about.title });
     body.append(...rows.map((values) => row(titles, values.map((value, at) => cell(value, this.unitOf(columns[at]))))));
-    return h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": this.about.title }, element);
+    return h("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": `Rows of ${this.about.title}` }, element);
   }
 
   unitOf(column) {

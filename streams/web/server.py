@@ -122,7 +122,7 @@ class WebServer:
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
-                meter=MeterReport(figures, self._readers[0], now_ms, release(), shown_settings or {}),
+                meter=MeterReport(figures, self._readers[0], now_ms, release(), shown_settings or {}, speed),
                 tables=Tables(self._readers[0], now_ms),
                 assets=assets.load(),
                 guard=guard,

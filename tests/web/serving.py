@@ -64,6 +64,7 @@ async def serving(
     ci: CiSettings | None = None,
     receivers: ReceiverTester | None = None,
     wall_ms: int = WALL_MS,
+    speed: float = 1,
     docs_url: str = "",
     **settings: Any,
 ) -> AsyncIterator[Client]:
@@ -80,6 +81,7 @@ async def serving(
         controls=controls,
         events=events,
         wall_ms=lambda: wall_ms,
+        speed=speed,
         receivers=lambda: receivers,
         docs_url=docs_url,
     )

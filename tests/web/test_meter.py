@@ -147,3 +147,12 @@ def test_the_settings_that_are_shown_are_no_secrets() -> None:
 def test_nothing_in_the_store_is_nothing_to_mend() -> None:
     assert stored_faults({"sources": [], "dead_letters": [], "unpriced": [], "deliveries": {}}) == []
     assert stored_faults(dict.fromkeys(("sources", "dead_letters", "unpriced", "deliveries"))) == []
+
+
+def test_records_of_a_simulated_log_have_no_age() -> None:
+    """The demo's log began yesterday and passes at 60 times real time: nothing of it is late for that."""
+    old = changed({"lag_ms": {"gpu": 86_400_000}, "watermark_age_ms": 86_400_000})
+    report = served(None, lambda client: client.get("/api/v1/meter"), status=lambda: old, speed=60)
+    assert (report["wrong"], report["watermark_age_ms"], report["topics"][0]["age_ms"]) == ([], None, 0)
+    late = served(None, lambda client: client.get("/api/v1/meter"), status=lambda: old)
+    assert [each["what"] for each in late["wrong"]] == ["lag gpu"]

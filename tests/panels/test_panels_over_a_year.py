@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sinks.query.limits import OWN_NICE, QueryLimits
 from sinks.query.pool import QueryPool
-from sinks.query.wire import Parameter
 from sinks.target import query_source
-from streams.panels.panel import POINTS_MAX, step_of
+from streams.panels.panel import POINTS_MAX
 from streams.panels.registry import PANELS
 from tests.panels import year
+from tests.panels.asking import answered
 from tests.sinks.stores import embedded
 
 RANGES_S = (year.HOUR_S, year.DAY_S, 30 * year.DAY_S, year.YEAR_S)
@@ -33,27 +30,10 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryPool]:
         made.close()
 
 
-def answered(pool: QueryPool, name: str, range_s: int) -> dict[str, Any]:
-    panel, from_s = PANELS[name], year.END_S - range_s
-    values: dict[str, Parameter] = {
-        "from_s": from_s,
-        "to_s": year.END_S,
-        "step_s": step_of(from_s, year.END_S),
-        "job": year.LONG_JOB,
-    }
-    parameters = {each: values[each] for each in sorted(panel.parameters)}
-    answer = pool.new_run().answer(panel.sql, parameters, "json")
-    try:
-        found: dict[str, Any] = json.loads(os.pread(answer.descriptor, answer.size_bytes, 0))
-    finally:
-        os.close(answer.descriptor)
-    return found
-
-
 @pytest.mark.parametrize("name", PANELS)
 def test_a_panel_has_rows_for_an_hour_a_day_a_month_and_a_year(pool: QueryPool, name: str) -> None:
     for range_s in RANGES_S:
-        found = answered(pool, name, range_s)
+        found = answered(pool, name, year.END_S - range_s, year.END_S, year.LONG_JOB)
         assert found["rows"], range_s
         if "time" in found["columns"]:
             times = {row[found["columns"].index("time")] for row in found["rows"]}

@@ -14,6 +14,7 @@ from streams.accounts.listed import ACCOUNTS, REASONS, listed
 from streams.accounts.refused import GROUPS, advice_of
 from streams.web import meter_faults
 from streams.web.cache import Cache
+from streams.web.encode import ms
 from streams.web.errors import ApiError
 from streams.web.figures import ApiFigures
 from streams.web.last_audit import LastAudit
@@ -24,10 +25,15 @@ Object = dict[str, Any]
 
 SOURCES_MAX: Final = 200
 GROUPS_MAX: Final = 200
-UNPRICED_DAYS: Final = 7
+#: What is older counts as nothing to mend: it stays in the lists.
+RECENT_DAYS: Final = 7
 _UNPRICED_MAX: Final = 50
 _TTL_MS: Final = 5_000
 _ALWAYS: Final = 2**62
+_DELIVERIES: Final = """
+SELECT outcome, count() AS deliveries, countIf(toUnixTimestamp64Milli(time) >= {since_ms:Int64}) AS lately
+FROM deliveries FINAL GROUP BY outcome ORDER BY outcome
+SETTINGS final = 0, max_execution_time = 30"""
 _LOG: Final = "SELECT value FROM meta FINAL WHERE key = 'log'"
 # Hours have the dimensions of GPU-time; of the rest the minutes name component and unit.
 _UNPRICED: Final = """
@@ -96,7 +102,7 @@ class MeterReport:
         }
 
     async def _stored(self) -> tuple[Object, str | None]:
-        names = ("as_of_ms", "sources", "dead_letters", "unpriced", "deliveries")
+        names = ("as_of_ms", "sources", "dead_letters", "unpriced", "deliveries", "deliveries_lately")
         try:
             found = await self._cache.get("stored", self._read)
         except ApiError as fault:
@@ -106,29 +112,32 @@ class MeterReport:
     async def _read(self) -> Object:
         ask = self._store_reader.rows
         as_of_ms = await self._figures.as_of_ms()
+        since_ms = max(as_of_ms - RECENT_DAYS * DAY_MS, 0)
         parts: list[Awaitable[Any]] = [
             ask(ACCOUNTS, most=SOURCES_MAX),
             ask(REASONS, most=SOURCES_MAX),
             ask(GROUPS, topic="", reason="", since=0, until=_ALWAYS, places=[], limit=GROUPS_MAX),
-            ask(_UNPRICED, since_ms=max(as_of_ms - UNPRICED_DAYS * DAY_MS, 0), limit=_UNPRICED_MAX),
+            ask(_UNPRICED, since_ms=since_ms, limit=_UNPRICED_MAX),
             ask(_LOG),
-            self._figures.deliveries_made(),
+            ask(_DELIVERIES, since_ms=since_ms),
         ]
         accounts, reasons, groups, unpriced, log, deliveries = await asyncio.gather(*parts)
         log_name = str(log[0]["value"]) if log else ""
         return {
             "as_of_ms": as_of_ms,
             "sources": listed(accounts, reasons),
-            "dead_letters": [_letter(row, log_name) for row in groups],
+            "dead_letters": [_letter(row, log_name, since_ms) for row in groups],
             "unpriced": [_unpriced(row) for row in unpriced],
-            "deliveries": deliveries,
+            "deliveries": {row["outcome"]: row["deliveries"] for row in deliveries},
+            "deliveries_lately": {row["outcome"]: row["lately"] for row in deliveries},
         }
 
 
-def _letter(row: Row, log: str) -> Object:
+def _letter(row: Row, log: str, since_ms: int) -> Object:
     topic, reason = row["topic"], row["reason"]
     return {
         **row,
+        "is_recent": ms(row["last"]) >= since_ms,
         "advice": advice_of(str(reason), log),
         "command": f"trainfare dead-letters list --topic {topic} --reason {reason} --each",
     }

@@ -173,10 +173,10 @@ def _other(status: WorkerStatus) -> Iterator[MeterFault]:
 
 
 def _deliveries(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
-    outcomes = stored.get("deliveries") or {}
+    outcomes = stored.get("deliveries_lately") or {}
     for outcome, words in (("failed", "were given up"), ("no_receiver", "had no address")):
         if count := outcomes.get(outcome, 0):
-            said = f"{count:,} messages {words}"
+            said = f"{count:,} messages of the last days {words}"
             yield _fault(
                 f"deliveries {outcome}",
                 said,
@@ -187,7 +187,8 @@ def _deliveries(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
 
 def _letters(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for each in stored.get("dead_letters") or ():
-        if left := each["records"] - each["replayed"]:
+        left = each["records"] - each["replayed"]
+        if left and each["is_recent"]:
             said = f"{left:,} records of {each['topic']} were refused: {each['reason']}"
             yield _fault(
                 f"dead letters {each['topic']} {each['reason']}", said, each["advice"], "dead-letters"

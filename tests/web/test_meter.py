@@ -112,11 +112,20 @@ def test_sources_and_deliveries_that_need_mending() -> None:
     found = stored_faults(
         {
             "sources": [{"name": "slurm", "entries": [entry, over, free]}],
-            "deliveries": {"delivered": 4, "failed": 1},
+            "deliveries": {"delivered": 4, "failed": 1, "no_receiver": 2},
+            "deliveries_lately": {"delivered": 4, "failed": 1, "no_receiver": 0},
         }
     )
     assert [each.what for each in found] == ["deliveries failed", "source slurm"]
     assert found[1].mends == "name its GPUs in instance_gpus"
+
+
+def test_what_was_refused_long_ago_is_listed_and_nothing_to_mend() -> None:
+    letter = {"topic": "jobs", "reason": "unknown_type", "records": 3, "replayed": 1, "advice": "mend it"}
+    (found,) = stored_faults({"dead_letters": [{**letter, "is_recent": True}]})
+    assert found.said == "2 records of jobs were refused: unknown_type"
+    assert stored_faults({"dead_letters": [{**letter, "is_recent": False}]}) == []
+    assert stored_faults({"dead_letters": [{**letter, "replayed": 3, "is_recent": True}]}) == []
 
 
 def test_a_store_that_is_not_open_leaves_what_the_worker_knows() -> None:

@@ -178,7 +178,7 @@ export class Page {
     const columns = [{ title: "Job", class: "wide" }, { title: "Lost", class: "num" }, { title: "Of it by retries", class: "num" }, { title: "Attempts", class: "num" }, { title: "Why they ended", class: "" }, { title: "Whose", class: "" }, { title: "First and last hour", class: "" }];
     const made = table(columns, { caption: "Jobs that lost work" });
     made.body.append(...lost.map((each) => row(columns, [h("a", { href: jobHash(each.job_id) }, text(each.job_id)), dollars(each.lost_cost_usd), dollars(each.retry_cost_usd), count(Number(each.attempts)), text(each.reasons.map((reason) => reason.replaceAll("_", " ") || "not named").join(", ")), foreign(owner(each)), this.hours(each)])));
-    return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "What was done since the last checkpoint, and done again: failures, preemptions, start-up of retries."), scroller("idle-lost", made.element), leftOut(left.lost), todo("write checkpoints more often, or let the job say them (", h("code", {}, "checkpointed"), "); after a preemption the first attempt says from where it goes on."));
+    return panel("Lost work", "idle-lost", h("p", { class: "sub" }, "What was done since the last checkpoint, and done again: failures, preemptions, start-up of retries."), scroller("idle-lost", made.element), leftOut(left.lost), todo("write checkpoints more often, and let the job say so (", h("code", {}, "checkpointed"), "): only what it did after the last one is lost."));
   }
 
   hollow({ hollow }) {

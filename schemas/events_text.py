@@ -80,6 +80,8 @@ clocks that go with the others': one that is more than 5 min ahead, while record
 
 Within these bounds the result does not depend on the order of events.
 
+![What is more than 24 h older than the newest record is too late, what is more than 5 min ahead is refused](images/lateness.svg)
+
 - **`too_late`, any of the first five topics**: `time_ms` is more than `meter.job_horizon_ms` (24 h) older than the newest `time_ms` before it in its
   topic and partition.
 - **`too_late`, `gpu`**: the sample begins more than `meter.late_horizon_ms` (10 min) before the newest second that was seen of that job, attempt (without a job: node) and

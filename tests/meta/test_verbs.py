@@ -14,7 +14,11 @@ from streams.cli.main import COMMANDS, GROUPS
 from tests.meta.tree import ROOT
 
 VERBS = ("demo", "example", "test", "test-long", "check", "bench", "bench-check", "peers")
-PAGES = ("README.md", ".github/CONTRIBUTING.md")
+PAGES = (
+    "README.md",
+    ".github/CONTRIBUTING.md",
+    *(f"docs/start/{door}.md" for door in ("finance", "job_owner", "platform", "sre")),
+)
 _BLOCK = re.compile(r"^```(?:sh|bash|console|shell)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

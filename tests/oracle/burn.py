@@ -199,7 +199,7 @@ class Burn:
         return min(inf if late is None else late, long)
 
     def looked_at(self, at_ms: int) -> bool:
-        """Whether it is the job's turn: "looked at every 5 min, at an instant that depends on the job's id"."""
+        """Whether it is the job's turn: "each job is looked at once in every 5 min; jobs take turns, by a hash of their id"."""
         return at_ms // 10_000 % 30 == zlib.crc32(self.job_id.encode("utf-8", "surrogatepass")) % 30
 
     def idles(self, at_ms: int) -> bool:

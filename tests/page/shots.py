@@ -1,4 +1,4 @@
-"""Takes the pictures of the README from the running demonstration: `python -m tests.page.shots [URL]`."""
+"""Takes the pictures of the README and the documentation from the running demonstration: `python -m tests.page.shots [URL]`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from tests.page.conftest import CHROMIUM
 from tests.page.picture import smaller
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+#: Pages for the doors of the documentation (docs/start): the picture, the address, what is there once it is drawn.
+PAGES = (
+    ("costs-light", "/#/costs?by=team&range=24h&per=hour", ".costs-chart canvas"),
+    ("dashboard-light", "/#/dashboards/oncall?range=24h", ".panel canvas"),
+)
+#: Whether something on the page waits for its answer.
+WAITING = "/Not asked for yet|Asking the store|asked for…/.test(document.body.innerText) || document.querySelector('[aria-busy=true]') !== null"
 PAGED = ".alert[data-severity=page][data-status=firing]:has(.delivered[data-delivered=yes])"
 
 
@@ -25,7 +32,7 @@ def demonstration() -> Iterator[str]:
         str(Path(sys.executable).parent / "trainfare"),
         "demo",
         "--seconds",
-        "120",
+        "240",
         "--port",
         "0",
         "--no-browser",
@@ -52,7 +59,7 @@ def keep(name: str, png: bytes) -> None:
 
 
 def main(url: str) -> None:
-    """Wait until the runaway job pages its owner, then look at the page from four sides."""
+    """Wait until the runaway job pages its owner, then look at the page from four sides, then at other pages."""
     taken: dict[str, bytes] = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
@@ -75,6 +82,14 @@ def main(url: str) -> None:
         wide.mouse.move(5, 5)
         wide.wait_for_timeout(1000)
         taken["job-light"] = wide.screenshot()
+        for name, address, drawn in PAGES:
+            wide.goto(f"{url}{address}")
+            wide.wait_for_selector(drawn, timeout=60_000)
+            # Not wait_for_function: the page's own policy forbids what that evaluates.
+            while wide.evaluate(WAITING):
+                wide.wait_for_timeout(1000)
+            wide.wait_for_timeout(1500)
+            taken[name] = wide.screenshot()
         browser.close()
     for name, png in taken.items():
         keep(name, png)

@@ -12,7 +12,9 @@ export const MEASURES = { cost: "cost", hour: "cost per training hour", gpu_hour
 export const SORTS = { cost: "cost", rise: "rise", fall: "fall", hour: "cost per training hour", name: "name" };
 /** Where a click on a name leads: what stands below the level. Levels without any names are passed over. */
 const BELOW = { cluster: "team", purchase: "team", gpu_type: "team", region: "team", component: "team", owner: "project", team: "project", project: "experiment", experiment: "job" };
-const DEFAULTS = { range: "30d", measure: "cost", sort: "cost" };
+/** A store that is younger than this is looked at by the hour: a month of it would be one bar. */
+const YOUNG_MS = 2 * DAY_MS;
+const DEFAULTS = { measure: "cost", sort: "cost" };
 
 export const levelName = (level) => (level.startsWith("label:") ? `label ${level.slice(6)}` : LEVELS[level] ?? level);
 
@@ -25,7 +27,7 @@ export function viewOf(state, firstMs, endMs) {
   const isOwn = own[0] !== null && own[1] !== null && own[0] < own[1];
   const view = {
     by: by && (Object.hasOwn(LEVELS, by) || /^label:./s.test(by)) ? by : null,
-    range: known("range", RANGES),
+    usual: endMs - firstMs <= YOUNG_MS ? "24h" : "30d",
     measure: known("measure", MEASURES),
     sort: known("sort", SORTS),
     per: known("per", PERIODS),
@@ -34,6 +36,7 @@ export function viewOf(state, firstMs, endMs) {
     component: state.get("component"),
     own: isOwn ? own : null,
   };
+  view.range = known("range", RANGES) ?? view.usual;
   [view.fromMs, view.toMs] = view.own ?? spanOf(view.range, firstMs, endMs);
   view.period = view.per ?? periodFor(view.toMs - view.fromMs);
   return view;
@@ -67,7 +70,7 @@ export function linkTo(view, changes = {}) {
   const state = new URLSearchParams();
   const put = (name, value) => value && value !== DEFAULTS[name] && state.set(name, value);
   put("by", next.by);
-  put("range", next.range);
+  if (next.range !== next.usual) state.set("range", next.range);
   put("per", next.per);
   put("measure", next.measure);
   put("sort", next.sort);

@@ -131,7 +131,8 @@ export class Page {
     const { tiles, figure, jobs, drivers } = this;
     const done = (part) => part.element.classList.remove("dimmed");
     this.wait("");
-    for (const part of [jobs, drivers, { element: figure }]) part.element.classList.add("dimmed");
+    const late = [jobs, drivers, { element: figure }];
+    for (const part of late) part.element.classList.add("dimmed");
     this.rows.shown = 100;
     redraw();
     // What had the focus may be gone with the names that are left behind.
@@ -140,7 +141,10 @@ export class Page {
     this.jobs.element.hidden = level === "job";
     this.caption(view, level);
     const charted = this.drawChart(view, level, found, names, known, signal);
-    const asked = [
+    const plain = { ...view, compare: false };
+    const asked = [];
+    if (level !== "job") asked.push(askJobs(view, signal).then((answer) => done(jobs, jobs.show(view, answer.rows.map((row) => entryOf(plain, row, row.job)), answer.is_cut))));
+    asked.push(
       charted.then(redraw),
       askRates(view, level, signal).then((rates) => {
         known.rates = rates;
@@ -148,11 +152,10 @@ export class Page {
         redraw();
       }),
       askMonth(view, signal).then((month) => tiles.month(month)),
-    ];
-    const plain = { ...view, compare: false };
-    if (level !== "job") asked.push(askJobs(view, signal).then((answer) => done(jobs, jobs.show(view, answer.rows.map((row) => entryOf(plain, row, row.job)), answer.is_cut))));
+    );
     if (view.compare) asked.push(charted.then(() => this.explain(view, level, signal)).then(() => done(drivers)));
     const answers = await Promise.allSettled(asked);
+    if (!signal.aborted) late.forEach(done);
     const failed = answers.find((each) => each.status === "rejected");
     if (failed && !signal.aborted) this.fail(failed.reason);
   }

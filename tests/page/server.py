@@ -13,6 +13,7 @@ from aiohttp import web
 from streams.web import assets
 from streams.web.security import HEADERS
 from tests.page import alert_api, fleet
+from tests.page.listing import listed
 
 STATIC = Path(__file__).resolve().parents[2] / "streams" / "web" / "static"
 NOW_MS = fleet.BEGAN_MS + 223 * fleet.MINUTE_MS
@@ -24,6 +25,7 @@ class Script:
 
     def __init__(self) -> None:
         self.specs = fleet.specs()
+        self.extra: list[dict[str, Any]] = []  # jobs of which nothing but their rows is known
         self.alerts: list[dict[str, Any]] = []
         self.budgets: list[dict[str, Any]] = []
         self.budget_detail: dict[str, Any] = {}
@@ -54,9 +56,11 @@ class Script:
         if not self.frozen:
             self.now_ms += int(1000 * _SNAPSHOT_S * (self.speed or 1))
 
+    def rows(self) -> list[dict[str, Any]]:
+        return [*self.extra, *(fleet.job_row(spec, self.now_ms, self.alerts) for spec in self.specs)]
+
     def jobs(self, limit: int = 100) -> list[dict[str, Any]]:
-        rows = [fleet.job_row(spec, self.now_ms, self.alerts) for spec in self.specs]
-        return sorted(rows, key=lambda row: -float(row["usd_per_hour_now"]))[:limit]
+        return sorted(self.rows(), key=lambda row: -float(row["usd_per_hour_now"]))[:limit]
 
     def burn(self) -> dict[str, Any]:
         rates = [spec.rate(self.now_ms) for spec in self.specs]
@@ -144,7 +148,7 @@ class Server:
         app.router.add_get("/api/v1/burn", self._answer(lambda _: self.script.burn()))
         app.router.add_get(
             "/api/v1/jobs",
-            self._answer(lambda request: {"jobs": self.script.jobs(int(request.query.get("limit", 100)))}),
+            self._answer(lambda request: listed(self.script.rows(), request.query)),
         )
         app.router.add_get("/api/v1/alerts", self._answer(self._alerts))
         app.router.add_get("/api/v1/alerts/{id}", self._answer(self._alert))
@@ -163,6 +167,8 @@ class Server:
         app.router.add_get("/api/v1/tables", self._answer(lambda _: fleet.TABLES))
         app.router.add_post("/api/v1/query", self._query)
         app.router.add_post("/api/v1/session", self._session)
+        app.router.add_get("/api/v1/job", self._answer(self._detail))
+        app.router.add_get("/api/v1/job/explain", self._answer(self._explain))
         app.router.add_get("/api/v1/jobs/{id}", self._answer(self._detail))
         app.router.add_get("/api/v1/jobs/{id}/explain", self._answer(self._explain))
         return app
@@ -250,7 +256,7 @@ class Server:
         return web.json_response(body, status=status, headers=headers)
 
     def _detail(self, request: web.Request) -> dict[str, Any] | None:
-        spec = self.script.spec(request.match_info["id"])
+        spec = self.script.spec(request.match_info.get("id") or request.query["id"])
         detail = None if spec is None else fleet.detail(spec, self.script.now_ms, self.script.alerts)
         return None if detail is None else {**detail, "run": self.script.run}
 
@@ -294,7 +300,7 @@ class Server:
         return alert_api.margins(request.match_info["id"], self.script.alerts, self.script.now_ms)
 
     def _explain(self, request: web.Request) -> dict[str, Any] | None:
-        spec = self.script.spec(request.match_info["id"])
+        spec = self.script.spec(request.match_info.get("id") or request.query["id"])
         return None if spec is None else fleet.explain(spec, self.script.now_ms)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:

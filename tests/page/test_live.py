@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Page, expect
 
 from tests.page import fleet
 from tests.page.conftest import Open, Watched
+from tests.page.listing import listed
 from tests.page.server import Script, Server
 
 Board = Callable[..., Watched]
+#: Of the fleet, as the board shows it: jobs that live, sweeps as one row.
+ROWS = listed(Script().rows(), {"state": "live", "group": "sweep"})["rows"]
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -26,12 +28,16 @@ def dollars(text: str | None) -> float:
 
 def test_the_first_figures_need_few_requests(board: Board) -> None:
     watched = board()
-    assert watched.page.locator(".jobs-table tbody tr").count() == 40
+    assert watched.page.locator(".jobs-table tbody tr").count() == ROWS
     paths = [urlsplit(each).path for each in watched.requests]
-    assert {path for path in paths if path.startswith("/api/")} == {"/api/v1/budgets", "/api/v1/stream"}
+    assert {path for path in paths if path.startswith("/api/")} == {
+        "/api/v1/budgets",
+        "/api/v1/jobs",
+        "/api/v1/stream",
+    }
     assert len(set(paths)) == len(paths), "a file is asked for once"
     drawing = [at for at, path in enumerate(paths) if "/vendor/" in path or path.endswith("/timechart.js")]
-    assert len(paths) - len(drawing) <= 37
+    assert len(paths) - len(drawing) <= 39
     assert not drawing or drawing[0] > paths.index("/api/v1/stream"), "figures wait for nothing that draws"
 
 
@@ -81,7 +87,7 @@ def test_a_refused_stream_is_replaced_by_requests_and_taken_again(
     watched.provoked = ("503",)
     page = watched.page
     expect(page.locator("#link-text")).to_have_text("live (polling)", timeout=15_000)
-    assert page.locator(".jobs-table tbody tr").count() == 40
+    assert page.locator(".jobs-table tbody tr").count() == ROWS
     script.streaming = True
     expect(page.locator("#link-text")).to_have_text("live", timeout=20_000)
 
@@ -204,7 +210,7 @@ def test_no_jobs_yet_says_what_to_do(board: Board, script: Script) -> None:
     expect(page.locator("#alerts")).to_contain_text("No alert fires")
     expect(page.locator("#idle-sub")).to_have_text("no GPU samples yet")
     script.specs = fleet.specs()
-    expect(page.locator(".jobs-table tbody tr")).to_have_count(40)
+    expect(page.locator(".jobs-table tbody tr")).to_have_count(ROWS)
 
 
 def test_rows_stay_while_a_hand_is_on_them(board: Board, script: Script) -> None:
@@ -213,7 +219,7 @@ def test_rows_stay_while_a_hand_is_on_them(board: Board, script: Script) -> None
     first.hover()
     names = order(page)
     script.specs = [*script.specs, fleet.Spec("giant", 900, "H100", 1, script.now_ms - 60_000)]
-    expect(page.locator(".jobs-table tbody tr")).to_have_count(41)
+    expect(page.locator(".jobs-table tbody tr")).to_have_count(ROWS + 1)
     assert order(page)[:5] == names[:5]
     page.mouse.move(5, 5)
     page.wait_for_function(
@@ -248,14 +254,3 @@ def test_a_worker_with_a_token_is_asked_with_it(opened: Open, server: Server, sc
     expect(page.locator("#link")).to_have_attribute("data-state", "live")
     assert "token" not in page.url
     assert page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])") == '[{},{},""]'
-
-
-def test_more_than_the_stream_carries_is_asked_for(board: Board, script: Script) -> None:
-    base = script.specs[-1]
-    script.specs = [*script.specs, *(replace(base, job_id=f"more-{at:03d}") for at in range(110))]
-    page = board().page
-    rows = page.locator(".jobs-table tbody tr")
-    expect(rows).to_have_count(100)
-    expect(page.locator("#count")).to_have_text("100 jobs, those that burn most")
-    page.get_by_role("button", name="Show up to 1,000").click()
-    expect(rows).to_have_count(150)

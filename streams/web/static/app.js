@@ -2,11 +2,12 @@
 
 import { byId, mark, say } from "./dom.js";
 import { duration, hour, instant, isLocal, money, showLocal, zone } from "./format.js";
-import { Feed, get } from "./feed.js";
+import { Feed } from "./feed.js";
 import { Meter } from "./meter.js";
 import { Band } from "./band.js";
 import { Filters } from "./filters.js";
 import { Jobs } from "./jobs.js";
+import { JobList } from "./joblist.js";
 import { Alerts } from "./alerts.js";
 import { Acts } from "./acts.js";
 import { Budgets } from "./budgets.js";
@@ -17,12 +18,12 @@ import { here } from "./route.js";
 
 const TICK_MS = 250;
 const CALM_TICK_MS = 1000;
-const MORE_MS = 10_000;
 
 const meter = new Meter();
 const band = new Band(meter);
-const filters = new Filters(byId("filters"), () => jobs.render());
-const jobs = new Jobs(meter, filters, { onMore: showMore });
+const filters = new Filters(byId("filters"));
+const jobs = new Jobs(meter, filters);
+const list = new JobList(filters, { onPage: (page, isOther) => jobs.show(page, isOther), onTrouble: (error) => jobs.fail(error), onSlow: (isSlow) => jobs.slow(isSlow) });
 const acts = new Acts(meter);
 const alerts = new Alerts(meter, acts);
 const budgets = new Budgets(meter, acts);
@@ -30,9 +31,9 @@ const view = new JobView(meter, byId("job"), acts);
 const pages = new Pages({ meter, acts });
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
+let started = false; // before that a token of the address is on its way
 let way = "waiting";
 let trouble = null;
-let more = null;
 let last = null;
 let returnTo = null;
 let scrolled = 0;
@@ -46,7 +47,8 @@ const feed = new Feed({
     band.show(snapshot.burn, snapshot.alerts);
     alerts.show(snapshot.alerts);
     budgets.hear();
-    showJobs();
+    jobs.hear(snapshot.jobs);
+    list.hear(snapshot.burn);
     view.hear(snapshot);
     pages.hear(snapshot);
     status();
@@ -56,26 +58,6 @@ const feed = new Feed({
     status();
   },
 });
-
-function showJobs() {
-  if (!last) return;
-  const listed = last.jobs;
-  const present = new Set(listed.map((job) => job.job_id));
-  const older = (more ?? []).filter((job) => !present.has(job.job_id));
-  jobs.show([...listed, ...older], last.burn.jobs_live);
-}
-
-/** More than the stream carries: asked for by request, again every now and then. */
-async function showMore() {
-  try {
-    more = (await get("jobs?limit=1000&order=burn")).jobs;
-    showJobs();
-    setTimeout(showMore, MORE_MS);
-  } catch (error) {
-    trouble = error;
-    status();
-  }
-}
 
 function status() {
   const stale = meter.stale;
@@ -139,6 +121,10 @@ function route() {
   byId("board").hidden = !toBoard;
   document.body.classList.toggle("one-job", jobId !== null);
   document.body.classList.toggle("on-page", name !== null);
+  if (toBoard) {
+    filters.read(state);
+    if (started && (filters.asked !== list.asked || !onBoard)) list.ask();
+  }
   const changed = name !== pages.name;
   pages.show(name, state, rest);
   if (jobId !== null && jobId !== before) {
@@ -149,6 +135,7 @@ function route() {
     scrollTo(0, 0);
   } else if (toBoard && !onBoard) {
     jobs.render();
+    jobs.awaited = before; // its row comes with the list
     scrollTo(0, scrolled);
     const target = returnTo?.isConnected && returnTo !== document.body ? returnTo : before === null ? null : jobs.linkOf(before);
     (target ?? byId("main")).focus({ preventScroll: Boolean(target) });
@@ -212,6 +199,8 @@ byId("zone").addEventListener("click", () => showLocal(!isLocal()));
 showZone();
 route();
 openByLink().then(() => {
+  started = true;
+  if (!byId("board").hidden) list.ask();
   feed.start();
   budgets.start();
 });

@@ -54,13 +54,18 @@ export class History {
 
   redraw() {
     if (!this.detail) return;
-    const { phases = [], burn = [], usage = [], alerts = [], job } = this.detail;
+    const { phases = [], alerts = [], job } = this.detail;
     const now = this.meter.timeMs;
+    const endMs = job.ended_ms ?? Infinity;
+    // Means over the last hours fade out after a job has ended; its own time does not go on.
+    const until = (rows) => rows.filter(([ms]) => ms <= endMs);
+    const [burn, usage] = [until(this.detail.burn ?? []), until(this.detail.usage ?? [])];
+    if (job.ended_ms && burn.length && burn.at(-1)[0] < endMs) burn.push([endMs, 0, burn.at(-1)[2], 0]);
     const end = job.ended_ms ?? now;
     const starts = [job.started_ms, phases[0]?.start_ms, burn[0]?.[0], usage[0]?.[0]].filter((ms) => Number.isFinite(ms));
     this.frame.width = Math.max(240, this.phases.clientWidth);
     const last = burn.at(-1);
-    this.look(starts.length ? Math.min(...starts) : now - MINUTE_MS, Math.max(end, last?.[0] ?? 0), burn[0]?.[0]);
+    this.look(starts.length ? Math.min(...starts) : now - MINUTE_MS, job.ended_ms ?? Math.max(end, last?.[0] ?? 0), burn[0]?.[0]);
     this.timeline();
     const column = (index) => burn.map((each) => Number(each[index]));
     const series = [
@@ -74,7 +79,7 @@ export class History {
     this.burnEmpty.hidden = burn.length > 0;
     this.burn.hidden = !burn.length;
     if (last) this.charts?.burn.draw({ xs: burn.map((each) => each[0]), series, marks, label: "Burn per hour", say: `Burn rate: now ${money(last[1])} per hour, expected ${money(last[3])}, at most ${money(peak)}.${said ? ` Alerts: ${said}.` : ""}` });
-    this.drawTraffic(this.detail.traffic ?? [], now);
+    this.drawTraffic(until(this.detail.traffic ?? []), now);
     this.useEmpty.hidden = usage.length > 0;
     this.use.hidden = !usage.length;
     if (usage.length) {
@@ -90,7 +95,7 @@ export class History {
     const paid = hours.filter(([, network, storage]) => Number(network) + Number(storage) > 0);
     this.trafficFigure.hidden = !paid.length;
     if (!paid.length) return;
-    const points = [...hours, [Math.min(now, hours.at(-1)[0] + 60 * MINUTE_MS), ...hours.at(-1).slice(1)]];
+    const points = [...hours, [Math.min(now, this.detail.job.ended_ms ?? now, hours.at(-1)[0] + 60 * MINUTE_MS), ...hours.at(-1).slice(1)]];
     const series = [["network", "--run", [], 1], ["storage", "--burn", [5, 4], 2]].map(([name, color, dash, index]) => ({ name, kind: "line", color, dash, values: points.map((each) => Number(each[index])), step: true }));
     const most = paid.toSorted((a, b) => Number(b[1]) + Number(b[2]) - Number(a[1]) - Number(a[2]))[0];
     this.charts?.traffic.draw({ xs: points.map((each) => each[0]), series, label: "Network and storage per hour", say: `Most in the hour from ${stamp(most[0])}: network ${money(most[1])}, storage ${money(most[2])}.` });

@@ -4,7 +4,8 @@ import { byId, foreign, h, mark, reconcile, say, unseen } from "./dom.js";
 import { count, exact, jobCost, money, percent, plural, times } from "./format.js";
 import { Ticking } from "./meter.js";
 import { sparkline } from "./spark.js";
-import { SORTS } from "./filters.js";
+import { SORTS, STATE_WORDS } from "./filters.js";
+import { go } from "./route.js";
 import { burnBand, LIVE, ruleName } from "./words.js";
 
 const COLUMNS = [
@@ -19,7 +20,7 @@ const COLUMNS = [
   ["use", "c-use num"],
 ];
 const HOLD_MS = 4000;
-const FULL = 100;
+const whole = (number) => number.toLocaleString("en-US");
 
 /** The address of a job's view. A lone surrogate, which JSON can spell, cannot stand in an address. */
 export function jobHash(jobId) {
@@ -27,8 +28,8 @@ export function jobHash(jobId) {
 }
 
 export class Jobs {
-  constructor(meter, filters, { onMore }) {
-    Object.assign(this, { meter, filters, onMore, jobs: null, total: 0, rows: new Map(), touchedMs: 0 });
+  constructor(meter, filters) {
+    Object.assign(this, { meter, filters, page: null, jobs: null, rows: new Map(), touchedMs: 0, focus: null, awaited: null });
     this.host = byId("jobs");
     this.body = h("tbody", { role: "rowgroup" });
     this.heads = new Map();
@@ -41,7 +42,15 @@ export class Jobs {
     }
     this.body.addEventListener("pointerleave", () => (this.touchedMs = 0));
     this.empty = h("div", { class: "empty" }, "Waiting for the first figures…");
+    this.notice = h("p", { class: "notice", role: "status", hidden: true });
+    this.previous = h("a", { class: "button", rel: "prev" }, "← Previous");
+    this.next = h("a", { class: "button", rel: "next" }, "Next →");
+    this.pageSaid = h("span", { class: "dim" });
+    for (const link of [this.previous, this.next]) link.addEventListener("click", () => (this.focus = "top"));
+    this.pager = h("nav", { class: "pager", "aria-label": "Pages of the list", hidden: true }, this.previous, this.pageSaid, this.next);
     this.host.append(this.empty);
+    this.host.before(this.notice);
+    this.host.after(this.pager);
   }
 
   header(name, cls, title) {
@@ -53,65 +62,111 @@ export class Jobs {
     return head;
   }
 
-  show(jobs, total) {
-    this.jobs = jobs;
-    this.total = total ?? 0;
-    for (const job of jobs) this.row(job).ticking.hear(job.cost_usd, job.usd_per_hour_now);
-    const present = new Set(jobs.map((job) => job.job_id));
-    for (const id of this.rows.keys()) if (!present.has(id)) this.rows.delete(id);
-    this.filters.offer(jobs);
+  /** A page of the list came; `isOther`: of another choice, else of the same one again. */
+  show(page, isOther) {
+    this.page = page;
+    this.notice.hidden = true;
+    // All rows of this page went while it was looked at: the first one is there.
+    if (page.jobs.length === 0 && page.matched > 0 && this.filters.cursor) return go(this.filters.address({ cursor: "" }), { replace: true });
+    this.take(page.jobs);
+    this.filters.offer(page.jobs);
+    this.render(isOther);
+    if (isOther && this.focus === "top") byId("jobs-title").scrollIntoView({ block: "start" });
+    else if (isOther && this.focus) {
+      const rows = [...this.body.querySelectorAll("a.job-link")];
+      (this.focus === "first" ? rows[0] : rows.at(-1))?.focus();
+    }
+    if (isOther) this.focus = null;
+    const link = this.awaited && this.linkOf(this.awaited);
+    if (link && [document.body, byId("main")].includes(document.activeElement)) link.focus({ preventScroll: true });
+    this.awaited = null;
+  }
+
+  /** Figures of the stream, for those of the rows that it carries. */
+  hear(jobs) {
+    if (!this.page) return;
+    const fresh = new Map(jobs.map((job) => [job.job_id, job]));
+    this.take(this.page.jobs.map((job) => (job.job_id !== null && fresh.has(job.job_id) ? { ...job, ...fresh.get(job.job_id) } : job)));
     this.render(false);
   }
 
+  take(jobs) {
+    this.jobs = jobs;
+    for (const job of jobs) this.row(job).ticking.hear(job.cost_usd, job.usd_per_hour_now);
+    const present = new Set(jobs.map(keyOf));
+    for (const key of this.rows.keys()) if (!present.has(key)) this.rows.delete(key);
+  }
+
   row(job) {
-    let row = this.rows.get(job.job_id);
-    if (!row) this.rows.set(job.job_id, (row = new Row(job.job_id, this.meter)));
+    const key = keyOf(job);
+    let row = this.rows.get(key);
+    if (!row) this.rows.set(key, (row = new Row(job, this.meter)));
     return row;
   }
 
   render(asked = true) {
     if (!this.jobs) return;
-    let shown = this.filters.apply([...this.jobs]);
+    let shown = this.jobs;
     // Rows do not change places under the hand of somebody who is about to click one.
     if (!asked && Date.now() - this.touchedMs < HOLD_MS) shown = this.held(shown);
     for (const [name, head] of this.heads) mark(head, "aria-sort", name === this.filters.sort ? (this.filters.up ? "ascending" : "descending") : null);
-    this.say(shown.length);
+    this.say();
     if (shown.length === 0) return this.showEmpty();
     if (this.table.parentNode !== this.host) this.host.replaceChildren(this.table);
-    reconcile(this.body, shown, (job) => job.job_id, (job) => this.row(job).element, (_, job) => this.row(job).update(job));
+    reconcile(this.body, shown, keyOf, (job) => this.row(job).element, (_, job) => this.row(job).update(job, this.filters));
     this.tick();
   }
 
   held(shown) {
     const place = new Map([...this.body.children].map((child, index) => [child.key, index]));
-    const at = (job) => place.get(job.job_id) ?? Infinity;
+    const at = (job) => place.get(keyOf(job)) ?? Infinity;
     return shown.map((job, index) => ({ job, index })).sort((a, b) => at(a.job) - at(b.job) || a.index - b.index).map((each) => each.job);
   }
 
-  say(shown) {
-    const all = this.jobs.length;
-    const words = this.filters.any ? `${shown} of ${plural(all, "job")}` : plural(all, "job");
-    const full = all === FULL ? ", those that burn most" : "";
-    say(byId("count"), all ? words + full : "");
-    if (all === FULL && !this.more) {
-      this.more = h("button", { type: "button", class: "plain", onclick: () => this.onMore() }, "Show up to 1,000");
-      byId("count").after(this.more);
-    } else if (all !== FULL && this.more) {
-      this.more.remove();
-      this.more = null;
+  say() {
+    const { matched, total, rows, position, next, previous } = this.page;
+    const kind = STATE_WORDS[this.filters.state.value];
+    const trials = rows < matched ? `, in ${plural(rows, "row")}` : "";
+    say(byId("count"), `${whole(matched)} of ${whole(total)} ${total === 1 ? kind.slice(0, -1) : kind}${trials}`);
+    const order = SORTS[this.filters.sort].title.toLowerCase();
+    say(byId("jobs-title"), this.filters.sort === "burn" && !this.filters.up ? "Jobs by burn rate" : `Jobs by ${order === "vs expected" ? "burn against what was expected" : order}`);
+    this.pager.hidden = !next && !previous;
+    say(this.pageSaid, `Rows ${whole(position + 1)} to ${whole(position + this.jobs.length)} of ${whole(rows)}`);
+    for (const [link, cursor] of [[this.previous, previous], [this.next, next]]) {
+      link.hidden = !cursor;
+      if (cursor) mark(link, "href", this.filters.address({ cursor }));
     }
   }
 
+  /** Why there is no newer list; the old one stays. */
+  fail(trouble) {
+    const isCursor = trouble.status === 400 && this.filters.cursor;
+    if (isCursor) return go(this.filters.address({ cursor: "" }), { replace: true });
+    this.notice.hidden = trouble.status === 401;
+    const again = trouble.status === 400 ? "" : " Trying again.";
+    say(this.notice, `The list could not be read: ${trouble.message}.${again}`);
+  }
+
+  slow(isSlow) {
+    this.host.classList.toggle("dimmed", isSlow);
+    if (isSlow) say(byId("count"), "Searching…");
+    else if (this.page) this.say();
+  }
+
   showEmpty() {
-    const words = this.jobs.length
-      ? [h("p", {}, "No job matches these filters."), h("button", { type: "button", onclick: () => this.filters.clear() }, "Clear the filters")]
+    const isLive = this.filters.state.value === "live";
+    const ended = isLive ? h("p", {}, h("a", { class: "button", href: this.filters.address({ state: "all", cursor: "" }) }, "Look among those that ended, too")) : null;
+    const words = this.filters.any
+      ? [h("p", {}, `No job matches these filters, of ${plural(this.page.total, isLive ? "live job" : "job")}.`), h("p", {}, h("button", { type: "button", onclick: () => this.filters.clear() }, "Clear the filters")), ended]
       : [
-          h("p", { class: "lead" }, "No jobs yet. The meter is running and waits for events."),
+          h("p", { class: "lead" }, "No jobs yet: none is live. The meter is running and waits for events."),
           h("p", {}, "A job needs two: one when it gets its GPUs, one when it ends. Save these lines as ", h("code", {}, "events.jsonl"), " and send them by ", h("code", {}, "trainfare publish events.jsonl"), ":"),
           h("pre", { tabindex: 0 }, `{"topic": "jobs", "value": {"id": "1", "source": "me", "time_ms": ${Date.now()}, "job_id": "run-7",\n  "type": "started", "gpu_count": 8, "gpu_type": "H100", "owner": "ada", "team": "vision"}}`.replace("\n ", "")),
           h("p", {}, "To see a whole fleet instead: ", h("code", {}, "trainfare demo"), "."),
+          ended,
         ];
-    this.empty.replaceChildren(...words);
+    this.body.replaceChildren();
+    this.empty.replaceChildren(...words.filter(Boolean));
     this.host.replaceChildren(this.empty);
   }
 
@@ -127,33 +182,42 @@ export class Jobs {
 
   moved(event) {
     const way = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
-    const next = way && event.target.closest("tr")?.[way]?.querySelector("a.job-link");
-    if (!next) return;
+    const row = way && event.target.closest("tr");
+    if (!row) return;
+    const next = row[way]?.querySelector("a.job-link");
+    const page = event.key === "ArrowDown" ? this.next : this.previous;
+    if (!next && page.hidden) return;
     event.preventDefault();
-    next.focus();
+    if (next) return next.focus();
+    // Beyond the last row the next page begins.
+    this.focus = event.key === "ArrowDown" ? "first" : "last";
+    location.hash = page.getAttribute("href");
   }
 
   /** Where the focus returns to when the job's view closes. */
   linkOf(jobId) {
-    const row = this.rows.get(jobId);
+    const row = this.rows.get(`job ${jobId}`);
     return row?.element.isConnected ? row.link : null;
   }
 }
 
+const keyOf = (job) => (job.sweep ? `sweep ${job.sweep.key}` : `job ${job.job_id}`);
+
 class Row {
-  constructor(jobId, meter) {
+  constructor(job, meter) {
+    const jobId = job.sweep ? job.sweep.name : job.job_id;
     this.ticking = new Ticking(meter);
     this.spark = sparkline();
     const cell = (cls, ...children) => h("td", { role: "cell", class: cls }, children);
     const text = (cls) => h("span", { class: cls });
-    this.link = h("a", { class: "job-link", href: jobHash(jobId), title: jobId }, foreign(jobId));
-    Object.assign(this, { flags: text("flags"), project: text("dim"), owner: h("bdi", { class: "who" }), team: h("bdi", { class: "dim" }), state: text("state") });
+    this.link = h("a", { class: "job-link", href: job.sweep ? "#/" : jobHash(jobId), title: jobId }, foreign(jobId));
+    Object.assign(this, { flags: text("flags"), project: h("bdi", { class: "dim project" }), found: h("bdi", { class: "dim found" }), trials: text("trials"), owner: h("bdi", { class: "who" }), team: h("bdi", { class: "dim" }), state: text("state") });
     Object.assign(this, { gpus: text("gpus"), kind: text("dim"), burn: text("money strong"), expected: text("dim money"), pill: text("pill"), pillWords: unseen("") });
     Object.assign(this, { cost: text("money"), lost: text("dim money"), use: text("use"), bar: h("span", { class: "meterbar", "aria-hidden": "true" }, h("i")) });
     this.element = h(
       "tr",
       { role: "row" },
-      cell("c-job", this.link, h("div", { class: "second" }, this.flags, this.project)),
+      cell("c-job", this.link, h("div", { class: "second" }, this.flags, this.trials, this.project, this.found)),
       cell("c-owner", this.owner, this.team),
       cell("c-state", this.state),
       cell("c-gpus num", this.gpus, this.kind),
@@ -165,16 +229,20 @@ class Row {
     );
   }
 
-  update(job) {
+  update(job, filters) {
     this.job = job;
+    if (job.sweep) this.sweep(job, filters);
     const { band, sign, words } = burnBand(job);
     mark(this.element, "data-band", band);
     mark(this.element, "data-alert", ["page", "ticket"].find((severity) => job.alerts?.some((alert) => alert.severity === severity)) ?? null);
     this.flag(job.alerts ?? []);
-    say(this.project, [job.project, job.experiment].filter(Boolean).join(" / "));
-    say(this.owner, job.owner || "no owner");
-    say(this.team, job.team || "");
-    say(this.state, job.state ?? "");
+    const names = [job.project, job.sweep ? "" : job.experiment].filter(Boolean).join(" / ");
+    say(this.project, names, names);
+    say(this.found, job.nodes?.length ? `on ${job.nodes.join(", ")}` : "");
+    const many = job.sweep?.owners > 1 ? `${job.sweep.owners} owners` : "no owner";
+    say(this.owner, job.owner || many, job.owner || many);
+    say(this.team, job.team || "", job.team || "");
+    say(this.state, job.state || (job.sweep ? "several" : ""));
     mark(this.state, "data-state", job.state);
     say(this.gpus, count(job.gpu_count));
     say(this.kind, job.gpu_type || "");
@@ -183,7 +251,8 @@ class Row {
     const rated = job.ratio !== null && job.ratio !== undefined && sign;
     say(this.pill, rated ? `${sign} ${times(job.ratio)}` : "–", `${words}: ${money(job.usd_per_hour_now)}/h, expected ${money(job.expected_usd_per_hour)}/h`);
     say(this.pillWords, `, ${words}`);
-    this.spark.draw(job.sparkline, band);
+    this.spark.svg.toggleAttribute("hidden", Boolean(job.sweep));
+    if (!job.sweep) this.spark.draw(job.sparkline, band);
     say(this.lost, Number(job.lost_cost_usd) >= 0.005 ? `${money(job.lost_cost_usd)} lost` : "", exact(job.lost_cost_usd));
     const low = job.productive_ratio !== null && job.productive_ratio < 0.2;
     say(this.use, low ? `▽ ${percent(job.productive_ratio)}` : percent(job.productive_ratio), low ? "its GPUs hardly work" : "");
@@ -191,6 +260,13 @@ class Row {
     this.bar.hidden = job.productive_ratio === null || job.productive_ratio === undefined;
     mark(this.bar, "data-low", low ? "" : null);
     this.bar.firstElementChild.style.width = `${Math.round(Math.min(1, job.productive_ratio ?? 0) * 100)}%`;
+  }
+
+  /** The row of a sweep opens its jobs. */
+  sweep(job, filters) {
+    mark(this.link, "href", filters.address({ sweep: job.sweep.key, cursor: "" }));
+    mark(this.element, "data-sweep", "");
+    say(this.trials, `▸ ${plural(job.sweep.jobs, "job")}`, "Open to see its jobs");
   }
 
   flag(alerts) {

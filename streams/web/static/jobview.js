@@ -11,6 +11,12 @@ import { Explain } from "./explain.js";
 import { History } from "./history.js";
 import { Checkpoints, Nodes } from "./saves.js";
 
+/** What the API calls a job: a browser takes a path of `..` for a step up. */
+export function jobPath(jobId, part = "") {
+  const name = encodeURIComponent(jobId);
+  return /^\.{1,2}$/.test(jobId) ? `job${part}?id=${name}` : `jobs/${name}${part}`;
+}
+
 const DETAIL_MS = 4000;
 const EXPLAIN_MS = 20_000;
 
@@ -80,16 +86,16 @@ export class JobView {
     const explainDue = now - this.explainMs >= EXPLAIN_MS;
     if (!detailDue && !explainDue) return;
     const turn = this.turn;
-    const path = `jobs/${encodeURIComponent(this.jobId)}`;
+    const { jobId } = this; // another one may be opened between the two answers
     this.asking = true;
     try {
       if (detailDue) {
-        const detail = await get(path);
+        const detail = await get(jobPath(jobId));
         if (turn === this.turn) this.show(detail);
         this.detailMs = now;
       }
       if (explainDue) {
-        const explained = await get(`${path}/explain`);
+        const explained = await get(jobPath(jobId, "/explain"));
         if (turn === this.turn) this.explain.show(explained);
         this.explainMs = now;
       }

@@ -246,7 +246,7 @@ def _beyond(by: Order, *, ascending: bool, or_at: bool = False) -> str:
         keys, at = f"({keys})", f"({at})"
     than = ">" if ascending else "<"
     tie = ">=" if or_at else ">"
-    return f"{keys} {than} {at} OR ({keys} = {at} AND (is_sweep, name) {tie} ({{at_sweep:UInt8}}, {{at_name:String}}))"
+    return f"{keys} {than} {at} OR ({keys} = {at} AND (is_sweep, name) {tie} ({{at_sweep:UInt64}}, {{at_name:String}}))"
 
 
 def total(selection: Selection) -> str:

@@ -221,3 +221,19 @@ def test_old_rows_of_a_store_say_when_they_were(tmp_path: Path) -> None:
     done = trainfare("top", "--once", "--data", tmp_path)
     assert done.code == 0
     assert f"{MINUTE:%Y-%m-%d %H:%M:%S} UTC" in done.out
+
+
+@pytest.mark.parametrize(
+    ("typed", "asked"),
+    [
+        ("", ""),
+        ("100%_a&b", "&q=100%25_a%26b"),
+        (" ".join("abcdefghijklmnop"), "&q=" + "%20".join("abcdefghijkl")),
+        ("x" * 2_000, ""),
+    ],
+)
+def test_the_typed_words_are_asked_for_as_far_as_a_meter_takes_them(
+    api: ScriptedApi, typed: str, asked: str
+) -> None:
+    HttpSource(api.url, TOKEN).fetch(typed)
+    assert api.asked[0][0] == f"/api/v1/jobs?limit=500&order=burn{asked}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
-from streams.cli.top.figures import JobAlert, SourceError
+from streams.cli.top.figures import JobAlert, MeterView, SourceError
 from streams.cli.top.terminal import TopApp, keys_of
 from tests.cli.top_script import PAGE, T0_MS, THREE, Script, Terminal, job, snapshot
 
@@ -191,5 +192,28 @@ def test_a_fault_nobody_foresaw_does_not_end_the_view() -> None:
         source.now = SourceError("nobody answers")
         await app.fetch()
         assert "nobody answers" in terminal.lines()[1]
+
+    asyncio.run(go())
+
+
+def test_the_meter_is_asked_for_the_words_and_its_answer_is_not_searched_again() -> None:
+    """It finds jobs beyond those at hand, by names that a row does not have, as that of a node."""
+    source = Script(*THREE)
+    terminal = Terminal()
+
+    async def go() -> None:
+        app = TopApp(source, clock=terminal.clock)
+        await app.fetch()
+        terminal.view = app.view
+        terminal.press("/", *"node-17")
+        assert terminal.listed() == []
+        assert isinstance(source.now, MeterView)
+        source.now = msgspec.structs.replace(
+            source.now, jobs=(job(471, 1),), words="node-17", matched=1, total=50_013
+        )
+        await app.fetch()
+        assert source.words == "node-17"
+        assert terminal.listed() == ["job-471"]
+        assert "1 of 50,013 jobs" in terminal.lines()[1]
 
     asyncio.run(go())

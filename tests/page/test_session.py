@@ -74,3 +74,16 @@ def test_a_session_that_has_ended_is_asked_for_its_token_again(
     page.get_by_role("button", name="Show the figures").click()
     expect(page.locator(f"#{FIGURES}")).to_be_hidden()
     assert TOKEN not in page.url
+
+
+@pytest.mark.parametrize("way", ["#token=", "?token="])
+def test_a_link_with_a_wrong_token_is_an_error_on_the_page(way: str, url: str, opened: Open) -> None:
+    watched = opened(f"{url}/{way}a-wrong-token-of-sixteen")
+    watched.provoked = ("401", "503")
+    page = watched.page
+    expect(page.locator(f"#{FIGURES}").get_by_role("alert")).to_contain_text("The token in the link")
+    page.wait_for_url(f"{url}/")
+    assert "wrong" not in page.evaluate("JSON.stringify([location.href, history.state])")
+    page.get_by_label("token").fill(TOKEN)
+    page.get_by_role("button", name="Show the figures").click()
+    expect(page.locator(f"#{FIGURES}")).to_be_hidden()

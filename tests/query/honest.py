@@ -139,13 +139,17 @@ def code() -> Iterator[Query]:
 
 def _lists() -> Iterator[str]:
     chosen = job_list_sql.Selection(("a", "n1"), "live", *("x",) * 5, True)
-    for order in job_list_sql.ORDERS:
+    for order in ("burn", "job", "cost", "use", "ratio"):
         for is_grouped in (False, True):
             for cursor in (None, "next", "previous"):
                 yield job_list_sql.page(
                     chosen, order, ascending=is_grouped, is_grouped=is_grouped, cursor=cursor
                 )
-    yield from (job_list_sql.total(chosen), job_list_sql.sweeps(chosen), job_list_sql.nodes(2))
+    yield from (
+        job_list_sql.total(chosen),
+        job_list_sql.sweeps(job_list_sql.Selection(("a",), "live")),
+        job_list_sql.nodes(2),
+    )
 
 
 def _constants(module: ModuleType) -> list[str]:

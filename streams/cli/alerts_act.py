@@ -38,7 +38,7 @@ def ack(
     data: DataOption = None,
     url: UrlOption = None,
 ) -> None:
-    """Acknowledge an alert: nobody is told again of what still fires, and it does not escalate."""
+    """Acknowledge an alert: what still fires is not sent again, and it does not escalate."""
     _check(alert_id)
     worker = _Worker(data, url)
     alert = worker.alert(alert_id)

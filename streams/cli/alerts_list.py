@@ -42,7 +42,7 @@ def list_(
     job: Annotated[
         str, typer.Option(metavar="ID", help="About this job; `train-*` for all that begin so.")
     ] = "",
-    told: Annotated[
+    message: Annotated[
         str,
         typer.Option(
             metavar="WORD",
@@ -69,7 +69,7 @@ def list_(
     from streams.explain.alert_list import ago_ms, alerts_asked  # loads the engine
 
     now_ms = SystemClock().now_ms()
-    given = {"team": team, "owner": owner, "rule": rule, "severity": severity, "subject": job, "told": told, "text": text}  # fmt: skip
+    given = {"team": team, "owner": owner, "rule": rule, "severity": severity, "subject": job, "message": message, "text": text}  # fmt: skip
     asked = alerts_asked(
         {
             **given,
@@ -106,7 +106,9 @@ def _found(store: Reader, asked: AlertsAsked) -> tuple[list[dict[str, Any]], int
     if not ids:
         return [], count
     rows = {str(row["alert_id"]): row for row in store.records(alert_list.ROWS, alerts=ids)}
-    told = {str(row["alert_id"]): row["told"] for row in store.records(alert_list.TOLD_OF, alerts=ids)}
+    message = {
+        str(row["alert_id"]): row["message"] for row in store.records(alert_list.MESSAGES_OF, alerts=ids)
+    }
     heads = [
         each
         for each in ids
@@ -115,7 +117,7 @@ def _found(store: Reader, asked: AlertsAsked) -> tuple[list[dict[str, Any]], int
     of = {}
     if heads:
         of = {str(row.pop("head")): row for row in store.records(alert_list.MEMBERS, alerts=heads)}
-    return [{**rows[each], "told": told[each], "members": of.get(each)} for each in ids], count
+    return [{**rows[each], "message": message[each], "members": of.get(each)} for each in ids], count
 
 
 def _row(alert: dict[str, Any]) -> tuple[object, ...]:
@@ -126,7 +128,7 @@ def _row(alert: dict[str, Any]) -> tuple[object, ...]:
     about = f"{'' if alert['subject_kind'] == 'job' else alert['subject_kind'] + ' '}{alert['subject_name']}"
     fired = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     owner = ", ".join(filter(None, (alert["owner"], alert["team"])))
-    return (alert["alert_id"], fired, lasted, alert["severity"], alert["rule"], about, owner, usd(alert["usd_per_hour"]), alert["told"], visible(alert["summary"]) + inside)  # fmt: skip
+    return (alert["alert_id"], fired, lasted, alert["severity"], alert["rule"], about, owner, usd(alert["usd_per_hour"]), alert["message"], visible(alert["summary"]) + inside)  # fmt: skip
 
 
 def _span(ms: int) -> str:

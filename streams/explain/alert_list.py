@@ -23,7 +23,7 @@ STATUSES: Final = ("firing", "resolved")
 ORDERS: Final = ("changed", "started")
 PLANNED: Final = "planned"
 #: What became of the message of an alert; the last one is of those that a planned rate covers, whatever became of theirs.
-TOLD: Final = (
+MESSAGES: Final = (
     "sent",
     "waiting",
     "failed",
@@ -42,7 +42,17 @@ TEXT_MAX_BYTES: Final = 512
 _WORDS_MAX: Final = 8
 _TEXTS: Final = ("rule", "owner", "team", "kind", "subject", "part_of", "text")
 #: Parameters of a request beside `limit`.
-PARAMETERS: Final = ("status", "severity", "told", "order", "before", "folded", "from_ms", "to_ms", *_TEXTS)
+PARAMETERS: Final = (
+    "status",
+    "severity",
+    "message",
+    "order",
+    "before",
+    "folded",
+    "from_ms",
+    "to_ms",
+    *_TEXTS,
+)
 _CURSOR: Final = re.compile(r"(\d{1,15})-(.{1,200})", re.ASCII | re.DOTALL)
 _AGO: Final = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
 _UNITS_MS: Final = {"s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS, "w": 7 * DAY_MS}
@@ -59,7 +69,7 @@ class AlertsAsked:
 
     status: str = ""
     severity: str = ""
-    told: str = ""
+    message: str = ""
     rule: str = ""
     owner: str = ""
     team: str = ""
@@ -95,7 +105,7 @@ ORDER BY row_at DESC, row_id LIMIT {{limit:UInt64}}"""
         return _named(self.count_sql(), self._values())
 
     def _values(self) -> dict[str, object]:
-        names = ("status", "severity", "told", *(name for name in _TEXTS if name != "text"))
+        names = ("status", "severity", "message", *(name for name in _TEXTS if name != "text"))
         return {
             **{name: getattr(self, name) for name in names},
             "words": self.text.split()[:_WORDS_MAX],
@@ -123,11 +133,11 @@ ORDER BY row_at DESC, row_id LIMIT {{limit:UInt64}}"""
         """One row for each alert, or for all members of one: `row_id`, `matched`, `row_at`."""
         is_folded = self.folded and not self.part_of
         conditions, joined = [_CONDITIONS], ""
-        if self.told == PLANNED:
+        if self.message == PLANNED:
             conditions.append(f"a.alert_id IN ({_PLANNED})")
-        elif self.told:
+        elif self.message:
             joined = f"LEFT ANY JOIN ({_OUTCOMES} GROUP BY alert_id) AS d ON d.alert_id = a.alert_id"
-            conditions.append(f"{_TOLD} = {{told:String}}")
+            conditions.append(f"{_MESSAGE} = {{message:String}}")
         if self.part_of:
             conditions.append("a.is_member AND a.head = {part_of:String}")
         prefix = "a.head_" if is_folded else "a."
@@ -152,7 +162,7 @@ def alerts_asked(given: Mapping[str, str], limit: int = 100) -> AlertsAsked:
     choices: dict[str, Sequence[str]] = {
         "status": STATUSES,
         "severity": URGENCY,
-        "told": TOLD,
+        "message": MESSAGES,
         "order": ORDERS,
     }
     for name, allowed in choices.items():
@@ -164,7 +174,7 @@ def alerts_asked(given: Mapping[str, str], limit: int = 100) -> AlertsAsked:
     if given.get("folded", "0") not in ("", "0", "1"):
         raise WrongUseError(f"folded: got {given['folded'][:80]!r}, expected 0 or 1")
     asked = AlertsAsked(
-        **{name: given.get(name, "") for name in ("status", "severity", "told", "before", *_TEXTS)},
+        **{name: given.get(name, "") for name in ("status", "severity", "message", "before", *_TEXTS)},
         from_ms=_instant("from_ms", given.get("from_ms"), 0),
         to_ms=_instant("to_ms", given.get("to_ms"), _INSTANT_MAX_MS),
         folded=given.get("folded") == "1",
@@ -260,8 +270,8 @@ _CONDITIONS: Final = """({status:String} = '' OR a.status = {status:String})
 _OUTCOMES: Final = """
 SELECT alert_id, argMax(outcome, (time, attempt)) AS newest, countIf(outcome IN ('delivered', 'repeated')) > 0 AS is_sent
 FROM deliveries FINAL"""
-#: One of `TOLD`: of an alert `a` and what is stored of its messages `d`.
-_TOLD: Final = """multiIf(
+#: One of `MESSAGES`: of an alert `a` and what is stored of its messages `d`.
+_MESSAGE: Final = """multiIf(
     d.is_sent, 'sent',
     d.newest = '', multiIf(a.silenced, 'silenced', a.severity = 'digest', 'digest', a.status = 'firing', 'waiting', 'none'),
     d.newest = 'retrying', 'waiting',
@@ -275,8 +285,8 @@ SELECT alert_id, rule, severity, status, subject_kind, subject_name, owner, team
     toUnixTimestamp64Milli(resolved) AS resolved_ms, ratio, usd_per_hour, cost_usd, summary, shared_cause
 FROM alerts FINAL WHERE alert_id IN {alerts:Array(String)}"""
 #: What became of the messages of some alerts.
-TOLD_OF: Final = f"""
-SELECT a.alert_id AS alert_id, {_TOLD} AS told
+MESSAGES_OF: Final = f"""
+SELECT a.alert_id AS alert_id, {_MESSAGE} AS message
 FROM (SELECT alert_id, silenced, severity, status FROM alerts FINAL WHERE alert_id IN {{alerts:Array(String)}}) AS a
 LEFT ANY JOIN ({_OUTCOMES} WHERE alert_id IN {{alerts:Array(String)}} GROUP BY alert_id) AS d ON d.alert_id = a.alert_id"""
 #: The members of some alerts: how many there are, of how many jobs, what these paid when it began for each.

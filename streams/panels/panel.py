@@ -41,7 +41,7 @@ TO_TIME: Final = f"toDateTime({TO}, 'UTC')"
 FLEET_SHORT_S: Final = 6 * HOUR_MS // 1000
 #: And of one job.
 JOB_SHORT_S: Final = 2 * DAY_MS // 1000
-#: So many teams have a series of their own, and so many jobs: with the others that is what can be told apart.
+#: So many teams have a series of their own, and so many jobs: with the others so many can be distinguished.
 TEAMS: Final = 7
 JOBS_DRAWN: Final = 8
 #: Steps between points, of which the first is taken that leaves no more than POINTS_MAX.

@@ -123,16 +123,16 @@ class AlertHistory:
     async def _alerts(self, ids: Sequence[str]) -> list[Object]:
         """Alerts as objects, in this order, each with what became of its message."""
         rows: dict[str, Row] = {}
-        told: dict[str, str] = {}
+        message: dict[str, str] = {}
         for some in chunks(ids):
             found, said = await asyncio.gather(
                 self._store_reader.rows(queries.SOME_ALERTS, alerts=some),
-                self._store_reader.rows(alert_list.settled(alert_list.TOLD_OF), alerts=some),
+                self._store_reader.rows(alert_list.settled(alert_list.MESSAGES_OF), alerts=some),
             )
             rows.update((row["alert_id"], row) for row in found)
-            told.update((row["alert_id"], row["told"]) for row in said)
+            message.update((row["alert_id"], row["message"]) for row in said)
         whole = await self._figures.with_deliveries([rows[each] for each in ids if each in rows])
-        return [{**alert, "told": told.get(alert["alert_id"], "none")} for alert in whole]
+        return [{**alert, "message": message.get(alert["alert_id"], "none")} for alert in whole]
 
     async def _members(self, alerts: Sequence[Object]) -> dict[str, Object]:
         """How many alerts of jobs each of these tells of, by its id."""

@@ -1,4 +1,4 @@
-"""What requests name: their parameters, their jobs and alerts; each fault is told in words."""
+"""What requests name: their parameters, their jobs and alerts; each fault in words."""
 
 from __future__ import annotations
 

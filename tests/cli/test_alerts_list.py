@@ -83,7 +83,7 @@ def test_an_incident_is_one_row_unless_all_are_asked_for(data: Path) -> None:
     [
         (("--firing", "--rule", "burn_fast"), [PAGE, HEAD]),
         (("--job", "train-*"), [PAGE, CEILING]),
-        (("--told", "sent"), [PAGE]),
+        (("--message", "sent"), [PAGE]),
         (("--owner", "nobody"), []),
         (("--since", "1h"), [PAGE, SKU, HEAD]),
     ],
@@ -108,7 +108,7 @@ def test_the_table_is_for_people(data: Path) -> None:
     ("words", "said"),
     [
         (("list", "--since", "yesterday"), "--since yesterday: expected a length of time such as 90m"),
-        (("list", "--told", "maybe"), "told: got 'maybe', expected one of sent"),
+        (("list", "--message", "maybe"), "message: got 'maybe', expected one of sent"),
         (("ack", "train-1"), "train-1: expected the id of an alert"),
         (("ack", PAGE), "no worker has"),
     ],

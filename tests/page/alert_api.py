@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.page import fleet
 
-_EQUAL = ("status", "severity", "rule", "owner", "team", "told")
+_EQUAL = ("status", "severity", "rule", "owner", "team", "message")
 HOUR_MS = 3_600_000
 
 
@@ -48,13 +48,13 @@ def listed(alerts: list[dict[str, Any]], asked: Mapping[str, str], now_ms: int) 
 def whole(alert: dict[str, Any], alerts: list[dict[str, Any]]) -> dict[str, Any]:
     """An alert as lists have it."""
     members = [each for each in alerts if each.get("part_of") == alert["alert_id"]]
-    told = "sent" if any(each["outcome"] == "delivered" for each in alert["deliveries"]) else "waiting"
+    message = "sent" if any(each["outcome"] == "delivered" for each in alert["deliveries"]) else "waiting"
     of = None
     if members:
         usd = sum(float(each["usd_per_hour"]) for each in members)
         of = {"alerts": len(members), "jobs": len(members), "firing": len(members), "matched": len(members), "usd_per_hour": fleet.usd(usd)}  # fmt: skip
     acts = dict.fromkeys(("acknowledged", "silenced_by", "planned_by"))
-    return {"part_of": "", "told": told, **acts, **alert, "members": of}
+    return {"part_of": "", "message": message, **acts, **alert, "members": of}
 
 
 def one(alert_id: str, alerts: list[dict[str, Any]], now_ms: int, controls: list[dict[str, Any]]) -> dict[str, Any] | None:  # fmt: skip

@@ -120,7 +120,7 @@ def test_filters_are_in_the_address_and_back_undoes_the_page(
     form.get_by_label("Owner").select_option("linus")
     expect(page.locator(".alerts-table tbody tr")).to_have_count(1)
     form.get_by_label("Fired in").select_option("1h")
-    expect(page.locator(".empty")).to_be_visible()
+    expect(page.locator("#page .empty")).to_be_visible()
     form.get_by_label("Fired in").select_option("between")
     form.get_by_label("From (UTC)").fill("2026-06-01T01:00")
     expect(page.locator(".alerts-table tbody tr")).to_have_count(1)

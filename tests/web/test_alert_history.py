@@ -14,7 +14,7 @@ from schemas.control_table import CONTROLS
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.clickhouse import ClickHouseStore
 from sinks.rows import Condition
-from streams.explain.alert_list import TOLD
+from streams.explain.alert_list import MESSAGES
 from streams.explain.why.judged import judged
 from tests.sinks.rows import rows
 from tests.web.live import alert, at, delivery, put
@@ -132,17 +132,19 @@ def test_without_parameters_what_changed_last_comes_first_as_ever(history: Click
     assert ids(asked(history, status="firing", limit=1)) == ["al_after"]
 
 
-@pytest.mark.parametrize("told", [*FATES])
-def test_each_fate_of_a_message_is_named_and_can_be_asked_for(history: ClickHouseStore, told: str) -> None:
-    found = asked(history, told=told, subject="job-*")
-    assert ids(found) == [f"al_{told}"]
-    assert found["alerts"][0]["told"] == told
-    everything = {each["alert_id"]: each["told"] for each in asked(history, limit=100)["alerts"]}
-    assert {each for each, fate in everything.items() if fate == told} == set(ids(asked(history, told=told)))
+@pytest.mark.parametrize("message", [*FATES])
+def test_each_fate_of_a_message_is_named_and_can_be_asked_for(history: ClickHouseStore, message: str) -> None:
+    found = asked(history, message=message, subject="job-*")
+    assert ids(found) == [f"al_{message}"]
+    assert found["alerts"][0]["message"] == message
+    everything = {each["alert_id"]: each["message"] for each in asked(history, limit=100)["alerts"]}
+    assert {each for each, fate in everything.items() if fate == message} == set(
+        ids(asked(history, message=message))
+    )
 
 
 def test_every_fate_has_an_example_here() -> None:
-    assert {*FATES, "planned"} == set(TOLD)
+    assert {*FATES, "planned"} == set(MESSAGES)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ def test_what_is_planned_can_be_asked_for(history: ClickHouseStore) -> None:
     )  # fmt: skip
     history.insert(CONTROLS, rows(CONTROLS, *given), "plans")
     try:
-        assert set(ids(asked(history, told="planned", limit=100))) == {"al_sent", "al_paid"}
+        assert set(ids(asked(history, message="planned", limit=100))) == {"al_sent", "al_paid"}
     finally:
         history.delete(CONTROLS, [Condition("offset", ">=", 900)])
 
@@ -229,7 +231,7 @@ def test_the_names_to_choose_from(history: ClickHouseStore) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"told": "maybe"}, "told: got 'maybe', expected one of sent, waiting, failed"),
+        ({"message": "maybe"}, "message: got 'maybe', expected one of sent, waiting, failed"),
         ({"severity": "high"}, "severity: got 'high'"),
         ({"order": "rule"}, "order: got 'rule'"),
         ({"before": "yesterday"}, "before: got 'yesterday', expected `before` of the answer"),
@@ -246,7 +248,7 @@ def test_what_is_wrong_is_named(store: ClickHouseStore, given: dict[str, Any], m
 
 def test_one_alert_with_its_rule_messages_and_cause(history: ClickHouseStore) -> None:
     found = get(history, "/api/v1/alerts/al_m3")
-    assert (found["alert"]["alert_id"], found["alert"]["firings"], found["alert"]["told"]) == (
+    assert (found["alert"]["alert_id"], found["alert"]["firings"], found["alert"]["message"]) == (
         "al_m3",
         1,
         "waiting",

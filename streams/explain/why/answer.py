@@ -21,7 +21,7 @@ from streams.explain.why.plans import plans_of
 ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
 
 
-class Records(Protocol):
+class RecordReader(Protocol):
     """What is asked: a store, or a worker that has it open."""
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ class StoreRecords:
         return judged(self._store, job_id, at_ms, self._state_max_bytes)
 
 
-def answer(store: Records, subject_id: str, at_ms: int | None) -> dict[str, Any] | None:
+def answer(store: RecordReader, subject_id: str, at_ms: int | None) -> dict[str, Any] | None:
     """What is known of a job, or of the subject of an alert, at an instant; None: the store knows neither.
 
     Args:
@@ -126,20 +126,20 @@ def _when_opened(alerts: Iterable[Mapping[str, Any]], at_ms: int) -> list[Judged
     ]
 
 
-def _by_sql(store: Records, alert: dict[str, Any], at_ms: int) -> list[JudgedRule]:
+def _by_sql(store: RecordReader, alert: dict[str, Any], at_ms: int) -> list[JudgedRule]:
     """What is known of an alert of a rule by SQL; nothing is asked again."""
     if not is_by_sql(str(alert["rule"])):
         return []
     return by_statement(alert, store.records(CONTROLS, at_ms=at_ms), is_firing=is_firing(alert, at_ms))
 
 
-def _statement(store: Records, alert_id: str) -> str:
+def _statement(store: RecordReader, alert_id: str) -> str:
     """The statement of an alert of a rule by SQL, '' of another one."""
     found = store.records(sql.STATEMENT, alert=alert_id)
     return str(found[0]["evidence_sql"]) if found else ""
 
 
-def _mends(store: Records, alert_id: str) -> list[str]:
+def _mends(store: RecordReader, alert_id: str) -> list[str]:
     """The commands that the evidence of an alert about a missing price has."""
     found = store.records(sql.MISSING_PRICE_EVIDENCE, alert=alert_id)
     rows = store.records(str(found[0]["evidence_sql"])) if found else []

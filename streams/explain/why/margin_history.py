@@ -28,7 +28,7 @@ WHERE kind IN ('rule', 'planned') AND time <= fromUnixTimestamp64Milli({until_ms
 ORDER BY offset"""
 
 
-class Condition(msgspec.Struct):
+class ConditionCourse(msgspec.Struct):
     """One condition of the rule; each point is [instant in ms, value, threshold, share, whether the rule holds], of which those that are unknown are null."""
 
     what: str
@@ -42,7 +42,7 @@ class MarginHistory(msgspec.Struct, frozen=True):
     rule: str
     from_ms: int
     until_ms: int
-    conditions: list[Condition]
+    conditions: list[ConditionCourse]
     missing: str = ""
 
 
@@ -107,10 +107,10 @@ def _standing(
         yield at_ms, before[1]
 
 
-def _courses(judged: Iterable[tuple[int, Sequence[JudgedRule]]]) -> list[Condition]:
-    found: dict[tuple[str, int], Condition] = {}
+def _courses(judged: Iterable[tuple[int, Sequence[JudgedRule]]]) -> list[ConditionCourse]:
+    found: dict[tuple[str, int], ConditionCourse] = {}
     for at_ms, conditions in judged:
         for each in conditions:
-            course = found.setdefault((each.what, each.way), Condition(each.what, each.way, []))
+            course = found.setdefault((each.what, each.way), ConditionCourse(each.what, each.way, []))
             course.points.append((at_ms, each.value, each.threshold, each.share, each.holds))
     return list(found.values())

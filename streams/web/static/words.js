@@ -43,7 +43,7 @@ const UNDELIVERED = {
 };
 
 /** What became of the message of an alert, as the API names it: a sign, words, and whether somebody has it (yes, no, wait). */
-export const TOLD = {
+export const MESSAGES = {
   sent: ["✓", "sent", "yes"],
   waiting: ["…", "waits to be sent", "wait"],
   failed: ["✗", "not delivered", "no"],

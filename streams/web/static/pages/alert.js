@@ -1,4 +1,4 @@
-// One alert: what it says, why it fired and how far other rules were, who was told and who was not, what was done about it, what to do.
+// One alert: what it says, why it fired and how far other rules were, to whom it was sent, what was done about it, what to do.
 
 import { amount, foreign, h, mark, row, say, table, visible } from "../dom.js";
 import { count, day, duration, exact, instant, money, near, plural, zone } from "../format.js";
@@ -6,7 +6,7 @@ import { alertHash } from "../alerts.js";
 import { get } from "../feed.js";
 import { copy } from "../evidence.js";
 import { address, go } from "../route.js";
-import { OUTCOMES, ruleName, TOLD } from "../words.js";
+import { OUTCOMES, ruleName, MESSAGES } from "../words.js";
 import { badgeOf, FLAG, membersOf, plain, subjectOf } from "./alert_parts.js";
 import { courses } from "./margins.js";
 
@@ -52,7 +52,7 @@ const MISSING = {
 };
 // Instants of its life at which the judge can be asked.
 const AT = { opened: ["when it fired", "started_ms"], held: ["when it held last", "held_ms"], changed: ["at its last change", "changed_ms"] };
-const WHAT_ACTS_DO = "Acknowledge: nobody is told again of what still fires, and it does not escalate; its end is still sent. Silence: no message of this rule about this, neither that it fires nor that it is over. Planned: the job may cost so much until then, so rules that compare with what was expected are quiet up to 1.2 times of it.";
+const WHAT_ACTS_DO = "Acknowledge: what still fires is not sent again and does not escalate; its end is still sent. Silence: no message of this rule about this, neither that it fires nor that it is over. Planned: the job may cost so much until then, so rules that compare with what was expected are quiet up to 1.2 times of it.";
 
 /** How near a rule was: of its ways to hold the nearest one, of which the condition that is least met decides. */
 export function nearness(conditions) {
@@ -117,7 +117,7 @@ export class OneAlert {
     this.choice = h("select", { id: "alert-at", onchange: () => go(address("alerts", { at: this.choice.value === "opened" ? "" : this.choice.value }, this.alertId), { replace: true }) }, Object.entries(AT).map(([value, [words]]) => h("option", { value }, words)));
     this.why = h("div", {});
     this.courses = h("div", { class: "courses" });
-    this.told = h("div", {});
+    this.messages = h("div", {});
     this.acted = h("div", {});
     this.part = this.acts.part();
     this.help = h("p", { class: "sub" }, WHAT_ACTS_DO);
@@ -134,7 +134,7 @@ export class OneAlert {
       "div",
       { class: "one-alert" },
       panel("alert-why", "Why it fired", h("p", { class: "controls" }, h("label", { for: "alert-at" }, "Judged", this.choice)), this.why, this.courses),
-      h("div", { class: "aside" }, panel("alert-told", "Who was told", this.told), panel("alert-done", "What was done about it", this.acted, this.part, this.help), panel("alert-todo", "What to do", this.todo), this.jobs, this.evidence),
+      h("div", { class: "aside" }, panel("alert-messages", "Where it was sent", this.messages), panel("alert-done", "What was done about it", this.acted, this.part, this.help), panel("alert-todo", "What to do", this.todo), this.jobs, this.evidence),
       panel("alert-others", "Why no other rule fired", this.others),
     );
     this.host.replaceChildren(
@@ -261,7 +261,7 @@ export class OneAlert {
     this.fill("sentence", this.sentence, alert.summary, () => foreign(visible(alert.summary)));
     this.partOf.hidden = !head;
     if (head) this.fill("partOf", this.partOf, head.alert_id, () => ["One of the alerts that ", h("a", { href: alertHash(head.alert_id) }, `${ruleName(head.rule)} ${visible(head.subject.name)}`), " tells of: they have one cause."]);
-    this.fill("told", this.told, [alert.deliveries, alert.told, alert.status, today], () => this.deliveries(alert, now));
+    this.fill("messages", this.messages, [alert.deliveries, alert.message, alert.status, today], () => this.deliveries(alert, now));
     this.fill("acted", this.acted, [controls, answer.may_act, answer.acts_need, today], () => this.done(answer, now));
     this.acts.update(this.part, alert);
     this.part.hidden = !answer.may_act;
@@ -303,7 +303,7 @@ export class OneAlert {
     this.mend = why.mend;
     const said = why.messages.find((each) => each.alert_id === alert.alert_id);
     this.because = said?.because ?? "";
-    this.shown.told = null;
+    this.shown.messages = null;
     this.show(this.answer);
     this.showOthers(why);
   }
@@ -342,11 +342,11 @@ export class OneAlert {
   }
 
   deliveries(alert, now) {
-    const [sign, words, kind] = TOLD[alert.told] ?? ["", alert.told, "no"];
+    const [sign, words, kind] = MESSAGES[alert.message] ?? ["", alert.message, "no"];
     const first = h("p", { class: "delivered", "data-delivered": kind }, `${sign} ${words}`);
     const because = this.because ? h("p", {}, "Because: ", foreign(visible(this.because)), ".") : null;
     if (!alert.deliveries.length) {
-      const reason = { silenced: "A silence covers it, so no attempt was made.", waiting: "It waits: for others of its cause, for the group of its owner, or for a free slot.", none: "No attempt is stored: a replay sends nothing without --deliver, and a worker without alerts.webhook_secret neither." }[alert.told];
+      const reason = { silenced: "A silence covers it, so no attempt was made.", waiting: "It waits: for others of its cause, for the group of its owner, or for a free slot.", none: "No attempt is stored: a replay sends nothing without --deliver, and a worker without alerts.webhook_secret neither." }[alert.message];
       return [first, because, reason ? h("p", { class: "sub" }, reason) : null];
     }
     const grid = table(DELIVERIES, { caption: "Attempts to tell somebody, in order", labels: "deliveries" });

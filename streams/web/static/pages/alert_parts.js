@@ -4,7 +4,7 @@ import { amount, foreign, h, visible } from "../dom.js";
 import { exact, money, near, plural } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { jobHash } from "../jobs.js";
-import { ruleName, TOLD } from "../words.js";
+import { ruleName, MESSAGES } from "../words.js";
 
 /** Ends a condition without a measure, whose value is 1 or 0. */
 export const FLAG = " (1: yes)";
@@ -22,7 +22,7 @@ export function subjectOf({ subject }) {
 
 /** Sign and words of what became of a message. */
 export function toldOf(alert) {
-  const [sign, words, kind] = TOLD[alert.told] ?? ["", alert.told, "no"];
+  const [sign, words, kind] = MESSAGES[alert.message] ?? ["", alert.message, "no"];
   return h("span", { class: "delivered", "data-delivered": kind }, `${sign} ${words}`);
 }
 

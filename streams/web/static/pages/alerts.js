@@ -5,7 +5,7 @@ import { day, duration, exact, instant, money, near, plural, zone } from "../for
 import { alertHash } from "../alerts.js";
 import { get } from "../feed.js";
 import { address, go } from "../route.js";
-import { ruleName, TOLD } from "../words.js";
+import { ruleName, MESSAGES } from "../words.js";
 import { OneAlert } from "./alert.js";
 import { badgeOf, membersOf, subjectOf, toldOf } from "./alert_parts.js";
 
@@ -20,14 +20,14 @@ const BETWEEN = "between";
 const SEVERITIES = [["page", "Pages"], ["ticket", "Tickets"], ["digest", "For the digest"]];
 const STATUSES = [["firing", "Firing"], ["resolved", "Resolved"]];
 // What the address has beside the place: each is a parameter of the API, but for the span.
-const FILTERS = ["text", "status", "severity", "rule", "told", "owner", "team", "kind", "subject", "part_of"];
+const FILTERS = ["text", "status", "severity", "rule", "message", "owner", "team", "kind", "subject", "part_of"];
 const COLUMNS = [
   { title: "Fired", class: "fix" },
   { title: "Alert", class: "wide" },
   { title: "About", class: "c-about" },
   { title: "Owner", class: "c-who" },
   { title: "Per hour", class: "num fix" },
-  { title: "Message", class: "c-told" },
+  { title: "Message", class: "c-message" },
 ];
 
 /** UTC of an input of the kind datetime-local. */
@@ -66,7 +66,7 @@ export class Page {
       control("status", "Status", choice("Firing or resolved", STATUSES)),
       control("severity", "Severity", choice("Any", SEVERITIES)),
       control("rule", "Rule", choice("Any rule", [])),
-      control("told", "Message", choice("Any outcome", Object.entries(TOLD).map(([value, [, words]]) => [value, words]))),
+      control("message", "Message", choice("Any outcome", Object.entries(MESSAGES).map(([value, [, words]]) => [value, words]))),
       control("owner", "Owner", choice("Any", [])),
       control("team", "Team", choice("Any", [])),
       control("subject", "About", h("input", { type: "search", placeholder: "job or name, * for the rest", autocomplete: "off", spellcheck: "false", maxlength: 300 })),

@@ -272,7 +272,7 @@ export class Page {
   }
 
   ladder(levels) {
-    const grid = table(LEVELS, { caption: "Levels at which somebody is told", labels: "levels" });
+    const grid = table(LEVELS, { caption: "Levels at which a message is sent", labels: "levels" });
     for (const { level, alert } of levels) {
       const name = level === "forecast" ? "Forecast beyond the limit" : `${level} % used`;
       const state = alert ? h("a", { href: alertHash(alert.alert_id) }, `${alert.status === "firing" ? "▲ fires now" : "✓ fired, over"}, ${alert.severity}`) : "– not reached";

@@ -160,7 +160,7 @@ export class Page {
     if (failed && !signal.aborted) this.fail(failed.reason);
   }
 
-  /** Too many names to explain are told where the explanation would stand. */
+  /** Where there are too many names to explain, that is said in place of the explanation. */
   async explain(view, level, signal) {
     try {
       const { drivers } = await askDrivers(view, level, signal);

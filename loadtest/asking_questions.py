@@ -17,7 +17,7 @@ from streams.costs.parts import Parameters
 from streams.costs.request import Metric, request_of
 from streams.explain.job import explained
 from streams.web import job_list_sql, queries
-from streams.web.job_list_sql import Selection
+from streams.web.job_list_sql import JobSelection
 
 COSTS, JOB, LARGEST, PAGE = "costs", "one job", "largest", "page"
 #: Median of warm runs, in ms.
@@ -113,7 +113,7 @@ def _page(store: ClickHouseStore, job_id: str) -> Iterator[Question]:
     live = {"since_ms": as_of_ms - queries.LIVE_MS}
     every = {"limit": _JOBS_SHOWN, "used_since_ms": as_of_ms - queries.USAGE_MS, **live}
     lists = {
-        order: job_list_sql.page(Selection(), order, ascending=False, is_grouped=False, cursor=None)
+        order: job_list_sql.page(JobSelection(), order, ascending=False, is_grouped=False, cursor=None)
         for order in job_list_sql.ORDERS
     }
     listed = [str(row["name"]) for row in _records(store, lists["cost"], **every)]

@@ -17,7 +17,7 @@ import msgspec
 from streams.web import job_list_sql, queries
 from streams.web.errors import ApiError
 from streams.web.figures import ApiFigures, chunks
-from streams.web.job_list_sql import ORDERS, Selection
+from streams.web.job_list_sql import ORDERS, JobSelection
 from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]
@@ -31,7 +31,7 @@ _NAMES: Final = ("owner", "team", "project", "experiment", "sweep")
 #: The parameters of a list, beside `limit`.
 PARAMETERS: Final = frozenset({"q", "state", *_NAMES, "firing", "group", "order", "dir", "cursor", "limit"})
 _DIRECTIONS: Final = {"asc": True, "desc": False}
-_ALL: Final = Selection()
+_ALL: Final = JobSelection()
 
 
 class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class Cursor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ListRequest:
     """What is asked of the list."""
 
-    selection: Selection = _ALL
+    selection: JobSelection = _ALL
     order: str = "burn"
     ascending: bool = False
     is_grouped: bool = False
@@ -78,7 +78,7 @@ def request_of(asked: Mapping[str, str]) -> ListRequest:
     direction = one_of("dir", asked.get("dir", ""), ("", *_DIRECTIONS))
     ascending = _DIRECTIONS.get(direction, ORDERS[order].ascending)
     names = {name: _named(name, asked.get(name, "")) for name in _NAMES}
-    selection = Selection(
+    selection = JobSelection(
         words=words_of(asked.get("q", "")),
         state=one_of("state", asked.get("state", ""), ("", *_STATES)),
         is_firing=_flag("firing", asked.get("firing", "")),
@@ -241,8 +241,8 @@ class JobList:
         at = {} if cursor is None else cursor.parameters
         return await self._store_reader.rows(sql, limit=request.limit, **bound, **at)
 
-    async def _total(self, selection: Selection) -> int:
-        scope = Selection(state=selection.state)
+    async def _total(self, selection: JobSelection) -> int:
+        scope = JobSelection(state=selection.state)
 
         async def make() -> int:
             rows = await self._store_reader.rows(job_list_sql.total(scope), **scope.parameters)
@@ -273,7 +273,7 @@ class JobList:
         return [each for each in found if each is not None]
 
     async def _nodes(
-        self, names: Sequence[str], selection: Selection, bound: Mapping[str, object]
+        self, names: Sequence[str], selection: JobSelection, bound: Mapping[str, object]
     ) -> dict[str, list[str]]:
         sql = job_list_sql.nodes(len(selection.words))
         words = {
@@ -286,7 +286,7 @@ class JobList:
         return found
 
     async def _sweeps(
-        self, keys: Sequence[str], selection: Selection, bound: Mapping[str, object]
+        self, keys: Sequence[str], selection: JobSelection, bound: Mapping[str, object]
     ) -> dict[str, Object]:
         found: dict[str, Object] = {}
         firing = await self._figures.firing() if keys else {}

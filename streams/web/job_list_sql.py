@@ -30,7 +30,7 @@ _SWEEP: Final = f"""multiIf(
 _SEARCHED: Final = "concat(job_id, '\\n', owner, '\\n', team, '\\n', project, '\\n', experiment, '\\n', state, '\\n', gpu_type)"
 
 
-class Order(NamedTuple):
+class JobOrder(NamedTuple):
     """A sort order: its keys, of jobs and of sweeps, the first one as is natural."""
 
     keys: tuple[tuple[str, str], ...]  # of a job, of the jobs of a sweep
@@ -43,19 +43,19 @@ def _number(key: str, of_sweep: str = "") -> tuple[str, str]:
     return f"toDecimal128({key}, 9)", f"toDecimal128({of_sweep or f'sum({key})'}, 9)"
 
 
-def _by_text(*columns: str) -> Order:
+def _by_text(*columns: str) -> JobOrder:
     keys = tuple((f"CAST({column}, 'String')", f"min(CAST({column}, 'String'))") for column in columns)
-    return Order(keys, is_text=True, ascending=True)
+    return JobOrder(keys, is_text=True, ascending=True)
 
 
-def _by_rate(*windows: str) -> Order:
-    return Order(tuple(_number(window) for window in windows), False, False, frozenset({"rates"}))
+def _by_rate(*windows: str) -> JobOrder:
+    return JobOrder(tuple(_number(window) for window in windows), False, False, frozenset({"rates"}))
 
 
 _RATIO: Final = "if({expected} > 0, toFloat64({now}) / toFloat64({expected}), -1)"
 _USE: Final = "if({sampled} > 0, toFloat64({productive}) / {sampled} / 1000, -1)"
-ORDERS: Final[dict[str, Order]] = {
-    "burn": Order(
+ORDERS: Final[dict[str, JobOrder]] = {
+    "burn": JobOrder(
         (*_by_rate("usd_per_hour_now", "usd_per_hour_1h").keys, _number("last_event_ms", "max(last_event_ms)")),
         False,
         False,
@@ -66,11 +66,11 @@ ORDERS: Final[dict[str, Order]] = {
     "owner": _by_text("owner", "team"),
     "team": _by_text("team", "owner"),
     "state": _by_text("state"),
-    "gpus": Order((_number("gpu_count"),), False, False),
+    "gpus": JobOrder((_number("gpu_count"),), False, False),
     "burn_15m": _by_rate("usd_per_hour_15m"),
     "burn_1h": _by_rate("usd_per_hour_1h"),
     "expected": _by_rate("expected_usd_per_hour"),
-    "ratio": Order(
+    "ratio": JobOrder(
         (
             _number(
                 _RATIO.format(now="usd_per_hour_now", expected="expected_usd_per_hour"),
@@ -81,8 +81,8 @@ ORDERS: Final[dict[str, Order]] = {
         False,
         frozenset({"rates"}),
     ),
-    "cost": Order((_number("cost_usd"),), False, False, frozenset({"cost"})),
-    "use": Order(
+    "cost": JobOrder((_number("cost_usd"),), False, False, frozenset({"cost"})),
+    "use": JobOrder(
         (
             _number(
                 _USE.format(sampled="sampled_s", productive="productive_ms"),
@@ -97,7 +97,7 @@ ORDERS: Final[dict[str, Order]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class JobSelection:
     """Which jobs: as the client asked, with its words one by one."""
 
     words: tuple[str, ...] = ()
@@ -159,7 +159,7 @@ FROM job_usage_minutes FINAL
 PREWHERE minute >= toDateTime(intDiv({{used_since_ms:Int64}}, 1000), 'UTC') WHERE {condition} GROUP BY job_id"""
 
 
-def _matched(selection: Selection, needs: frozenset[str], more: str = "") -> str:
+def _matched(selection: JobSelection, needs: frozenset[str], more: str = "") -> str:
     """SQL for one row a job, with what is needed of its rates, cost and use."""
     condition = selection.condition + more
     of_jobs = f"job_id IN (SELECT job_id FROM jobs FINAL WHERE {condition})"
@@ -192,7 +192,9 @@ FROM (SELECT *, {_SWEEP} AS sweep FROM (
 {" ".join(joins)}"""
 
 
-def page(selection: Selection, order: str, *, ascending: bool, is_grouped: bool, cursor: str | None) -> str:
+def page(
+    selection: JobSelection, order: str, *, ascending: bool, is_grouped: bool, cursor: str | None
+) -> str:
     """SQL for the rows of one page, `name` and `is_sweep`, with their keys and how many rows there are.
 
     Args:
@@ -235,7 +237,7 @@ WHERE {where} ORDER BY {sorted_by}, is_sweep {tie}, name {tie} LIMIT {{limit:UIn
 {SETTINGS}"""
 
 
-def _beyond(by: Order, *, ascending: bool, or_at: bool = False) -> str:
+def _beyond(by: JobOrder, *, ascending: bool, or_at: bool = False) -> str:
     """SQL for whether a row comes after that of the cursor, in the order of the list."""
     kind = "String" if by.is_text else "Decimal(38, 9)"
     keys = ", ".join(f"key{place}" for place in range(len(by.keys)))
@@ -249,12 +251,12 @@ def _beyond(by: Order, *, ascending: bool, or_at: bool = False) -> str:
     return f"{keys} {than} {at} OR ({keys} = {at} AND (is_sweep, name) {tie} ({{at_sweep:UInt64}}, {{at_name:String}}))"
 
 
-def total(selection: Selection) -> str:
+def total(selection: JobSelection) -> str:
     """SQL for how many jobs there are before words and filters choose among them."""
     return f"SELECT count() AS jobs FROM jobs FINAL WHERE {selection.scope} {SETTINGS}"
 
 
-def sweeps(selection: Selection) -> str:
+def sweeps(selection: JobSelection) -> str:
     """SQL for the figures of some sweeps, each of the jobs that were chosen."""
     needs = frozenset({"rates", "cost", "unpriced", "use"})
     jobs = _matched(selection, needs, f" AND ({_SWEEP}) IN {{sweeps:Array(String)}}")

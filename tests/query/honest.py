@@ -138,7 +138,7 @@ def code() -> Iterator[Query]:
 
 
 def _lists() -> Iterator[str]:
-    chosen = job_list_sql.Selection(("a", "n1"), "live", *("x",) * 5, True)
+    chosen = job_list_sql.JobSelection(("a", "n1"), "live", *("x",) * 5, True)
     for order in ("burn", "job", "cost", "use", "ratio"):
         for is_grouped in (False, True):
             for cursor in (None, "next", "previous"):
@@ -147,7 +147,7 @@ def _lists() -> Iterator[str]:
                 )
     yield from (
         job_list_sql.total(chosen),
-        job_list_sql.sweeps(job_list_sql.Selection(("a",), "live")),
+        job_list_sql.sweeps(job_list_sql.JobSelection(("a",), "live")),
         job_list_sql.nodes(2),
     )
 

@@ -213,7 +213,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**BUDGET, "name": None}, "name"),
     ({**BUDGET, "webhook": "http://169.254.169.254/"}, "webhook"),
     ({"kind": "owner", "name": "ada", "webhook": "https://evil.example"}, "kind"),
-    ({"kind": "override", "name": "x"}, "kind"),
+    ({"kind": "override", "name": "x"}, "until_ms"),
     ({"kind": "receipt", "on": True}, "owner"),
     ({**RECEIPT, "owner": ""}, "owner"),
     ({**RECEIPT, "owner": 7}, "owner"),

@@ -281,7 +281,7 @@ def test_what_is_no_request_is_answered_in_our_form_and_not_logged(
 
 def test_a_target_may_be_as_long_as_it_must_be() -> None:
     async def work(client: Client) -> None:
-        await client.get("/api/v1/jobs?owner=" + "a" * 8_000, 503, headers=BEARER)
+        await client.get("/api/v1/jobs/" + "a" * 8_000, 503, headers=BEARER)
 
     served(None, work, token=TOKEN, patience=LONG)
 

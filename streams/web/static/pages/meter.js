@@ -119,7 +119,7 @@ export class Page {
     const { canary, audit } = report;
     const canaryWords = !canary.enabled ? ["off", "canary.enabled is not set"] : canary.runs === null ? ["elsewhere", "another worker owns shard 0"] : [canary.right_age_ms === null ? "not yet" : `right ${ago(canary.right_age_ms)} ago`, `${canary.runs} runs, ${canary.wrong} wrong, ${canary.late} late`];
     const facts = [
-      ["Newest event", report.speed !== 1 ? `time at ${report.speed}×` : report.watermark_age_ms === null ? "none yet" : `${ago(report.watermark_age_ms)} ago`, report.speed !== 1 ? "of a simulated log: its records have no age" : "grows where no events come, too"],
+      ["Newest event", (report.speed ?? 1) !== 1 ? `time at ${report.speed}×` : report.watermark_age_ms === null ? "none yet" : `${ago(report.watermark_age_ms)} ago`, (report.speed ?? 1) !== 1 ? "of a simulated log: its records have no age" : "grows where no events come, too"],
       ["Last checkpoint", report.checkpoint_age_ms === null ? "none yet" : `${ago(report.checkpoint_age_ms)} ago`, `${size(report.backlog_bytes)} of ${size(report.max_backlog_bytes)} wait${report.reading_paused ? ", reading pauses" : ""}`],
       ["Last audit", audit === null ? "none yet" : audit.ok ? "✓ balances" : "✗ does not balance", audit === null ? "30 s after the start" : `${ago(audit.age_ms)} ago, ${plural(audit.books.length, "partition")}`],
       ["Canary", ...canaryWords],

@@ -13,7 +13,7 @@ from tests.web.serving import serving
 
 
 @contextmanager
-def serving_page(store: ClickHouseStore, **options: Any) -> Iterator[str]:
+def serving_page(store: ClickHouseStore | None, **options: Any) -> Iterator[str]:
     """Yield the address of a page whose figures are of the store."""
     urls: list[str] = []
     ready, over = threading.Event(), threading.Event()

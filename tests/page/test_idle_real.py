@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +14,8 @@ from playwright.sync_api import expect
 from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.cli.command import trainfare
 from tests.page.conftest import Open
+from tests.page.real import serving_page
 from tests.web import idle_log
-from tests.web.serving import serving
 
 
 @pytest.fixture(scope="module")
@@ -38,23 +36,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def url(said: dict[str, Any]) -> Iterator[str]:
     store = ClickHouseStore(Embedded(data_dir=Path(said["data"])))
-    urls: list[str] = []
-    ready, over = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with serving(store, wall_ms=idle_log.T0_MS + idle_log.END_HOUR * idle_log.HOUR_MS) as client:
-            urls.append(client.server.url)
-            ready.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
+    now_ms = idle_log.T0_MS + idle_log.END_HOUR * idle_log.HOUR_MS
     try:
-        assert ready.wait(20)
-        yield urls[0]
+        with serving_page(store, wall_ms=now_ms) as found:
+            yield found
     finally:
-        over.set()
-        thread.join(20)
         store.close()
 
 

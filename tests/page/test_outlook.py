@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,16 +9,15 @@ from playwright.sync_api import expect
 
 from schemas.tables import JOBS
 from tests.page.conftest import Open
+from tests.page.real import serving_page
 from tests.sinks.rows import rows
 from tests.sinks.stores import embedded
-from tests.web.serving import serving
 from tests.web.test_outlook import NOW, NOW_MS, about, more, of_budget, put
 
 
 @pytest.fixture
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Two jobs and a budget, of which alerts fired at 09:30; it is 10:05."""
-    ready, over, urls = threading.Event(), threading.Event(), list[str]()
     with embedded(tmp_path_factory.mktemp("page") / "store") as store:
         idle = about(
             "i", "idle_gpus", f"leaves 8 GPUs idle; stop it, else {more(2)}", 2, started_ms=NOW_MS - 1
@@ -29,21 +26,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         put(store, of_budget("budget_used", 80), idle, retries)
         seen = {"state": "running", "first_event": NOW, "last_event": NOW, "started": NOW}
         store.insert(JOBS, rows(JOBS, *({"job_id": job, **seen} for job in "ir")), "jobs")
-
-        async def serve() -> None:
-            async with serving(store, wall_ms=NOW_MS) as client:
-                urls.append(client.server.url)
-                ready.set()
-                await asyncio.to_thread(over.wait)
-
-        thread = threading.Thread(target=lambda: asyncio.run(serve()))
-        thread.start()
-        try:
-            assert ready.wait(20)
-            yield urls[0]
-        finally:
-            over.set()
-            thread.join(20)
+        with serving_page(store, wall_ms=NOW_MS) as found:
+            yield found
 
 
 def test_what_is_to_come_is_as_of_now(url: str, opened: Open) -> None:

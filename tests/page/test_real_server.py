@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import threading
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -23,9 +22,10 @@ from streams.keys import OutgoingRecord
 from streams.worker.storing.control_rows import control_table
 from tests.cli.command import trainfare
 from tests.page.conftest import Open
+from tests.page.real import serving_page
 from tests.sinks.rows import instant, rows
 from tests.web import live, log
-from tests.web.serving import LOCAL_TOKEN, serving
+from tests.web.serving import LOCAL_TOKEN
 
 ALERT = "al_8fe63f15d88e32e0d55fbafd"
 
@@ -53,23 +53,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     done = trainfare("replay", log.write(root / "log.jsonl"), "--data", root / "meter", "--partitions", 2)
     assert done.code == 0, done.err
     store = _open(root / "meter")
-    urls: list[str] = []
-    ready, over = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with serving(store, controls=StoredLog(store), wall_ms=log.AS_OF_MS) as client:
-            urls.append(client.server.url)
-            ready.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
     try:
-        assert ready.wait(20)
-        yield urls[0]
+        with serving_page(store, controls=StoredLog(store), wall_ms=log.AS_OF_MS) as found:
+            yield found
     finally:
-        over.set()
-        thread.join(20)
         store.close()
         shutil.rmtree(root)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,30 +10,16 @@ from playwright.sync_api import BrowserContext, expect
 from streams.web.scopes import session_of
 from streams.web.security import COOKIE
 from tests.page.conftest import Open
-from tests.web.serving import TOKEN, WALL_MS, serving
+from tests.page.real import serving_page
+from tests.web.serving import TOKEN, WALL_MS
 
 FIGURES = "unlock"
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    urls: list[str] = []
-    ready, over = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with serving(None, token=TOKEN) as client:
-            urls.append(client.server.url)
-            ready.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield urls[0]
-    finally:
-        over.set()
-        thread.join(20)
+    with serving_page(None, token=TOKEN) as found:
+        yield found
 
 
 @pytest.mark.parametrize("way", ["#token=", "?token="])

@@ -51,8 +51,14 @@ export class Pages {
   /** Show the page that the address names, or none. */
   async show(name, state, rest) {
     for (const [each, link] of this.links) {
-      if (each === (name ?? "")) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
+      if (each !== (name ?? "")) {
+        link.removeAttribute("aria-current");
+        continue;
+      }
+      link.setAttribute("aria-current", "page");
+      // On a phone the navigation scrolls: the page that is open stays in sight.
+      const nav = link.parentElement;
+      nav.scrollLeft = link.offsetLeft - nav.offsetLeft - (nav.clientWidth - link.clientWidth) / 2;
     }
     if (name !== this.name) {
       this.page?.close();

@@ -26,9 +26,17 @@ MONEY: Final = (
     "node_cost_usd", "job_cost_usd", "idle_cost_usd", "overcommitted_cost_usd", "unattributed_cost_usd"
 )  # fmt: skip
 ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
+_MILLI_MS_PER_HOUR: Final = 3_600_000_000
 _SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
 _DAYS: Final = _SPAN.replace("hour", "toDateTime(day, 'UTC')")
 NODES: Final = "SELECT count() AS hours FROM node_hours"
+#: Jobs with at least one sampled GPU-hour in a span and a productive share under one half, as the view `right_sizing` has them of all time.
+HOLLOW_JOBS: Final = f"""
+    SELECT job_id, sum(toDecimal128(gpu_cost_usd, 9)) AS gpu_cost_usd, sum(toFloat64(sampled_gpu_ms)) AS sampled_ms,
+           sum(toFloat64(productive_gpu_ms)) AS productive_ms, min(hour) AS first_hour, max(hour) AS last_hour
+    FROM (SELECT * FROM job_hours FINAL WHERE sampled_gpu_ms != 0 AND NOT startsWith(job_id, 'trainfare-canary.') AND {_SPAN})
+    GROUP BY job_id HAVING sampled_ms >= 3600000 AND 2 * productive_ms < sampled_ms
+"""
 #: Findings of single days, and those of the whole span.
 _FINDINGS_OF_DAYS: Final = f"""
 SELECT 'forgotten_node' AS finding, toString(day) AS period, node AS name, team, node_cost_usd AS cost_usd,
@@ -45,9 +53,17 @@ SELECT 'provisioning_burst' AS finding, toString(hour) AS period, instance_type 
        concat(toString(nodes), ' new nodes in ', cluster, ', usual: ', toString(round(usual_nodes, 2))) AS detail
 FROM provisioning_bursts WHERE {_SPAN}
 UNION ALL
-SELECT if(subject = 'job', 'job_under_half', 'node_type_half_full'), 'all', name, team, cost_usd,
-       concat(toString(round(100 * ratio, 1)), ' % of ', toString(round(gpu_h, 1)), ' GPU-hours')
-FROM right_sizing
+SELECT 'job_under_half', 'all', h.job_id, any(j.team), h.gpu_cost_usd,
+       concat(toString(round(100 * h.productive_ms / h.sampled_ms, 1)), ' % of ', toString(round(h.sampled_ms / 3600000, 1)), ' GPU-hours')
+FROM ({HOLLOW_JOBS}) AS h
+LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id
+GROUP BY ALL
+"""
+#: Of kinds of nodes: the GPU-time that jobs paid for, and that the nodes had. By days: `right_sizing` reads all hours at once.
+_TYPES_OF_DAYS: Final = f"""
+SELECT if(instance_type = '', gpu_type, instance_type) AS name, sum(used_gpu_milli_ms) AS used, sum(toInt128(gpu_milli_ms)) AS held,
+       sum(node_cost_usd) AS cost_usd
+FROM node_hour_balance WHERE {_SPAN} GROUP BY name
 """
 
 
@@ -70,9 +86,19 @@ def findings(span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
     rows = found.rows
     for row in (yield _FINDINGS_OF_SPAN, _bounds(span)).rows():
         rows.append(row)
+    types = yield from in_parts(span, lambda part: (_TYPES_OF_DAYS, _bounds(part)))
+    rows += [_half_full(*each) for each in added(types.rows, 1) if 0 < each[2] >= 2 * each[1]]
     # The greatest cost first; what has none comes last.
     rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:3]))
     return MetricRows(found.names, rows[:limit])
+
+
+def _half_full(name: str, used: int, held: int, cost_usd: Decimal) -> Row:
+    shares = (
+        f"{100 * used / held:.1f}".removesuffix(".0"),
+        f"{held / _MILLI_MS_PER_HOUR:.1f}".removesuffix(".0"),
+    )
+    return ("node_type_half_full", "all", name, "", cost_usd, "{} % of {} GPU-hours".format(*shares))
 
 
 def _bounds(span: HourSpan) -> Parameters:

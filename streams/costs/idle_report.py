@@ -15,7 +15,7 @@ from schemas.durations import HOUR_MS
 from sinks.answer import QueryResult
 from streams.costs.day_parts import MetricRows, Steps
 from streams.costs.idle import left_out_note, left_out_sql
-from streams.costs.idle_nodes import ALWAYS_MS, MONEY, NODES, cells, findings
+from streams.costs.idle_nodes import ALWAYS_MS, HOLLOW_JOBS, MONEY, NODES, cells, findings
 from streams.costs.parts import HourSpan, Parameters
 from streams.costs.request import Period
 
@@ -34,19 +34,12 @@ SELECT l.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, sum(l.los
 FROM (SELECT * FROM lost_work WHERE /* span */) AS l
 LEFT ANY JOIN (SELECT job_id, owner, team FROM jobs FINAL) AS j ON j.job_id = l.job_id
 GROUP BY job_id HAVING lost_cost_usd > 0 ORDER BY lost_cost_usd DESC, job_id LIMIT {most:UInt64}"""
-# The same thresholds as the view right_sizing, in the span that is asked for.
-_HOLLOW: Final = """
+_HOLLOW: Final = f"""
 SELECT h.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, any(j.state) AS state, h.gpu_cost_usd AS gpu_cost_usd,
        h.sampled_ms / 3600000 AS sampled_gpu_h, h.productive_ms / h.sampled_ms AS productive_ratio, h.first_hour AS first_hour, h.last_hour AS last_hour
-FROM
-(
-    SELECT job_id, sum(toDecimal128(gpu_cost_usd, 9)) AS gpu_cost_usd, sum(toFloat64(sampled_gpu_ms)) AS sampled_ms,
-           sum(toFloat64(productive_gpu_ms)) AS productive_ms, min(hour) AS first_hour, max(hour) AS last_hour
-    FROM (SELECT * FROM job_hours FINAL WHERE sampled_gpu_ms != 0 AND NOT startsWith(job_id, 'trainfare-canary.') AND /* span */)
-    GROUP BY job_id HAVING sampled_ms >= 3600000 AND 2 * productive_ms < sampled_ms
-) AS h
+FROM ({HOLLOW_JOBS}) AS h
 LEFT ANY JOIN (SELECT job_id, owner, team, state FROM jobs FINAL) AS j ON j.job_id = h.job_id
-GROUP BY ALL ORDER BY toFloat64(gpu_cost_usd) * (1 - productive_ratio) DESC, job_id LIMIT {most:UInt64}"""
+GROUP BY ALL ORDER BY toFloat64(gpu_cost_usd) * (1 - productive_ratio) DESC, job_id LIMIT {{most:UInt64}}"""
 
 
 def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps[Object]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sinks.query import arrow
 from sinks.query.limits import OWN_NICE, QueryLimits
 from sinks.query.pool import QueryPool
 from sinks.target import query_source
+from streams.costs.day_parts import Done, advanced
+from streams.costs.idle_report import report_steps
+from streams.costs.parts import HourSpan
 from streams.panels.panel import POINTS_MAX
 from streams.panels.registry import PANELS
 from tests.panels import year
@@ -38,3 +43,20 @@ def test_a_panel_has_rows_for_an_hour_a_day_a_month_and_a_year(pool: QueryPool, 
         if "time" in found["columns"]:
             times = {row[found["columns"].index("time")] for row in found["rows"]}
             assert len(times) <= POINTS_MAX + 1, range_s
+
+
+@pytest.mark.parametrize("days", [1, 30, 365])
+def test_what_is_idle_is_found_of_a_day_a_month_and_a_year(pool: QueryPool, days: int) -> None:
+    """The page Idle and `trainfare idle` ask within the same memory, however much of the year they ask for."""
+    end_ms = year.END_S * 1_000
+    steps = report_steps("cluster", HourSpan(end_ms - days * year.DAY_S * 1_000, end_ms), end_ms, 200)
+    asked = advanced(steps, None)
+    while not isinstance(asked, Done):
+        answer = pool.new_run().answer(*asked, "arrow")
+        try:
+            data = os.pread(answer.descriptor, answer.size_bytes, 0)
+        finally:
+            os.close(answer.descriptor)
+        asked = advanced(steps, arrow.decode(data))
+    assert asked.made["rows"]
+    assert asked.made["sums"]["node_cost_usd"] > 0

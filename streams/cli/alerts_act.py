@@ -13,6 +13,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.clock import SystemClock
+from streams.engine.alerts.possible import narrowest_silence
 from streams.errors import TrainfareError, WrongUseError
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from streams.config.settings import Settings
 
 _ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
-_OF_NAME: Final = ("owner", "team", "project", "experiment")
 #: Rules whose acknowledgement names the rate up to which it holds, and by which field.
 _CEILINGS: Final = {"ceiling": "job_id", "team_ceiling": "team"}
 
@@ -59,7 +59,7 @@ def silence(
     _check(alert_id)
     worker = _Worker(data, url)
     alert = worker.alert(alert_id)
-    record = {"kind": "silence", "rule": alert["rule"], **about(alert)}
+    record = {"kind": "silence", **about(alert)}
     worker.write(record, lasts, comment, f"silenced {alert['rule']} of {alert['subject']['name']}")
 
 
@@ -70,13 +70,9 @@ def about(alert: dict[str, Any]) -> dict[str, str]:
         TrainfareError: There is nothing that a silence could match.
     """
     kind, name = alert["subject"]["kind"], alert["subject"]["name"]
-    if kind == "job":
-        return {"job_id": name}
-    if kind in _OF_NAME:
-        return {kind: name}
     if kind == "meter":
         raise TrainfareError("an alert about the meter itself is not silenced from here; mend what it says")
-    return {field: alert[field] for field in _OF_NAME[:3] if alert[field]}
+    return narrowest_silence(alert["rule"], kind, name, alert)
 
 
 def _check(alert_id: str) -> None:

@@ -16,6 +16,7 @@ import msgspec
 
 from schemas.durations import DAY_MS
 from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.possible import narrowest_silence
 from streams.engine.rules.registry import PLANNED_QUIETS
 from streams.notify.json_forms import usd
 
@@ -26,8 +27,6 @@ HOURS_MAX: Final = 24
 TOKEN_MAX_BYTES: Final = 4_096
 ACTS: Final = ("ack", "silence", "planned")
 _PURPOSE: Final = b"trainfare act link 1\n"
-_WHOSE: Final = ("owner", "team", "project")
-_BY_NAME: Final = frozenset({"owner", "team", "project", "experiment"})
 #: Rules whose acknowledgement lifts a ceiling, and the field that names what it is lifted for.
 _CEILING_OF: Final = {"ceiling": "job_id", "team_ceiling": "team"}
 
@@ -55,7 +54,10 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def acts(self) -> tuple[str, ...]:
         """What may be asked for."""
-        return ACTS if self.kind == "job" and self.rule in PLANNED_QUIETS else ACTS[:2]
+        # A silence of nothing but the rule would cover alerts of others, too: that takes a token.
+        is_silenced = len(self.match) > 1
+        is_planned = self.kind == "job" and self.rule in PLANNED_QUIETS
+        return ("ack", *(["silence"] if is_silenced else []), *(["planned"] if is_planned else []))
 
     def record(self, act: str, until_ms: int, comment: str) -> dict[str, Any]:
         """The control record of an act, as `POST /api/v1/controls` takes it."""
@@ -78,18 +80,21 @@ class ActLinks:
 
     def token(self, alert: Alert) -> str:
         """The signed part of the links of an alert that fires."""
-        offer = Offer(
+        payload = _text(msgspec.json.encode(self.offer(alert)))
+        return f"{payload}.{_text(self._mac(payload))}"
+
+    def offer(self, alert: Alert) -> Offer:
+        """What the links of an alert that fires are about."""
+        return Offer(
             alert=alert.alert_id,
             rule=alert.rule,
             kind=alert.subject_kind,
             name=alert.subject_name,
-            match=silence_match(alert),
+            match=_silence_match(alert),
             usd=usd(_rate_nano(alert)),
             from_ms=max(0, alert.started_ms - alert.window_ms),
             ends_ms=alert.changed_ms + LASTS_MS,
         )
-        payload = _text(msgspec.json.encode(offer))
-        return f"{payload}.{_text(self._mac(payload))}"
 
     def opened(self, token: str, now_ms: int) -> Offer:
         """What a link offers.
@@ -114,14 +119,9 @@ class ActLinks:
         return hmac.digest(self._key, _PURPOSE + payload.encode("utf-8", "surrogateescape"), "sha256")
 
 
-def silence_match(alert: Alert) -> dict[str, str]:
-    """The fields of a silence of one alert: its rule, and what it is about, or whose that is."""
-    if alert.subject_kind == "job":
-        return {"job_id": alert.subject_name, "rule": alert.rule}
-    if alert.subject_kind in _BY_NAME:
-        return {alert.subject_kind: alert.subject_name, "rule": alert.rule}
-    whose = {field: getattr(alert, field) for field in _WHOSE}
-    return {**{field: name for field, name in whose.items() if name}, "rule": alert.rule}
+def _silence_match(alert: Alert) -> dict[str, str]:
+    whose = {"owner": alert.owner, "team": alert.team, "project": alert.project}
+    return narrowest_silence(alert.rule, alert.subject_kind, alert.subject_name, whose)
 
 
 def _rate_nano(alert: Alert) -> int:

@@ -47,7 +47,7 @@ class Links:
             subject=self._page(*_subject(alert), f"at={alert.changed_ms}") if self.public_url else UNSET,
             runbook=self._runbook(alert.rule),
             acknowledge=self._act("ack", alert) if acts else UNSET,
-            silence=self._act("silence", alert) if acts else UNSET,
+            silence=self._act("silence", alert) if acts and self._silences(alert) else UNSET,
             planned=self._act("planned", alert) if acts and is_plannable else UNSET,
         )
 
@@ -60,6 +60,10 @@ class Links:
 
     def _runbook(self, rule: str) -> str | UnsetType:
         return f"{self.docs_url}/{RUNBOOKS.get(rule, RULES_PAGE)}" if self.docs_url else UNSET
+
+    def _silences(self, alert: Alert) -> bool:
+        """Whether a link may silence the alert: one that is signed only where that covers no alert of others."""
+        return self.signed is None or "silence" in self.signed.offer(alert).acts
 
     def _act(self, act: str, alert: Alert) -> str:
         """The address that asks once, and then acts on the alert."""

@@ -13,6 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
+from streams.engine.alerts.possible import silence_fields
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 
 _COMPRESSED_FROM_BYTES: Final = 512
@@ -58,9 +59,10 @@ def load(folder: Traversable | None = None) -> dict[str, Asset]:
 
 
 def rules_js() -> bytes:
-    """The script that names the rules, and those that a planned rate can quiet."""
+    """The script that names the rules, those that a planned rate can quiet, and by which fields a silence matches alerts of each."""
     titles = json.dumps({rule.name: rule.title for rule in ALL}, indent=2)
-    return f"export const RULES = {titles};\nexport const PLANNED_QUIETS = new Set({json.dumps(PLANNED_QUIETS)});\n".encode()
+    fields = json.dumps({rule.name: silence_fields(rule.name) for rule in ALL})
+    return f"export const RULES = {titles};\nexport const PLANNED_QUIETS = new Set({json.dumps(PLANNED_QUIETS)});\nexport const SILENCE_FIELDS = {fields};\n".encode()
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:

@@ -9,9 +9,11 @@ import pytest
 
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.alert import Alert
+from streams.engine.rules.registry import ALL
 from streams.notify.act_links import ACTS, LASTS_MS, ActLinks, InvalidLinkError, LinkEndedError
 from streams.notify.channels.slack import URL_AT_MOST
 from streams.notify.links import Links
+from streams.web.control_record import control_record
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
 
 KEY = "k" * 32
@@ -63,14 +65,32 @@ def test_an_act_is_a_control_record(act: str) -> None:
     ("alert", "match"),
     [
         (an_alert(subject_kind="team", subject_name="vision", rule="team_ceiling"), {"team": "vision"}),
-        (an_alert(subject_kind="node", subject_name="n1", owner="", team="vision"), {"team": "vision"}),
-        (an_alert(subject_kind="price", subject_name="p5", owner="", team="", project=""), {}),
+        (
+            an_alert(subject_kind="traffic", subject_name="x", rule="budget_used"),
+            {"owner": "ada", "team": "vision", "project": "p"},
+        ),
     ],
 )
 def test_a_silence_covers_the_subject_or_whose_it_is(alert: Alert, match: dict[str, str]) -> None:
     record = LINKS.opened(LINKS.token(alert), NOW_MS).record("silence", UNTIL_MS, "")
-    covered = {field: name for field, name in record.items() if field not in ("kind", "until_ms", "project")}
-    assert covered == {**match, "rule": alert.rule}
+    assert record == {"kind": "silence", **match, "rule": alert.rule, "until_ms": UNTIL_MS}
+
+
+@pytest.mark.parametrize("rule", [rule.name for rule in ALL])
+@pytest.mark.parametrize("kind", ["job", "team", "node", "fleet"])
+def test_every_act_that_a_link_offers_is_a_record_with_an_effect(rule: str, kind: str) -> None:
+    """A silence of nothing but a rule would cover alerts of others: no link is one."""
+    offer = LINKS.offer(an_alert(rule=rule, subject_kind=kind, subject_name="x"))
+    for act in offer.acts:
+        record = offer.record(act, UNTIL_MS, "")
+        assert control_record(record, "signed link", NOW_MS).kind == act
+        if act == "silence":
+            assert len(record.keys() - {"kind", "rule", "until_ms"}) > 0
+    found = Links("https://fare.example.com", signed=LINKS).of(
+        an_alert(rule=rule, subject_kind=kind, subject_name="x")
+    )
+    assert found is not None
+    assert bool(found.silence) == ("silence" in offer.acts)
 
 
 def test_an_acknowledged_ceiling_is_lifted_to_what_was_seen() -> None:

@@ -296,6 +296,21 @@ def test_receipts_of_an_owner_are_asked_for_from_a_job(
     page.evaluate("sessionStorage.clear()")
 
 
+def test_a_silence_that_takes_the_whole_rule_says_so(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    alert |= {"rule": "price_jump", "subject": {"kind": "sku", "name": "p5"}}
+    page = board().page
+    page.get_by_role("button", name="Silence all of its rule 1 h").click()
+    give_token(page, script.write_token)
+    expect(page.locator(".toast")).to_contain_text("Silenced")
+    (record,) = script.records
+    assert {name: value for name, value in record.items() if name != "until_ms"} == {
+        "kind": "silence",
+        "rule": "price_jump",
+    }
+
+
 # -- a signed link -------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,29 @@ _SEVERITIES: Final = (PAGE, TICKET)
 _NAMES: Final = ("job_id", "owner", "team", "project")
 
 
+#: Fields that name a subject, and those that name whose an alert is.
+_OF_NAME: Final = ("owner", "team", "project", "experiment")
+_WHOSE: Final = ("owner", "team", "project")
+
+
+def silence_fields(rule: str) -> tuple[str, ...]:
+    """The fields by which a silence can match alerts of a rule, beside `rule` and `severity`; none: it takes all of the rule."""
+    if rule in NAMES:
+        return (*_NAMES, "experiment")
+    if rule.startswith(OWN):
+        return _NAMES
+    return _fields_of(rule) if rule in LEDGER_RULES or rule in BUDGET_NAMES else ()
+
+
+def narrowest_silence(rule: str, kind: str, name: str, whose: Mapping[str, str]) -> dict[str, str]:
+    """The match fields of a silence of one alert: its rule, and what it is about, else whose that is, as far as its rule has them."""
+    fields = silence_fields(rule)
+    subject = {"job": "job_id", **{field: field for field in _OF_NAME}}.get(kind)
+    if subject in fields:
+        return {subject: name, "rule": rule}
+    return {**{field: whose[field] for field in _WHOSE if field in fields and whose.get(field)}, "rule": rule}
+
+
 def check_matched(match: Mapping[str, str]) -> None:
     """Check the match fields of a control about jobs.
 

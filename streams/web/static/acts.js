@@ -4,7 +4,7 @@ import { byId, h, say, visible } from "./dom.js";
 import { editable, instant, money, near, zone } from "./format.js";
 import { ask } from "./ask.js";
 import { post } from "./feed.js";
-import { PLANNED_QUIETS } from "./rules.js";
+import { PLANNED_QUIETS, SILENCE_FIELDS } from "./rules.js";
 
 export { visible };
 
@@ -24,9 +24,11 @@ function rateOf(alert) {
 /** The match fields of one alert: its rule, and what it is about, or whose that is. */
 function about(alert) {
   const { kind, name } = alert.subject;
-  if (kind === "job") return { job_id: name, rule: alert.rule };
-  if (["owner", "team", "project", "experiment"].includes(kind)) return { [kind]: name, rule: alert.rule };
-  const whose = ["owner", "team", "project"].filter((field) => alert[field]).map((field) => [field, alert[field]]);
+  // Alerts of some rules have no owner: a silence that names one would match none of them.
+  const fields = SILENCE_FIELDS[alert.rule] ?? ["job_id", "owner", "team", "project"];
+  const subject = kind === "job" ? "job_id" : kind;
+  if (fields.includes(subject)) return { [subject]: name, rule: alert.rule };
+  const whose = ["owner", "team", "project"].filter((field) => fields.includes(field) && alert[field]).map((field) => [field, alert[field]]);
   return { ...Object.fromEntries(whose), rule: alert.rule };
 }
 
@@ -54,11 +56,12 @@ export class Acts {
     const button = (words, act) => h("button", { type: "button", class: "act", onclick: () => act(part.alert) }, words);
     const part = h("div", { class: "acts" });
     part.done = h("ul", { class: "done" });
+    part.silences = SILENCE_HOURS.map((hours) => button(`Silence ${hours} h`, (alert) => this.silence(alert, hours)));
     part.buttons = h(
       "p",
       { class: "act-line" },
       button(`Acknowledge ${ACK_HOURS} h`, (alert) => this.acknowledge(alert)),
-      SILENCE_HOURS.map((hours) => button(`Silence ${hours} h`, (alert) => this.silence(alert, hours))),
+      part.silences,
       button("This is planned…", (alert) => this.plan(alert)),
     );
     part.append(part.done, part.buttons);
@@ -71,6 +74,8 @@ export class Acts {
     const firing = alert.status === "firing";
     part.buttons.hidden = !can || !firing;
     part.buttons.lastElementChild.hidden = !plannable(alert);
+    const what = Object.keys(about(alert)).length > 1 ? "Silence" : "Silence all of its rule";
+    part.silences.forEach((each, index) => say(each, `${what} ${SILENCE_HOURS[index]} h`));
     const shown = [
       ["acknowledged", alert.acknowledged],
       ["silenced", alert.silenced_by],

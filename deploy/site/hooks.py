@@ -15,7 +15,7 @@ from typing import Any, Final
 
 DOCS: Final = "docs"
 #: What the theme loads from another host for searching without a server, and our own in its place.
-_SHIM: Final = "https://unpkg.com/iframe-worker/shim"
+_SHIM: Final = re.compile(r"https://[^\s\"'<>/]+/iframe-worker/shim")
 WORKER: Final = "assets/javascripts/file_worker.js"
 #: The folder of the site for what lies outside docs/.
 OUTSIDE: Final = "repo"
@@ -136,7 +136,7 @@ def laid_out(markdown: str) -> str:
 
 def own_worker(html: str, base: str) -> str:
     """The page with our own script for searching without a server; a page that loads from another host is an error."""
-    html = html.replace(_SHIM, posixpath.join(base, WORKER))
+    html = _SHIM.sub(posixpath.join(base, WORKER), html)
     if loaded := _LOADED.findall(html):
         raise ValueError(f"the page loads {', '.join(loaded)}: a page of the site asks no other host")
     return html

@@ -160,7 +160,7 @@ def test_lists_tables_and_code_are_laid_out_as_the_site_reads_them(before: str, 
 
 
 def test_a_page_asks_no_other_host() -> None:
-    shim = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
+    shim = '<script src="https://cdn.example.com/iframe-worker/shim"></script>'
     assert hooks.own_worker(shim, "..") == f'<script src="../{hooks.WORKER}"></script>'
     assert hooks.own_worker('<a href="https://example.com">x</a>', ".")
     for loaded in ('<script src="https://a.example/x.js">', "<img alt=x src=//a.example/x.png>"):

@@ -13,7 +13,7 @@ import typer
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.clock import SystemClock
-from streams.engine.alerts.possible import narrowest_silence
+from streams.engine.alerts.possible import CEILING_FIELDS, narrowest_silence
 from streams.errors import TrainfareError, WrongUseError
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from streams.config.settings import Settings
 
 _ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
-#: Rules whose acknowledgement names the rate up to which it holds, and by which field.
-_CEILINGS: Final = {"ceiling": "job_id", "team_ceiling": "team"}
 
 AlertArgument = Annotated[
     str, typer.Argument(metavar="ALERT", help="The id of an alert: al_ and 24 hex digits.")
@@ -42,7 +40,7 @@ def ack(
     _check(alert_id)
     worker = _Worker(data, url)
     alert = worker.alert(alert_id)
-    field = _CEILINGS.get(alert["rule"])
+    field = CEILING_FIELDS.get(alert["rule"])
     rate = {field: alert["subject"]["name"], "usd_per_hour": alert["usd_per_hour"]} if field else {}
     record = {"kind": "ack", "alert_id": alert_id, **rate}
     worker.write(record, lasts, comment, f"acknowledged {alert['rule']} of {alert['subject']['name']}")

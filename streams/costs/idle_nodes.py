@@ -8,6 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
+from schemas.reserved import USERS_JOBS
 from streams.costs.day_parts import MetricRows, Row, Steps, added, in_parts
 from streams.costs.parts import HourSpan, Parameters
 from streams.costs.request import Period
@@ -27,14 +28,14 @@ MONEY: Final = (
 )  # fmt: skip
 ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
 _MILLI_MS_PER_HOUR: Final = 3_600_000_000
-_SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
-_DAYS: Final = _SPAN.replace("hour", "toDateTime(day, 'UTC')")
+SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
+_DAYS: Final = SPAN.replace("hour", "toDateTime(day, 'UTC')")
 NODES: Final = "SELECT count() AS hours FROM node_hours"
 #: Jobs with at least one sampled GPU-hour in a span and a productive share under one half, as the view `right_sizing` has them of all time.
 HOLLOW_JOBS: Final = f"""
     SELECT job_id, sum(toDecimal128(gpu_cost_usd, 9)) AS gpu_cost_usd, sum(toFloat64(sampled_gpu_ms)) AS sampled_ms,
            sum(toFloat64(productive_gpu_ms)) AS productive_ms, min(hour) AS first_hour, max(hour) AS last_hour
-    FROM (SELECT * FROM job_hours FINAL WHERE sampled_gpu_ms != 0 AND NOT startsWith(job_id, 'trainfare-canary.') AND {_SPAN})
+    FROM (SELECT * FROM job_hours FINAL WHERE sampled_gpu_ms != 0 AND {USERS_JOBS} AND {SPAN})
     GROUP BY job_id HAVING sampled_ms >= 3600000 AND 2 * productive_ms < sampled_ms
 """
 #: Findings of single days, and those of the whole span.
@@ -45,13 +46,13 @@ FROM forgotten_nodes WHERE {_DAYS}
 UNION ALL
 SELECT 'unattributed_use', toString(toDate(hour)) AS period, node, team, sum(unattributed_cost_usd),
        concat(toString(round(sum(unattributed_gpu_ms) / 3600000, 3)), ' GPU-hours of work without a job')
-FROM node_hour_balance WHERE {_SPAN}
+FROM node_hour_balance WHERE {SPAN}
 GROUP BY period, node, team HAVING sum(unattributed_cost_usd) > 0
 """
 _FINDINGS_OF_SPAN: Final = f"""
 SELECT 'provisioning_burst' AS finding, toString(hour) AS period, instance_type AS name, '' AS team, NULL AS cost_usd,
        concat(toString(nodes), ' new nodes in ', cluster, ', usual: ', toString(round(usual_nodes, 2))) AS detail
-FROM provisioning_bursts WHERE {_SPAN}
+FROM provisioning_bursts WHERE {SPAN}
 UNION ALL
 SELECT 'job_under_half', 'all', h.job_id, any(j.team), h.gpu_cost_usd,
        concat(toString(round(100 * h.productive_ms / h.sampled_ms, 1)), ' % of ', toString(round(h.sampled_ms / 3600000, 1)), ' GPU-hours')
@@ -63,14 +64,14 @@ GROUP BY ALL
 _TYPES_OF_DAYS: Final = f"""
 SELECT if(instance_type = '', gpu_type, instance_type) AS name, sum(used_gpu_milli_ms) AS used, sum(toInt128(gpu_milli_ms)) AS held,
        sum(node_cost_usd) AS cost_usd
-FROM node_hour_balance WHERE {_SPAN} GROUP BY name
+FROM node_hour_balance WHERE {SPAN} GROUP BY name
 """
 
 
 def cells(levels: tuple[str, ...], per: Period, span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
     """Ask what nodes cost, by levels and periods: what was most idle first."""
     sql = _sql(levels, per)
-    found = yield from in_parts(span, lambda part: (sql, _bounds(part)))
+    found = yield from in_parts(span, lambda part: (sql, bounds_of(part)))
     width = len(found.names) - len(MONEY) - 1
     first = width - len(levels)  # 1 with a period
     idle_at = width + 1 + MONEY.index("idle_cost_usd")
@@ -82,11 +83,10 @@ def cells(levels: tuple[str, ...], per: Period, span: HourSpan, limit: int = ALL
 
 def findings(span: HourSpan, limit: int = ALL_ROWS) -> Steps[MetricRows]:
     """Ask what to look at, the dearest first."""
-    found = yield from in_parts(span, lambda part: (_FINDINGS_OF_DAYS, _bounds(part)))
+    found = yield from in_parts(span, lambda part: (_FINDINGS_OF_DAYS, bounds_of(part)))
     rows = found.rows
-    for row in (yield _FINDINGS_OF_SPAN, _bounds(span)).rows():
-        rows.append(row)
-    types = yield from in_parts(span, lambda part: (_TYPES_OF_DAYS, _bounds(part)))
+    rows += (yield _FINDINGS_OF_SPAN, bounds_of(span)).rows()
+    types = yield from in_parts(span, lambda part: (_TYPES_OF_DAYS, bounds_of(part)))
     rows += [_half_full(*each) for each in added(types.rows, 1) if 0 < each[2] >= 2 * each[1]]
     # The greatest cost first; what has none comes last.
     rows.sort(key=lambda row: (row[4] is None, -(row[4] or 0), *row[:3]))
@@ -101,7 +101,8 @@ def _half_full(name: str, used: int, held: int, cost_usd: Decimal) -> Row:
     return ("node_type_half_full", "all", name, "", cost_usd, "{} % of {} GPU-hours".format(*shares))
 
 
-def _bounds(span: HourSpan) -> Parameters:
+def bounds_of(span: HourSpan) -> Parameters:
+    """What `SPAN` refers to."""
     return {"from": span.begin_ms or 0, "to": span.end_ms or ALWAYS_MS}
 
 
@@ -113,7 +114,7 @@ def _sql(levels: tuple[str, ...], per: Period) -> str:
     return f"""
 SELECT {period}{names}, sum(paid_ms) AS paid_ms,
        {", ".join(f"sum({name}) AS {name}" for name in MONEY)}
-FROM node_hour_balance WHERE {_SPAN}
+FROM node_hour_balance WHERE {SPAN}
 GROUP BY {first}{names}
 """
 

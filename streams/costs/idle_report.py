@@ -15,25 +15,24 @@ from schemas.durations import HOUR_MS
 from sinks.answer import QueryResult
 from streams.costs.day_parts import MetricRows, Steps
 from streams.costs.idle import left_out_note, left_out_sql
-from streams.costs.idle_nodes import ALWAYS_MS, HOLLOW_JOBS, MONEY, NODES, cells, findings
-from streams.costs.parts import HourSpan, Parameters
+from streams.costs.idle_nodes import HOLLOW_JOBS, MONEY, NODES, SPAN, bounds_of, cells, findings
+from streams.costs.parts import HourSpan
 from streams.costs.request import Period
 
 Object = dict[str, Any]
 
 FORGOTTEN: Final = "forgotten_node"
 UNATTRIBUTED: Final = "unattributed_use"
-_SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
-_LOST_SUMS: Final = """
+_LOST_SUMS: Final = f"""
 SELECT sum(w.lost_cost_usd) AS lost_cost_usd, sum(w.retry_cost_usd) AS retry_cost_usd, uniqExactIf(w.job_id, w.lost_cost_usd > 0) AS jobs
-FROM lost_work AS w WHERE /* span */"""
-_LOST: Final = """
+FROM lost_work AS w WHERE {SPAN}"""
+_LOST: Final = f"""
 SELECT l.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, sum(l.lost_cost_usd) AS lost_cost_usd,
        sum(l.retry_cost_usd) AS retry_cost_usd, uniqExact(l.attempt) AS attempts, arraySort(groupUniqArray(5)(l.reason)) AS reasons,
        min(l.hour) AS first_hour, max(l.hour) AS last_hour
-FROM (SELECT * FROM lost_work WHERE /* span */) AS l
+FROM (SELECT * FROM lost_work WHERE {SPAN}) AS l
 LEFT ANY JOIN (SELECT job_id, owner, team FROM jobs FINAL) AS j ON j.job_id = l.job_id
-GROUP BY job_id HAVING lost_cost_usd > 0 ORDER BY lost_cost_usd DESC, job_id LIMIT {most:UInt64}"""
+GROUP BY job_id HAVING lost_cost_usd > 0 ORDER BY lost_cost_usd DESC, job_id LIMIT {{most:UInt64}}"""
 _HOLLOW: Final = f"""
 SELECT h.job_id AS job_id, any(j.owner) AS owner, any(j.team) AS team, any(j.state) AS state, h.gpu_cost_usd AS gpu_cost_usd,
        h.sampled_ms / 3600000 AS sampled_gpu_h, h.productive_ms / h.sampled_ms AS productive_ratio, h.first_hour AS first_hour, h.last_hour AS last_hour
@@ -55,10 +54,10 @@ def report_steps(level: str, span: HourSpan, as_of_ms: int, limit: int) -> Steps
     found = yield from findings(span)
     hour_ms = as_of_ms // HOUR_MS * HOUR_MS
     last = yield from cells((level,), Period.all, HourSpan(max(hour_ms - HOUR_MS, 0), hour_ms or 1))
-    bounds: Parameters = {"from": span.begin_ms or 0, "to": span.end_ms or ALWAYS_MS}
-    (lost_sums,) = _records((yield _of_span(_LOST_SUMS), bounds))
-    lost = _records((yield _of_span(_LOST), {**bounds, "most": limit}))
-    hollow = _records((yield _of_span(_HOLLOW), {**bounds, "most": limit}))
+    bounds = bounds_of(span)
+    (lost_sums,) = _records((yield _LOST_SUMS, bounds))
+    lost = _records((yield _LOST, {**bounds, "most": limit}))
+    hollow = _records((yield _HOLLOW, {**bounds, "most": limit}))
     (nodes,) = _records((yield NODES, {}))
     (left_out,) = _records((yield left_out_sql(span)))
     rows = _named(by_level)
@@ -115,10 +114,6 @@ def runs(found: Iterable[Mapping[str, Any]], finding: str) -> list[Object]:
             }
         )
     return sorted(made, key=lambda each: (-each["cost_usd"], each["name"], each["team"]))
-
-
-def _of_span(sql: str) -> str:
-    return sql.replace("/* span */", _SPAN)
 
 
 def _records(answer: QueryResult) -> list[Object]:

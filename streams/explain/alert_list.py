@@ -232,20 +232,9 @@ SELECT alert_id, shared_cause, started, changed, started - INTERVAL {TOGETHER_MS
        started + INTERVAL {EXPLAINED_MS + 1} MILLISECOND) AS tells_until
 FROM alerts FINAL WHERE subject_kind != 'job' AND shared_cause != ''"""
 _COPIED: Final = (
-    *(
-        "alert_id",
-        "rule",
-        "severity",
-        "status",
-        "subject_kind",
-        "subject_name",
-        "owner",
-        "team",
-        "project",
-        "summary",
-    ),
-    *("silenced", "started", "resolved", "changed", "opened_usd_per_hour"),
-)
+    "alert_id", "rule", "severity", "status", "subject_kind", "subject_name", "owner", "team", "project", "summary", "silenced",
+    "started", "resolved", "changed", "opened_usd_per_hour",
+)  # fmt: skip
 #: Each alert with its head: the one that it is a member of, or itself.
 _WITH_HEADS: Final = f"""
 SELECT {", ".join(f"a.{name} AS {name}" for name in _COPIED)},

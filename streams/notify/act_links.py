@@ -16,7 +16,7 @@ import msgspec
 
 from schemas.durations import DAY_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.possible import narrowest_silence
+from streams.engine.alerts.possible import CEILING_FIELDS, narrowest_silence
 from streams.engine.rules.registry import PLANNED_QUIETS
 from streams.notify.json_forms import usd
 
@@ -27,8 +27,6 @@ HOURS_MAX: Final = 24
 TOKEN_MAX_BYTES: Final = 4_096
 ACTS: Final = ("ack", "silence", "planned")
 _PURPOSE: Final = b"trainfare act link 1\n"
-#: Rules whose acknowledgement lifts a ceiling, and the field that names what it is lifted for.
-_CEILING_OF: Final = {"ceiling": "job_id", "team_ceiling": "team"}
 
 
 class InvalidLinkError(Exception):
@@ -56,8 +54,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """What may be asked for."""
         # A silence of nothing but the rule would cover alerts of others, too: that takes a token.
         is_silenced = len(self.match) > 1
-        is_planned = self.kind == "job" and self.rule in PLANNED_QUIETS
-        return ("ack", *(["silence"] if is_silenced else []), *(["planned"] if is_planned else []))
+        is_possible = {"ack": True, "silence": is_silenced, "planned": is_plannable(self.kind, self.rule)}
+        return tuple(act for act in ACTS if is_possible[act])
 
     def record(self, act: str, until_ms: int, comment: str) -> dict[str, Any]:
         """The control record of an act, as `POST /api/v1/controls` takes it."""
@@ -67,7 +65,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if act == "planned":
             rate = {"usd_per_hour": self.usd, "from_ms": self.from_ms}
             return {"kind": "planned", "job_id": self.name, **rate, "until_ms": until_ms, **said}
-        of = _CEILING_OF.get(self.rule)
+        of = CEILING_FIELDS.get(self.rule)
         lifted = {} if of is None else {of: self.name, "usd_per_hour": self.usd}
         return {"kind": "ack", "alert_id": self.alert, "until_ms": until_ms, **lifted, **said}
 
@@ -78,23 +76,10 @@ class ActLinks:
     def __init__(self, key: str) -> None:
         self._key = key.encode("utf-8", "surrogateescape")
 
-    def token(self, alert: Alert) -> str:
-        """The signed part of the links of an alert that fires."""
-        payload = _text(msgspec.json.encode(self.offer(alert)))
+    def token(self, offer: Offer) -> str:
+        """The signed part of the links of an offer."""
+        payload = _text(msgspec.json.encode(offer))
         return f"{payload}.{_text(self._mac(payload))}"
-
-    def offer(self, alert: Alert) -> Offer:
-        """What the links of an alert that fires are about."""
-        return Offer(
-            alert=alert.alert_id,
-            rule=alert.rule,
-            kind=alert.subject_kind,
-            name=alert.subject_name,
-            match=_silence_match(alert),
-            usd=usd(_rate_nano(alert)),
-            from_ms=max(0, alert.started_ms - alert.window_ms),
-            ends_ms=alert.changed_ms + LASTS_MS,
-        )
 
     def opened(self, token: str, now_ms: int) -> Offer:
         """What a link offers.
@@ -117,6 +102,25 @@ class ActLinks:
 
     def _mac(self, payload: str) -> bytes:
         return hmac.digest(self._key, _PURPOSE + payload.encode("utf-8", "surrogateescape"), "sha256")
+
+
+def is_plannable(kind: str, rule: str) -> bool:
+    """Whether a planned rate can quiet an alert about such a subject."""
+    return kind == "job" and rule in PLANNED_QUIETS
+
+
+def offer_of(alert: Alert) -> Offer:
+    """What the links of an alert that fires are about."""
+    return Offer(
+        alert=alert.alert_id,
+        rule=alert.rule,
+        kind=alert.subject_kind,
+        name=alert.subject_name,
+        match=_silence_match(alert),
+        usd=usd(_rate_nano(alert)),
+        from_ms=max(0, alert.started_ms - alert.window_ms),
+        ends_ms=alert.changed_ms + LASTS_MS,
+    )
 
 
 def _silence_match(alert: Alert) -> dict[str, str]:

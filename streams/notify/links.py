@@ -12,8 +12,8 @@ from schemas.messages.alert import AlertLinks
 from schemas.messages.receipt import ReceiptLinks
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.meter_rules import METER
-from streams.engine.rules.registry import ALL, PLANNED_QUIETS
-from streams.notify.act_links import ActLinks
+from streams.engine.rules.registry import ALL
+from streams.notify.act_links import ACTS, ActLinks, is_plannable, offer_of
 
 #: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
 RUNBOOKS: Final = {
@@ -41,14 +41,13 @@ class Links:
         """The links of an alert; None: there are none."""
         if not self.public_url and not self.docs_url:
             return None
-        acts = bool(self.public_url) and alert.status == FIRING and alert.subject_kind not in (METER, TEST)
-        is_plannable = alert.subject_kind == "job" and alert.rule in PLANNED_QUIETS
+        acts = self._acts(alert)
         return AlertLinks(
             subject=self._page(*_subject(alert), f"at={alert.changed_ms}") if self.public_url else UNSET,
             runbook=self._runbook(alert.rule),
-            acknowledge=self._act("ack", alert) if acts else UNSET,
-            silence=self._act("silence", alert) if acts and self._silences(alert) else UNSET,
-            planned=self._act("planned", alert) if acts and is_plannable else UNSET,
+            acknowledge=acts.get("ack", UNSET),
+            silence=acts.get("silence", UNSET),
+            planned=acts.get("planned", UNSET),
         )
 
     def of_receipt(self, message_type: str, kind: str, name: str, at_ms: int) -> ReceiptLinks | None:
@@ -61,15 +60,16 @@ class Links:
     def _runbook(self, rule: str) -> str | UnsetType:
         return f"{self.docs_url}/{RUNBOOKS.get(rule, RULES_PAGE)}" if self.docs_url else UNSET
 
-    def _silences(self, alert: Alert) -> bool:
-        """Whether a link may silence the alert: one that is signed only where that covers no alert of others."""
-        return self.signed is None or "silence" in self.signed.offer(alert).acts
-
-    def _act(self, act: str, alert: Alert) -> str:
-        """The address that asks once, and then acts on the alert."""
+    def _acts(self, alert: Alert) -> dict[str, str]:
+        """By act, the address that asks once and then acts on the alert; none of one that is over, or of the meter."""
+        if not self.public_url or alert.status != FIRING or alert.subject_kind in (METER, TEST):
+            return {}
         if self.signed is not None:
-            return f"{self.public_url}/act#{act}={self.signed.token(alert)}"
-        return self._page(*_subject(alert), f"{act}={alert.alert_id}")
+            offer = offer_of(alert)
+            token = self.signed.token(offer)
+            return {act: f"{self.public_url}/act#{act}={token}" for act in offer.acts}
+        acts = ACTS if is_plannable(alert.subject_kind, alert.rule) else ACTS[:2]
+        return {act: self._page(*_subject(alert), f"{act}={alert.alert_id}") for act in acts}
 
     def _page(self, kind: str, name: str, query: str) -> str:
         """The address of the job's page, or of the board for another subject."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from streams.engine.alerts.possible import silence_fields
+from streams.engine.alerts.possible import CEILING_FIELDS, silence_fields
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 
 _COMPRESSED_FROM_BYTES: Final = 512
@@ -59,10 +59,14 @@ def load(folder: Traversable | None = None) -> dict[str, Asset]:
 
 
 def rules_js() -> bytes:
-    """The script that names the rules, those that a planned rate can quiet, and by which fields a silence matches alerts of each."""
-    titles = json.dumps({rule.name: rule.title for rule in ALL}, indent=2)
-    fields = json.dumps({rule.name: silence_fields(rule.name) for rule in ALL})
-    return f"export const RULES = {titles};\nexport const PLANNED_QUIETS = new Set({json.dumps(PLANNED_QUIETS)});\nexport const SILENCE_FIELDS = {fields};\n".encode()
+    """The script of what the page must know of rules: their names, and what can be done about alerts of each."""
+    made = {
+        "RULES": json.dumps({rule.name: rule.title for rule in ALL}, indent=2),
+        "PLANNED_QUIETS": f"new Set({json.dumps(PLANNED_QUIETS)})",
+        "SILENCE_FIELDS": json.dumps({rule.name: silence_fields(rule.name) for rule in ALL}),
+        "CEILING_FIELDS": json.dumps(CEILING_FIELDS),
+    }
+    return "".join(f"export const {name} = {value};\n" for name, value in made.items()).encode()
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from schemas.reserved import USERS_JOBS
 from streams.web import queries
-from streams.web.cache import Cache
 from streams.web.figures import ApiFigures
 from streams.web.store_reader import Row, StoreReader
 
@@ -52,12 +51,11 @@ ORDER BY c.cost_usd DESC, job_id LIMIT {{limit:UInt64}}
 
 
 class Experiments:
-    """The experiments of a store; each answer is kept for about as long as live figures are."""
+    """The experiments of a store; each answer is kept as long as live figures are."""
 
-    def __init__(self, reader: StoreReader, figures: ApiFigures, cache: Cache) -> None:
+    def __init__(self, reader: StoreReader, figures: ApiFigures) -> None:
         self._reader = reader
         self._figures = figures
-        self._cache = cache
 
     async def all(self) -> Object:
         """All experiments, the dearest first.
@@ -75,7 +73,7 @@ class Experiments:
                 "left_out": _left_out(rows, "experiments"),
             }
 
-        return await self._cache.get("experiments", make)
+        return await self._figures.kept("experiments", make)
 
     async def one(self, name: str) -> Object | None:
         """The trials of an experiment, the dearest first; None if no job names it.
@@ -103,7 +101,7 @@ class Experiments:
                 "left_out": left_out,
             }
 
-        return await self._cache.get(("experiment", name), make)
+        return await self._figures.kept(("experiment", name), make)
 
 
 def _since(as_of_ms: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from schemas.durations import DAY_MS
+from schemas.reserved import USERS_JOBS
 from streams.accounts.listed import ACCOUNTS, REASONS, listed
 from streams.accounts.refused import GROUPS, advice_of
 from streams.web import meter_faults
@@ -36,20 +37,20 @@ FROM deliveries FINAL GROUP BY outcome ORDER BY outcome
 SETTINGS final = 0, max_execution_time = 30"""
 _LOG: Final = "SELECT value FROM meta FINAL WHERE key = 'log'"
 # Hours have the dimensions of GPU-time; of the rest the minutes name component and unit.
-_UNPRICED: Final = """
+_UNPRICED: Final = f"""
 SELECT component, gpu_type, instance_type, unit, sum(quantity) AS quantity, uniqExact(job_id) AS jobs, min(job_id) AS example,
        toUnixTimestamp(max(last)) * 1000 AS last_ms
 FROM
 (
     SELECT 'gpu' AS component, gpu_type, instance_type, 'gpu_milli_ms' AS unit, toInt128(unpriced_gpu_milli_ms) AS quantity, job_id, hour AS last
     FROM job_hours FINAL
-    WHERE unpriced_gpu_milli_ms != 0 AND hour >= toDateTime(intDiv({since_ms:Int64}, 1000), 'UTC') AND NOT startsWith(job_id, 'trainfare-canary.')
+    WHERE unpriced_gpu_milli_ms != 0 AND hour >= toDateTime(intDiv({{since_ms:Int64}}, 1000), 'UTC') AND {USERS_JOBS}
     UNION ALL
     SELECT component, '', '', unit, toInt128(quantity), job_id, minute
-    FROM job_minutes FINAL PREWHERE minute >= toDateTime(intDiv({since_ms:Int64}, 1000), 'UTC')
-    WHERE sku = '' AND component != 'gpu' AND quantity != 0 AND NOT startsWith(job_id, 'trainfare-canary.')
+    FROM job_minutes FINAL PREWHERE minute >= toDateTime(intDiv({{since_ms:Int64}}, 1000), 'UTC')
+    WHERE sku = '' AND component != 'gpu' AND quantity != 0 AND {USERS_JOBS}
 )
-GROUP BY component, gpu_type, instance_type, unit ORDER BY jobs DESC, component, gpu_type, instance_type, unit LIMIT {limit:UInt64}
+GROUP BY component, gpu_type, instance_type, unit ORDER BY jobs DESC, component, gpu_type, instance_type, unit LIMIT {{limit:UInt64}}
 SETTINGS final = 0, max_execution_time = 30"""
 _HOURS: Final = {
     "gpu_milli_ms": ("GPU-hours", 3_600_000_000),

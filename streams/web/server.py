@@ -21,7 +21,6 @@ from streams.web import assets, descriptors
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
 from streams.web.budget_detail import BudgetDetails
-from streams.web.cache import Cache
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlEndpoint
 from streams.web.detail import Details
@@ -116,7 +115,7 @@ class WebServer:
                 figures=figures,
                 job_list=job_list,
                 details=details,
-                experiments=Experiments(self._readers[0], figures, Cache(now_ms)),
+                experiments=Experiments(self._readers[0], figures),
                 budgets=BudgetDetails(self._readers[0], figures),
                 alerts=AlertHistory(self._readers[0], figures, docs_url),
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),

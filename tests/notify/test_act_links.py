@@ -10,7 +10,7 @@ import pytest
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.alert import Alert
 from streams.engine.rules.registry import ALL
-from streams.notify.act_links import ACTS, LASTS_MS, ActLinks, InvalidLinkError, LinkEndedError
+from streams.notify.act_links import ACTS, LASTS_MS, ActLinks, InvalidLinkError, LinkEndedError, offer_of
 from streams.notify.channels.slack import URL_AT_MOST
 from streams.notify.links import Links
 from streams.web.control_record import control_record
@@ -21,6 +21,10 @@ LINKS = ActLinks(KEY)
 UNTIL_MS = NOW_MS + 3_600_000
 
 
+def token_of(links: ActLinks, alert: Alert) -> str:
+    return links.token(offer_of(alert))
+
+
 def about(token: str) -> dict[str, object]:
     payload = token.partition(".")[0]
     found: dict[str, object] = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -29,25 +33,25 @@ def about(token: str) -> dict[str, object]:
 
 def test_a_link_offers_what_its_alert_allows_until_it_ends() -> None:
     alert = an_alert()
-    offer = LINKS.opened(LINKS.token(alert), NOW_MS)
+    offer = LINKS.opened(token_of(LINKS, alert), NOW_MS)
     assert (offer.alert, offer.rule, offer.kind, offer.name) == (alert.alert_id, alert.rule, "job", "job-1")
     assert offer.acts == ACTS
     last_ms = alert.changed_ms + LASTS_MS - 1
-    assert LINKS.opened(LINKS.token(alert), last_ms) == offer
+    assert LINKS.opened(token_of(LINKS, alert), last_ms) == offer
     with pytest.raises(LinkEndedError, match="has ended"):
-        LINKS.opened(LINKS.token(alert), last_ms + 1)
+        LINKS.opened(token_of(LINKS, alert), last_ms + 1)
 
 
 def test_only_rules_that_a_plan_quiets_can_be_planned() -> None:
-    assert LINKS.opened(LINKS.token(an_alert(rule="unpriced")), NOW_MS).acts == ("ack", "silence")
+    assert LINKS.opened(token_of(LINKS, an_alert(rule="unpriced")), NOW_MS).acts == ("ack", "silence")
     team = an_alert(subject_kind="team", subject_name="vision")
-    assert LINKS.opened(LINKS.token(team), NOW_MS).acts == ("ack", "silence")
+    assert LINKS.opened(token_of(LINKS, team), NOW_MS).acts == ("ack", "silence")
 
 
 @pytest.mark.parametrize("act", ACTS)
 def test_an_act_is_a_control_record(act: str) -> None:
     alert = an_alert()
-    record = LINKS.opened(LINKS.token(alert), NOW_MS).record(act, UNTIL_MS, "on it")
+    record = LINKS.opened(token_of(LINKS, alert), NOW_MS).record(act, UNTIL_MS, "on it")
     expected: dict[str, dict[str, object]] = {
         "ack": {"kind": "ack", "alert_id": alert.alert_id},
         "silence": {"kind": "silence", "job_id": "job-1", "rule": alert.rule},
@@ -72,7 +76,7 @@ def test_an_act_is_a_control_record(act: str) -> None:
     ],
 )
 def test_a_silence_covers_the_subject_or_whose_it_is(alert: Alert, match: dict[str, str]) -> None:
-    record = LINKS.opened(LINKS.token(alert), NOW_MS).record("silence", UNTIL_MS, "")
+    record = LINKS.opened(token_of(LINKS, alert), NOW_MS).record("silence", UNTIL_MS, "")
     assert record == {"kind": "silence", **match, "rule": alert.rule, "until_ms": UNTIL_MS}
 
 
@@ -80,7 +84,7 @@ def test_a_silence_covers_the_subject_or_whose_it_is(alert: Alert, match: dict[s
 @pytest.mark.parametrize("kind", ["job", "team", "node", "fleet"])
 def test_every_act_that_a_link_offers_is_a_record_with_an_effect(rule: str, kind: str) -> None:
     """A silence of nothing but a rule would cover alerts of others: no link is one."""
-    offer = LINKS.offer(an_alert(rule=rule, subject_kind=kind, subject_name="x"))
+    offer = offer_of(an_alert(rule=rule, subject_kind=kind, subject_name="x"))
     for act in offer.acts:
         record = offer.record(act, UNTIL_MS, "")
         assert control_record(record, "signed link", NOW_MS).kind == act
@@ -94,13 +98,13 @@ def test_every_act_that_a_link_offers_is_a_record_with_an_effect(rule: str, kind
 
 
 def test_an_acknowledged_ceiling_is_lifted_to_what_was_seen() -> None:
-    record = LINKS.opened(LINKS.token(an_alert(rule="ceiling")), NOW_MS).record("ack", UNTIL_MS, "")
+    record = LINKS.opened(token_of(LINKS, an_alert(rule="ceiling")), NOW_MS).record("ack", UNTIL_MS, "")
     assert (record["job_id"], "usd_per_hour" in record) == ("job-1", True)
 
 
 def test_what_traffic_costs_is_planned_beside_the_rest() -> None:
     alert = an_alert(rule="traffic", usd_nano_per_hour=2 * NANO_PER_USD, expected_nano_per_hour=NANO_PER_USD)
-    assert LINKS.opened(LINKS.token(alert), NOW_MS).usd == "3"
+    assert LINKS.opened(token_of(LINKS, alert), NOW_MS).usd == "3"
 
 
 def changed(token: str, **fields: object) -> str:
@@ -116,12 +120,12 @@ def changed(token: str, **fields: object) -> str:
         "a.b",
         "\u00fc.\u00fc",
         "=" * 4_096,
-        LINKS.token(an_alert())[:-1],
-        LINKS.token(an_alert()).partition(".")[0],
-        changed(LINKS.token(an_alert()), name="job-2"),
-        changed(LINKS.token(an_alert()), ends_ms=2**53),
-        changed(LINKS.token(an_alert()), usd="999999"),
-        ActLinks("K" * 32).token(an_alert()),
+        token_of(LINKS, an_alert())[:-1],
+        token_of(LINKS, an_alert()).partition(".")[0],
+        changed(token_of(LINKS, an_alert()), name="job-2"),
+        changed(token_of(LINKS, an_alert()), ends_ms=2**53),
+        changed(token_of(LINKS, an_alert()), usd="999999"),
+        token_of(ActLinks("K" * 32), an_alert()),
     ],
 )
 def test_what_was_not_signed_with_the_key_is_refused(token: str) -> None:
@@ -133,7 +137,7 @@ def test_the_key_signs_links_alone() -> None:
     """A MAC of other data with the same key, as of a webhook, opens nothing."""
     import hmac
 
-    payload = LINKS.token(an_alert()).partition(".")[0]
+    payload = token_of(LINKS, an_alert()).partition(".")[0]
     other = urlsafe_b64encode(hmac.digest(KEY.encode(), payload.encode(), "sha256")).rstrip(b"=").decode()
     with pytest.raises(InvalidLinkError):
         LINKS.opened(f"{payload}.{other}", NOW_MS)

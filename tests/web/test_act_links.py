@@ -9,7 +9,7 @@ import pytest
 
 from schemas.decode import decode
 from schemas.events import ControlEvent
-from streams.notify.act_links import LASTS_MS, ActLinks
+from streams.notify.act_links import LASTS_MS, ActLinks, offer_of
 from streams.web.act_links import BODY_MAX_BYTES
 from streams.web.controls import BURST
 from tests.notify.scripted_sender import NOW_MS, an_alert
@@ -17,7 +17,7 @@ from tests.web.serving import TOKEN, Client, served
 from tests.web.test_controls import Log
 
 KEY = "a-key-of-thirty-two-characters-or-more"
-LINK = ActLinks(KEY).token(an_alert())
+LINK = ActLinks(KEY).token(offer_of(an_alert()))
 BODY: dict[str, Any] = {"link": LINK, "act": "ack", "hours": 4}
 
 
@@ -53,9 +53,13 @@ def test_an_act_needs_no_token_and_says_by_what_it_was_done(act: str) -> None:
     ("change", "status", "word"),
     [
         ({"link": LINK[:-1]}, 401, "no link of this worker"),
-        ({"link": ActLinks("K" * 40).token(an_alert())}, 401, "no link of this worker"),
-        ({"link": ActLinks(KEY).token(an_alert(changed_ms=NOW_MS - LASTS_MS))}, 410, "has ended"),
-        ({"link": ActLinks(KEY).token(an_alert(rule="unpriced")), "act": "planned"}, 400, "ack, silence"),
+        ({"link": ActLinks("K" * 40).token(offer_of(an_alert()))}, 401, "no link of this worker"),
+        ({"link": ActLinks(KEY).token(offer_of(an_alert(changed_ms=NOW_MS - LASTS_MS)))}, 410, "has ended"),
+        (
+            {"link": ActLinks(KEY).token(offer_of(an_alert(rule="unpriced"))), "act": "planned"},
+            400,
+            "ack, silence",
+        ),
         ({"act": "budget"}, 400, "budget"),
         ({"hours": 25}, 400, "hours"),
         ({"hours": 0}, 400, "hours"),

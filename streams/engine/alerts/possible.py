@@ -17,6 +17,8 @@ _SEVERITIES: Final = (PAGE, TICKET)
 _NAMES: Final = ("job_id", "owner", "team", "project")
 
 
+#: Rules whose acknowledgement lifts a ceiling up to the rate that is acknowledged, and the field that says of what.
+CEILING_FIELDS: Final = {"ceiling": "job_id", "team_ceiling": "team"}
 #: Fields that name a subject, and those that name whose an alert is.
 _OF_NAME: Final = ("owner", "team", "project", "experiment")
 _WHOSE: Final = ("owner", "team", "project")

@@ -4,9 +4,7 @@ import { byId, h, say, visible } from "./dom.js";
 import { editable, instant, money, near, zone } from "./format.js";
 import { ask } from "./ask.js";
 import { post } from "./feed.js";
-import { PLANNED_QUIETS, SILENCE_FIELDS } from "./rules.js";
-
-export { visible };
+import { CEILING_FIELDS, PLANNED_QUIETS, SILENCE_FIELDS } from "./rules.js";
 
 const HOUR_MS = 3_600_000;
 const ACK_HOURS = 4;
@@ -209,7 +207,7 @@ export class Acts {
 
 /** Of a ceiling: what is acknowledged, so that it pages again only above it. */
 function acknowledgedRate(alert) {
-  const of = { ceiling: "job_id", team_ceiling: "team" }[alert.rule];
+  const of = CEILING_FIELDS[alert.rule];
   return of ? { [of]: alert.subject.name, usd_per_hour: String(alert.usd_per_hour) } : {};
 }
 

@@ -1,9 +1,8 @@
 // What was paid and did nothing, in dollars, since when, whose, and what to do: nodes, use without a job, lost work, jobs.
 
-import { amount, foreign, h, row, say, table } from "../dom.js";
+import { amount, foreign, h, row, say, table, visible } from "../dom.js";
 import { address, go } from "../route.js";
 import { get } from "../feed.js";
-import { visible } from "../acts.js";
 import { jobHash } from "../jobs.js";
 import { count, day, exact, instant, money, percent, plural } from "../format.js";
 

@@ -1,9 +1,8 @@
 // Whether the meter can be trusted now: what is wrong with what mends it, how far it is, what it left out.
 
-import { foreign, h, row, say, table } from "../dom.js";
+import { foreign, h, row, say, table, visible } from "../dom.js";
 import { address } from "../route.js";
 import { get } from "../feed.js";
-import { visible } from "../acts.js";
 import { count, duration, instant, plural, stamp } from "../format.js";
 
 const EVERY_MS = 5_000;

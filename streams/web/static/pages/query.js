@@ -1,8 +1,7 @@
 // SQL over the store: written here or brought by a link, run when the reader says so, answered as a table and as a file.
 
-import { foreign, h, say } from "../dom.js";
+import { foreign, h, say, visible } from "../dom.js";
 import { address, go, here } from "../route.js";
-import { visible } from "../acts.js";
 import { ask } from "../ask.js";
 import { Answer } from "./query_answer.js";
 import { Tables } from "./query_tables.js";

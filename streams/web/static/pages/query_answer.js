@@ -1,8 +1,7 @@
 // The answer of a statement: a table of exact values, and the same as a file of CSV or JSON.
 
-import { foreign, h, row, say, table } from "../dom.js";
+import { foreign, h, row, say, table, visible } from "../dom.js";
 import { count, plural } from "../format.js";
-import { visible } from "../acts.js";
 import { jobHash } from "../jobs.js";
 import { Chart } from "./query_chart.js";
 

@@ -1,8 +1,7 @@
 // The answer of a statement over time: a line for each column of numbers, or for each name where one column has names.
 
-import { foreign, h, say } from "../dom.js";
+import { foreign, h, say, visible } from "../dom.js";
 import { count, plural } from "../format.js";
-import { visible } from "../acts.js";
 import { TimeFrame } from "../timeframe.js";
 import { isNumber, isTime, bare, text } from "./query_answer.js";
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemas.escaping import visible
-from streams.cli.options import DataOption, UrlOption, settings_for
+from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
 from streams.clock import SystemClock
 from streams.engine.alerts.possible import CEILING_FIELDS, narrowest_silence
 from streams.errors import TrainfareError, WrongUseError
@@ -89,8 +89,7 @@ class _Worker:
     """The worker that takes the record: that of `--url`, the one that has the directory open, or the configured one."""
 
     def __init__(self, data: Path | None, url: str | None) -> None:
-        if data is not None and url is not None:
-            raise WrongUseError("--url asks a worker: leave out --data")
+        check_one_of(data, url)
         settings = settings_for(data)
         self._url = _where(settings, url)
         self._reads = self._remote(settings, url, settings.web.token)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from schemas.escaping import visible
-from streams.cli.options import DataOption, UrlOption, settings_for
+from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import reader, reader_at
 from streams.clock import SystemClock
-from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
     from streams.cli.reading import Reader
@@ -64,8 +63,7 @@ def list_(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """List alerts, the newest first: an incident is one row, with how many alerts of jobs it tells of."""
-    if data is not None and url is not None:
-        raise WrongUseError("--url asks a worker: leave out --data")
+    check_one_of(data, url)
     from streams.explain.alert_list import ago_ms, alerts_asked  # loads the engine
 
     now_ms = SystemClock().now_ms()

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -46,15 +47,7 @@ def why(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show how far each rule about a job is from firing, and what kept a message back."""
-    at_ms = _instant(at)
-    from streams.explain.why.answer import answer  # loads the engine
-
-    with reader(settings_for(data)) as store:
-        found = answer(store, subject_id, at_ms)
-    if found is None:
-        raise TrainfareError(
-            f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
-        )
+    found = _found(subject_id, _instant(at), data)
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
@@ -170,6 +163,23 @@ def _head(found: dict[str, Any]) -> str:
 
 def _instant_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _found(subject_id: str, at_ms: int | None, data: Path | None) -> dict[str, Any]:
+    """What there is to say of a job or an alert.
+
+    Raises:
+        TrainfareError: It is neither.
+    """
+    from streams.explain.why.answer import answer  # loads the engine
+
+    with reader(settings_for(data)) as store:
+        found = answer(store, subject_id, at_ms)
+    if found is None:
+        raise TrainfareError(
+            f"'{visible(subject_id[:_SHOWN_CHARS])}': neither a job nor an alert of this store; `trainfare jobs` lists jobs"
+        )
+    return found
 
 
 def _instant(text: str) -> int | None:

@@ -49,6 +49,16 @@ def levels_of(given: Sequence[str] | None, allowed: Sequence[str], otherwise: st
     return found
 
 
+def check_one_of(data: Path | None, url: str | None) -> None:
+    """Check that a command names a directory or a worker, and not both.
+
+    Raises:
+        WrongUseError: It names both.
+    """
+    if data is not None and url is not None:
+        raise WrongUseError("--url asks a worker: leave out --data")
+
+
 def require_store(settings: Settings) -> None:
     """Check, before kernels are compiled or Kafka is asked, that the configured store can be opened at all.
 

@@ -17,13 +17,13 @@ from streams.panels.panel import Panel, step_of
 from streams.panels.registry import DASHBOARDS, PANELS
 from streams.threads import Threads
 from streams.web.errors import ApiError
+from streams.web.parameters import instant
 from streams.web.places import Client
 from streams.web.query_service import QueryService
 
 _THREADS: Final = Threads("panels", 2)
 #: The longest range: of more, a panel has too many steps to be read.
 RANGE_MAX_MS: Final = 5 * 366 * DAY_MS
-_INSTANT_MAX_MS: Final = 2**32 * 1_000
 
 
 class Range(NamedTuple):
@@ -95,7 +95,7 @@ async def panel_answer(
 
 
 def _range(asked: Mapping[str, str]) -> Range:
-    from_ms, to_ms = (_instant(name, asked.get(name)) for name in ("from_ms", "to_ms"))
+    from_ms, to_ms = (_instant(asked, name) for name in ("from_ms", "to_ms"))
     if not from_ms < to_ms <= from_ms + RANGE_MAX_MS:
         most = f"{RANGE_MAX_MS // DAY_MS:,} days"
         raise ApiError(400, f"from_ms must be before to_ms, by {most} at most")
@@ -103,12 +103,11 @@ def _range(asked: Mapping[str, str]) -> Range:
     return Range(from_s, to_s, step_of(from_s, to_s))
 
 
-def _instant(name: str, given: str | None) -> int:
-    if given is None:
+def _instant(asked: Mapping[str, str], name: str) -> int:
+    found = instant(name, asked.get(name))
+    if found is None:
         raise ApiError(400, f"{name} is missing: milliseconds since 1970")
-    if not given.isascii() or not given.isdecimal() or int(given[:16]) >= _INSTANT_MAX_MS:
-        raise ApiError(400, f"{name}: got {given!r}, expected milliseconds since 1970")
-    return int(given)
+    return found
 
 
 def filled(panel: Panel, span: Range, job: str) -> str:

@@ -36,7 +36,11 @@ def known_alert(alert_id: str, found: T | None) -> T:
 
 
 def named_job(request: web.Request, names: set[str]) -> tuple[str, dict[str, str]]:
-    """The job of the path, else of the parameter `id`, and the other parameters."""
+    """The job of the path, else of the parameter `id`, and the other parameters.
+
+    Raises:
+        ApiError: None is named, or a parameter is unknown or given twice.
+    """
     job_id = request.match_info.get("job_id")
     asked = parameters(request, names if job_id is not None else names | {"id"})
     if job_id is None:
@@ -47,7 +51,11 @@ def named_job(request: web.Request, names: set[str]) -> tuple[str, dict[str, str
 
 
 def parameters(request: web.Request, names: set[str]) -> dict[str, str]:
-    """The query parameters; unknown or repeated names are errors."""
+    """The query parameters.
+
+    Raises:
+        ApiError: One is unknown or given twice.
+    """
     for name in request.query:
         if name not in names:
             raise ApiError(400, f"parameter {name!r} is unknown; expected {', '.join(sorted(names))}")

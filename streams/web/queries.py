@@ -61,9 +61,9 @@ GROUP BY job_id"""
 
 
 def rate_of(window: str) -> str:
-    """SQL for a rate of job `j` that pays by `b`."""
+    """SQL for a rate of job `j` that pays by `b`: one that has ended pays nothing, of one whose row is not stored yet that is not known."""
     newest = f"b.newest_{window}"
-    return f"if(j.{IS_LIVE}, {newest}, toDecimal64(0, 9))" if window in _OF_NOW else newest
+    return f"if(j.state = '' OR j.{IS_LIVE}, {newest}, toDecimal64(0, 9))" if window in _OF_NOW else newest
 
 
 _RATES: Final = ", ".join(f"{rate_of(window)} AS {window}" for window in WINDOWS)

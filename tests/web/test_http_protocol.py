@@ -12,6 +12,7 @@ from aiohttp import web
 from streams.web.connections import Timeouts
 from streams.web.figures import ApiFigures
 from streams.web.http_protocol import LINE_MAX_BYTES
+from streams.web.job_list import JobList
 from streams.web.listener import Listener, ListenerOptions
 from tests.web.raw import Raw, connected, parsed, request
 from tests.web.serving import BEARER, LOCAL_TOKEN, TOKEN, Client, run, served
@@ -132,7 +133,7 @@ def test_a_listener_that_takes_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -
         return {"jobs": [], "alerts": []}
 
     monkeypatch.setattr(ApiFigures, "burn", large)
-    monkeypatch.setattr(ApiFigures, "jobs", none)
+    monkeypatch.setattr(JobList, "page", none)
     monkeypatch.setattr(ApiFigures, "alerts", none)
 
     async def work(client: Client) -> None:

@@ -61,7 +61,7 @@ const feed = new Feed({
 
 function status() {
   const stale = meter.stale;
-  const waiting = meter.arrivedMs === null;
+  const waiting = !meter.heard;
   document.body.classList.toggle("stale", stale);
   const quiet = meter.quiet && last?.burn.jobs_live > 0;
   const state = waiting ? "waiting" : stale ? "stale" : quiet ? "quiet" : "live";

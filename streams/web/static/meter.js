@@ -48,6 +48,11 @@ export class Meter {
     return ratio > 1.5 ? Math.round(ratio) : 1;
   }
 
+  /** Whether any figures have come: before that, `timeMs` is the clock of this computer. */
+  get heard() {
+    return this.arrivedMs !== null;
+  }
+
   get ageMs() {
     return this.arrivedMs === null ? Infinity : Math.max(0, this.now() - this.arrivedMs);
   }

@@ -168,7 +168,7 @@ export class Page {
     const asked = new URLSearchParams({ order: "started", folded: "1", limit: String(LIMIT), names: "1" });
     for (const name of [...FILTERS, "before"]) if (this.state.get(name)) asked.set(name, this.state.get(name));
     const span = this.state.get("span");
-    if (SPANS[span]) asked.set("from_ms", String(Math.max(0, Math.floor(((this.meter.timeMs ?? Date.now()) - SPANS[span][1] * HOUR_MS) / 60_000) * 60_000)));
+    if (SPANS[span]) asked.set("from_ms", String(Math.max(0, Math.floor((this.meter.timeMs - SPANS[span][1] * HOUR_MS) / 60_000) * 60_000)));
     if (span === BETWEEN) {
       for (const [name, parameter] of [["from", "from_ms"], ["to", "to_ms"]]) {
         const ms = typed(this.state.get(name) ?? "");
@@ -179,6 +179,8 @@ export class Page {
   }
 
   async read() {
+    // A span ends now by the meter's clock: `hear` asks once it is known.
+    if (SPANS[this.state.get("span")] && !this.meter.heard) return say(this.count, "Waiting for the meter’s clock…");
     const turn = (this.turn += 1);
     this.askedMs = Date.now();
     const slow = setTimeout(() => {

@@ -67,7 +67,7 @@ export class Page {
     if (!this.element.isConnected) this.host.replaceChildren(this.element);
     this.span.value = Object.hasOwn(SPANS, state.get("range") ?? "") ? state.get("range") : "7d";
     this.by.value = Object.hasOwn(LEVELS, state.get("by") ?? "") ? state.get("by") : "cluster";
-    this.waiting = this.meter.timeMs === null;
+    this.waiting = !this.meter.heard;
     if (this.waiting) return say(this.state, "Waiting for the meter’s clock…");
     const key = `${this.span.value} ${this.by.value}`;
     if (key === this.key) return;
@@ -82,7 +82,7 @@ export class Page {
 
   /** The first figures came: the spans follow the meter's clock. */
   hear() {
-    if (!this.waiting || this.meter.timeMs === null) return;
+    if (!this.waiting || !this.meter.heard) return;
     this.waiting = false;
     this.read();
   }
@@ -92,7 +92,7 @@ export class Page {
   }
 
   async read() {
-    if (this.meter.timeMs === null) return;
+    if (!this.meter.heard) return;
     const number = (this.asked += 1);
     const [from, to] = hoursOf(this.span.value, this.meter.timeMs);
     const query = new URLSearchParams([["by", this.by.value], ...(from === null ? [] : [["from", iso(from)], ["to", iso(to)]])]);

@@ -19,6 +19,7 @@ KNOWN: dict[int, str] = {
     377: "a worker frozen while it joined took an old answer for membership, and wrote",
     502: "a worker that was out took its successor's rows for those of an older group, and won over them",
     648: "receipts that landed after a takeover were read together with alerts of a former owner: two ids for one",
+    716: "a shard was taken over between the look at its books and a weekly digest: it said what was not taken back yet",
     739: "a job left for the archive before a tick saw the price that ends its alert: it fired for ever",
     1014: "an alert across jobs that a former owner stored after the takeover was known to the new one, and not sent",
     1029: "the same, where it was resolved",

@@ -31,6 +31,7 @@ from streams.worker.ledger_judges import (
     unusual_length_sql,
     usage_sql,
 )
+from streams.worker.shards.versions import LIFE_BITS
 from tests.oracle.ledger_rules import (
     BY_HOUR,
     Costs,
@@ -110,15 +111,15 @@ def _judged(shelf: Shelf, _: Bound) -> Iterator[Row]:
 
 def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
     found: dict[int, list[int]] = {}
-    for shard, time, read_to in read(shelf, BOOKS, "shard", "time", "read_to"):
-        most = found.setdefault(shard, [0, 0])
-        most[:] = max(most[0], time), max(most[1], read_to)
-    yield from ({"shard": shard, "accrued_ms": min(both)} for shard, both in found.items())
+    for shard, *values in read(shelf, BOOKS, "shard", "time", "read_to", "version"):
+        found[shard] = [max(both) for both in zip(found.get(shard, (0, 0, 0)), values, strict=True)]
+    for shard, (time, read_to, version) in found.items():
+        yield {"shard": shard, "accrued_ms": min(time, read_to), "life": version >> LIFE_BITS}
     first: dict[int, int] = {}
     for shard, started in read(shelf, JOBS, "shard", "started"):
         if started is not None and shard not in found:
             first[shard] = min(started, first.get(shard, started))
-    yield from ({"shard": shard, "accrued_ms": at_ms} for shard, at_ms in first.items())
+    yield from ({"shard": shard, "accrued_ms": at_ms, "life": 0} for shard, at_ms in first.items())
 
 
 def open_shards(shelf: Shelf) -> set[int]:

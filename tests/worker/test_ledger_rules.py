@@ -14,9 +14,12 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkBusy
 from streams.clock import ManualClock
 from streams.explain.why.sql import BUDGETS
+from streams.worker.ledger_judges.budget_judge import BudgetJudge
+from streams.worker.ledger_judges.fleet_judge import FleetJudge
 from streams.worker.ledger_judges.reader import LedgerReader
 from streams.worker.ledger_judges.rule_rows import RuleRows
 from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.versions import Version
 from tests.logged import logged
 from tests.notify.scripted_sender import run
 from tests.sinks.stores import empty
@@ -111,6 +114,39 @@ def test_a_new_owner_waits_for_what_a_former_one_knew(store: ClickHouseStore) ->
         ledger.books(clock.now_ms(), clock.now_ms())
         assert await second.step() is not None
         assert (second.told, alerts(store)) == ([], before)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("judge", ["minutes", "hours"])
+def test_rows_that_were_taken_back_while_they_were_judged_say_nothing(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch, judge: str
+) -> None:
+    """A shard gets another owner between the look at its books and the look at its rows."""
+
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 41 * MINUTE_MS)
+        ledger.books(T0 + 41 * MINUTE_MS, T0 + 41 * MINUTE_MS)
+        life = Life(store, clock, TEAM)
+        cls = BudgetJudge if judge == "minutes" else FleetJudge
+        judged = cls.judge
+
+        def taken_over(*args: Any) -> Any:
+            monkeypatch.undo()
+            found = judged(*args)
+            ledger.version = Version(0, 2, 0).pack()
+            ledger.books(T0 + 41 * MINUTE_MS, 0)
+            return found
+
+        monkeypatch.setattr(cls, "judge", taken_over)
+        assert await life.step() is None
+        before = len(alerts(store))
+        assert before == (0 if judge == "minutes" else 2)
+        clock.advance(MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        assert await life.step() is not None
+        assert [each[2:] for each in life.told] == [("firing", 0.5), ("firing", 0.8), ("resolved", 0.5)]
 
     run(scenario())
 

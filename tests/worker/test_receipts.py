@@ -15,6 +15,7 @@ from sinks.errors import SinkBusy
 from streams.clock import ManualClock
 from streams.worker.ledger_judges.rule_rows import RuleRows
 from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.versions import Version
 from tests.notify.scripted_sender import run
 from tests.oracle.receipts import Hour, figures
 from tests.sinks.stores import empty
@@ -187,6 +188,27 @@ def test_a_receipt_whose_insert_was_not_acknowledged_is_sent_by_the_same_owner(
         await look(life, ledger, END + 2 * MINUTE_MS)
         assert [each["job_id"] for each in told(life)] == ["stored"]
         assert len(stored(store)) == 1
+
+    run(scenario())
+
+
+def test_nothing_is_said_of_rows_that_a_new_owner_takes_back(store: ClickHouseStore) -> None:
+    """Rows that were settled at the look are rewound by the next owner of their shard before the receipt is read."""
+
+    async def scenario() -> None:
+        ledger, life = Ledger(store), living(store)
+        ended(ledger, "rewound", (Hour(5 * 10**9),))
+        ledger.books(END)
+        life.clock.advance(END - T0)
+        await life.rules.step()
+        ledger.version = Version(0, 2, 0).pack()
+        ledger.books(0)
+        ended(ledger, "rewound", (Hour(0),))
+        await life.rules.issue_receipts()
+        assert stored(store) == []
+        ended(ledger, "rewound", (Hour(5 * 10**9),))
+        await look(life, ledger, END + MINUTE_MS)
+        assert [each["cost_usd"] for each in stored(store)] == [Decimal(5)]
 
     run(scenario())
 

@@ -214,9 +214,9 @@ def jobs_of_run(job_id: str, spans: Iterable[RunSpan], *, is_declared: bool) -> 
     runs: list[list[RunSpan]] = []
     latest_ms = 0
     known = sorted(spans, key=lambda each: (each.began_ms, each.ended_ms, each.job_id))
-    nexts = [*(each.began_ms for each in known[1:]), NEVER_MS]
     was_alone = False
-    for each, next_ms in zip(known, nexts, strict=True):
+    for number, each in enumerate(known, 1):
+        next_ms = known[number].began_ms if number < len(known) else NEVER_MS
         is_alone = latest_ms <= each.began_ms and each.ended_ms <= next_ms
         if runs and _goes_on(
             max(runs[-1], key=_end), each, is_declared=is_declared, alone=was_alone and is_alone

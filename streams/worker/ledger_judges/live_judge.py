@@ -62,10 +62,15 @@ class _Duty:
                 yield controls, Minutes(*span)
 
 
+class _TakenOverError(Exception):
+    """A shard was taken over while its rows were read: what was judged by them may be of rows that were taken back."""
+
+
 class _Settled(NamedTuple):
     """Up to when figures are settled that receipts were not looked for yet."""
 
     owner: OwnedShard
+    reader: LedgerReader
     accrued: Accrued
     records: tuple[ReceiptRecord, ...]
 
@@ -203,9 +208,22 @@ class LedgerRules:
         if accrued is None:
             await self._judge_sources(duty, owner)
             return None
-        changes = await self._judge_minutes(duty, owner, accrued)
-        await self._judge_hours(duty, owner, accrued.complete_ms)
+        try:
+            changes = await self._judge_minutes(duty, owner, accrued)
+            await self._judge_hours(duty, owner, accrued)
+        except _TakenOverError:
+            self._duty = None  # judges remember what they read
+            return None
         return changes
+
+    async def _check(self, duty: _Duty, accrued: Accrued) -> None:
+        """Check that what was judged was stored by the owners that `accrued` is about.
+
+        Raises:
+            _TakenOverError: A shard has another owner.
+        """
+        if not await self._threads.run(duty.reader.holds, accrued):
+            raise _TakenOverError
 
     async def _judge_minutes(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> LedgerChanges | None:
         if duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms:
@@ -226,6 +244,7 @@ class LedgerRules:
         changes, found = LedgerChanges(accrued.until_ms), list[Alert]()
         for controls, minutes in duty.minutes(accrued.until_ms):
             changes = await self._threads.run(duty.judge.judge, controls, minutes)
+            await self._check(duty, accrued)
             await self._store_and_tell(_judgement(duty, owner, changes))
             duty.judged_ms = minutes.until_ms
             found += changes.alerts
@@ -233,7 +252,7 @@ class LedgerRules:
         controls = duty.spans.at(accrued.until_ms)
         self.states = changes.states
         if controls.receipts:
-            self._settled = _Settled(owner, accrued, controls.receipts)
+            self._settled = _Settled(owner, duty.reader, accrued, controls.receipts)
         if self.requester is not None:
             await self.requester.plan(owner, duty.reader, changes.states, controls)
         duty.judged_ms = self.judged_ms = accrued.until_ms
@@ -248,17 +267,19 @@ class LedgerRules:
         if alerts:
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(until_ms, alerts)))
 
-    async def _judge_hours(self, duty: _Duty, owner: OwnedShard, complete_ms: int) -> None:
-        since_ms = await self._threads.run(duty.hours.since_ms, complete_ms)
+    async def _judge_hours(self, duty: _Duty, owner: OwnedShard, accrued: Accrued) -> None:
+        since_ms = await self._threads.run(duty.hours.since_ms, accrued.complete_ms)
         # Where the first owner of all begins, too: the next one would begin an hour before its own first look.
         await self._threads.run(duty.hours.keep, self._writer, owner)
-        for controls, span in duty.hours.spans.spans(since_ms, complete_ms, BACK_MS):
+        for controls, span in duty.hours.spans.spans(since_ms, accrued.complete_ms, BACK_MS):
             jumps = duty.hours.prices.between(controls, *span)
             books = duty.hours.known_prices.between(*span)
             alerts = await self._threads.run(duty.hours.judge.judge, controls, *span, jumps, books)
+            await self._check(duty, accrued)
             await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, alerts)))
             # Last, as their statements take time.
             own = await self._threads.run(duty.hours.judge.judge_own, duty.hours.own, controls, *span)
+            await self._check(duty, accrued)
             if own:
                 await self._store_and_tell(_judgement(duty, owner, LedgerChanges(span.until_ms, own)))
             duty.hours.judged_ms = span.until_ms
@@ -291,7 +312,7 @@ class LedgerRules:
         """
         while (settled := self._settled) is not None:
             issued = not settled.owner.gone and await self._receipts.issue(
-                settled.owner, settled.records, settled.accrued
+                settled.owner, settled.records, settled.accrued, holds=settled.reader.holds
             )
             if not issued and self._settled is settled:
                 self._settled = None

@@ -51,6 +51,7 @@ class Accrued(NamedTuple):
     late: tuple[int, ...] = ()
     uncertain: tuple[int, ...] = ()  # of these, those with jobs that go on
     cut_ms: int = 0  # what those have beyond it is not certain: it is left out
+    lives: frozenset[tuple[int, int]] = frozenset()  # (shard, whose books it has)
 
 
 class LedgerReader:
@@ -93,7 +94,11 @@ class LedgerReader:
         until_ms, complete_ms, cut_ms = (
             max(min(at_ms, now_ms), 0) // MINUTE_MS * MINUTE_MS for at_ms in (until_ms, complete_ms, cut_ms)
         )
-        return Accrued(until_ms, complete_ms, late, uncertain, cut_ms)
+        return Accrued(until_ms, complete_ms, late, uncertain, cut_ms, _lives(rows))
+
+    def holds(self, accrued: Accrued) -> bool:
+        """Whether no shard was taken over since `accrued` was read: a new owner takes back rows that it has yet to write again."""
+        return _lives(rows_of(self._store.query(usage_sql.ACCRUED))) == accrued.lives
 
     def _next_offsets(self) -> dict[tuple[str, int], int]:
         rows = rows_of(self._store.query(usage_sql.NEXT_OFFSETS))
@@ -242,6 +247,10 @@ def _values(fields: Sequence[str], groups: Sequence[Group]) -> dict[str, object]
 
 def _pieces(groups: Sequence[Group]) -> Iterable[Sequence[Group]]:
     return (groups[at : at + _VALUES_MAX] for at in range(0, len(groups), _VALUES_MAX))
+
+
+def _lives(rows: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, int]]:
+    return frozenset((row["shard"], row["life"]) for row in rows)
 
 
 def _run(row: Mapping[str, Any]) -> Run:

@@ -12,6 +12,7 @@ from schemas.reserved import FIRST_BACKFILL_SHARD, USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
 from streams.engine.rules.similar_jobs import NUMBER
+from streams.worker.shards.versions import LIFE_BITS
 
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
 #: Jobs with what budgets match, ids apart.
@@ -24,10 +25,12 @@ _OPEN_STATES: Final = "('starting', 'running', 'suspended')"
 _OF_LOG: Final = f"shard < {FIRST_BACKFILL_SHARD}"
 
 #: The books of a checkpoint are stored after its jobs: until then a shard's first job says since when it is missing.
+#: An owner that takes a shard over puts books back before any other row; `life` says whose they are.
 ACCRUED: Final = f"""
-SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms FROM books FINAL WHERE {_OF_LOG} GROUP BY shard
+SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms, bitShiftRight(max(version), {LIFE_BITS}) AS life
+FROM books FINAL WHERE {_OF_LOG} GROUP BY shard
 UNION ALL
-SELECT shard, toUnixTimestamp64Milli(assumeNotNull(min(started))) AS accrued_ms FROM jobs
+SELECT shard, toUnixTimestamp64Milli(assumeNotNull(min(started))) AS accrued_ms, toUInt64(0) AS life FROM jobs
 WHERE {_OF_LOG} AND started IS NOT NULL AND shard NOT IN (SELECT shard FROM books) GROUP BY shard"""
 
 #: Up to where all rows are stored.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from schemas.durations import DAY_MS
@@ -51,10 +51,16 @@ class ReceiptIssuer:
         records: Sequence[ReceiptRecord],
         accrued: Accrued,
         from_ms: int | None = None,
+        holds: Callable[[Accrued], bool] | None = None,
     ) -> list[Notice]:
         """Store some of what is due and hand it on; return it.
 
-        `from_ms`: of which ends, a day before what is settled if absent.
+        Args:
+            owner: Shard 0.
+            records: Who wants receipts.
+            accrued: Up to when figures are settled.
+            from_ms: Of which ends; a day before what is settled if absent.
+            holds: Whether `accrued` is still true once figures are read; figures are of no use where it is not. Absent: nobody else writes.
 
         Raises:
             SinkError: The store could not be read or written; the next call issues the same, under the same ids.
@@ -64,7 +70,7 @@ class ReceiptIssuer:
         attempt = self._unsure
         if attempt is None or attempt.owner is not owner:
             receipts = await self._threads.run(self._due, records, accrued, from_ms)
-            if not receipts:
+            if not receipts or (holds is not None and not await self._threads.run(holds, accrued)):
                 return []
             attempt = _Attempt(owner, receipts, receipt_rows(receipts, owner.versions.next()))
         self._unsure = attempt

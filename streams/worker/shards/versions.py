@@ -13,7 +13,7 @@ _GENERATION_BITS: Final = 20
 _INCARNATION_BITS: Final = 12
 # An owner that restarts within one generation (static membership) begins a new block, so that a late insert of its
 # former process cannot have the same version.
-_LIFE_BITS: Final = 16
+LIFE_BITS: Final = 16
 # A process that stored nothing leaves no trace of its block, so each block begins at the seconds that have passed, with
 # room for 16 versions a second still in flight. The seconds wrap around every four years.
 _SECONDS_BITS: Final = 27
@@ -91,7 +91,7 @@ class VersionClock:
         if generation > newest_generation:
             self._last = Version(incarnation, generation, begin)
         elif generation == newest_generation:
-            block = ((counter >> _LIFE_BITS) + 1) << _LIFE_BITS
+            block = ((counter >> LIFE_BITS) + 1) << LIFE_BITS
             self._last = Version(incarnation, generation, max(block, begin))
         else:
             self._last = Version(incarnation + 1, generation, begin)

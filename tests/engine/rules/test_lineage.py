@@ -50,3 +50,8 @@ def test_a_run_id_joins_what_goes_on_side_by_side_up_to_one_that_was_completed()
 
 def test_a_job_that_is_none_of_them_is_of_no_run() -> None:
     assert shown("x", *FAILED_TWICE) == ""
+
+
+@pytest.mark.parametrize("is_declared", [False, True])
+def test_where_no_job_was_known_yet_there_is_no_run(is_declared: bool) -> None:
+    assert jobs_of_run("j", [], is_declared=is_declared) == []

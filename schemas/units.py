@@ -55,6 +55,18 @@ class Per(StrEnum):
     gib_month = "gib_month"
 
 
+#: Of a unit of the ledger: the unit that people say, and how many of the first make one. Others stand for themselves.
+READABLE: Final[dict[str, tuple[str, int]]] = {
+    Unit.gpu_milli_ms: ("GPU-h", HOUR_MS * MILLI),
+    Unit.instance_milli_ms: ("instance-h", HOUR_MS * MILLI),
+    Unit.cpu_milli_ms: ("CPU-h", HOUR_MS * MILLI),
+    Unit.memory_gib_milli_ms: ("GiB-h", HOUR_MS * MILLI),
+    Unit.ms: ("h", HOUR_MS),
+    Unit.bytes: ("GiB", BYTES_PER_GIB),
+    Unit.mib_ms: ("GiB-months", MIB_PER_GIB * HOURS_PER_MONTH * HOUR_MS),
+}
+_SMALL: Final = 0.001
+
 _DIVISOR: Final[dict[Per, int]] = {
     Per.gpu_hour: HOUR_MS * MILLI,
     Per.instance_hour: HOUR_MS * MILLI,
@@ -76,6 +88,16 @@ def divisor(per: Per, gpus: int) -> int:
     """
     base = _DIVISOR[per]
     return base * gpus if per is Per.instance_hour and gpus > 1 else base
+
+
+def readable(quantity: int, unit: str) -> str:
+    """A quantity of the ledger in the unit that people say, with three decimals, or two digits of what is smaller."""
+    name, each = READABLE.get(unit, (unit, 1))
+    if each == 1:
+        return f"{quantity:,} {name}"
+    value = quantity / each
+    shown = f"{value:.2g}" if 0 < abs(value) < _SMALL else f"{value:,.3f}"
+    return f"{shown} {name}"
 
 
 def usd_to_nano(text: str, limit_usd: int = USD_LIMIT) -> int:

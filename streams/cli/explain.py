@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.units import readable
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.jobs import unknown
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, stamp, to_json, write
-from streams.cli.quantities import for_people
 from streams.cli.reading import reader
 from streams.errors import TrainfareError
 
@@ -95,7 +95,7 @@ def _grid(intervals: Sequence[Interval]) -> Grid:
             each.node,
             each.component,
             each.phase,
-            for_people(each.quantity, each.unit),
+            readable(each.quantity, each.unit),
             f"{each.quantity} {each.unit}",
             f"{each.price_usd.normalize():f}/{each.per} ({each.sku})" if each.sku else "",
             stamp(each.revision) if each.sku else "",

@@ -13,6 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
+from schemas.units import READABLE
 from streams.engine.alerts.possible import CEILING_FIELDS, silence_fields
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
 
@@ -59,12 +60,13 @@ def load(folder: Traversable | None = None) -> dict[str, Asset]:
 
 
 def rules_js() -> bytes:
-    """The script of what the page must know of rules: their names, and what can be done about alerts of each."""
+    """The script of what the page must know of rules, of what can be done about alerts of each, and of units."""
     made = {
         "RULES": json.dumps({rule.name: rule.title for rule in ALL}, indent=2),
         "PLANNED_QUIETS": f"new Set({json.dumps(PLANNED_QUIETS)})",
         "SILENCE_FIELDS": json.dumps({rule.name: silence_fields(rule.name) for rule in ALL}),
         "CEILING_FIELDS": json.dumps(CEILING_FIELDS),
+        "READABLE_UNITS": json.dumps(READABLE),
     }
     return "".join(f"export const {name} = {value};\n" for name, value in made.items()).encode()
 

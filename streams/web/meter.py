@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from schemas.durations import DAY_MS
 from schemas.reserved import USERS_JOBS
+from schemas.units import readable
 from streams.accounts.listed import ACCOUNTS, REASONS, listed
 from streams.accounts.refused import GROUPS, advice_of
 from streams.web import meter_faults
@@ -52,14 +53,6 @@ FROM
 )
 GROUP BY component, gpu_type, instance_type, unit ORDER BY jobs DESC, component, gpu_type, instance_type, unit LIMIT {{limit:UInt64}}
 SETTINGS final = 0, max_execution_time = 30"""
-_HOURS: Final = {
-    "gpu_milli_ms": ("GPU-hours", 3_600_000_000),
-    "instance_milli_ms": ("instance-hours", 3_600_000_000),
-    "cpu_milli_ms": ("CPU-hours", 3_600_000_000),
-    "memory_gib_milli_ms": ("GiB-hours", 3_600_000_000),
-    "ms": ("hours", 3_600_000),
-    "bytes": ("GiB", 2**30),
-}
 
 
 class MeterReport:
@@ -145,16 +138,14 @@ def _letter(row: Row, log: str, since_ms: int) -> Object:
 
 
 def _unpriced(row: Row) -> Object:
-    unit = str(row["unit"])
-    name, divisor = _HOURS.get(unit, (unit, 1))
-    amount = int(row["quantity"]) / divisor
+    quantity = int(row["quantity"])
     is_gpu = row["component"] == "gpu"
     kind = "its gpu_type" if is_gpu else "its component and the fields of the job"
     mends = f"load a price for {kind}: trainfare prices load FILE; trainfare prices show says what there is"
     return {
         **row,
-        "quantity": str(row["quantity"]),
-        "amount": f"{amount:,.3f} {name}",
+        "quantity": str(quantity),
+        "amount": readable(quantity, str(row["unit"])),
         "mends": mends,
     }
 

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
+from schemas.units import readable
 from streams.cli.costs_shown import over_time, shown
 from streams.cli.output import _folded
 from streams.cli.pictures import bar, sparkline
-from streams.cli.quantities import for_people
 from streams.costs.answer import CostRows
 from streams.costs.request import CostRequest, request_of
 
@@ -49,7 +49,7 @@ def test_a_sparkline_has_a_character_each_and_a_dot_for_nothing() -> None:
     ],
 )
 def test_quantities_are_said_in_the_units_of_people(quantity: int, unit: str, said: str) -> None:
-    assert for_people(quantity, unit) == said
+    assert readable(quantity, unit) == said
 
 
 def asked(per: str) -> CostRequest:

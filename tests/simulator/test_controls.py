@@ -43,7 +43,6 @@ BROKEN: dict[str, tuple[Break, Allowed, range]] = {
     "budgets: shards with unread records not waited for": (
         controls.unread_shards_not_waited_for, Allowed(), range(140, 190),
     ),
-    "receipts: rows of a shard that was taken over are said": (controls.takeovers_not_noticed, Allowed(), range(710, 720)),
     "hours: judged before all shards have stored them": (controls.hours_not_waited_for, Allowed(), range(30)),
     "hours: those that were missed are lost": (controls.hours_skipped, Allowed(), range(20)),
     "receipts: stored and not sent": (controls.receipts_not_sent, Allowed(), range(20)),

@@ -93,7 +93,7 @@ def test_what_the_store_knows_is_that_of_the_commands(store: ClickHouseStore, re
     assert "replay all files into a new directory" in letter["advice"]
     assert letter["command"] == "trainfare dead-letters list --topic jobs --reason unknown_type --each"
     (unpriced,) = (each for each in report["unpriced"] if each["component"] == "gpu")
-    assert (unpriced["gpu_type"], unpriced["amount"], unpriced["jobs"]) == ("A100", "0.033 GPU-hours", 1)
+    assert (unpriced["gpu_type"], unpriced["amount"], unpriced["jobs"]) == ("A100", "0.033 GPU-h", 1)
     assert [each["what"] for each in report["wrong"]] == [
         "dead letters jobs unknown_type",
         "unpriced gpu",

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS
 from schemas.events import MATCH_FIELDS, PriceEvent
-from schemas.units import NANO_PER_USD
+from schemas.units import NANO_PER_USD, READABLE
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import GPU_TYPE, INSTANCE_TYPE, Context
 from streams.engine.pricing.gpu_types import product
@@ -43,13 +43,6 @@ _PER: Final = {
     "instance_milli_ms": "instance_hour",
     "cpu_milli_ms": "vcpu_hour",
     "memory_gib_milli_ms": "memory_gib_hour",
-}
-#: What an hour of each unit is called.
-_HOURS: Final = {
-    "gpu_milli_ms": "GPU-h",
-    "instance_milli_ms": "instance-h",
-    "cpu_milli_ms": "CPU-h",
-    "memory_gib_milli_ms": "GiB-h",
 }
 #: Values that may stand in a command for a shell; jobs name them.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/+-]{0,47}")
@@ -236,8 +229,8 @@ def finding(
     about = _about(finder, missing, usage, first[usage])
     counted = (("job", len(of_jobs)), ("node", len(of_nodes)))
     count = " and ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in counted if number)
-    hours = _HOURS.get(usage.unit)
-    most = f", {shown[ordered[0]] / _MILLI_MS_PER_HOUR:.3g} {hours}" if hours else ""
+    name, each_hour = READABLE.get(usage.unit, ("", 0))
+    most = f", {shown[ordered[0]] / each_hour:.3g} {name}" if each_hour == _MILLI_MS_PER_HOUR else ""
 
     def said(at_most: int) -> str:
         return f"{count} (most: {short(ordered[0], at_most)}{most}): no price for {about(at_most)}"

@@ -1,5 +1,7 @@
 // Figures as people read them: dollars, times, durations, quantities. It must not compute a cost.
 
+import { READABLE_UNITS } from "./rules.js";
+
 const NANO = 9;
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
@@ -157,21 +159,9 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
 }
 
-const HOUR_MS = 3_600_000;
-const UNITS = {
-  gpu_milli_ms: ["GPU-h", 1000 * HOUR_MS],
-  instance_milli_ms: ["instance-h", 1000 * HOUR_MS],
-  cpu_milli_ms: ["CPU-h", 1000 * HOUR_MS],
-  memory_gib_milli_ms: ["GiB-h", 1000 * HOUR_MS],
-  ms: ["h", HOUR_MS],
-  bytes: ["GiB", 2 ** 30],
-  requests: ["requests", 1],
-  mib_ms: ["GiB-months", 1024 * 730 * HOUR_MS],
-};
-
 /** A ledger quantity in the unit that its price is quoted in. */
 export function quantity(amount, unit) {
-  const [name, divisor] = UNITS[unit] ?? [unit, 1];
+  const [name, divisor] = READABLE_UNITS[unit] ?? [unit, 1];
   const value = Number(amount) / divisor;
   if (value !== 0 && Math.abs(value) < 0.001) return `${Number(value.toPrecision(2))} ${name}`;
   return `${upTo(Math.abs(value) < 10 ? 3 : 2).format(value)} ${name}`;

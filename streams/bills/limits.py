@@ -9,3 +9,5 @@ LINES_MAX: Final = 5_000_000
 COLUMN_MAX_BYTES: Final = 256 * 2**20
 #: Bills of different accounts and months in one file.
 PERIODS_MAX: Final = 10_000
+#: Of lines that are stored at once, as text.
+BATCH_MAX_BYTES: Final = 64 * 2**20

@@ -18,13 +18,12 @@ from schemas.bill_tables import BILL_LINES, BILL_LOADS
 from schemas.tables import SCHEMAS
 from streams.bills.columns import CORRECTION, USD
 from streams.bills.csv_lines import CsvLines
-from streams.bills.limits import PERIODS_MAX
+from streams.bills.limits import BATCH_MAX_BYTES, PERIODS_MAX
 from streams.bills.lines import BillLine, rows_of
 from streams.bills.parquet_lines import MAGIC, ParquetLines
 from streams.errors import WrongUseError
 
 _AT_ONCE: Final = 20_000
-_BYTES_AT_ONCE: Final = 64 * 2**20
 LOADED: Final = "loaded"
 REPLACED: Final = "replaced"
 
@@ -275,7 +274,7 @@ def _batches(lines: Iterable[BillLine]) -> Iterator[tuple[list[BillLine], int]]:
         batch.append(line)
         size += line.text_chars
         fingerprint = hash((fingerprint, line.fingerprint))
-        if len(batch) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+        if len(batch) >= _AT_ONCE or size >= BATCH_MAX_BYTES:
             yield batch, fingerprint
             batch, size = [], 0
     if batch:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,15 +12,15 @@ import typer
 
 from schemas.escaping import visible
 from streams.cli.files import must_exist, with_parts
-from streams.cli.options import DataOption, levels_of, settings_for
+from streams.cli.options import DataOption, UrlOption, check_one_of, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
-from streams.cli.reading import Reader, reader
+from streams.cli.reading import Reader, reader, reader_at
 from streams.cli.spans import AskedSpan, LastOption, LastWeekOption, MonthOption, Step
 from streams.clock import SystemClock
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from streams.bills.loading import Loaded
+    from streams.bills.outcome import LoadedFile
 
 _ENDINGS: Final = (".csv", ".csv.gz", ".csv.zst", ".parquet")
 _WANTED: Final = "name a FOCUS bill: CSV, also .gz or .zst, or Parquet, or a folder of them"
@@ -94,34 +94,22 @@ def load(
     replace: Annotated[
         bool, typer.Option("--replace", help="Put the files in the place of the bills that they are about.")
     ] = False,
+    url: UrlOption = None,
 ) -> None:
     """Load bills: all of the files, or none; the same files again change nothing."""
+    check_one_of(data, url)
     files = with_parts(files, _ENDINGS, _WANTED)
     must_exist(files, _WANTED)
     settings = settings_for(data)
-    with reader(settings) as store:
-        opened = store.store
-        if opened is None:
-            raise WrongUseError(
-                "a bill is written to the store itself: stop the worker that has the directory open, load, and start it again"
-            )
-        from streams.bills.loading import BillFile
-        from streams.bills.loading import load as load_files
-        from streams.replay.packed import UNPACK_ERRORS, open_packed
-
-        named = [BillFile(str(path), partial(open_packed, path)) for path in files]
-        try:
-            loaded = load_files(opened, named, SystemClock().now_ms(), replace=replace)
-        except UNPACK_ERRORS as fault:
-            reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
-            raise WrongUseError(f"a file cannot be unpacked: {reason}; nothing is loaded") from None
+    with reader(settings) if url is None else reader_at(url, settings, writes=True) as store:
+        loaded = store.load_bills(files, replace=replace)
     for each in loaded:
         _say_loaded(each)
 
 
-def list_(data: DataOption = None, form: FormatOption = OutputFormat.table) -> None:
+def list_(data: DataOption = None, url: UrlOption = None, form: FormatOption = OutputFormat.table) -> None:
     """List the bills that were loaded, also those that were replaced."""
-    with reader(settings_for(data)) as store:
+    with _asked(data, url) as store:
         answer = store.ask(_LIST)
     rows = list(answer.rows())
     if form is OutputFormat.table:
@@ -141,6 +129,7 @@ def reconcile(
         typer.Option(metavar="LEVEL[,LEVEL]", help="day (default), account, resource, sku; may be repeated."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
+    url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Compare what was billed with what was metered, and name what is found."""
@@ -151,7 +140,7 @@ def reconcile(
         "until": day_of("--to", end, date(2149, 1, 1)),
     }
     levels = ", ".join(levels_of(by, _LEVELS, "day"))
-    with reader(settings_for(data)) as store:
+    with _asked(data, url) as store:
         rows = store.records(_GROUPS.format(by=levels), **span, limit=limit)
         (totals,) = store.records(_TOTALS, **span)
         findings = _found(store, span)
@@ -164,6 +153,12 @@ def reconcile(
     write(_grid(rows, form), form)
     if form is OutputFormat.table:
         _show(totals, findings, is_cut=len(rows) == limit, is_billed=bool(known["loads"]))
+
+
+def _asked(data: Path | None, url: str | None) -> AbstractContextManager[Reader]:
+    check_one_of(data, url)
+    settings = settings_for(data)
+    return reader(settings) if url is None else reader_at(url, settings)
 
 
 def day_of(option: str, text: str, otherwise: date) -> str:
@@ -247,18 +242,15 @@ def _show(
         sys.stdout.write("no cause found\n")
 
 
-def _say_loaded(each: Loaded) -> None:
-    name = visible(each.file.name)
-    billed = sum(sums.billed_usd for sums in each.periods.values())
-    others = sum(sums.other_currency_lines for sums in each.periods.values())
-    corrections = sum(sums.correction_lines for sums in each.periods.values())
+def _say_loaded(each: LoadedFile) -> None:
+    name = visible(each.name)
     if not each.is_new:
         sys.stdout.write(f"{name}: loaded already, nothing changed\n")
         return
-    said = f"{name}: {each.lines} lines, {plain(billed.normalize() if billed else billed)} USD"
+    said = f"{name}: {each.lines} lines, {plain(each.billed_usd.normalize() if each.billed_usd else each.billed_usd)} USD"
     for count, what in (
-        (corrections, "corrections"),
-        (others, "in other currencies, kept apart"),
+        (each.corrections, "corrections"),
+        (each.other_currency_lines, "in other currencies, kept apart"),
         (each.rounded, "numbers of more than 18 decimals, rounded"),
     ):
         said += f"; {count} {what}" if count else ""

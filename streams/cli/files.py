@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from streams.errors import TrainfareError, WrongUseError
-from streams.replay.frames import CutShortError, check_whole
-from streams.replay.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
+from streams.frames import CutShortError, check_whole
+from streams.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
 
 WHOLE_MAX_BYTES: Final = 64 * 2**20
 """Limit of a file that is read as a whole, decompressed."""

@@ -7,8 +7,10 @@ or a wrong option must be fast.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sinks.errors import StoreInUse
@@ -18,6 +20,7 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     from sinks.clickhouse import ClickHouseStore, QueryResult, Server, Target
     from sinks.clickhouse.damage import LostPart
+    from streams.bills.outcome import LoadedFile
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
 
@@ -46,6 +49,10 @@ class AnswerSource(Protocol):
 
     def lost_parts(self) -> list[LostPart] | None:
         """Detached parts of tables; None if a worker checks them."""
+        ...
+
+    def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
+        """Load files of bills, all or none; return what became of each."""
         ...
 
     @property
@@ -85,6 +92,14 @@ class Reader:
         """Detached parts of tables; None if a worker checks them."""
         return self._source.lost_parts()
 
+    def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
+        """Load files of bills, all or none; return what became of each.
+
+        Raises:
+            WrongUseError: A file is wrong, or a bill that stands would be doubled.
+        """
+        return self._source.load_bills(files, replace=replace)
+
     @property
     def store(self) -> ClickHouseStore | None:
         """The store to write to, if this process has it open."""
@@ -109,6 +124,19 @@ class _Opened:
         from streams.explain.why.judged import judged  # loads the engine
 
         return judged(self._store, job_id, at_ms)
+
+    def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
+        from streams.bills.loading import BillFile, load
+        from streams.bills.outcome import outcome_of, unpack_refusal
+        from streams.clock import SystemClock
+        from streams.packed import UNPACK_ERRORS, open_packed
+
+        named = [BillFile(str(path), partial(open_packed, path)) for path in files]
+        try:
+            loaded = load(self._store, named, SystemClock().now_ms(), replace=replace)
+        except UNPACK_ERRORS as fault:
+            raise WrongUseError(unpack_refusal(fault)) from None
+        return [outcome_of(each) for each in loaded]
 
     def audited(self) -> None:
         return None
@@ -147,8 +175,8 @@ def reader(settings: Settings) -> Iterator[Reader]:
 
 
 @contextmanager
-def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
-    """Query the worker at an address.
+def reader_at(url: str, settings: Settings, *, writes: bool = False) -> Iterator[Reader]:
+    """Query the worker at an address; with `writes` also load into it.
 
     Raises:
         WrongUseError: The address is invalid.
@@ -157,7 +185,8 @@ def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
         raise WrongUseError(f"--url {url}: expected an address such as http://127.0.0.1:8321")
     from streams.cli.remote import RemoteReader
 
-    yield Reader(RemoteReader(url, settings.web.token))
+    web = settings.web
+    yield Reader(RemoteReader(url, (web.write_token if writes else None) or web.token))
 
 
 def target_of(settings: ClickHouseSettings) -> Target:

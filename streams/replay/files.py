@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streams.errors import TrainfareError
-from streams.replay.packed import UNPACK_ERRORS, bounded_lines, open_packed
+from streams.packed import UNPACK_ERRORS, bounded_lines, open_packed
 
 
 class FileLine(NamedTuple):

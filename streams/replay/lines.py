@@ -17,9 +17,9 @@ from schemas.redaction import WITHHELD, is_secret, kept_raw
 from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.shard.job_tables import DeadLetter
 from streams.keys import key_of
+from streams.packed import LINE_MAX_BYTES
 from streams.replay.files import FileLine
 from streams.replay.log_clock import LOOK_AHEAD, LogClock
-from streams.replay.packed import LINE_MAX_BYTES
 from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.partitions import partition_of
 

@@ -17,6 +17,7 @@ _CODES = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    409: "conflict",
     410: "gone",
     413: "too_large",
     415: "unsupported_media_type",

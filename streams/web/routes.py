@@ -18,6 +18,7 @@ from streams.web import metrics
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
 from streams.web.assets import Asset
+from streams.web.bills import BillEndpoint
 from streams.web.budget_detail import BudgetDetails
 from streams.web.controls import ControlEndpoint
 from streams.web.costs import costs, month, span
@@ -89,6 +90,7 @@ class Parts:
     otlp: OtlpEndpoint
     receivers: ReceiverEndpoint
     act_links: ActLinkEndpoint
+    bills: BillEndpoint
 
 
 class Route(NamedTuple):
@@ -146,6 +148,8 @@ class Routes:
             Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
             Route("POST", "/api/v1/receivers/test", Scope.WRITE, self._receivers),
             Route("POST", "/api/v1/events", Scope.WRITE, self._events),
+            Route("POST", "/api/v1/bills", Scope.WRITE, self._bills),
+            Route("POST", "/api/v1/bills/pieces", Scope.WRITE, self._bill_piece),
             # Open to all: they check a secret of their own, which is no token.
             Route("POST", "/v1/traces", Scope.WRITE, self._traces),
             Route("POST", "/v1/metrics", Scope.WRITE, self._otlp_metrics),
@@ -412,6 +416,12 @@ class Routes:
 
     async def _controls(self, request: web.Request) -> web.Response:
         return await self._parts.controls.answer(request, request[CALLER])
+
+    async def _bills(self, request: web.Request) -> web.Response:
+        return await self._parts.bills.load(request, request[CALLER])
+
+    async def _bill_piece(self, request: web.Request) -> web.Response:
+        return await self._parts.bills.piece(request, request[CALLER])
 
     async def _act(self, request: web.Request) -> web.Response:
         return await self._parts.act_links.answer(request, request[CALLER])

@@ -20,6 +20,7 @@ from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
+from streams.web.bills import BillEndpoint
 from streams.web.budget_detail import BudgetDetails
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlEndpoint
@@ -82,7 +83,13 @@ class WebServer:
     ) -> None:
         check_bind(settings)
         self._settings = settings
-        self._readers = [StoreReader(store, "web"), StoreReader(store, "health", 1)]
+        self._readers = [
+            StoreReader(store, "web"),
+            StoreReader(store, "health", 1),
+            StoreReader(store, "bills", 1),
+        ]
+        # A process that writes no controls meters no log of its own: it is a demo, which ends with its store.
+        self._bills = BillEndpoint(None if controls is None else self._readers[2], wall_ms, now_ms)
         self.queries = QueryService(store, query or QuerySettings())
         figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)
@@ -130,6 +137,7 @@ class WebServer:
                 hooks=HookEndpoint(ci or CiSettings(), ingest, guard.refusal),
                 otlp=OtlpEndpoint(ingest),
                 receivers=ReceiverEndpoint(receivers, now_ms),
+                bills=self._bills,
                 act_links=ActLinkEndpoint(links, acting, guard.refusal, wall_ms),
                 version=release(),
                 audit=audit,
@@ -174,6 +182,7 @@ class WebServer:
         self._entrance.stop_listening()
         await self.queries.close()  # first: a handler may be waiting for one
         await self._runner.cleanup()
+        await self._bills.close()
         await self._entrance.close()
         await asyncio.gather(*(reader.close() for reader in self._readers))
 

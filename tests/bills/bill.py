@@ -10,7 +10,7 @@ from pathlib import Path
 from schemas.tables import SCHEMAS
 from sinks.clickhouse import ClickHouseStore
 from streams.bills.loading import BillFile, Loaded, load
-from streams.replay.packed import open_packed
+from streams.packed import open_packed
 
 #: Real bills of September 2024, made anonymous.
 SAMPLE = Path(__file__).resolve().parents[3] / "shared" / "data" / "billing" / "focus_1.0_sample_part1.csv"

@@ -171,6 +171,15 @@ def test_no_secret_is_in_any_output(data: Path, worker: Worker) -> None:
         assert secret not in said
 
 
+def test_a_bill_is_loaded_by_the_worker(data: Path, worker: Worker) -> None:
+    bill = data.parent / "bill.csv"
+    done = trainfare("bills", "load", bill, "--data", data, env=ASKING)
+    assert (done.code, done.out) == (0, f"{bill}: loaded already, nothing changed\n"), done.err
+    refused = trainfare("bills", "load", written(data.parent / "new.csv", line()), "--data", data, env=ASKING)
+    assert refused.code == 2
+    assert "is loaded already, by bill.csv; --replace" in refused.one_line()
+
+
 def test_another_worker_on_the_same_port_says_so(data: Path, worker: Worker, tmp_path: Path) -> None:
     port = worker.url.rpartition(":")[2]
     done = trainfare(

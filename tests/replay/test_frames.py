@@ -10,8 +10,8 @@ import pytest
 import zstandard
 
 from streams.errors import TrainfareError
+from streams.frames import CutShortError, check_whole
 from streams.replay.files import read_lines
-from streams.replay.frames import CutShortError, check_whole
 from tests.cli.command import trainfare
 
 LINES = [b'{"topic":"jobs","value":{"n":%d}}\n' % number for number in range(500)]

@@ -18,9 +18,9 @@ from streams.cli.publish import outgoing
 from streams.engine.shard.dead_letters import SAMPLE_RAW_BYTES
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError, WrongUseError
+from streams.packed import HEAD_BYTES, LINE_MAX_BYTES, bounded_lines
 from streams.replay.files import read_lines
 from streams.replay.lines import LineReader, Sendable
-from streams.replay.packed import HEAD_BYTES, LINE_MAX_BYTES, bounded_lines
 from tests.cli.command import ROOT
 from tests.price_records import price_records
 

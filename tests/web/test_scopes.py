@@ -61,6 +61,8 @@ def test_what_is_not_for_readers_is_listed_here() -> None:
         "/api/v1/controls": Scope.WRITE,
         "/api/v1/receivers/test": Scope.WRITE,
         "/api/v1/events": Scope.WRITE,
+        "/api/v1/bills": Scope.WRITE,
+        "/api/v1/bills/pieces": Scope.WRITE,
         "/v1/traces": Scope.WRITE,
         "/v1/metrics": Scope.WRITE,
         "/api/v1/hooks/github": OPEN,

@@ -11,7 +11,7 @@ from typing import IO, Final, NamedTuple
 
 import zstandard
 
-from streams.replay.frames import check_zstd
+from streams.frames import check_zstd
 
 LINE_MAX_BYTES: Final = 2**20
 #: This much is retained of a line that is too long.

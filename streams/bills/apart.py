@@ -1,0 +1,116 @@
+"""Loads files of bills for a worker in a process apart, so that neither their size nor their form holds up the meter."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from schemas.bill_tables import BILL_LINES, BILL_LOADS
+from schemas.escaping import visible
+from sinks.query.process import ENVIRONMENT
+from streams.bills.loading import BillStore
+from streams.bills.loading_wire import (
+    MESSAGE_MAX_BYTES,
+    LoadEnd,
+    LoadRequest,
+    StoreCall,
+    UploadedFile,
+    table_of,
+    with_table,
+)
+from streams.bills.outcome import LoadedFile
+from streams.errors import TrainfareError, WrongUseError
+
+_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from streams.bills.child import main; main()"
+_ROOT: Final = str(Path(__file__).resolve().parents[2])
+CPU_S: Final = 1_800
+#: Private memory: a column of Parquet, a batch of lines as Python has them, and what is made of them.
+MEMORY_BYTES: Final = 2 * 2**30
+
+
+class BillLoad:
+    """One load. `run` blocks; `kill` may be called from any thread.
+
+    Args:
+        files: What was sent.
+        now_ms: Log time of the load.
+        replace: Whether the files take the place of the bills that they are about.
+        cpu_s: Limit of processor time, in s.
+    """
+
+    def __init__(
+        self, files: Sequence[UploadedFile], now_ms: int, *, replace: bool, cpu_s: int = CPU_S
+    ) -> None:
+        self._asked = LoadRequest([*files], replace, now_ms, cpu_s, MEMORY_BYTES)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            found = [_ROOT, *(path for path in sys.path if path and path != _ROOT)]
+            self._process = subprocess.Popen(  # a fixed list, no shell
+                [sys.executable, "-I", "-S", "-c", _START, *found],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=ENVIRONMENT,
+                start_new_session=True,
+            )
+        self._channel = Connection(ours.detach())
+
+    def run(self, store: BillStore) -> list[LoadedFile]:
+        """Load the files into the store; return what became of each.
+
+        Raises:
+            WrongUseError: A file is wrong, or a bill that stands would be doubled; nothing is loaded.
+            TrainfareError: The process was killed, or needed more than its limits.
+            SinkError: The store did not take the lines; the same load again completes it.
+        """
+        try:
+            self._channel.send_bytes(msgspec.json.encode(self._asked))
+            while True:
+                head, rows = table_of(self._channel.recv_bytes(MESSAGE_MAX_BYTES))
+                message = msgspec.json.decode(head, type=StoreCall | LoadEnd)
+                if isinstance(message, LoadEnd):
+                    break
+                self._channel.send_bytes(_answer(store, message, rows))
+        except (EOFError, OSError) as gone:
+            raise TrainfareError(
+                f"the process that reads bills ended early: the files need more than {MEMORY_BYTES >> 20} MiB of memory or "
+                f"{self._asked.cpu_s} s of processor time, or their sender left; split them, or load again"
+            ) from gone
+        finally:
+            self.close()
+        if message.refused:
+            raise WrongUseError(message.refused)
+        return message.files
+
+    def kill(self) -> None:
+        """End the process; `run` ends then."""
+        if self._process.poll() is None:
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End the process and free what it held."""
+        self.kill()
+        self._process.wait()
+        self._channel.close()
+
+
+def _answer(store: BillStore, call: StoreCall, rows: pa.Table | None) -> bytes:
+    # The process reads what strangers wrote: it may write bills, and nothing else.
+    if call.table not in (BILL_LINES, BILL_LOADS):
+        raise TrainfareError(f"the process that reads bills asked for the table {visible(call.table[:80])}")
+    if rows is None:
+        return with_table(b"", store.select(call.table))
+    store.insert(call.table, rows, call.token)
+    return b""

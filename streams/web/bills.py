@@ -1,0 +1,170 @@
+"""POST /api/v1/bills: loads files of bills whose pieces came to /api/v1/bills/pieces.
+
+A file is read in a process apart; the store is asked in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from schemas.escaping import visible
+from streams.bills.apart import BillLoad
+from streams.errors import TrainfareError, WrongUseError
+from streams.memory_budget import MemoryBudget
+from streams.threads import Threads
+from streams.web.bill_uploads import FILES_MAX, FORGOTTEN_AFTER_MS, BillUploads
+from streams.web.errors import ApiError
+from streams.web.parameters import parameters
+from streams.web.received_body import received_body
+from streams.web.request_body import json_body
+from streams.web.scopes import Caller
+from streams.web.store_reader import StoreReader
+
+logger = logging.getLogger(__name__)
+
+PIECE_MAX_BYTES: Final = 2**20
+_PIECE_TYPE: Final = "application/octet-stream"
+#: Of all pieces that are arriving.
+_ARRIVING_MAX_BYTES: Final = 8 * 2**20
+_ASKED_MAX_BYTES: Final = 2**20
+_NAME_MAX_CHARS: Final = 4_096
+_UPLOAD: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    upload: str
+    files: list[str]
+    replace: bool = False
+
+
+class BillEndpoint:
+    """The endpoint of one server.
+
+    Args:
+        store: Where bills go; None: this process loads none.
+        wall_ms: Log time, ms since 1970; what a load is stamped with.
+        now_ms: A monotonic clock.
+    """
+
+    def __init__(
+        self, store: StoreReader | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._wall_ms = wall_ms
+        self._now_ms = now_ms
+        self._uploads = BillUploads()
+        self._arriving = MemoryBudget(_ARRIVING_MAX_BYTES, _ARRIVING_MAX_BYTES // 2)
+        #: Files are written beside the loop: a disk may be slow.
+        self._disk = Threads("bill-pieces")
+        #: One load at a time.
+        self._turn = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._forgetting: asyncio.Task[None] | None = None
+
+    async def piece(self, request: web.Request, caller: Caller) -> web.Response:
+        """Keep a piece of a file.
+
+        Raises:
+            ApiError: It is too large, fits to nothing that came before, or there is no room.
+        """
+        self._checked_store()
+        given = parameters(request, {"upload", "file", "offset"})
+        upload = _upload(given.get("upload", ""))
+        file, offset = (_number(name, given.get(name, "")) for name in ("file", "offset"))
+        if request.content_type != _PIECE_TYPE:
+            # A page of another site could send the other types without a preflight request.
+            raise ApiError(415, f"send {_PIECE_TYPE}")
+        async with received_body(
+            request, PIECE_MAX_BYTES, self._arriving, f"{caller.token} {caller.address}", self._now_ms
+        ) as body:
+            await self._disk.run(
+                self._uploads.append, caller.token, upload, file, offset, body.data, self._now_ms()
+            )
+        self._forget_later()
+        return _json({"received": True})
+
+    async def load(self, request: web.Request, caller: Caller) -> web.Response:
+        """Load the files of an upload, all or none.
+
+        Raises:
+            ApiError: A file is wrong, a bill that stands would be doubled, or the store did not take it.
+        """
+        store = self._checked_store()
+        asked = await json_body(
+            request, _ASKED_MAX_BYTES, _Asked, '{"upload": "...", "files": ["october.csv.gz"]}'
+        )
+        if not 0 < len(asked.files) <= FILES_MAX or max(map(len, asked.files)) > _NAME_MAX_CHARS:
+            raise ApiError(
+                400, f"files: expected 1 to {FILES_MAX} names of {_NAME_MAX_CHARS} characters at most"
+            )
+        name = _upload(asked.upload)
+        files = await self._disk.run(self._uploads.begin_load, caller.token, name, asked.files)
+        try:
+            async with self._turn:
+                load = BillLoad(files, self._wall_ms(), replace=asked.replace)
+                try:
+                    loaded = await store.run(load.run)
+                except asyncio.CancelledError:
+                    load.kill()  # its sender has left
+                    raise
+        except WrongUseError as wrong:
+            raise ApiError(400, str(wrong), "bill_refused") from wrong
+        except TrainfareError as fault:
+            raise ApiError(503, str(fault), "load_failed") from fault
+        finally:
+            await asyncio.shield(self._disk.run(self._uploads.remove, caller.token, name))
+        logger.info(
+            "bills loaded",
+            extra={
+                "files": len(loaded),
+                "new": sum(each.is_new for each in loaded),
+                "by": caller.token,
+                "address": caller.address,
+                "first": visible(loaded[0].name[-200:]),
+            },
+        )
+        return _json({"files": loaded})
+
+    def _forget_later(self) -> None:
+        """Free the disk of senders who have left, also when no other one comes."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(FORGOTTEN_AFTER_MS / 1_000 + 1, self._forget)
+
+    def _forget(self) -> None:
+        self._forgetting = asyncio.ensure_future(self._disk.run(self._uploads.forget, self._now_ms()))
+
+    def _checked_store(self) -> StoreReader:
+        if self._store is None:
+            raise ApiError(403, "this process loads no bills; a worker does", "bills_off")
+        return self._store
+
+    async def close(self) -> None:
+        """Remove what was not loaded."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._disk.run(self._uploads.close)
+
+
+def _upload(given: str) -> str:
+    if not _UPLOAD.fullmatch(given):
+        raise ApiError(400, "upload: expected 32 random hexadecimal digits")
+    return given
+
+
+def _number(name: str, given: str) -> int:
+    if not _NUMBER.fullmatch(given):
+        raise ApiError(400, f"{name}: expected a number from 0")
+    return int(given)
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -215,7 +215,7 @@ What the workers write: each refused record as one JSON object, under the key `t
 
 ### Reasons of dead letters
 
-What to do about each is in [operations](operations.md#dead-letters).
+What to do about each is in [operations](dead_letters.md#dead-letters).
 """
 
 REASONS: Final[dict[Reason, str]] = {

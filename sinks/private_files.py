@@ -163,7 +163,7 @@ def _tighten(path: Path, descriptor: int) -> None:
         extra={
             "path": str(path),
             "old_mode": f"{mode:04o}",
-            "runbook": "docs/operations.md#data-directory-was-open",
+            "runbook": "docs/trouble.md#data-directory-was-open",
         },
     )
 

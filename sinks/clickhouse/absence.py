@@ -65,6 +65,6 @@ class Absence:
                 "reason": str(fault),
                 "away_s": round(away_s),
                 "failures": self._failures,
-                "runbook": "docs/operations.md#store-unavailable",
+                "runbook": "docs/trouble.md#store-unavailable",
             },
         )

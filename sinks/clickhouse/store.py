@@ -140,7 +140,7 @@ class ClickHouseStore:
                 extra={
                     "store": str(self.target),
                     "part": str(part),
-                    "runbook": "docs/operations.md#a-part-was-set-aside",
+                    "runbook": "docs/backup.md#a-part-was-set-aside",
                 },
             )
         if isinstance(self.target, Embedded):

@@ -137,7 +137,7 @@ class QueryPool:
                 "query processes are not fully confined by this kernel",
                 extra={
                     "unconfined": ", ".join(left_open),
-                    "runbook": "docs/operations.md#query-processes-not-confined",
+                    "runbook": "docs/trouble.md#query-processes-not-confined",
                 },
             )
 

@@ -154,7 +154,7 @@ class LocalBroker:
             if evicted > logged:
                 logger.warning(
                     "connections to the local log made room for others",
-                    extra={"count": evicted - logged, "runbook": "docs/operations.md#log-without-kafka"},
+                    extra={"count": evicted - logged, "runbook": "docs/backup.md#log-without-kafka"},
                 )
                 logged = evicted
             try:
@@ -162,7 +162,7 @@ class LocalBroker:
             except LogError as fault:
                 logger.warning(
                     "old segments cannot be dropped",
-                    extra={"reason": str(fault), "runbook": "docs/operations.md#log-without-kafka"},
+                    extra={"reason": str(fault), "runbook": "docs/backup.md#log-without-kafka"},
                 )
 
     async def _closed(self) -> None:

@@ -192,7 +192,7 @@ class Connection:
                 return
             except Exception:
                 logger.exception(
-                    "request of a client failed", extra={"runbook": "docs/operations.md#internal-fault"}
+                    "request of a client failed", extra={"runbook": "docs/trouble.md#internal-fault"}
                 )
                 return
             finally:

@@ -161,7 +161,7 @@ class RequestHandler:
                     except LogError as fault:
                         logger.error(
                             "records cannot be read",
-                            extra={"reason": str(fault), "runbook": "docs/operations.md#log-is-damaged"},
+                            extra={"reason": str(fault), "runbook": "docs/backup.md#log-is-damaged"},
                         )
                         error = protocol.KAFKA_STORAGE_ERROR
                 size = None if error or size is None else size + len(data)

@@ -73,7 +73,7 @@ class IngestPublisher:
                         "of": count,
                         "reason": visible(first.reason),
                         "detail": visible(first.detail[:500]),
-                        "runbook": "docs/operations.md#nothing-collected",
+                        "runbook": "docs/trouble.md#nothing-collected",
                     },
                 )
 

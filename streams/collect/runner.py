@@ -127,7 +127,7 @@ class CollectorRunner:
                         "entries": account.counts[EntryClass.NOT_UNDERSTOOD, reason],
                         "first": new[0],
                         "remedy": remedy_of(reason, self._collector.name),
-                        "runbook": "docs/operations.md#nothing-collected",
+                        "runbook": "docs/trouble.md#nothing-collected",
                     },
                 )
 
@@ -154,7 +154,7 @@ class CollectorRunner:
                     "fault": str(fault),
                     "failures": self._failures,
                     "wait_ms": wait_ms,
-                    "runbook": "docs/operations.md#nothing-collected",
+                    "runbook": "docs/trouble.md#nothing-collected",
                 },
             )
             return wait_ms

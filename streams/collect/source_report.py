@@ -128,7 +128,7 @@ class SourceReport:
                     extra={
                         "source_name": self._name,
                         "fault": str(fault),
-                        "runbook": "docs/operations.md#nothing-collected",
+                        "runbook": "docs/trouble.md#nothing-collected",
                     },
                 )
             self._is_failing = True

@@ -37,7 +37,7 @@ class FiringAlerts:
         else:
             logger.warning(
                 "too many alerts fire, some are not sent again while they do",
-                extra={"at_most": self._at_most, "runbook": "docs/operations.md#messages-not-delivered"},
+                extra={"at_most": self._at_most, "runbook": "docs/trouble.md#messages-not-delivered"},
             )
 
     def get(self, alert_id: str) -> Alert | None:

@@ -104,7 +104,7 @@ class AlertIntake:
                 if shard not in self._behind:
                     logger.warning(
                         "too many messages wait, alerts are left in the table",
-                        extra={"shard": shard, "runbook": "docs/operations.md#messages-not-delivered"},
+                        extra={"shard": shard, "runbook": "docs/trouble.md#messages-not-delivered"},
                     )
                 self._behind.add(shard)
             else:

@@ -18,9 +18,9 @@ from streams.notify.act_links import ACTS, ActLinks, is_plannable, offer_of
 #: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
 RUNBOOKS: Final = {
     **{rule.name: rule.runbook for rule in ALL},
-    "canary_wrong": "operations.md#canary",
-    "canary_late": "operations.md#canary",
-    "books_unbalanced": "operations.md#audit",
+    "canary_wrong": "audit.md#canary",
+    "canary_late": "audit.md#canary",
+    "books_unbalanced": "audit.md#audit",
     "job.ended": "receipts.md#the-message",
     "digest.weekly": "receipts.md#weekly-digest",
 }

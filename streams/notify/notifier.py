@@ -222,7 +222,7 @@ class Notifier:
         except (SinkError, TimeoutError):
             logger.warning(
                 "delivery rows not stored, their messages may be sent again",
-                extra={"rows": self.rows_waiting, "runbook": "docs/operations.md#messages-not-delivered"},
+                extra={"rows": self.rows_waiting, "runbook": "docs/trouble.md#messages-not-delivered"},
             )
 
     async def drain(self, timeout_ms: int) -> int:

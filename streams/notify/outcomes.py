@@ -72,7 +72,7 @@ class OutcomeRecorder:
                 "attempt": attempt,
                 "http_status": http_status,
                 "reason": detail,
-                **({"runbook": "docs/operations.md#messages-not-delivered"} if bad else {}),
+                **({"runbook": "docs/trouble.md#messages-not-delivered"} if bad else {}),
             },
         )
 
@@ -87,7 +87,7 @@ class OutcomeRecorder:
                     "receiver": one_line(receiver),
                     "http_status": answer.http_status,
                     "reason": answer.detail,
-                    "runbook": "docs/operations.md#messages-not-delivered",
+                    "runbook": "docs/trouble.md#messages-not-delivered",
                 },
             )
         return taken

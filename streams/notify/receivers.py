@@ -79,7 +79,7 @@ class Receivers:
                     "alerts are stored but not sent",
                     extra={
                         "reason": "alerts.webhook_secret is not set",
-                        "runbook": "docs/operations.md#messages-not-delivered",
+                        "runbook": "docs/trouble.md#messages-not-delivered",
                     },
                 )
             self._said_so = True

@@ -39,7 +39,7 @@ class DeliveryFaults:
                 "retry_ms": rest_ms,
                 "reason": " ".join(why.split()) or "no answer",
                 **fields,
-                "runbook": "docs/operations.md#messages-not-delivered",
+                "runbook": "docs/trouble.md#messages-not-delivered",
             },
         )
         return rest_ms

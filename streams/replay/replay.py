@@ -309,7 +309,7 @@ class _Replay:
             if left:
                 logger.warning(
                     "messages not delivered in time, run the same replay again",
-                    extra={"messages": left, "runbook": "docs/operations.md#messages-not-delivered"},
+                    extra={"messages": left, "runbook": "docs/trouble.md#messages-not-delivered"},
                 )
         segment, numbers = self._segment, range(self._replayed.partitions)
         every = {(str(topic), number): 0 for topic in SHARD_TOPICS for number in numbers} | ends

@@ -52,7 +52,7 @@ def _opened(disk: Disk, directory: Path) -> list[SegmentFile]:
         if segments and segments[-1].end != base:
             raise LogCorruptError(
                 f"{directory} lacks what is between {segments[-1].path.name} and {path.name}; restore the missing "
-                "files from a backup, or see docs/operations.md#log-is-damaged"
+                "files from a backup, or see docs/backup.md#log-is-damaged"
             )
         segment = opened(disk, path, base)
         if segment is None:
@@ -98,7 +98,7 @@ def _scan(disk: Disk, last: SegmentFile, next_offsets: dict[Place, int]) -> int:
                 "path": str(last.path),
                 "at": end,
                 "bytes": len(data) - end,
-                "runbook": "docs/operations.md#log-end-was-cut",
+                "runbook": "docs/backup.md#log-end-was-cut",
             },
         )
         disk.truncate(descriptor, end)

@@ -125,7 +125,7 @@ def damaged(path: Path, at: int) -> LogCorruptError:
     """The error for bytes that were acknowledged and have changed."""
     return LogCorruptError(
         f"{path} is damaged at byte {at}: what follows was acknowledged and cannot be read; restore the file from a "
-        "backup, or see docs/operations.md#log-is-damaged"
+        "backup, or see docs/backup.md#log-is-damaged"
     )
 
 

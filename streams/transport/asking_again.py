@@ -58,7 +58,7 @@ class AskingAgain:
             extra={
                 "shards": sorted(left_out),
                 "retry_s": round(pause_s, 1),
-                "runbook": "docs/operations.md#shards-without-an-owner",
+                "runbook": "docs/trouble.md#shards-without-an-owner",
             },
         )
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

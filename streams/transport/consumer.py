@@ -207,7 +207,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             except (KafkaError, TimeoutError) as error:
                 logger.warning(
                     "commit refused",
-                    extra={"reason": repr(error), "runbook": "docs/operations.md#kafka-unavailable"},
+                    extra={"reason": repr(error), "runbook": "docs/trouble.md#kafka-unavailable"},
                 )
                 return False
             return True

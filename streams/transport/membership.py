@@ -62,7 +62,7 @@ class Membership:
                     "shards cannot be assigned yet, joining again",
                     extra={
                         "reason": str(fault.__cause__),
-                        "runbook": "docs/operations.md#shards-without-an-owner",
+                        "runbook": "docs/trouble.md#shards-without-an-owner",
                     },
                 )
                 await asyncio.sleep(_REPEAT_S)

@@ -146,7 +146,7 @@ class WholeMetadata:
             extra={
                 "topics": names,
                 "lacked_s": round(lacked_s, 1),
-                "runbook": "docs/operations.md#shards-without-an-owner",
+                "runbook": "docs/trouble.md#shards-without-an-owner",
             },
         )
         if lacked_s >= GONE_AFTER_S:

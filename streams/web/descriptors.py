@@ -31,7 +31,7 @@ def raise_limit() -> int:
                 extra={
                     "limit": soft,
                     "reason": str(fault),
-                    "runbook": "docs/operations.md#limits-of-clients",
+                    "runbook": "docs/access.md#limits-of-clients",
                 },
             )
     found = limit()

@@ -140,7 +140,7 @@ class HttpProtocol(web.RequestHandler):
             logger.error(
                 "request failed outside of its handler",
                 exc_info=exc,
-                extra={"runbook": "docs/operations.md#internal-fault"},
+                extra={"runbook": "docs/trouble.md#internal-fault"},
             )
         else:
             logger.debug("malformed request", extra={"reason": type(exc).__name__})

@@ -125,7 +125,7 @@ class Listener:
                 extra={
                     "reason": fault.strerror,
                     "limit": descriptors.limit(),
-                    "runbook": "docs/operations.md#limits-of-clients",
+                    "runbook": "docs/access.md#limits-of-clients",
                 },
             )
         loop.remove_reader(listening.fileno())

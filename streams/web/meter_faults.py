@@ -21,23 +21,22 @@ LEDGER_RULES_MS: Final = 3 * MINUTE_MS
 AUDIT_MS: Final = 5 * MINUTE_MS
 CANARY_MS: Final = 10 * MINUTE_MS
 _BACKLOG_RATIO: Final = 0.8
-_OPERATIONS: Final = "docs/operations.md"
 #: What mends a check of readiness that does not hold.
 _CHECKS: Final[Mapping[str, tuple[str, str]]] = {
     "kafka": (
         "see that Kafka runs and that its address is right: trainfare config check",
-        "kafka-unavailable",
+        "trouble.md#kafka-unavailable",
     ),
     "clickhouse": (
         "see that ClickHouse runs and that its address is right: trainfare config check; what was read waits for it",
-        "store-unavailable",
+        "trouble.md#store-unavailable",
     ),
-    "group": ("wait a minute; else see that Kafka lets the worker join its group", "waiting-at-start"),
-    "clock": ("set the clock right (NTP), of this machine or of the brokers", "self-monitoring"),
-    "shards": ("wait: their state is being loaded from the store", "health-and-metrics"),
-    "owners": ("start as many workers as the group had, or wait until they have joined", "shards-without-an-owner"),
-    "transactions": ("find the producer that left a transaction open, and end it", "lag"),
-    "progress": ("look at the store and at the log of the worker; it restarts where only that helps", "lag"),
+    "group": ("wait a minute; else see that Kafka lets the worker join its group", "trouble.md#waiting-at-start"),
+    "clock": ("set the clock right (NTP), of this machine or of the brokers", "trouble.md#self-monitoring"),
+    "shards": ("wait: their state is being loaded from the store", "trouble.md#health-and-metrics"),
+    "owners": ("start as many workers as the group had, or wait until they have joined", "trouble.md#shards-without-an-owner"),
+    "transactions": ("find the producer that left a transaction open, and end it", "trouble.md#lag"),
+    "progress": ("look at the store and at the log of the worker; it restarts where only that helps", "trouble.md#lag"),
 }  # fmt: skip
 
 
@@ -66,15 +65,17 @@ def stored_faults(stored: Mapping[str, Any]) -> list[MeterFault]:
     return [*_deliveries(stored), *_letters(stored), *_unpriced(stored), *_sources(stored)]
 
 
-def _fault(what: str, said: str, mends: str, section: str) -> MeterFault:
-    return MeterFault(what, said, mends, f"{_OPERATIONS}#{section}")
+def _fault(what: str, said: str, mends: str, docs: str) -> MeterFault:
+    return MeterFault(what, said, mends, f"docs/{docs}")
 
 
 def _checks(checks: Sequence[Check]) -> Iterator[MeterFault]:
     for check in checks:
         if not check.ok:
-            mends, section = _CHECKS.get(check.name, ("see the log of the worker", "health-and-metrics"))
-            yield _fault(f"check {check.name}", check.detail, mends, section)
+            mends, docs = _CHECKS.get(
+                check.name, ("see the log of the worker", "trouble.md#health-and-metrics")
+            )
+            yield _fault(f"check {check.name}", check.detail, mends, docs)
 
 
 def _books(status: WorkerStatus, verdict: Verdict | None) -> Iterator[MeterFault]:
@@ -84,12 +85,14 @@ def _books(status: WorkerStatus, verdict: Verdict | None) -> Iterator[MeterFault
             f"audit {finding.check}",
             f"{finding.subject}: expected {finding.expected}, found {finding.found}",
             f"{finding.detail}; {recount}",
-            "audit",
+            "audit.md#audit",
         )
     age_ms = status.audit_age_ms
     if age_ms is not None and age_ms > AUDIT_MS:
         said = f"the books were last looked at {_span(age_ms)} ago"
-        yield _fault("audit", said, "see the log of the worker, and that it is not overloaded", "audit")
+        yield _fault(
+            "audit", said, "see the log of the worker, and that it is not overloaded", "audit.md#audit"
+        )
 
 
 def _canary(status: WorkerStatus) -> Iterator[MeterFault]:
@@ -102,7 +105,7 @@ def _canary(status: WorkerStatus) -> Iterator[MeterFault]:
             "canary",
             f"{canary.wrong} of {canary.runs} jobs of known cost were metered wrong",
             "stop trusting new figures; the evidence of the alert canary_wrong has both costs",
-            "canary",
+            "audit.md#canary",
         )
     elif canary.runs and (right_ms is None or right_ms > CANARY_MS):
         since = "none was right yet" if right_ms is None else f"the last one was right {_span(right_ms)} ago"
@@ -110,7 +113,7 @@ def _canary(status: WorkerStatus) -> Iterator[MeterFault]:
             "canary",
             f"a job of known cost came late: {since}",
             "see Lag below and the worker's log",
-            "canary",
+            "audit.md#canary",
         )
 
 
@@ -119,57 +122,72 @@ def _pace(status: WorkerStatus) -> Iterator[MeterFault]:
     for topic, age_ms in sorted(status.lag_ms.items()):
         if age_ms > LAG_MS:
             said = f"{topic}: {status.lag_records.get(topic, 0):,} records behind, the oldest of {_span(age_ms)} ago"
-            yield _fault(f"lag {topic}", said, slow, "lag")
+            yield _fault(f"lag {topic}", said, slow, "trouble.md#lag")
     if status.no_progress_ms > NO_PROGRESS_MS:
         said = f"a shard that is behind has metered nothing for {_span(status.no_progress_ms)}"
-        yield _fault("progress", said, slow, "lag")
+        yield _fault("progress", said, slow, "trouble.md#lag")
     age_ms = status.checkpoint_age_ms or 0
     if age_ms > CHECKPOINT_MS:
         said = f"nothing that was read has been stored for {_span(age_ms)}"
         yield _fault(
-            "checkpoint", said, "see that ClickHouse takes inserts: its log, its disk", "store-unavailable"
+            "checkpoint",
+            said,
+            "see that ClickHouse takes inserts: its log, its disk",
+            "trouble.md#store-unavailable",
         )
     if status.ledger_rules_lag_ms > LEDGER_RULES_MS:
         said = f"budgets and rules across jobs are {_span(status.ledger_rules_lag_ms)} behind"
-        yield _fault("ledger_rules", said, "see which shard is late", "rules-across-jobs")
+        yield _fault("ledger_rules", said, "see which shard is late", "trouble.md#rules-across-jobs")
     is_full = status.backlog_bytes > _BACKLOG_RATIO * status.max_backlog_bytes > 0
     if is_full or status.reading_paused:
         said = f"{status.backlog_bytes:,} of {status.max_backlog_bytes:,} bytes wait for the store"
-        yield _fault("backlog", f"{said}{', reading pauses' if status.reading_paused else ''}", slow, "lag")
+        yield _fault(
+            "backlog", f"{said}{', reading pauses' if status.reading_paused else ''}", slow, "trouble.md#lag"
+        )
     unread = sum(status.reference_lag_records.values())
     if unread:
         said = f"{unread:,} prices and controls are not read yet"
-        yield _fault("reference", said, "wait; else see the topics prices and controls", "unpriced-gpu-time")
+        yield _fault(
+            "reference", said, "wait; else see the topics prices and controls", "runbook.md#unpriced-gpu-time"
+        )
 
 
 def _other(status: WorkerStatus) -> Iterator[MeterFault]:
     if status.stuck:
-        yield _fault("stuck", status.stuck, "restart the worker", "metering-stopped")
+        yield _fault("stuck", status.stuck, "restart the worker", "trouble.md#metering-stopped")
     if status.shards_unowned:
-        mends, section = _CHECKS["owners"]
-        yield _fault("owners", f"{status.shards_unowned} shards have no owner", mends, section)
+        mends, docs = _CHECKS["owners"]
+        yield _fault("owners", f"{status.shards_unowned} shards have no owner", mends, docs)
     if status.reference_refused:
         said = f"{status.reference_refused:,} prices or controls were refused since the worker began"
         yield _fault(
             "reference refused",
             said,
             "trainfare dead-letters list --topic prices, and controls",
-            "control-has-no-effect",
+            "trouble.md#control-has-no-effect",
         )
     if status.costs_capped:
         said = f"{status.costs_capped:,} rows cost more than a row can hold"
         yield _fault(
-            "capped", said, "look for a price or a quantity that is far too large", "unpriced-gpu-time"
+            "capped",
+            said,
+            "look for a price or a quantity that is far too large",
+            "runbook.md#unpriced-gpu-time",
         )
     if status.own_rules_failed:
         said = f"rules by SQL could not be judged, or only in part, {status.own_rules_failed:,} times"
         yield _fault(
-            "own rules", said, "the log of the worker names the rule and the reason", "rule-by-sql-failed"
+            "own rules",
+            said,
+            "the log of the worker names the rule and the reason",
+            "trouble.md#rule-by-sql-failed",
         )
     for call, count in sorted(status.delivery_faults.items()):
         if count:
             said = f"{call} failed {count:,} times; each is tried again"
-            yield _fault(f"deliveries {call}", said, "see that ClickHouse answers", "messages-not-delivered")
+            yield _fault(
+                f"deliveries {call}", said, "see that ClickHouse answers", "trouble.md#messages-not-delivered"
+            )
 
 
 def _deliveries(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
@@ -181,7 +199,7 @@ def _deliveries(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
                 f"deliveries {outcome}",
                 said,
                 "try the address of an owner: trainfare alerts test --owner NAME",
-                "messages-not-delivered",
+                "trouble.md#messages-not-delivered",
             )
 
 
@@ -191,7 +209,10 @@ def _letters(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
         if left and each["is_recent"]:
             said = f"{left:,} records of {each['topic']} were refused: {each['reason']}"
             yield _fault(
-                f"dead letters {each['topic']} {each['reason']}", said, each["advice"], "dead-letters"
+                f"dead letters {each['topic']} {each['reason']}",
+                said,
+                each["advice"],
+                "dead_letters.md#dead-letters",
             )
 
 
@@ -199,7 +220,7 @@ def _unpriced(stored: Mapping[str, Any]) -> Iterator[MeterFault]:
     for each in stored.get("unpriced") or ():
         name = each["gpu_type"] or each["instance_type"] or each["component"]
         said = f"{each['amount']} of {name} have no price: {each['jobs']:,} jobs of the last days"
-        yield _fault(f"unpriced {each['component']}", said, each["mends"], "unpriced-gpu-time")
+        yield _fault(f"unpriced {each['component']}", said, each["mends"], "runbook.md#unpriced-gpu-time")
 
 
 def _sources(stored: Mapping[str, Any]) -> Iterator[MeterFault]:

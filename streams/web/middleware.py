@@ -62,7 +62,7 @@ def middleware(
                     "path": path,
                     "http_status": response.status,
                     "duration_ms": now_ms() - began_ms,
-                    **({"runbook": "docs/operations.md#failed-request"} if is_fault else {}),
+                    **({"runbook": "docs/trouble.md#failed-request"} if is_fault else {}),
                 },
             )
         return response
@@ -106,7 +106,7 @@ async def _answered(
             extra={
                 "method": request.method,
                 "path": request.path[:_PATH_SHOWN],
-                "runbook": "docs/operations.md#internal-fault",
+                "runbook": "docs/trouble.md#internal-fault",
             },
         )
         message = f"an internal fault; the worker's log has it under request {request[_REQUEST_ID]}"

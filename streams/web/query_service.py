@@ -128,7 +128,7 @@ class QueryService:
             await asyncio.get_running_loop().run_in_executor(self._threads, pool.check)
             self._end_idle_later()
         except (QueriesOff, ApiError) as off:
-            logger.warning("SQL is off", extra={"reason": str(off), "runbook": "docs/operations.md#sql"})
+            logger.warning("SQL is off", extra={"reason": str(off), "runbook": "docs/access.md#sql"})
 
     async def close(self) -> None:
         """Cancel everything immediately."""

@@ -105,7 +105,7 @@ class WebServer:
                     "wanted": settings.max_connections,
                     "limit": files,
                     "kept_for_meter": descriptors.KEPT,
-                    "runbook": "docs/operations.md#limits-of-clients",
+                    "runbook": "docs/access.md#limits-of-clients",
                 },
             )
         options = ListenerOptions(connections_max, settings.max_connections_per_address, patience)

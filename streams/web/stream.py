@@ -146,7 +146,7 @@ class Broadcaster:
         except Exception:
             # Listeners stay: a temporary fault is over at the next snapshot.
             logger.exception(
-                "snapshot for the live page failed", extra={"runbook": "docs/operations.md#internal-fault"}
+                "snapshot for the live page failed", extra={"runbook": "docs/trouble.md#internal-fault"}
             )
             return _framed("fault", {"error": {"code": "internal", "message": "the worker's log says why"}})
 

@@ -64,7 +64,7 @@ class TokenGuesses:
                 "address": address,
                 "guesses": count,
                 "held_back": self._unsaid,
-                "runbook": "docs/operations.md#tokens",
+                "runbook": "docs/access.md#tokens",
             },
         )
         self._logged_ms, self._unsaid = now_ms, 0

@@ -128,7 +128,7 @@ class LogTime:
             self.faults += 1
             logger.warning(
                 "clock of this machine is wrong",
-                extra={"ahead_ms": ahead_ms, "runbook": "docs/operations.md#self-monitoring"},
+                extra={"ahead_ms": ahead_ms, "runbook": "docs/trouble.md#self-monitoring"},
             )
         self._was_off = is_off
         return is_off

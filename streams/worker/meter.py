@@ -128,7 +128,7 @@ class NewestControls:
                     extra={
                         "control": f"{kind}/{name}",
                         "reason": reason,
-                        "runbook": "docs/operations.md#control-has-no-effect",
+                        "runbook": "docs/trouble.md#control-has-no-effect",
                     },
                 )
 

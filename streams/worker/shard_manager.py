@@ -81,7 +81,7 @@ class ShardManager:
             logger.error(
                 "metering stops",
                 exc_info=None if known else fault,
-                extra={"reason": str(fault), "runbook": "docs/operations.md#metering-stopped"},
+                extra={"reason": str(fault), "runbook": "docs/trouble.md#metering-stopped"},
             )
             self.fault = fault
             self.backpressure.open()

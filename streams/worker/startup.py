@@ -58,7 +58,7 @@ class Startup:
                             "service": where,
                             "attempts": attempts,
                             "reason": detail,
-                            "runbook": "docs/operations.md#waiting-at-start",
+                            "runbook": "docs/trouble.md#waiting-at-start",
                         },
                     )
             else:

@@ -1,9 +1,8 @@
-"""docs/operations.md against the code it speaks of: rules about the meter, checks of an audit, paths.
+"""The pages of whoever runs the meter against the code they speak of: rules about the meter, checks of an audit, paths.
 
-What the page has and the code lacks fails as well as the other way round.
+What a page has and the code lacks fails as well as the other way round.
 """
 
-from pathlib import Path
 from typing import get_args
 
 from aiohttp import web
@@ -13,20 +12,12 @@ from streams.engine.rules.rule import PAGE as PAGE_SEVERITY
 from streams.selfcheck.audit import verdict
 from streams.selfcheck.canary.judge import Outcome as CanaryOutcome
 from streams.web.routes import Routes
-
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
-
-
-def _section(title: str) -> str:
-    found = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    assert found, title
-    return found
+from tests.docs.sections import DOCS, rows, section
 
 
-def _rows(text: str) -> list[list[str]]:
-    """The cells of all tables in the text, without their heads."""
-    lines = [line for line in text.splitlines() if line.startswith("| `")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+def _told(page: str, title: str) -> list[list[str]]:
+    """The cells of all tables of a section."""
+    return rows(section((DOCS / page).read_text(), title))
 
 
 # -- self-monitoring -------------------------------------------------------------------------------------------
@@ -35,14 +26,14 @@ def _rows(text: str) -> list[list[str]]:
 def test_the_rules_about_the_meter_itself_are_all_listed() -> None:
     own = [(name, getattr(meter_rules, name)) for name in meter_rules.__annotations__]
     rules = [value for name, value in own if value == name.lower()]
-    rows = _rows(_section("Self-monitoring"))
-    assert [(row[0].strip("`"), row[1]) for row in rows] == [
+    told = _told("trouble.md", "Self-monitoring")
+    assert [(row[0].strip("`"), row[1]) for row in told] == [
         (rule, PAGE_SEVERITY) for rule in rules if rule != meter_rules.METER
     ]
 
 
 def test_the_outcomes_of_a_canary_are_all_listed() -> None:
-    assert {row[0].strip("`") for row in _rows(_section("Canary"))} == set(get_args(CanaryOutcome))
+    assert {row[0].strip("`") for row in _told("audit.md", "Canary")} == set(get_args(CanaryOutcome))
 
 
 # -- audit ---------------------------------------------------------------------------------------------------
@@ -53,7 +44,7 @@ def test_the_checks_of_an_audit_are_all_listed() -> None:
         name: value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)
     }
     del checks["RECOUNT"]  # what to do, not a check
-    assert [row[0].strip("`") for row in _rows(_section("Audit"))] == list(checks.values())
+    assert [row[0].strip("`") for row in _told("audit.md", "Audit")] == list(checks.values())
 
 
 # -- API -----------------------------------------------------------------------------------------------------
@@ -67,6 +58,6 @@ def test_the_paths_are_those_that_are_served() -> None:
         for route in app.router.routes()
         if route.resource is not None and route.method != "HEAD"
     }
-    told = {row[0].strip("`") for row in _rows(_section("Page and API"))}
+    told = {row[0].strip("`") for row in _told("api.md", "Page and API")}
     assert served - told == {"GET /static/{path}"}
     assert told - served == set()

@@ -44,7 +44,9 @@ def test_every_decision_is_listed() -> None:
 
 
 def test_the_runbook_names_every_reason_of_a_dead_letter() -> None:
-    section = _operations().partition("## Dead letters")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "dead_letters.md").read_text().partition("## Dead letters")[2].partition("\n## ")[0]
+    )
     assert {reason.value for reason in Reason} - set(re.findall(r"`(\w+)`", section)) == set()
 
 
@@ -71,7 +73,7 @@ def test_a_page_names_only_variables_that_are_read(page: Path) -> None:
 
 
 def test_settings_are_named_in_the_runbook() -> None:
-    assert re.findall(r"`meter\.[a-z_]+`", _operations())
+    assert re.findall(r"`meter\.[a-z_]+`", (ROOT / "docs" / "backup.md").read_text())
 
 
 def test_the_figures_of_the_example_are_those_of_the_file() -> None:
@@ -86,7 +88,3 @@ def test_the_figures_of_the_example_are_those_of_the_file() -> None:
     assert f"{sum(count > 1 for count in gpus)} have more than one, the largest has {max(gpus)}" in said
     completed, cancelled, failed = (ends.count(kind) for kind in ("completed", "cancelled", "failed"))
     assert f"{completed} completed, {cancelled} were cancelled, {failed} failed" in said
-
-
-def _operations() -> str:
-    return (ROOT / "docs" / "operations.md").read_text()

@@ -10,13 +10,7 @@ from sinks.clickhouse import ClickHouseStore
 from tests.sinks.stores import embedded
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "docs" / "alerts.md",
-    ROOT / "docs" / "receivers.md",
-    ROOT / "docs" / "operations.md",
-    ROOT / "examples" / "README.md",
-]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
 _QUERY = re.compile(r'trainfare sql "([^"]+)"|`(SELECT [^`]+)`')
 
 
@@ -33,7 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]
 
 @pytest.mark.parametrize("query", _queries())
 def test_a_query_on_the_pages_runs(query: str, store: ClickHouseStore) -> None:
-    assert list(store.ask(query, {}).rows()) == []
+    assert store.ask(query, {}).names
 
 
 def test_there_are_queries_to_run() -> None:

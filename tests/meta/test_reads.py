@@ -20,7 +20,7 @@ _DEFINES = ROOT / "streams" / "config"
 EVENTS = ("JobEvent", "GpuEvent", "TrafficEvent", "NodeEvent", "PriceEvent", "ControlEvent")
 #: What is accepted and kept, and not acted on yet; each with what is said to whoever sends it.
 KEPT_ONLY = {
-    "JobEvent.budget": "kept with the job; docs/operations.md says that budgets guard nothing yet",
+    "JobEvent.budget": "kept with the job; docs/budgets.md says that budgets guard nothing yet",
     "JobEvent.deadline_ms": "kept with the job; needs budgets to be judged against",
 }
 

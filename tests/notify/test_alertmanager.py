@@ -68,7 +68,7 @@ def test_labels_annotations_and_times() -> None:
         "project": "p",
     }
     assert alert["annotations"]["summary"] == "job-1 burns $786.56/h"
-    assert alert["annotations"]["runbook"] == "https://docs.example.com/operations.md#spend-spike"
+    assert alert["annotations"]["runbook"] == "https://docs.example.com/runbook.md#spend-spike"
     of_alert = f"{an_alert().alert_id}#/job/job-1"
     assert alert["annotations"]["silence"].endswith(f"/?silence={of_alert}")
     assert alert["annotations"]["planned"].endswith(f"/?planned={of_alert}")

@@ -33,7 +33,7 @@ def test_a_webhook_has_them_as_well() -> None:
     message = check(webhook_body(an_alert(), LINKS))
     assert message["data"]["links"] == {
         "subject": f"https://fare.example.com/meter/?at={NOW_MS}#/job/job-1",
-        "runbook": "https://docs.example.com/operations.md#spend-spike",
+        "runbook": "https://docs.example.com/runbook.md#spend-spike",
         "acknowledge": f"https://fare.example.com/meter/?ack={an_alert().alert_id}#/job/job-1",
         "silence": f"https://fare.example.com/meter/?silence={an_alert().alert_id}#/job/job-1",
         "planned": f"https://fare.example.com/meter/?planned={an_alert().alert_id}#/job/job-1",

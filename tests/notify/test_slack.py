@@ -82,7 +82,7 @@ def test_one_alert_has_a_title_a_sentence_figures_and_buttons() -> None:
     ]
     assert [(each["text"]["text"], each["url"]) for each in actions["elements"]] == [
         ("Open", f"https://fare.example.com/?at={NOW_MS}#/job/job-1"),
-        ("Runbook", "https://docs.example.com/operations.md#spend-spike"),
+        ("Runbook", "https://docs.example.com/runbook.md#spend-spike"),
         ("Acknowledge", f"https://fare.example.com/?ack={an_alert().alert_id}#/job/job-1"),
         ("Silence", f"https://fare.example.com/?silence={an_alert().alert_id}#/job/job-1"),
         ("This is planned", f"https://fare.example.com/?planned={an_alert().alert_id}#/job/job-1"),

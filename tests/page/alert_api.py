@@ -74,8 +74,8 @@ def one(alert_id: str, alerts: list[dict[str, Any]], now_ms: int, controls: list
             "about": "`job`",
             "holds": ">= 2.5 over 15 min and >= 6 over 5 min",
             "planned_quiets": True,
-            "runbook": "docs/operations.md#spend-spike",
-            "runbook_url": "https://docs.example.com/operations.md#spend-spike",
+            "runbook": "docs/runbook.md#spend-spike",
+            "runbook_url": "https://docs.example.com/runbook.md#spend-spike",
         },
         "controls": controls,
     }

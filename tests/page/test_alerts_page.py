@@ -81,7 +81,7 @@ def test_why_a_page_came_at_night_is_two_clicks_from_the_board(
     expect(page.locator(".course")).to_have_count(1)
     expect(page.locator(".others tbody tr").first).to_contain_text("burn_fast")
     expect(page.get_by_role("link", name="The runbook")).to_have_attribute(
-        "href", "https://docs.example.com/operations.md#spend-spike"
+        "href", "https://docs.example.com/runbook.md#spend-spike"
     )
 
 

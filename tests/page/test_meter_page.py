@@ -42,7 +42,7 @@ def broken(name: str = "slurm") -> dict[str, Any]:
     free = {**entry, "entry_class": "free", "reason": "no_gpu", "says": "it holds no GPU; include_cpu_only meters it"}  # fmt: skip
     letter = {"topic": "jobs", "reason": "unknown_type", "records": 3, "stored": 3, "replayed": 0, "first": NOW_MS - 9_000, "last": NOW_MS, "example": f"field `type`: {name}", "advice": "the collector is at fault: mend it", "command": "trainfare dead-letters list --topic jobs --reason unknown_type --each"}  # fmt: skip
     unpriced = {"component": "gpu", "gpu_type": name, "instance_type": "", "unit": "gpu_milli_ms", "amount": "0.033 GPU-h", "jobs": 1, "example": name, "mends": "load a price for its gpu_type: trainfare prices load FILE"}  # fmt: skip
-    wrong = {"what": "check kafka", "said": f"Kafka at {name} does not answer", "mends": "see that Kafka runs", "docs": "docs/operations.md#kafka-unavailable"}  # fmt: skip
+    wrong = {"what": "check kafka", "said": f"Kafka at {name} does not answer", "mends": "see that Kafka runs", "docs": "docs/trouble.md#kafka-unavailable"}  # fmt: skip
     finding = {"check": "books", "subject": "gpu/0", "expected": "2", "found": "1", "ok": False, "detail": f"one of {name} is lost"}  # fmt: skip
     return report(
         ready=False,

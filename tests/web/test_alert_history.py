@@ -260,7 +260,7 @@ def test_one_alert_with_its_rule_messages_and_cause(history: ClickHouseStore) ->
         "title": "Runaway burn",
         "runbook_url": None,
     }
-    assert found["rule"]["runbook"] == "docs/operations.md#spend-spike"
+    assert found["rule"]["runbook"] == "docs/runbook.md#spend-spike"
     assert (found["may_act"], "TRAINFARE_WEB_WRITE_TOKEN" in found["acts_need"]) == (False, True)
     incident = get(history, "/api/v1/alerts/al_sweep", docs_url="https://docs.example.com")
     assert (incident["part_of"], incident["alert"]["members"]["alerts"]) == (None, 4)

@@ -58,7 +58,7 @@ def test_it_is_seen_within_half_a_minute_and_said_by_readiness(caplog: pytest.Lo
     assert look.asked_ms == [look.now_ms]
     (line,) = caplog.records
     assert (line.levelno, line.msg) == (logging.ERROR, "shards have no owner")
-    assert line.runbook.startswith("docs/operations.md#")  # type: ignore[attr-defined]  # of `extra`
+    assert line.runbook.startswith("docs/trouble.md#")  # type: ignore[attr-defined]  # of `extra`
     assert look.see(group(0, 1, 2)).ownership.check().ok
 
 

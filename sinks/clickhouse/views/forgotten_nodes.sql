@@ -1,5 +1,5 @@
 -- Nodes with GPUs that were paid for a whole day (UTC) on which no job held any of them and no sample without a job saw
--- work. [What to do](operations.md#idle-nodes).
+-- work. [What to do](runbook.md#idle-nodes).
 
 SELECT
     toDate(b.hour) AS day,

@@ -80,6 +80,6 @@ class OwnerReader:
                 extra={
                     "resource": f"{kind.plural}.{kind.group}",
                     "remedy": "allow get of it in the ClusterRole, or set include_owners = false",
-                    "runbook": "docs/operations.md#owners-not-read",
+                    "runbook": "docs/trouble.md#owners-not-read",
                 },
             )

@@ -1,4 +1,4 @@
-"""The rules of alerts about the meter itself, and their episodes (docs/operations.md)."""
+"""The rules of alerts about the meter itself, and their episodes (docs/trouble.md)."""
 
 from __future__ import annotations
 

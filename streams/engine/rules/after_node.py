@@ -82,7 +82,7 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds="it has been billed for GPUs of a node in each of 8 minutes after the node was `terminated`, and held them before; until"
     " it is no longer paid, or is sampled again",
-    runbook="operations.md#billed-on-a-node-that-is-gone",
+    runbook="runbook.md#billed-on-a-node-that-is-gone",
     thresholds={
         "minutes": Threshold(
             8, 3, 1440, "whole minutes after the node's end: the job's end comes sooner", True

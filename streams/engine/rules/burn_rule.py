@@ -48,7 +48,7 @@ def burn_rule(
         severity=TICKET,
         about=JOB,
         holds=f">= {long_ratio:g} over {span_of(long_ms)} and >= {short_ratio:g} over {span_of(short_ms)}",
-        runbook="operations.md#spend-spike",
+        runbook="runbook.md#spend-spike",
         thresholds={
             "long_ratio": Threshold(
                 long_ratio, 1.05, 1e6, "cost / expected cost over the longer window, without traffic"

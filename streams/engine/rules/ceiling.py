@@ -169,7 +169,7 @@ RULE: Final = JobRule(
     severity=PAGE,
     about=JOB,
     holds="for 5 min it has paid $500/h or more, and more than 1.2 times what was declared or planned, if anything was",
-    runbook="operations.md#above-the-ceiling",
+    runbook="runbook.md#above-the-ceiling",
     thresholds={
         "usd_per_hour": Threshold(500, 0, 1e9, "dollars per hour that a job pays; 0: not looked at"),
         "minutes": Threshold(5, 1, 10_080, "minutes for which it pays so much: a burn rule tells more"),

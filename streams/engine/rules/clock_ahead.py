@@ -97,7 +97,7 @@ RULE: Final = LedgerRule(
     about="`source`",
     holds="in 3 minutes, less than 90 min apart, records of the source came that are more than 5 min ahead of"
     " [log time](events.md#identity-and-duplicates); until none has come for 90 min",
-    runbook="operations.md#clock-ahead",
+    runbook="runbook.md#clock-ahead",
     thresholds={
         "minutes": Threshold(
             3,

@@ -159,7 +159,7 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds="the same jobs have held more whole GPUs of a node than its events say it has, in each of the last 8 minutes; about the"
     " oldest of them, until it is no longer paid, or is sampled again and alone",
-    runbook="operations.md#gpus-held-twice",
+    runbook="runbook.md#gpus-held-twice",
     thresholds={
         "minutes": Threshold(8, 3, 120, "whole minutes in which they are: a hand-over takes fewer", True)
     },

@@ -103,7 +103,7 @@ RULE: Final = LedgerRule(
     about=f"`{KIND}`",
     holds="3 or more nodes of one type came up within an hour in a cluster whose other nodes jobs use, cost $10/h or more, and each had"
     " no job for 13 min; while so many of them have none",
-    runbook="operations.md#node-group-without-jobs",
+    runbook="runbook.md#node-group-without-jobs",
     thresholds={
         "nodes": Threshold(3, 2, 1e5, "nodes that no job has used since they came up", True),
         "minutes": Threshold(13, 3, 240, "whole minutes for which each of them has had none", True),

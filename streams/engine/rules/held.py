@@ -120,7 +120,7 @@ RULE: Final = JobRule(
     severity=TICKET,
     about=JOB,
     holds="a suspended job has held its GPUs for 30 min, and costs at least $1/h meanwhile; until it is resumed, releases them or ends",
-    runbook="operations.md#suspended-with-gpus",
+    runbook="runbook.md#suspended-with-gpus",
     thresholds={
         "minutes": Threshold(30, 1, 10_080, "minutes for which it has been suspended while it holds GPUs"),
         "least_usd_per_hour": Threshold(1, 0, 1e9, "dollars per hour that the attempt costs meanwhile"),

@@ -136,7 +136,7 @@ RULE: Final = JobRule(
     holds="in each ten minutes of the last 50, or of 2 h of a job with the label `interactive`, less than 20 % of the sampled GPU-time was"
     " [productive](cost_model.md#samples), and $5 were paid for the rest; or all GPUs of a job of $100/h or more fell to 0 % at"
     " one time 12 min ago, after they had worked",
-    runbook="operations.md#idle-gpus",
+    runbook="runbook.md#idle-gpus",
     thresholds={
         "productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 10 min"),
         "minutes": Threshold(50, 10, 300, "minutes for which GPUs idle, in whole tens"),

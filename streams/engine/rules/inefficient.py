@@ -153,7 +153,7 @@ RULE: Final = LedgerRule(
     holds="in each half hour of the last 2 h its GPUs were busy for half of the time or more, and their tensor cores active for 2 % of it at"
     " most, or their multiprocessors for 10 %; where these are sampled, at $1.50 a GPU-hour or more, and $1/h are wasted; until they do more"
     " for an hour; once a week for jobs of one name",
-    runbook="operations.md#busy-gpus-that-do-little",
+    runbook="runbook.md#busy-gpus-that-do-little",
     thresholds={
         "tensor_ratio": Threshold(
             0.02, 0, 1, "active share of tensor cores (`tensor_ratio` of samples), at most"

@@ -100,7 +100,7 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds="another job that other sources report began within 5 min of it, and both have held the same GPUs of the same nodes in each"
     " of 8 minutes of their first hour, without room for both as far as is known; while they do",
-    runbook="operations.md#metered-twice",
+    runbook="runbook.md#metered-twice",
     thresholds={"minutes": Threshold(8, 3, 50, "whole minutes in which both hold the same GPUs", True)},
     each="job",
     finding=finding,

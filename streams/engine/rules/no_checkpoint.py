@@ -141,7 +141,7 @@ RULE: Final = JobRule(
     about=JOB,
     holds="a running job on `spot`, or one that has made a checkpoint in any attempt, has made none in 6 h of"
     " running, and its attempt has cost $100 since then, or since its start",
-    runbook="operations.md#no-checkpoint",
+    runbook="runbook.md#no-checkpoint",
     thresholds={
         "hours": Threshold(6, 0.1, 9600, "hours of running since its last checkpoint, or its start"),
         "least_usd": Threshold(100, 0, 1e9, "dollars that the attempt has cost since then"),

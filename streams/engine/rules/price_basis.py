@@ -253,7 +253,7 @@ RULE: Final = JobRule(
     about=JOB,
     holds="an attempt pays more per GPU than the last attempt with a different `purchase`; or, with the same one, at least 1.2"
     " times as much per GPU, and $10/h more, as the last attempt with a different `instance_type`",
-    runbook="operations.md#another-purchase",
+    runbook="runbook.md#another-purchase",
     thresholds={
         "rise_ratio": Threshold(1.0, 1.0, 1e6, "new rate per GPU / old one: above it"),
         "instance_ratio": Threshold(

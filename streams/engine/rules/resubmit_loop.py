@@ -100,7 +100,7 @@ RULE: Final = LedgerRule(
     holds="jobs of one [run](runs.md), of which no two go on at one time: within an hour 4 attempts of them failed one after another,"
     " or 3 that lost $25, or 6 were preempted, and none was completed or cancelled between; until an hour after the last, or until"
     " one is completed or cancelled. A ticket if only their names say that they are one run and less than $25 is lost",
-    runbook="operations.md#retry-loop",
+    runbook="runbook.md#retry-loop",
     thresholds={
         "failures": Threshold(4, 2, 1000, "attempts of several jobs that failed within an hour", True),
         "dear_failures": Threshold(3, 2, 1000, "such attempts, if they lost so many dollars", True),

@@ -222,7 +222,7 @@ RULE: Final = JobRule(
     about=JOB,
     holds="within an hour: 3 attempts failed, or 2 failed and lost $25, or 6 were preempted; until an hour after the last"
     " of them, or until the job is completed or cancelled, if that is earlier",
-    runbook="operations.md#retry-loop",
+    runbook="runbook.md#retry-loop",
     thresholds={
         "failures": Threshold(3, 2, 1000, "attempts that failed or were superseded within an hour", True),
         "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour", True),

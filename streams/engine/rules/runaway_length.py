@@ -67,7 +67,7 @@ RULE: Final = JobRule(
     severity=TICKET,
     about=JOB,
     holds="it still accrues cost after its `deadline_ms`, or 168 h after it first did; once, and again at twice the age",
-    runbook="operations.md#runaway-length",
+    runbook="runbook.md#runaway-length",
     thresholds={
         "hours": Threshold(168, 0.1, 9600, "hours since the first paid instant"),
         "grace_minutes": Threshold(0, 0, 525_600, "minutes after the deadline of the job"),

@@ -86,7 +86,7 @@ RULE: Final = JobRule(
     severity=TICKET,
     about=JOB,
     holds="a running job that had heartbeats or samples has had none for 10 min: its end event may be lost",
-    runbook="operations.md#silent-job",
+    runbook="runbook.md#silent-job",
     thresholds={
         "minutes": Threshold(10, 1, 10_080, "minutes without a heartbeat or sample, of a job that had any"),
         "never_heard_minutes": Threshold(

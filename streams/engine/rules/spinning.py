@@ -179,7 +179,7 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds="for 12 min all of its GPUs are 90 % busy while their multiprocessors (10 %) and tensor cores (2 %) do nothing and none draws half"
     " of the power that it drew before, as far as these are sampled, after 10 min of work; at $1/h or more; until 5 min without",
-    runbook="operations.md#stands-still",
+    runbook="runbook.md#stands-still",
     thresholds={
         "minutes": Threshold(12, 5, 300, "minutes for which GPUs are busy and do nothing", True),
         "reporting_minutes": Threshold(

@@ -258,7 +258,7 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds="some of its nodes, which worked as the others before, have done less than half of what the others do in each five minutes of the"
     " last 30, of a job of two or three nodes of the last 60; and $1/h or more are wasted; until none does for 10 min",
-    runbook="operations.md#slow-nodes",
+    runbook="runbook.md#slow-nodes",
     thresholds={
         "share_of_others": Threshold(0.5, 0.01, 0.99, "GPU use of a slow node / that of the usual one"),
         "others_ratio": Threshold(0.5, 0.01, 1, "GPU use of the usual node, at least"),

@@ -96,7 +96,7 @@ RULE: Final = LedgerRule(
     about="`team`",
     holds="its jobs together paid `usd_per_hour` or more in the last five minutes, without traffic, and without jobs that pay up to 1.2 times"
     " what is planned for them; only with a record that sets it",
-    runbook="operations.md#above-the-ceiling",
+    runbook="runbook.md#above-the-ceiling",
     thresholds={
         "usd_per_hour": Threshold(
             0, 0, 1e9, "dollars per hour that the jobs of a team pay together; 0: not looked at"

@@ -119,7 +119,7 @@ RULE: Final = JobRule(
     about=JOB,
     holds="network and storage cost at least $5 in an hour, and as much as what accrues with time; after the first paid hour, and more than"
     " twice of what they cost in it; or for three hours in a row, of a job on GPUs; or $100 in any hour",
-    runbook="operations.md#traffic-above-computing",
+    runbook="runbook.md#traffic-above-computing",
     thresholds={
         "usd_per_hour": Threshold(5.0, 0.01, 1e9, "dollars of network and storage in an hour"),
         "ratio": Threshold(1.0, 0.01, 1e6, "those dollars / what accrues with time in the hour"),

@@ -55,7 +55,7 @@ RULE: Final = JobRule(
     severity=TICKET,
     about=JOB,
     holds="GPU-time, or traffic, has no price, however old it is; off by default",
-    runbook="operations.md#unpriced-gpu-time",
+    runbook="runbook.md#unpriced-gpu-time",
     thresholds={
         "traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)
     },

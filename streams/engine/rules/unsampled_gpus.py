@@ -77,7 +77,7 @@ RULE: Final = HourlyRule(
     severity=TICKET,
     about="`job`",
     holds="half or more of the GPU-time that it held in the hour has no samples, although that of its cluster's other jobs has",
-    runbook="operations.md#gpus-without-samples",
+    runbook="runbook.md#gpus-without-samples",
     thresholds={
         # Samples of the last ten minutes of an hour may still come.
         "unsampled_ratio": Threshold(

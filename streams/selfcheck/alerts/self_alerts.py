@@ -122,7 +122,7 @@ class SelfAlerts:
         except Exception:
             logger.exception(
                 "alerts about the meter failed, retrying",
-                extra={"runbook": "docs/operations.md#internal-fault"},
+                extra={"runbook": "docs/trouble.md#internal-fault"},
             )
             return False
 
@@ -141,7 +141,7 @@ class SelfAlerts:
                     extra={
                         "shard": shard,
                         "reason": str(busy),
-                        "runbook": "docs/operations.md#store-unavailable",
+                        "runbook": "docs/trouble.md#store-unavailable",
                     },
                 )
                 done = False
@@ -185,7 +185,7 @@ class SelfAlerts:
                         "status": change.alert.status,
                         "shard": shard,
                         "summary": change.alert.summary,
-                        "runbook": "docs/operations.md#self-monitoring",
+                        "runbook": "docs/trouble.md#self-monitoring",
                     },
                 )
                 self._alert_sink.offer([change.alert], shard)

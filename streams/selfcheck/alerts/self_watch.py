@@ -98,7 +98,7 @@ class SelfWatch:
             except Exception:
                 logger.exception(
                     "check of the meter failed, retrying",
-                    extra={"runbook": "docs/operations.md#internal-fault"},
+                    extra={"runbook": "docs/trouble.md#internal-fault"},
                 )
             await asyncio.sleep(_LOOK_EVERY_S)
 

@@ -108,12 +108,12 @@ class LiveAudit:
                     "audit could not read the store",
                     extra={
                         "reason": " ".join(str(fault).split()),
-                        "runbook": "docs/operations.md#store-unavailable",
+                        "runbook": "docs/trouble.md#store-unavailable",
                     },
                 )
             except Exception:
                 logger.exception(
-                    "audit failed, retrying", extra={"runbook": "docs/operations.md#internal-fault"}
+                    "audit failed, retrying", extra={"runbook": "docs/trouble.md#internal-fault"}
                 )
 
     async def run_twice(self) -> Verdict | None:
@@ -135,7 +135,7 @@ class LiveAudit:
                     extra={
                         "check": fault.check,
                         "reason": one_line(fault.detail),
-                        "runbook": "docs/operations.md#audit",
+                        "runbook": "docs/audit.md#audit",
                     },
                 )
         self.last = verdict

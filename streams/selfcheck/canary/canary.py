@@ -93,7 +93,7 @@ class Canary:
                     self.run_once()
                 except Exception:
                     logger.exception(
-                        "canary failed, retrying", extra={"runbook": "docs/operations.md#internal-fault"}
+                        "canary failed, retrying", extra={"runbook": "docs/trouble.md#internal-fault"}
                     )
                     await asyncio.sleep(_AGAIN_S)
                 await asyncio.sleep(_TURN_S)
@@ -153,7 +153,7 @@ class Canary:
             why = str(fault)
         if why:
             logger.warning(
-                "canary events not all sent", extra={"reason": why, "runbook": "docs/operations.md#canary"}
+                "canary events not all sent", extra={"reason": why, "runbook": "docs/audit.md#canary"}
             )
         if run is not None and why:
             judge.not_sent(run, why)
@@ -193,7 +193,7 @@ class Canary:
                         "shard": result.run.shard,
                         "outcome": result.outcome,
                         "reason": result.detail,
-                        "runbook": "docs/operations.md#canary",
+                        "runbook": "docs/audit.md#canary",
                     },
                 )
         self._rows = [*self._rows, *results][-_RESULTS_AT_MOST:]
@@ -251,5 +251,5 @@ def _log_fault(task: asyncio.Task[None]) -> None:
         logger.error(
             "canary task failed",
             exc_info=task.exception(),
-            extra={"runbook": "docs/operations.md#internal-fault"},
+            extra={"runbook": "docs/trouble.md#internal-fault"},
         )

@@ -47,7 +47,7 @@ class Ownership:
             extra={
                 "shards": list(self.unowned),
                 "unowned_s": self.unowned_ms // 1000,
-                "runbook": "docs/operations.md#shards-without-an-owner",
+                "runbook": "docs/trouble.md#shards-without-an-owner",
             },
         )
         if seen.rebalances:

@@ -43,7 +43,7 @@ class BackpressureGate:
         elif self._opened.is_set():
             logger.warning(
                 "reading pauses",
-                extra={"waiting_bytes": waiting_bytes, "runbook": "docs/operations.md#lag"},
+                extra={"waiting_bytes": waiting_bytes, "runbook": "docs/trouble.md#lag"},
             )
             self._opened.clear()
         return self._half_full and not was_half_full

@@ -153,7 +153,7 @@ class Ingest:
             extra={
                 "shard": owned.number,
                 "ahead_s": ahead_s,
-                "runbook": "docs/operations.md#self-monitoring",
+                "runbook": "docs/trouble.md#self-monitoring",
             },
         )
         self.rewinds += 1
@@ -250,7 +250,7 @@ class Ingest:
                         "partition": owned.number,
                         "offset": hole.offset,
                         "found_offset": hole.found,
-                        "runbook": "docs/operations.md#records-are-missing",
+                        "runbook": "docs/trouble.md#records-are-missing",
                     },
                 )
                 self.refetches += 1

@@ -187,7 +187,7 @@ class ActionRequester:
                         "action": row.rung,
                         "state": row.state,
                         "reason": row.detail,
-                        "runbook": "docs/operations.md#actions-not-taken",
+                        "runbook": "docs/trouble.md#actions-not-taken",
                     },
                 )
 
@@ -281,6 +281,6 @@ class ActionRequester:
                 except SinkError as fault:
                     logger.warning(
                         "outcomes of actions wait for the store",
-                        extra={"error": str(fault), "runbook": "docs/operations.md#rules-across-jobs"},
+                        extra={"error": str(fault), "runbook": "docs/trouble.md#rules-across-jobs"},
                     )
             await asyncio.sleep(every_s)

@@ -172,12 +172,12 @@ class LedgerRules:
             except SinkError as fault:
                 logger.warning(
                     "rules across jobs wait for the store",
-                    extra={"error": str(fault), "runbook": "docs/operations.md#rules-across-jobs"},
+                    extra={"error": str(fault), "runbook": "docs/trouble.md#rules-across-jobs"},
                 )
             except Exception:
                 logger.exception(
                     "rules across jobs failed, trying again",
-                    extra={"runbook": "docs/operations.md#internal-fault"},
+                    extra={"runbook": "docs/trouble.md#internal-fault"},
                 )
             await asyncio.sleep(EVERY_S)
 
@@ -321,6 +321,6 @@ class LedgerRules:
         if accrued.late and accrued.late != self._said_late:
             logger.warning(
                 "rules across jobs go on without a late shard",
-                extra={"shards": list(accrued.late), "runbook": "docs/operations.md#rules-across-jobs"},
+                extra={"shards": list(accrued.late), "runbook": "docs/trouble.md#rules-across-jobs"},
             )
         self._said_late = accrued.late

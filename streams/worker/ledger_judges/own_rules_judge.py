@@ -159,6 +159,6 @@ class OwnRulesJudge:
                 extra={
                     "rule": rule.rule,
                     "reason": reason,
-                    "runbook": "docs/operations.md#rule-by-sql-failed",
+                    "runbook": "docs/trouble.md#rule-by-sql-failed",
                 },
             )

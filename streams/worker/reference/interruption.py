@@ -47,7 +47,7 @@ class Interruption:
             ) from KafkaException(error)
         logger.warning(
             "prices and controls cannot be read, retrying",
-            extra={"reason": error.str(), "runbook": "docs/operations.md#kafka-unavailable"},
+            extra={"reason": error.str(), "runbook": "docs/trouble.md#kafka-unavailable"},
         )
         if stays and self._again_s is None:
             self._again_s = now_s + _AGAIN_S

@@ -263,7 +263,7 @@ class ReferenceReader:
                     "topic": refused[-1].topic,
                     "records": bad,
                     "last_reason": refused[-1].detail,
-                    "runbook": "docs/operations.md#dead-letters",
+                    "runbook": "docs/dead_letters.md#dead-letters",
                 },
             )
         self.next, self.newest_ms = dict(read.next), dict(read.log_ms)

@@ -81,7 +81,7 @@ class AlertFastPath:
         except SinkBusy as busy:
             logger.warning(
                 "alerts not stored, retrying with the next checkpoint",
-                extra={"reason": str(busy), "runbook": "docs/operations.md#store-unavailable"},
+                extra={"reason": str(busy), "runbook": "docs/trouble.md#store-unavailable"},
             )
         except Exception as fault:  # noqa: BLE001 - a task of the loop would only log it
             fail(fault)

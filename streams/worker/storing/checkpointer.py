@@ -132,7 +132,7 @@ class Checkpointer:
             if not self._consumer().is_member():
                 logger.warning(
                     "no checkpoint, the group has not answered for a session",
-                    extra={"runbook": "docs/operations.md#kafka-unavailable"},
+                    extra={"runbook": "docs/trouble.md#kafka-unavailable"},
                 )
                 return False
             try:
@@ -149,7 +149,7 @@ class Checkpointer:
                     extra={
                         "shards": len(flight),
                         "reason": str(busy),
-                        "runbook": "docs/operations.md#store-unavailable",
+                        "runbook": "docs/trouble.md#store-unavailable",
                     },
                 )
                 return False

@@ -77,7 +77,7 @@ async def keep_dropping(store: MonthStore, days: int, is_mine: Callable[[], bool
             except SinkError as fault:
                 logger.warning(
                     "old minutes are not dropped yet",
-                    extra={"error": str(fault), "runbook": "docs/operations.md#how-long-minutes-are-kept"},
+                    extra={"error": str(fault), "runbook": "docs/backup.md#how-long-minutes-are-kept"},
                 )
             else:
                 for table, months in dropped.items():

@@ -47,7 +47,7 @@ class Rehydrator:
                     extra={
                         "retry_ms": busy.retry_after_ms,
                         "reason": str(busy),
-                        "runbook": "docs/operations.md#store-unavailable",
+                        "runbook": "docs/trouble.md#store-unavailable",
                     },
                 )
                 await asyncio.sleep(busy.retry_after_ms / 1000)

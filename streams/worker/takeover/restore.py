@@ -134,7 +134,7 @@ def restore_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> Non
             "shard": number,
             "jobs": len(lacking),
             "first_job_id": one_line(min(lacking)[:64]),
-            "runbook": "docs/operations.md#archive-lacks-jobs",
+            "runbook": "docs/trouble.md#archive-lacks-jobs",
         },
     )
     shard.forget_archived(lacking)

@@ -152,7 +152,7 @@ export class Page {
     const columns = [{ title: LEVELS[by].replace(/^./, (first) => first.toUpperCase()), class: "wide" }, { title: "Idle", class: "num" }, { title: "Idle share", class: "num" }, { title: "Used without a job", class: "num" }, { title: "Nodes cost", class: "num" }, { title: "Jobs paid", class: "num" }, { title: "Overcommitted", class: "num" }, { title: "Node-hours", class: "num" }];
     const made = table(columns, { caption: "What nodes cost, and what of it was idle" });
     made.body.append(...rows.map((each) => row(columns, [each[by] === "" ? h("span", { class: "dim" }, "not named") : text(each[by]), dollars(each.idle_cost_usd), percent(each.idle_ratio), dollars(each.unattributed_cost_usd), dollars(each.node_cost_usd), dollars(each.job_cost_usd), dollars(each.overcommitted_cost_usd), count(Number(each.paid_node_h))])));
-    return panel("Nodes", "idle-nodes", scroller("idle-nodes", made.element), leftOut(left.rows), todo("give back what stays idle, or let the scheduler pack jobs closer; ", h("a", { href: address("costs") }, "Costs"), " shows idle nodes over time. ", h("code", {}, "docs/operations.md#idle-nodes")));
+    return panel("Nodes", "idle-nodes", scroller("idle-nodes", made.element), leftOut(left.rows), todo("give back what stays idle, or let the scheduler pack jobs closer; ", h("a", { href: address("costs") }, "Costs"), " shows idle nodes over time. ", h("code", {}, "docs/runbook.md#idle-nodes")));
   }
 
   forgotten({ forgotten, left_out: left }) {

@@ -108,7 +108,7 @@ export class Page {
   }
 
   verdict({ wrong, store_fault: storeFault, ready }) {
-    const all = storeFault === null ? wrong : [{ what: "store", said: `The store does not answer: ${storeFault}`, mends: "what it knows (sources, dead letters, unpriced quantities, messages) is missing below; see that ClickHouse runs", docs: "docs/operations.md#store-unavailable" }, ...wrong];
+    const all = storeFault === null ? wrong : [{ what: "store", said: `The store does not answer: ${storeFault}`, mends: "what it knows (sources, dead letters, unpriced quantities, messages) is missing below; see that ClickHouse runs", docs: "docs/trouble.md#store-unavailable" }, ...wrong];
     const words = all.length ? `${plural(all.length, "thing")} to mend` : "Nothing is wrong that the meter knows of";
     const items = all.map(({ said, mends, docs }) => h("li", {}, h("p", { class: "said" }, "✗ ", shown(said)), h("p", { class: "mends" }, h("b", {}, "What mends it: "), shown(mends)), h("p", { class: "sub" }, h("code", {}, docs))));
     return h("section", { class: "panel meter-verdict", "data-ok": all.length ? "no" : "yes", "aria-label": "Verdict" }, h("h2", {}, sign(!all.length, words)), h("p", { class: "sub" }, ready ? "It is ready: every check of /readyz holds." : "It is not ready: a check of /readyz does not hold."), all.length ? h("ol", { class: "meter-wrong" }, items) : null);
@@ -195,7 +195,7 @@ export class Page {
         {},
         h("p", {}, h("b", {}, `${count(Number(each.records))} of ${each.topic}: `), h("code", {}, each.reason), h("span", { class: "dim" }, ` ${instant(each.first)} to ${instant(each.last)}; ${count(Number(each.stored))} stored, ${count(Number(each.replayed))} sent again`)),
         h("p", { class: "sub" }, "Newest: ", shown(each.example)),
-        h("p", {}, h("b", {}, "What mends it: "), shown(each.advice || "see docs/operations.md#dead-letters of the version that says it")),
+        h("p", {}, h("b", {}, "What mends it: "), shown(each.advice || "see docs/dead_letters.md#dead-letters of the version that says it")),
         h("p", { class: "sub" }, h("code", {}, each.command)),
       );
     return panel("Dead letters", "meter-letters", h("ul", { class: "meter-causes" }, letters.map(item)), h("p", {}, h("a", { href: address("query", { sql: LETTERS_SQL }) }, "Open the newest in Query")));

@@ -127,3 +127,10 @@ def to_milli(x: float) -> int:
     if milli / MILLI != x:
         raise ValueError("expected a number with at most three decimals")
     return milli
+
+
+def per_text(per: str, gpus: int) -> str:
+    """What a price is for one of, with the GPUs of an instance."""
+    if per == Per.instance_hour and gpus:
+        return f"{per} of {gpus} GPU{'s' if gpus > 1 else ''}"
+    return per

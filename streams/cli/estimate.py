@@ -46,6 +46,10 @@ def estimate(
     speed_factor: Annotated[
         str, typer.Option(metavar="F", help="With --of: its time there is F times as long.")
     ] = "",
+    everywhere: Annotated[
+        bool,
+        typer.Option("--everywhere", help="With --of: at each place of the price list, the cheapest first."),
+    ] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Estimate a job's cost before it runs, or with --of what one that ran would have cost elsewhere.
@@ -67,10 +71,18 @@ def estimate(
                 raise WrongUseError(
                     "--of JOB takes the job as it ran: name only what is different, such as --gpu-type"
                 )
-            _compare(store, of, fields, speed_factor, form)
+            if not everywhere:
+                _compare(store, of, fields, speed_factor, form)
+            elif fields or speed_factor:
+                raise WrongUseError(
+                    "--everywhere compares all places: name no field and no --speed-factor beside it"
+                )
+            else:
+                _compare_all(store, of, form)
         else:
-            if speed_factor:
-                raise WrongUseError("--speed-factor is for a job that ran: name it with --of")
+            if speed_factor or everywhere:
+                option = "--everywhere" if everywhere else "--speed-factor"
+                raise WrongUseError(f"{option} is for a job that ran: name it with --of")
             _forecast(store, gpus, hours, fields, groups, like, form)
 
 
@@ -142,3 +154,10 @@ def _compare(
     job = ran_job(store.records, job_id, there, book)
     found = compared(job, there, book)
     show_comparison(job_id, job, there, found, book, form, is_default=is_default)
+
+
+def _compare_all(store: Reader, job_id: str, form: OutputFormat) -> None:
+    from streams.cli.estimate_shown import show_alternatives
+    from streams.estimate.alternatives import alternatives
+
+    show_alternatives(alternatives(store.records, job_id), form)

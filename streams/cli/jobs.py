@@ -99,6 +99,7 @@ def job(
         attempts = store.ask(_ATTEMPTS, job=job_id)
         phases = store.ask(_PHASES, job=job_id)
         run = _run_of(store, job_id)
+        similar = _similar_of(store, job_id)
     spent = Grid(phases.names, list(phases.rows()))
     tried = Grid(attempts.names, list(attempts.rows()))
     if form is OutputFormat.json:
@@ -109,6 +110,7 @@ def job(
                     "by_attempt": tried.records(),
                     "by_phase": spent.records(),
                     "run": run,
+                    "similar": similar,
                     "dead_letters": refused.records(),
                 }
             )
@@ -120,6 +122,7 @@ def job(
             sys.stderr.write(f"trainfare: {said}\n")
     else:
         _show(costs, tried, spent)
+        _show_similar(similar)
         if run is not None:
             _show_run(run)
         if said:
@@ -135,6 +138,36 @@ def _run_of(store: Reader, job_id: str) -> dict[str, Any] | None:
     search = search_of(store.records(JOB, job=job_id))
     found = None if search is None else found_run(search, store.records(JOBS, **search.bound))
     return None if found is None else run_detail(found, store.records(COSTS, jobs=found.names))
+
+
+def _similar_of(store: Reader, job_id: str) -> dict[str, Any]:
+    """The job beside similar jobs, as the API answers."""
+    from streams.estimate.similar import known_similar_jobs, similar_object  # loads the engine
+
+    return similar_object(known_similar_jobs(store.records, job_id))
+
+
+def _show_similar(similar: dict[str, Any]) -> None:
+    """Print the job beside similar jobs, if there are enough."""
+    from schemas.escaping import visible
+    from streams.engine.rules.formatting import span
+
+    if not similar["jobs"]:
+        return
+    kind = ", ".join(f"{name}={value}" for name, value in similar["kind"].items())
+    until = "its end" if similar["is_over"] else "now"
+    sys.stdout.write(
+        f"\nSimilar jobs: {similar['jobs']} completed in the 30 days before {until} ({visible(kind)})\n"
+    )
+    rows = []
+    for name, figure in similar["figures"].items():
+        shown = span if name == "wall_clock_ms" else usd
+        values = ["" if figure[each] is None else shown(figure[each]) for each in ("job", "median", "p95")]
+        ratio = figure["ratio"]
+        rows.append(
+            (name.removesuffix("_ms").replace("_", " "), *values, "" if ratio is None else f"{ratio:.2f}x")
+        )
+    write(Grid(("figure", "job", "median", "p95", "of the median"), rows), OutputFormat.table)
 
 
 def _show_run(run: dict[str, Any]) -> None:

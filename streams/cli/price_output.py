@@ -11,13 +11,13 @@ import orjson
 
 from schemas.escaping import visible
 from schemas.events import Component, PriceEvent
-from schemas.units import NANO_PER_USD, Per
+from schemas.units import NANO_PER_USD, Per, per_text
 from streams.accounts.account import Account
 from streams.accounts.record import source_record
 from streams.cli.output import Grid
 from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError, WrongUseError
-from streams.prices.findings import Finding, per_text
+from streams.prices.findings import Finding
 from streams.prices.instants import since
 from streams.prices.records import PriceRecord
 from streams.topics import Topic
@@ -77,7 +77,7 @@ def price_grid(records: Sequence[PriceRecord]) -> Grid:
     """Records as a table: when each begins, what it is for."""
     rows = [
         (
-            line, event.sku, event.component, plain_usd(event.usd_nano), per_text(event),
+            line, event.sku, event.component, plain_usd(event.usd_nano), per_text(event.per, event.gpus),
             since(event.effective_ms), match_text(event.match),
         )
         for line, _, _, event in records

@@ -11,6 +11,7 @@ import typer
 
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.reserved import CANARY
+from schemas.units import per_text
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.price_output import book_of, match_text, plain_usd
@@ -18,7 +19,6 @@ from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.engine.pricing.gpu_types import product
 from streams.errors import TrainfareError, WrongUseError
-from streams.prices.findings import per_text
 from streams.prices.instants import effective_ms, since
 from streams.prices.standing import Standing, standing
 
@@ -87,7 +87,7 @@ def _for_people(found: list[Standing]) -> Grid:
             each.sku,
             each.latest.component,
             plain_usd(each.now.usd_nano) if each.now else "none yet",
-            per_text(each.latest),
+            per_text(each.latest.per, each.latest.gpus),
             since(each.now.effective_ms) if each.now else "",
             match_text(each.latest.match),
             _next(each),
@@ -104,8 +104,8 @@ def _next(each: Standing) -> str:
     text = f"{plain_usd(each.then.usd_nano)} from {since(each.then.effective_ms)}"
     if each.now is None:
         return text
-    if per_text(each.then) != per_text(each.now):
-        text += f" per {per_text(each.then)}"
+    if per_text(each.then.per, each.then.gpus) != per_text(each.now.per, each.now.gpus):
+        text += f" per {per_text(each.then.per, each.then.gpus)}"
     return text + (f" for {match_text(each.then.match)}" if each.then.match != each.now.match else "")
 
 

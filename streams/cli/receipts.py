@@ -15,6 +15,7 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, w
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.errors import TrainfareError, WrongUseError
+from streams.explain.receipts import FOUND, SENT
 from streams.topics import Topic
 
 if TYPE_CHECKING:
@@ -22,22 +23,11 @@ if TYPE_CHECKING:
 
 _SHOWN_CHARS: Final = 60
 _COLUMNS: Final = ("ended", "receipt", "of", "owner", "cost_usd", "lost_usd", "messages", "summary")
-_SENT: Final = """
-LEFT ANY JOIN
-(
-    SELECT alert_id, arrayStringConcat(arraySort(groupUniqArray(outcome)), ', ') AS outcomes
-    FROM (SELECT alert_id, receiver, argMax(outcome, (time, attempt)) AS outcome FROM deliveries FINAL GROUP BY alert_id, receiver)
-    GROUP BY alert_id
-) AS d ON d.alert_id = r.receipt_id"""
 _LIST: Final = f"""
 SELECT r.ended AS ended, r.receipt_id AS receipt_id, r.subject_kind AS kind, r.subject_name AS name, r.owner AS owner,
     r.cost_usd AS cost_usd, r.lost_usd AS lost_usd, d.outcomes AS outcomes, r.summary AS summary
-FROM (SELECT * FROM receipts FINAL) AS r {_SENT}
+FROM (SELECT * FROM receipts FINAL) AS r {SENT}
 WHERE {{owner:String}} IN ('', r.owner) ORDER BY r.ended DESC, r.receipt_id LIMIT {{most:UInt64}}"""  # noqa: S608 - of constants
-_FOUND: Final = f"""
-SELECT r.receipt_id AS receipt_id, r.owner AS owner, r.message AS message, d.outcomes AS outcomes
-FROM (SELECT * FROM receipts FINAL WHERE receipt_id = {{id:String}} OR (subject_kind = 'job' AND subject_name = {{id:String}})) AS r {_SENT}
-ORDER BY r.ended DESC, r.receipt_id LIMIT 1"""  # noqa: S608 - of constants
 
 
 def show(
@@ -58,7 +48,7 @@ def show(
         if not receipt:
             _list(store.records(_LIST, owner=owner, most=limit), form)
             return
-        found = store.records(_FOUND, id=receipt)
+        found = store.records(FOUND, id=receipt)
     if not found:
         raise TrainfareError(
             f"'{visible(receipt[:_SHOWN_CHARS])}': neither a receipt nor a job that has one; `trainfare receipts show` lists them"
@@ -87,19 +77,17 @@ def _one(found: Mapping[str, Any], form: OutputFormat) -> None:
     if form is OutputFormat.json:
         sys.stdout.write(to_json(msgspec.json.decode(body)) + "\n")
         return
-    from streams.notify.notice import notice_of  # loads the engine; not needed for --help
+    from streams.notify.notice import (
+        notice_of,
+        notice_text,
+        text_figures,
+    )  # loads the engine; not needed for --help
 
     notice: Notice = notice_of(body, str(found["owner"]))
-    figures = [
-        *(figure[:2] for figure in notice.figures),
-        ("To", notice.owner),
-        ("Messages", str(found["outcomes"]) or "none"),
-    ]
     if form is OutputFormat.csv:
-        write(Grid(("figure", "value"), figures), form)
+        write(Grid(("figure", "value"), text_figures(notice, str(found["outcomes"]))), form)
         return
-    sys.stdout.write(f"{visible(notice.summary)}\n\n")
-    write(Grid(("figure", "value"), figures), form)
+    sys.stdout.write(notice_text(notice, str(found["outcomes"])))
 
 
 def ask(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS
@@ -101,6 +101,55 @@ def ran_job(records: Records, job_id: str, there: Elsewhere, book: PriceBook) ->
     Raises:
         TrainfareError: The store does not know it, it has paid for nothing, or some of its minutes were dropped.
     """
+    span = ran_span(records, job_id)
+    return span.ran(records, span.instants(there, book))
+
+
+class RanSpan(NamedTuple):
+    """A job without what it paid, which is a sum of so much; it paid by time in [from_ms, until_ms)."""
+
+    job_id: str
+    facts: Mapping[str, Any]
+    bare: RanJob
+    from_ms: int
+    until_ms: int
+    hours_nano: int
+
+    @property
+    def first_ms(self) -> int:
+        """The instant by which its first minute is priced: the minute's end."""
+        return self.from_ms + 60_000 - 1
+
+    def instants(self, there: Elsewhere, book: PriceBook) -> list[int]:
+        """The instants at which prices elsewhere change while it pays, ascending."""
+        asked = dict.fromkeys(contexts(self.bare, there).values())
+        return price_instants(book, asked, self.first_ms, self.until_ms)
+
+    def starts_ms(self, instants: Sequence[int]) -> tuple[int, ...]:
+        """The instants at which the price steps are priced that these cut."""
+        return (self.first_ms, *instants)
+
+    def ran(self, records: Records, instants: Sequence[int]) -> RanJob:
+        """What it paid, cut at these instants.
+
+        Raises:
+            TrainfareError: Some of its minutes were dropped.
+        """
+        rows = records(ran.QUANTITIES, job=self.job_id, instants=[*instants])
+        paid = ran.paid_of(rows, self.bare.attempts)
+        prices = ran.prices_of(records(ran.PRICES, job=self.job_id, units=_TIME_UNITS))
+        job = replace(self.bare, starts_ms=self.starts_ms(instants), paid=paid, prices=prices)
+        if job.cost_nano < self.hours_nano:
+            raise _dropped(self.job_id)
+        return job
+
+
+def ran_span(records: Records, job_id: str) -> RanSpan:
+    """When a job paid, and for how much.
+
+    Raises:
+        TrainfareError: The store does not know it, it has paid for nothing, or all of its minutes were dropped.
+    """
     facts = job_facts(records, job_id)
     attempts = ran.attempts_of(records(ran.ATTEMPTS, job=job_id))
     span = records(ran.SPAN, job=job_id)
@@ -113,14 +162,7 @@ def ran_job(records: Records, job_id: str, there: Elsewhere, book: PriceBook) ->
     bare = RanJob(facts["team"], facts["project"], int(facts["wall_clock_ms"]), attempts, (), ())
     # Traffic may lie long before or after what is paid by time; its minutes have no price elsewhere.
     until_ms = min(until_ms, from_ms + len(attempts) * PAID_AT_MOST_MS)
-    first_ms = from_ms + 60_000 - 1  # a minute is priced at its end
-    instants = price_instants(book, contexts(bare, there).values(), first_ms, until_ms)
-    paid = ran.paid_of(records(ran.QUANTITIES, job=job_id, instants=instants), attempts)
-    prices = ran.prices_of(records(ran.PRICES, job=job_id, units=_TIME_UNITS))
-    job = RanJob(bare.team, bare.project, bare.wall_clock_ms, attempts, (first_ms, *instants), paid, prices)
-    if job.cost_nano < hours_nano:
-        raise _dropped(job_id)
-    return job
+    return RanSpan(job_id, facts, bare, from_ms, until_ms, hours_nano)
 
 
 def _dropped(job_id: str) -> TrainfareError:

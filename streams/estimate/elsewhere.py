@@ -72,7 +72,7 @@ def compared(job: RanJob, there: Elsewhere, book: PriceBook) -> Comparison:
     Raises:
         TrainfareError: GPU-time is unpriced elsewhere.
     """
-    ran = _ran(job)
+    ran = as_ran(job)
     moves = {attempt.number: _Move.of(attempt.fields, there) for attempt in job.attempts}
     by_time, gpu_milli_ms, prices = _time_costs(job, there, book, moves, surviving=False)
     surviving, *_ = _time_costs(job, there, book, moves, surviving=True)
@@ -128,7 +128,8 @@ class _Move(NamedTuple):
         return Fraction(each.quantity)
 
 
-def _ran(job: RanJob) -> Side:
+def as_ran(job: RanJob) -> Side:
+    """The side of what it paid."""
     parts: dict[str, int] = {}
     for each in job.paid:
         _add(parts, each.component, each.cost_nano)

@@ -32,6 +32,9 @@ _COST: Final = " + ".join(f"toDecimal128({name}_cost_usd, 9)" for name in COMPON
 #: Completed jobs that ended so long before count for the usual cost.
 RECENT_MS: Final = 30 * 86_400_000
 
+#: In percent: the range of a figure over similar jobs, and where most of them lie.
+QUANTILES: Final = (0, 25, 50, 75, 95, 100)
+
 #: The two times that a quantile lies between, and how many tenths of the way it lies after the first.
 _DURATIONS: Final = (
     "WITH arraySort(groupArray(wall_clock_ms)) AS ascending SELECT count() AS jobs, sum(attempts) AS tried, "
@@ -100,18 +103,58 @@ def statements(kind: Kind, names: Mapping[str, str]) -> Iterator[Sql]:
 
 def costing(kind: Kind, names: Mapping[str, str], job_id: str, until_ms: int) -> Sql:
     """The statement of what other jobs of a kind cost that were completed lately: how many, and the two middle costs."""
-    parameters: dict[str, object] = {field: names[field] for field in kind}
-    ended_ms = "toUnixTimestamp64Milli(assumeNotNull(ended))"
-    others = (
-        f"SELECT job_id FROM jobs FINAL WHERE {_ENDED} AND {_condition(kind)} AND job_id != {{job:String}} AND ended IS NOT NULL"
-        f" AND {ended_ms} <= {{until_ms:Int64}} AND {ended_ms} > {{until_ms:Int64}} - {RECENT_MS}"
-    )
     sql = (
         "WITH arraySort(groupArray(usd)) AS ascending SELECT count() AS jobs, toString(ascending[intDiv(count() - 1, 2) + 1]) AS low,"
-        " toString(ascending[intDiv(count(), 2) + 1]) AS high"
-        f" FROM (SELECT job_id, sum({_COST}) AS usd FROM job_hours FINAL WHERE job_id IN ({others}) GROUP BY job_id)"
+        f" toString(ascending[intDiv(count(), 2) + 1]) AS high FROM ({_costs(kind)})"
     )
-    return sql, {**parameters, "job": job_id, "until_ms": until_ms}
+    return sql, _costing_parameters(kind, names, job_id, until_ms)
+
+
+def spreading(kind: Kind, names: Mapping[str, str], job_id: str, until_ms: int) -> Sql:
+    """The statement of how the figures of these jobs are spread: for each of `QUANTILES` the two values between which it lies.
+
+    There must be such jobs. Dollars are nano-dollars, the cost of a training hour rounded half to even.
+    """
+    nano = "toInt256(usd * 1000000000)"
+    per_hour = (
+        f"({nano} * 3600000) AS paid, intDiv(paid, wall_clock_ms) AS whole, 2 * (paid % wall_clock_ms) AS twice, "
+        "whole + (twice > wall_clock_ms OR (twice = wall_clock_ms AND whole % 2 = 1)) AS usd_per_hour"
+    )
+    figures = ("usd_per_hour", "cost_usd", "wall_clock_ms")
+    picked = ", ".join(
+        f"arrayMap(q -> toString({name}s[intDiv((jobs - 1) * q + {more}, 100) + 1]), {[*QUANTILES]}) AS {name}_{end}"
+        for name in figures
+        for end, more in (("low", 0), ("high", 99))
+    )
+    sorted_arrays = ", ".join(f"arraySort(groupArray({name})) AS {name}s" for name in figures)
+    ran = f"SELECT job_id, wall_clock_ms FROM jobs FINAL WHERE {_similar(kind)}"
+    sql = (
+        f"SELECT jobs, {picked} FROM (SELECT count() AS jobs, {sorted_arrays} FROM (SELECT wall_clock_ms, {nano} AS cost_usd, "
+        f"{per_hour} FROM ({_costs(kind)}) AS c INNER JOIN ({ran}) AS r ON r.job_id = c.job_id))"
+    )
+    return sql, _costing_parameters(kind, names, job_id, until_ms)
+
+
+def _costs(kind: Kind) -> str:
+    """What each of the other jobs of a kind cost that were completed lately."""
+    others = f"SELECT job_id FROM jobs FINAL WHERE {_similar(kind)}"
+    return (
+        f"SELECT job_id, sum({_COST}) AS usd FROM job_hours FINAL WHERE job_id IN ({others}) GROUP BY job_id"
+    )
+
+
+def _similar(kind: Kind) -> str:
+    ended_ms = "toUnixTimestamp64Milli(assumeNotNull(ended))"
+    return (
+        f"{_ENDED} AND {_condition(kind)} AND job_id != {{job:String}} AND ended IS NOT NULL"
+        f" AND {ended_ms} <= {{until_ms:Int64}} AND {ended_ms} > {{until_ms:Int64}} - {RECENT_MS}"
+    )
+
+
+def _costing_parameters(
+    kind: Kind, names: Mapping[str, str], job_id: str, until_ms: int
+) -> dict[str, object]:
+    return {**{field: names[field] for field in kind}, "job": job_id, "until_ms": until_ms}
 
 
 def past_of(kind: Kind, names: Mapping[str, str], jobs: Mapping[str, Any], hours: Mapping[str, Any]) -> Past:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from operator import add
 from typing import Any, Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS
@@ -60,8 +62,7 @@ class Applied(NamedTuple):
     effective_ms: int
 
 
-@dataclass(frozen=True)
-class Paid:
+class Paid(NamedTuple):
     """A paid quantity in one price step; `preempted_...` is the part of it that preemptions lost."""
 
     attempt: int
@@ -139,6 +140,21 @@ def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) ->
             )
         )
     return tuple(found)
+
+
+def coarser(job: RanJob, starts_ms: tuple[int, ...]) -> RanJob:
+    """The job with fewer price steps, each of which begins where one of its own does; exact sums of its rows."""
+    if starts_ms == job.starts_ms:
+        return job
+    step_of = [bisect_right(starts_ms, at_ms) - 1 for at_ms in job.starts_ms]
+    sums: dict[tuple[int, str, str, bool, int], Paid] = {}
+    for each in job.paid:
+        each = each._replace(step=step_of[each.step])
+        key = each[:5]
+        known = sums.get(key)
+        # Step and what stands before it are the key, what stands behind it is added.
+        sums[key] = each if known is None else Paid(*key, *map(add, known[5:], each[5:]))
+    return replace(job, starts_ms=starts_ms, paid=tuple(sums.values()))
 
 
 def prices_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Applied, ...]:

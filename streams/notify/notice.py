@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from schemas.escaping import visible
 from schemas.messages.digest import DigestWeekly, DigestWeeklyData
 from schemas.messages.receipt import JobEnded, JobEndedData
 from streams.engine.alerts.alert import Alert
@@ -62,6 +63,22 @@ def notice_of(body: bytes, owner: str) -> Notice:
         started_ms=data.ended_ms if data.started_ms is None else data.started_ms,
         title=f"{data.job_id} {data.state}: {_usd(data.cost_usd)}",
         figures=tuple(_figures(data)),
+    )
+
+
+def text_figures(notice: Notice, outcomes: str) -> list[tuple[str, str]]:
+    """The figures of a notice for people, with who gets it and what became of its messages ('': there were none)."""
+    known = [figure[:2] for figure in notice.figures]
+    return [*known, ("To", notice.owner), ("Messages", outcomes or "none")]
+
+
+def notice_text(notice: Notice, outcomes: str) -> str:
+    """A notice as plain text: its sentence and its figures in two columns."""
+    lines = [("figure", "value"), *text_figures(notice, outcomes)]
+    shown = [(visible(label), visible(value)) for label, value in lines]
+    width = max(len(label) for label, _ in shown)
+    return f"{visible(notice.summary)}\n\n" + "".join(
+        f"{label.ljust(width)}  {value}".rstrip() + "\n" for label, value in shown
     )
 
 

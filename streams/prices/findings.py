@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from schemas.events import Component, PriceEvent
-from schemas.units import Per
+from schemas.units import per_text
 from streams.engine.pricing.gpu_types import product
 from streams.prices.histories import Quantity, RevisionSpan, histories, holding
 from streams.prices.instants import begins, since
@@ -265,14 +265,7 @@ def _of(kind: str, revision: RevisionSpan, text: str) -> Finding:
 def _price(revision: RevisionSpan) -> str:
     event = revision.event
     usd = f"{Decimal(event.usd_nano).scaleb(-9).normalize():f}"
-    return f"${usd} per {per_text(event)}"
-
-
-def per_text(event: PriceEvent) -> str:
-    """What a price is for one of, with the GPUs of an instance."""
-    if event.per == Per.instance_hour and event.gpus:
-        return f"{event.per} of {event.gpus} GPU{'s' if event.gpus > 1 else ''}"
-    return event.per
+    return f"${usd} per {per_text(event.per, event.gpus)}"
 
 
 def _for(event: PriceEvent) -> str:

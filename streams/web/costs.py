@@ -51,7 +51,7 @@ async def costs(request: web.Request, service: QueryService, client: Client) -> 
             "left_out": found.left_out,
         }
         if asked.drivers:
-            drivers = await _asked(
+            drivers = await rows_asked(
                 service,
                 client,
                 driver_sql(asked),
@@ -65,7 +65,7 @@ async def costs(request: web.Request, service: QueryService, client: Client) -> 
 
 async def span(service: QueryService, client: Client, as_of_ms: int) -> dict[str, Any]:
     """From when to when the store has costs of jobs (RFC 3339; None: none), and until when bills were loaded."""
-    found = await _asked(service, client, (span_sql(), {}), _only_row)
+    found = await rows_asked(service, client, (span_sql(), {}), _only_row)
     has_hours = bool(found["hours"])
     end_ms = (int(str(found["last_s"])) * 1000 + HOUR_MS) if has_hours else 0
     until_s = int(str(found["billed_until_s"] or 0))
@@ -89,7 +89,7 @@ async def month(request: web.Request, service: QueryService, client: Client, as_
         where = request_of({"where": request.query.getall("where", [])}).where
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
-    known = await _asked(service, client, (span_sql(), {}), _only_row)
+    known = await rows_asked(service, client, (span_sql(), {}), _only_row)
     if not known["hours"]:
         raise ApiError(404, "nothing has cost anything yet: no month to forecast")
     last_ms = int(str(known["last_s"])) * 1000
@@ -118,11 +118,11 @@ async def made(service: QueryService, client: Client, steps: Steps[Made]) -> Mad
     """Run all statements, one at a time; returns what is made of the results."""
     asked = advanced(steps, None)
     while not isinstance(asked, Done):
-        asked = await _asked(service, client, asked, partial(advanced, steps))
+        asked = await rows_asked(service, client, asked, partial(advanced, steps))
     return asked.made
 
 
-async def _asked(
+async def rows_asked(
     service: QueryService,
     client: Client,
     statement: tuple[str, Parameters],

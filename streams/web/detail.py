@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from sinks.clickhouse import ClickHouseStore
+from streams.explain import receipts
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
 from streams.explain.run import COSTS, JOB, JOBS, found_run, run_detail, search_of
@@ -13,6 +14,7 @@ from streams.explain.stored import StoredJobs
 from streams.explain.why.judged import JudgedJob, judged
 from streams.web import queries
 from streams.web.figures import ApiFigures
+from streams.web.receipts import receipt_facts
 from streams.web.store_reader import Row, StoreReader
 
 #: A larger stored state of a shard is not read; phases and intervals then have a resolution of whole minutes.
@@ -47,15 +49,18 @@ class Details:
                 ask(queries.TRAFFIC, job=job_id),
                 self._phases(job_id),
             )
-            (costs, attempts, usage, burn, alerts, saves, nodes, hours, spans), run = await asyncio.gather(
-                of_job, self._run(job_id)
-            )
+            (
+                (costs, attempts, usage, burn, alerts, saves, nodes, hours, spans),
+                run,
+                kept,
+            ) = await asyncio.gather(of_job, self._run(job_id), self.receipt(job_id))
             return {
                 "as_of_ms": await self._figures.as_of_ms(),
                 "job": job,
                 "costs": {row["component"]: row["cost_usd"] for row in costs},
                 "attempts": attempts,
                 "run": run,
+                "receipt": None if kept is None else receipt_facts(kept),
                 "phases": spans,
                 "usage": [[row["minute_ms"], row["sampled"], row["productive_ratio"]] for row in usage],
                 "burn": [[row["time_ms"], *row["rates"]] for row in burn],
@@ -69,6 +74,11 @@ class Details:
             }
 
         return await self._figures.kept(("detail", job_id), make)
+
+    async def receipt(self, job_id: str) -> Row | None:
+        """The last receipt of a job as it is stored; None: it has none."""
+        found = await self._store_reader.rows(receipts.FOUND, id=job_id)
+        return found[0] if found else None
 
     async def _run(self, job_id: str) -> dict[str, Any] | None:
         """The run that the job is a part of; None: there is no other job of it."""

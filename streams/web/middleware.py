@@ -20,6 +20,7 @@ from streams.web.accept_filter import HEADER_MAX_BYTES
 from streams.web.errors import ApiError, answer, of_http, of_store
 from streams.web.http_protocol import hold_back, trust
 from streams.web.packed_body import check_encoding
+from streams.web.places import Client
 from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, RequestGuard, is_data
 
@@ -33,6 +34,12 @@ _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH_SHOWN: Final = 200
 _READY_PATH: Final = "/readyz"
+
+
+def client_of(request: web.Request) -> Client:
+    """Who asks, for what counts by client."""
+    caller = request[CALLER]
+    return Client(caller.token, caller.address)
 
 
 def middleware(

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from streams.costs.headroom import LEVELS
 from streams.errors import WrongUseError
-from streams.explain import alert_list, wire
+from streams.explain import alert_list
 from streams.web import metrics
 from streams.web.act_links import ActLinkEndpoint
 from streams.web.alert_history import AlertHistory
@@ -23,7 +23,7 @@ from streams.web.budget_detail import BudgetDetails
 from streams.web.controls import ControlEndpoint
 from streams.web.costs import costs, month, span
 from streams.web.detail import Details
-from streams.web.encode import to_json
+from streams.web.encode import json_answer
 from streams.web.errors import ApiError
 from streams.web.experiments import Experiments
 from streams.web.figures import ApiFigures
@@ -32,14 +32,14 @@ from streams.web.hooks.endpoint import HookEndpoint
 from streams.web.http_protocol import hold_back
 from streams.web.idle import idle
 from streams.web.ingest import IngestEndpoint
+from streams.web.job_endpoint import JobEndpoint
 from streams.web.job_list import PARAMETERS, JobList, ListRequest, limit_of, one_of, request_of
 from streams.web.last_audit import LastAudit
 from streams.web.meter import MeterReport
-from streams.web.middleware import CALLER
+from streams.web.middleware import CALLER, client_of
 from streams.web.otlp.endpoint import OtlpEndpoint
 from streams.web.panels import dashboards, panel_answer
-from streams.web.parameters import instant, known, known_alert, named_job, parameters
-from streams.web.places import Client
+from streams.web.parameters import instant, known_alert, parameters
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.receivers import ReceiverEndpoint
@@ -110,18 +110,25 @@ class Routes:
 
     def table(self) -> tuple[Route, ...]:
         """Every route."""
+        jobs = JobEndpoint(self._parts)
         return (
             Route("GET", "/healthz", OPEN, self._healthz),
             Route("GET", "/readyz", OPEN, self._readyz),
             Route("GET", "/metrics", Scope.METRICS, self._metrics),
             Route("GET", "/api/v1/jobs", Scope.READ, self._jobs),
-            Route("GET", "/api/v1/jobs/{job_id:[^/]+}", Scope.READ, self._job),
-            Route("GET", "/api/v1/jobs/{job_id:[^/]+}/explain", Scope.READ, self._explain),
-            Route("GET", "/api/v1/jobs/{job_id:[^/]+}/rules", Scope.READ, self._rules),
+            Route("GET", "/api/v1/jobs/{job_id:[^/]+}", Scope.READ, jobs.job),
+            Route("GET", "/api/v1/jobs/{job_id:[^/]+}/explain", Scope.READ, jobs.explain),
+            Route("GET", "/api/v1/jobs/{job_id:[^/]+}/rules", Scope.READ, jobs.rules),
+            Route("GET", "/api/v1/jobs/{job_id:[^/]+}/similar", Scope.READ, jobs.similar),
+            Route("GET", "/api/v1/jobs/{job_id:[^/]+}/elsewhere", Scope.READ, jobs.elsewhere),
+            Route("GET", "/api/v1/jobs/{job_id:[^/]+}/receipt", Scope.READ, jobs.receipt),
             # The same of an id that no path can name: `..`, which browsers and proxies take for a step up.
-            Route("GET", "/api/v1/job", Scope.READ, self._job),
-            Route("GET", "/api/v1/job/explain", Scope.READ, self._explain),
-            Route("GET", "/api/v1/job/rules", Scope.READ, self._rules),
+            Route("GET", "/api/v1/job", Scope.READ, jobs.job),
+            Route("GET", "/api/v1/job/explain", Scope.READ, jobs.explain),
+            Route("GET", "/api/v1/job/rules", Scope.READ, jobs.rules),
+            Route("GET", "/api/v1/job/similar", Scope.READ, jobs.similar),
+            Route("GET", "/api/v1/job/elsewhere", Scope.READ, jobs.elsewhere),
+            Route("GET", "/api/v1/job/receipt", Scope.READ, jobs.receipt),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
             Route("GET", "/api/v1/costs/span", Scope.READ, self._costs_span),
@@ -210,7 +217,11 @@ class Routes:
 
     async def _healthz(self, _: web.Request) -> web.Response:
         stuck = (await self._parts.health.recent()).stuck
-        return _json({"status": "stuck", "detail": stuck}, status=503) if stuck else _json({"status": "ok"})
+        return (
+            json_answer({"status": "stuck", "detail": stuck}, status=503)
+            if stuck
+            else json_answer({"status": "ok"})
+        )
 
     async def _readyz(self, request: web.Request) -> web.Response:
         checks = await self._parts.health.checks()
@@ -221,7 +232,7 @@ class Routes:
             {"name": check.name, "ok": check.ok, "detail": check.detail if may_read else public(check)}
             for check in checks
         ]
-        return _json({"ready": ready, "checks": found}, status=200 if ready else 503)
+        return json_answer({"ready": ready, "checks": found}, status=200 if ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
         parts = self._parts
@@ -241,7 +252,7 @@ class Routes:
         return metrics.StoreFacts(burn["jobs_live"], float(burn["usd_per_hour_now"]), firing, deliveries)
 
     async def _audit(self, _: web.Request) -> web.Response:
-        return _json(self._parts.audit().json())
+        return json_answer(self._parts.audit().json())
 
     async def _audit_text(self, _: web.Request) -> web.Response:
         return self._parts.audit().text()
@@ -253,49 +264,45 @@ class Routes:
         # As in /readyz: addresses and paths only with a token that may read.
         may_read = Scope.READ in request[CALLER].scopes
         shown = [check if may_read else Check(check.name, check.ok, public(check)) for check in checks]
-        return _json(await parts.meter.of(status, shown, parts.audit()))
+        return json_answer(await parts.meter.of(status, shown, parts.audit()))
 
     # -- figures -------------------------------------------------------------------------------------------
 
     async def _jobs(self, request: web.Request) -> web.Response:
         asked = request_of(parameters(request, set(PARAMETERS)))
-        return _json(await self._parts.job_list.page(asked))
+        return json_answer(await self._parts.job_list.page(asked))
 
     async def _burn(self, _: web.Request) -> web.Response:
-        return _json(await self._parts.figures.burn())
+        return json_answer(await self._parts.figures.burn())
 
     async def _costs(self, request: web.Request) -> web.Response:
-        caller = request[CALLER]
-        return _json(await costs(request, self._parts.queries, Client(caller.token, caller.address)))
+        return json_answer(await costs(request, self._parts.queries, client_of(request)))
 
     async def _costs_span(self, request: web.Request) -> web.Response:
         parameters(request, set())
-        caller, parts = request[CALLER], self._parts
-        as_of_ms = await parts.figures.as_of_ms()
-        return _json(await span(parts.queries, Client(caller.token, caller.address), as_of_ms))
+        as_of_ms = await self._parts.figures.as_of_ms()
+        return json_answer(await span(self._parts.queries, client_of(request), as_of_ms))
 
     async def _costs_month(self, request: web.Request) -> web.Response:
-        caller, parts = request[CALLER], self._parts
-        as_of_ms = await parts.figures.as_of_ms()
-        return _json(await month(request, parts.queries, Client(caller.token, caller.address), as_of_ms))
+        as_of_ms = await self._parts.figures.as_of_ms()
+        return json_answer(await month(request, self._parts.queries, client_of(request), as_of_ms))
 
     async def _dashboards(self, request: web.Request) -> web.Response:
         parameters(request, set())
-        return _json(dashboards())
+        return json_answer(dashboards())
 
     async def _panel(self, request: web.Request) -> web.Response:
-        asked, caller = parameters(request, {"from_ms", "to_ms", "job"}), request[CALLER]
-        client = Client(caller.token, caller.address)
-        return _json(await panel_answer(request.match_info["name"], asked, self._parts.queries, client))
+        asked = parameters(request, {"from_ms", "to_ms", "job"})
+        name = request.match_info["name"]
+        return json_answer(await panel_answer(name, asked, self._parts.queries, client_of(request)))
 
     async def _idle(self, request: web.Request) -> web.Response:
-        caller, parts = request[CALLER], self._parts
-        as_of_ms = await parts.figures.as_of_ms()
-        return _json(await idle(request, parts.queries, Client(caller.token, caller.address), as_of_ms))
+        as_of_ms = await self._parts.figures.as_of_ms()
+        return json_answer(await idle(request, self._parts.queries, client_of(request), as_of_ms))
 
     async def _budgets(self, request: web.Request) -> web.Response:
         parameters(request, set())
-        return _json({**await self._parts.figures.budgets(), **self._acting})
+        return json_answer({**await self._parts.figures.budgets(), **self._acting})
 
     async def _budget(self, request: web.Request) -> web.Response:
         given = parameters(request, {"budget", "kind", "name"})
@@ -306,17 +313,17 @@ class Routes:
                 404,
                 f"budget {budget!r} of {kind} {name!r}: no minute has judged it; GET /api/v1/budgets lists them",
             )
-        return _json({**found, **self._acting})
+        return json_answer({**found, **self._acting})
 
     async def _headroom(self, request: web.Request) -> web.Response:
         asked = {name: value for name, value in parameters(request, set(LEVELS)).items() if value}
         if not asked:
             raise ApiError(400, f"name at least one of {', '.join(LEVELS)}")
-        return _json(await self._parts.figures.headroom(asked))
+        return json_answer(await self._parts.figures.headroom(asked))
 
     async def _experiments(self, request: web.Request) -> web.Response:
         parameters(request, set())
-        return _json(await self._parts.experiments.all())
+        return json_answer(await self._parts.experiments.all())
 
     async def _experiment(self, request: web.Request) -> web.Response:
         parameters(request, set())
@@ -324,7 +331,7 @@ class Routes:
         found = await self._parts.experiments.one(name)
         if found is None:
             raise ApiError(404, f"no job of this store names the experiment {name!r}")
-        return _json(found)
+        return json_answer(found)
 
     async def _alerts(self, request: web.Request) -> web.Response:
         given = parameters(request, {*alert_list.PARAMETERS, "limit", "names"})
@@ -336,18 +343,18 @@ class Routes:
         body = {**await self._parts.alerts.page(asked), **self._acting}
         if names == "1":
             body["names"] = await self._parts.alerts.names()
-        return _json(body)
+        return json_answer(body)
 
     async def _alert(self, request: web.Request) -> web.Response:
         parameters(request, set())
         alert_id = request.match_info["alert_id"]
         found = known_alert(alert_id, await self._parts.alerts.one(alert_id))
-        return _json({**found, **self._acting})
+        return json_answer({**found, **self._acting})
 
     async def _alert_why(self, request: web.Request) -> web.Response:
         at_ms = instant("at_ms", parameters(request, {"at_ms"}).get("at_ms"))
         alert_id = request.match_info["alert_id"]
-        return _json(known_alert(alert_id, await self._parts.alerts.why(alert_id, at_ms)))
+        return json_answer(known_alert(alert_id, await self._parts.alerts.why(alert_id, at_ms)))
 
     async def _alert_margins(self, request: web.Request) -> web.Response:
         parameters(request, set())
@@ -355,26 +362,10 @@ class Routes:
         found = known_alert(alert_id, await self._parts.alerts.margins(alert_id))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
-    async def _job(self, request: web.Request) -> web.Response:
-        job_id, _ = named_job(request, set())
-        return _json(known(job_id, await self._parts.details.job(job_id)))
-
-    async def _explain(self, request: web.Request) -> web.Response:
-        job_id, asked = named_job(request, {"by"})
-        by = one_of("by", asked.get("by", "interval"), ("interval", "minute"))
-        found = await self._parts.details.explanation(job_id, by_minute=by == "minute")
-        return web.Response(body=wire.encode(known(job_id, found)), content_type="application/json")
-
-    async def _rules(self, request: web.Request) -> web.Response:
-        job_id, asked = named_job(request, {"at_ms"})
-        at_ms = instant("at_ms", asked.get("at_ms"))
-        found = known(job_id, await self._parts.details.rules(job_id, at_ms))
-        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
-
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         caller = request[CALLER]
         broadcaster = self._parts.broadcaster
-        with broadcaster.seat(Client(caller.token, caller.address)):
+        with broadcaster.seat(client_of(request)):
             response = web.StreamResponse(
                 headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
             )
@@ -392,11 +383,10 @@ class Routes:
 
     async def _tables(self, request: web.Request) -> web.Response:
         parameters(request, set())
-        return _json(await self._parts.tables.listed())
+        return json_answer(await self._parts.tables.listed())
 
     async def _query(self, request: web.Request) -> web.StreamResponse:
-        caller = request[CALLER]
-        return await query(request, self._parts.queries, Client(caller.token, caller.address))
+        return await query(request, self._parts.queries, client_of(request))
 
     async def _events(self, request: web.Request) -> web.Response:
         topic = parameters(request, {"topic"}).get("topic", "")
@@ -479,7 +469,3 @@ class Routes:
         if asset is None:
             raise ApiError(404, f"there is nothing at {request.path}")
         return asset.answer(request)
-
-
-def _json(value: object, status: int = 200) -> web.Response:
-    return web.Response(body=to_json(value), status=status, content_type="application/json")

@@ -220,12 +220,37 @@ def test_without_history_it_is_price_x_time_and_says_so(data: Path) -> None:
         ("--of s --gpus 4", 2, "name only what is different"),
         ("--of s --speed-factor 0", 2, "--speed-factor 0: a number above 0"),
         ("--of s --purchase reserved", 1, "unpriced: no SKU of component gpu"),
+        ("--of waits --everywhere", 1, "has paid for nothing yet"),
+        ("--of s --everywhere --gpu-type B", 2, "--everywhere compares all places"),
+        ("--gpus 1 --hours 1 --everywhere", 2, "--everywhere is for a job that ran"),
     ],
 )
 def test_refusals_are_one_clear_line(words: str, code: int, said: str, data: Path) -> None:
     done = trainfare("estimate", *words.split(), "--data", data)
     assert (done.code, done.out) == (code, "")
     assert said in done.one_line()
+
+
+def test_everywhere_the_cheapest_place_comes_first(data: Path) -> None:
+    done = trainfare("estimate", "--of", "o2", "--everywhere", "--data", data)
+    rows = [line.split("  ")[0] for line in done.out.splitlines()]
+    note = "another GPU type is priced as if the job took as long there; same_cost_at_time_x says how much longer it may take"
+    assert rows == [
+        "place", "as it ran", "cluster=venus, gpu_type=C, purchase=on_prem", "gpu_type=C", "gpu_type=B", "purchase=spot",
+        "gpu_type=A", note,
+    ]  # fmt: skip
+    found = asked(data, "--of", "o2", "--everywhere")
+    assert [place["difference_usd"] for place in found["places"]] == [
+        "-51.200000000", "-48.000000000", "-38.400000000", "-32.640000000", "0.000000000",
+    ]  # fmt: skip
+    alone = asked(data, "--of", "o2", "--purchase", "spot")
+    assert found["places"][3] == {
+        **alone["elsewhere"],
+        "different": {"purchase": "spot"},
+        "difference_usd": alone["saved_usd"],
+        "break_even_speed_factor": alone["break_even_speed_factor"],
+        "spot_jobs": 1,
+    }
 
 
 def test_a_job_whose_minutes_were_dropped_is_not_priced_by_the_rest(data: Path, tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ QUESTIONS = [
     ("explain", ODD_ID, "--format", "csv"),
     ("explain", "a", "--minute", "--format", "json"),
     ("estimate", "--of", "a", "--speed-factor", "2", "--format", "json"),
+    ("estimate", "--of", "a", "--everywhere", "--format", "json"),
     ("prices", "show", "--at", "2027-01-01", "--format", "json"),
     # and what goes wrong
     ("sql", "DROP TABLE jobs"),

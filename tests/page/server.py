@@ -171,6 +171,9 @@ class Server:
         app.router.add_get("/api/v1/job/explain", self._answer(self._explain))
         app.router.add_get("/api/v1/jobs/{id}", self._answer(self._detail))
         app.router.add_get("/api/v1/jobs/{id}/explain", self._answer(self._explain))
+        for path in ("/api/v1/job", "/api/v1/jobs/{id}"):
+            app.router.add_get(f"{path}/similar", self._answer(self._similar))
+            app.router.add_get(f"{path}/elsewhere", self._answer(self._elsewhere))
         return app
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
@@ -298,6 +301,14 @@ class Server:
 
     def _alert_margins(self, request: web.Request) -> dict[str, Any] | None:
         return alert_api.margins(request.match_info["id"], self.script.alerts, self.script.now_ms)
+
+    def _similar(self, request: web.Request) -> dict[str, Any] | None:
+        spec = self.script.spec(request.match_info.get("id") or request.query["id"])
+        return None if spec is None else {"jobs": 0, "kind": {}, "is_over": False, "figures": {}}
+
+    def _elsewhere(self, request: web.Request) -> dict[str, Any] | None:
+        spec = self.script.spec(request.match_info.get("id") or request.query["id"])
+        return None if spec is None else {"reason": "it has paid for nothing yet", "places": []}
 
     def _explain(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info.get("id") or request.query["id"])

@@ -5,6 +5,7 @@ import { count, exact, jobCost, money, percent, stamp, times } from "./format.js
 import { get } from "./feed.js";
 import { Ticking } from "./meter.js";
 import { burnBand, LIVE } from "./words.js";
+import { Elsewhere, Receipt, Similar } from "./beside.js";
 import { Attempts, Components, Run } from "./costs.js";
 import { Evidence } from "./evidence.js";
 import { Explain } from "./explain.js";
@@ -19,15 +20,18 @@ export function jobPath(jobId, part = "") {
 
 const DETAIL_MS = 4000;
 const EXPLAIN_MS = 20_000;
+// What is asked of many jobs and prices, and seldom changes.
+const BESIDE_MS = 300_000;
+const AGAIN_MS = 20_000;
 
 export class JobView {
   constructor(meter, host, acts) {
-    Object.assign(this, { meter, host, acts, jobId: null, job: null, detailMs: 0, explainMs: 0, turn: 0 });
+    Object.assign(this, { meter, host, acts, jobId: null, job: null, detailMs: 0, explainMs: 0, besideMs: 0, turn: 0 });
   }
 
   open(jobId) {
     this.turn += 1;
-    Object.assign(this, { jobId, job: null, detail: null, detailMs: 0, explainMs: 0, ticking: new Ticking(this.meter) });
+    Object.assign(this, { jobId, job: null, detail: null, detailMs: 0, explainMs: 0, besideMs: 0, ticking: new Ticking(this.meter) });
     this.title = h("h2", { id: "job-title", tabindex: -1 }, foreign(jobId));
     this.state = h("span", { class: "state" });
     this.about = h("p", { class: "about" });
@@ -46,7 +50,10 @@ export class JobView {
     this.checkpoints = new Checkpoints(this.meter);
     this.nodes = new Nodes(this.meter);
     this.explain = new Explain(this.meter);
-    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element, this.checkpoints.element), this.attempts.element, this.nodes.element, this.run.element, this.explain.element);
+    this.similar = new Similar();
+    this.elsewhere = new Elsewhere();
+    this.receipt = new Receipt(jobPath);
+    this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element, this.checkpoints.element), this.attempts.element, this.nodes.element, this.run.element, this.similar.element, this.elsewhere.element, this.receipt.element, this.explain.element);
     this.host.replaceChildren(
       h("p", { class: "back" }, h("a", { href: "#/", "data-leave": true }, "← All jobs"), h("span", { class: "dim" }, " or Esc")),
       h("header", { class: "job-head" }, h("div", {}, h("div", { class: "job-title" }, this.title, this.state, this.receipts), this.about)),
@@ -84,6 +91,7 @@ export class JobView {
     if (this.asking || document.hidden) return;
     const detailDue = now - this.detailMs >= DETAIL_MS;
     const explainDue = now - this.explainMs >= EXPLAIN_MS;
+    if (this.besideMs && now - this.besideMs >= BESIDE_MS) this.compare(now);
     if (!detailDue && !explainDue) return;
     const turn = this.turn;
     const { jobId } = this; // another one may be opened between the two answers
@@ -93,6 +101,7 @@ export class JobView {
         const detail = await get(jobPath(jobId));
         if (turn === this.turn) this.show(detail);
         this.detailMs = now;
+        if (turn === this.turn && !this.besideMs) this.compare(now);
       }
       if (explainDue) {
         const explained = await get(jobPath(jobId, "/explain"));
@@ -107,6 +116,23 @@ export class JobView {
       if (turn !== this.turn && this.jobId !== null) {
         [this.detailMs, this.explainMs] = [0, 0];
         this.refresh();
+      }
+    }
+  }
+
+  /** Ask what the job is compared with, one after the other; nothing else of the page waits for it. */
+  async compare(now) {
+    const { turn, jobId } = this;
+    this.besideMs = now;
+    for (const [part, view] of [["/similar", this.similar], ["/elsewhere", this.elsewhere]]) {
+      try {
+        const found = await get(jobPath(jobId, part));
+        if (turn !== this.turn) return;
+        view.show(found);
+      } catch (trouble) {
+        if (turn !== this.turn) return;
+        view.fail(trouble);
+        this.besideMs = now - BESIDE_MS + AGAIN_MS;
       }
     }
   }
@@ -129,6 +155,7 @@ export class JobView {
     this.run.show(detail);
     this.checkpoints.show(detail);
     this.nodes.show(detail);
+    this.receipt.show(detail);
     this.evidence.show(detail.alerts, true);
   }
 

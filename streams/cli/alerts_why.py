@@ -15,12 +15,11 @@ from schemas.escaping import visible
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
 from streams.cli.reading import reader
+from streams.engine.rules.rule import IS_FLAG
 from streams.errors import TrainfareError, WrongUseError
 
 _MAX_MS: Final = 2**32 * 1000
 _SHOWN_CHARS: Final = 60
-#: Ends a condition without a measure, whose value is 1 or 0.
-_FLAG: Final = " (1: yes)"
 #: What is left of sums that are none.
 _NOISE: Final = 1e-9
 #: What stands for the rules where there are none, by the reason.
@@ -98,7 +97,7 @@ def _rules(rules: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, An
             each["rule"],
             "yes" if each["holds"] else "no",
             str(each["way"]),
-            each["what"].removesuffix(_FLAG) + ("" if each["enabled"] else ", switched off"),
+            each["what"].removesuffix(IS_FLAG) + ("" if each["enabled"] else ", switched off"),
             _figure(each["what"], each["value"]),
             _figure(each["what"], each["threshold"]),
             "" if each["share"] is None else f"{min(max(each['share'], 0), 999):.2f}",
@@ -116,7 +115,7 @@ def _rules(rules: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, An
 def _figure(what: str, value: float | None) -> str:
     if value is None:
         return "unknown"
-    if what.endswith(_FLAG):
+    if what.endswith(IS_FLAG):
         return "yes" if value else "no"
     return f"{value if abs(value) > _NOISE else 0:.4g}"
 

@@ -16,6 +16,7 @@ from aiohttp import web
 from schemas.units import READABLE
 from streams.engine.alerts.possible import CEILING_FIELDS, silence_fields
 from streams.engine.rules.registry import ALL, PLANNED_QUIETS
+from streams.engine.rules.rule import IS_FLAG
 
 _COMPRESSED_FROM_BYTES: Final = 512
 #: The script that is made of the rules.
@@ -66,6 +67,7 @@ def rules_js() -> bytes:
         "PLANNED_QUIETS": f"new Set({json.dumps(PLANNED_QUIETS)})",
         "SILENCE_FIELDS": json.dumps({rule.name: silence_fields(rule.name) for rule in ALL}),
         "CEILING_FIELDS": json.dumps(CEILING_FIELDS),
+        "IS_FLAG": json.dumps(IS_FLAG),
         "READABLE_UNITS": json.dumps(READABLE),
     }
     return "".join(f"export const {name} = {value};\n" for name, value in made.items()).encode()

@@ -119,7 +119,7 @@ def _margins(name: str, long_ms: int, short_ms: int, at: JobAt) -> list[Margin]:
         _ratio(f"cost / expected over {span_of(long_ms)}", ratios[long_ms], of["long_ratio"]),
         _ratio(f"cost / expected over {span_of(short_ms)}", ratios[short_ms], of["short_ratio"]),
         extra,
-        flag(f"accrues cost for all of {span_of(short_ms)} (1: yes)", pays),
+        flag(f"accrues cost for all of {span_of(short_ms)}", pays),
     ]
 
 

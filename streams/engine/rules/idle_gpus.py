@@ -119,8 +119,8 @@ def _margins(at: JobAt) -> list[Margin]:
         found += [
             yields_to("stalled", "idle_gpus", at, 1),
             from_threshold_on("minutes since all GPUs fell to 0 %", float(fallen.minutes), wait, 1),
-            flag("they all worked before (1: yes)", fallen.worked_before, 1),
-            flag("on all nodes (1: yes)", fallen.on_all_nodes, 1),
+            flag("they all worked before", fallen.worked_before, 1),
+            flag("on all nodes", fallen.on_all_nodes, 1),
             _covered(fallen.sampled_ms, fallen.held_ms, 1),
         ]
         rate = fallen.nano_per_hour / NANO_PER_USD

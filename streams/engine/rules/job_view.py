@@ -189,7 +189,7 @@ class JobRule(AlertRule):
 def yields_to(other: str, rule: str, at: JobAt, way: int = 0) -> Margin:
     """The margin of a rule that does not open while another one tells of the same."""
     fires = frozenset() if at.figures is None else at.figures.fires
-    return flag(f"`{other}` does not tell of it (1: yes)", other not in fires or rule in fires, way)
+    return flag(f"`{other}` does not tell of it", other not in fires or rule in fires, way)
 
 
 def yields_to_as_urgent(others: Sequence[str], rule: str, at: JobAt) -> Margin:
@@ -199,7 +199,7 @@ def yields_to_as_urgent(others: Sequence[str], rule: str, at: JobAt) -> Margin:
     telling = {each for each in others if each in figures.fires}
     if rule in figures.pages:
         telling &= figures.pages
-    return flag("no burn rule tells of it (1: yes)", not telling or rule in figures.fires)
+    return flag("no burn rule tells of it", not telling or rule in figures.fires)
 
 
 def all_it_pays(_at: JobAt, paid_nano_per_hour: int) -> int:

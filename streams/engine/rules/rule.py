@@ -146,9 +146,13 @@ def above_threshold(what: str, value: float, threshold: float, *, is_above: bool
     return Margin(what, value, threshold, max(share, 1.0) if is_above else min(share, 1 - 1e-12), way)
 
 
+#: Ends the text of a condition without a measure: its value is 1 or 0.
+IS_FLAG: Final = " (1: yes)"
+
+
 def flag(what: str, holds: bool, way: int = 0) -> Margin:
-    """Return the margin of a condition without a measure: 1 if it holds, else 0."""
-    return Margin(what, float(holds), 1, float(holds), way)
+    """The margin of a condition without a measure: 1 if it holds, else 0."""
+    return Margin(f"{what}{IS_FLAG}", float(holds), 1, float(holds), way)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,9 +49,7 @@ def _margins(at: JobAt) -> list[Margin]:
                 share = late_ms / grace_ms
         minutes = None if late_ms is None else late_ms / MINUTE_MS
         found.append(Margin("minutes after its deadline", minutes, of["grace_minutes"], share, way=1))
-        found.append(
-            flag("nobody was notified after this deadline (1: yes)", not figures.notified_until_ms, way=1)
-        )
+        found.append(flag("nobody was notified after this deadline", not figures.notified_until_ms, way=1))
     return found
 
 

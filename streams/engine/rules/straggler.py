@@ -246,7 +246,7 @@ def margins(of: Mapping[str, float], uneven: Uneven, waste_nano: int, at_ms: int
         below_threshold("use of the slow nodes / that of the others", uneven.slow_ratio / uneven.others_ratio, of["share_of_others"]),
         from_threshold_on("use of the others", uneven.others_ratio, of["others_ratio"]),
         from_threshold_on("minutes for which it has been so", minutes, of[name]),
-        flag("they worked as the others before (1: yes)", uneven.worked_before),
+        flag("they worked as the others before", uneven.worked_before),
         from_threshold_on("dollars per hour that are wasted", waste_nano / NANO_PER_USD, of[LEAST_WASTE]),
     ]  # fmt: skip
 

@@ -86,7 +86,7 @@ def _margins(at: JobAt) -> list[Margin]:
         dollars(an_hour, nano, "usd_per_hour", 0),
         ratio("those", nano, "ratio", 0),
         expected(0),
-        flag("paid for an hour, by when it has started (1: yes)", figures.since_paid_ms >= START_MS, 0),
+        flag("paid for an hour, by when it has started", figures.since_paid_ms >= START_MS, 0),
         _margin(
             "those / what they may be by its start (holds above)",
             nano / max(began_nano, 1.0),
@@ -94,7 +94,7 @@ def _margins(at: JobAt) -> list[Margin]:
             is_more,
             0,
         ),
-        flag("begun long enough ago, or enough for a page (1: yes)", not is_young, 0),
+        flag("begun long enough ago, or enough for a page", not is_young, 0),
         dollars(an_hour, nano, "usd_per_hour", 1),
         dollars(an_hour, nano, PAGE_FROM, 1),
         ratio("those", nano, "ratio", 1),
@@ -109,7 +109,7 @@ def _margins(at: JobAt) -> list[Margin]:
     if figures.is_over:
         return [each._replace(value=None, share=None) for each in found]
     goes_on = "traffic" in figures.fires and "traffic" in figures.holds
-    return [*found, flag("an alert of it goes on (1: yes)", goes_on, way=4)]
+    return [*found, flag("an alert of it goes on", goes_on, way=4)]
 
 
 RULE: Final = JobRule(

@@ -6,8 +6,9 @@ import { alertHash } from "../alerts.js";
 import { get } from "../feed.js";
 import { copy } from "../evidence.js";
 import { address, go } from "../route.js";
+import { IS_FLAG } from "../rules.js";
 import { OUTCOMES, ruleName, MESSAGES } from "../words.js";
-import { badgeOf, FLAG, membersOf, plain, subjectOf } from "./alert_parts.js";
+import { badgeOf, membersOf, plain, subjectOf } from "./alert_parts.js";
 import { courses } from "./margins.js";
 
 const FIRING_MS = 4000;
@@ -64,7 +65,7 @@ export function nearness(conditions) {
 
 function figure(condition, value) {
   if (value === null || value === undefined) return "unknown";
-  if (condition.what.endsWith(FLAG)) return value ? "yes" : "no";
+  if (condition.what.endsWith(IS_FLAG)) return value ? "yes" : "no";
   return Math.abs(value) < 1e-9 ? "0" : Math.abs(value) >= 1e6 ? value.toPrecision(4) : String(Number(value.toPrecision(4)));
 }
 

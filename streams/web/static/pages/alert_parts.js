@@ -4,14 +4,12 @@ import { amount, foreign, h, visible } from "../dom.js";
 import { exact, money, near, plural } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { jobHash } from "../jobs.js";
+import { IS_FLAG } from "../rules.js";
 import { ruleName, MESSAGES } from "../words.js";
-
-/** Ends a condition without a measure, whose value is 1 or 0. */
-export const FLAG = " (1: yes)";
 
 /** Words of the documentation without its marks: code, links, what a flag counts as. */
 export function plain(text) {
-  return visible(text.replace(FLAG, "").replaceAll("`", "").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1"));
+  return visible(text.replace(IS_FLAG, "").replaceAll("`", "").replace(/\[([^\]]*)\]\([^)]*\)/g, "$1"));
 }
 
 /** What an alert is about: its job as a link, anything else by kind and name. */

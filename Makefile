@@ -175,7 +175,7 @@ docs: $(STAMP)  ## Write the generated pages and the JSON Schemas of messages.
 	@$(BIN)/python -m streams.config.page > docs/settings.md
 	@$(BIN)/python -m schemas.events_docs > docs/events.md
 	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md
-	@$(BIN)/python -m streams.rules.page < docs/alerts.md > docs/alerts.md.new && mv docs/alerts.md.new docs/alerts.md
+	@$(BIN)/python -m streams.rules.page docs/rules.md docs/ledger_rules.md
 	@for type in $$($(BIN)/python -c 'from schemas.messages.json_schema import MESSAGES; print(*MESSAGES)'); do \
 		$(BIN)/python -m schemas.messages.json_schema $$type > schemas/messages/$$type.json; done
 

@@ -130,7 +130,7 @@ What happens to an attempt of a job. Besides these fields it takes the [common](
 - `resumed` counts as `started` everywhere. A `scaled` while no GPU is held changes the count for later. `queued` or `allocated` after `started` mean
   what the table says. `updated` may come at any time, after the end too.
 - A job needs two events to be paid: one when it gets its GPUs, one when it ends. Send `heartbeat` now and then: then a lost end
-  [is noticed](alerts.md#rules).
+  [is noticed](rules.md#rules).
 """,
     "gpu": """
 Utilisation of GPUs of one node over an interval. Besides these fields it takes the [common](#common-fields) and the [price fields](#price-fields).
@@ -169,17 +169,17 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `silence` | match fields, `comment` | keeps messages of alerts from being sent |
 | `planned` | match fields, `comment` | says what matching jobs will cost per hour |
 | `budget` | match fields or `subject`, `actions`, `grace_s`, `webhook`, `contact`, `comment` | [limits](budgets.md) what matching jobs may use |
-| `ack` | `comment` | [acknowledges](alerts.md#acknowledge-silence-plan) an alert |
-| `rule` | match fields, `rule`, `enabled`, `severity`, `thresholds`, `comment` | [changes a rule](alerts.md#rules-as-data) for matching jobs |
+| `ack` | `comment` | [acknowledges](silences.md#acknowledge-silence-plan) an alert |
+| `rule` | match fields, `rule`, `enabled`, `severity`, `thresholds`, `comment` | [changes a rule](own_rules.md#rules-as-data) for matching jobs |
 | `override` | match fields, `budget`, `reason` | [suspends the actions](budgets.md#overrides) of budgets |
 | `receipt` | `on`, `owner`, `team`, `comment` | switches [receipts and digests](receipts.md) on or off |
-| `operator` | `owner`, `comment` | names [who gets alerts](alerts.md#operators) about `prices`, `sources` or `nodes`, the record's name |
+| `operator` | `owner`, `comment` | names [who gets alerts](messages.md#operators) about `prices`, `sources` or `nodes`, the record's name |
 | `source` | `polls`, `entries`, `examples`, `standing` | says [what became of all that a source was read for](sources.md#all-sources) |
 
 A `source` has no other fields than these: `entries` are numbers by `metered`, `free/RULE` and `not_understood/REASON`, summed over `polls` polls; `examples` a text by reason; `standing` the reasons that stand now; 64 of
 each at most. Its key is `source/NAME`; under another one it says nothing. It is in force for nobody: workers keep it in [`sources`](tables.md#sources).
 
-What they do, and their match fields, is described with [the alerts](alerts.md#silences-planned-rates), [their receivers](receivers.md#owners) and [budgets](budgets.md).
+What they do, and their match fields, is described with [the alerts](silences.md#silences-planned-rates), [their receivers](receivers.md#owners) and [budgets](budgets.md).
 """,
 }
 #: Fields left out of the example record, as they contradict others.

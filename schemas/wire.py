@@ -164,7 +164,7 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     deadline_ms: Annotated[
         OptTimeMs,
         Doc(
-            "when the job should be done: [`runaway_length`](alerts.md#rules)",
+            "when the job should be done: [`runaway_length`](rules.md#rules)",
             1780394400000,
             "ms since 1970 UTC",
         ),

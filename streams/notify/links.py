@@ -26,7 +26,7 @@ RUNBOOKS: Final = {
 }
 #: The kind of the subject of a test message.
 TEST: Final = "test"
-RULES_PAGE: Final = "alerts.md#rules"
+RULES_PAGE: Final = "rules.md#rules"
 
 
 @dataclass(frozen=True)

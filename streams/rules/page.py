@@ -1,9 +1,10 @@
-"""Writes the tables of rules in docs/alerts.md from the rules, so that the page always agrees with what is judged."""
+"""Writes the tables of rules in docs/ from the rules, so that the pages always agree with what is judged."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from streams.engine.rules.burn_rule import span_of
@@ -41,15 +42,25 @@ def render(page: str) -> str:
     """The page with its tables written anew.
 
     Raises:
-        ValueError: It lacks the comments around a table.
+        ValueError: It has no table, or one without an end.
     """
+    has_any = False
     for name, table in tables().items():
-        before, begin, rest = page.partition(f"<!-- table of {name}: make docs -->\n")
+        before, begin, rest = page.partition(begin_of(name))
+        if not begin:
+            continue
         _, end, after = rest.partition(_END)
-        if not begin or not end:
-            raise ValueError(f"no comments around the table of {name}")
-        page = f"{before}{begin}{table}{end}{after}"
+        if not end:
+            raise ValueError(f"no comment behind the table of {name}")
+        page, has_any = f"{before}{begin}{table}{end}{after}", True
+    if not has_any:
+        raise ValueError("no comment before a table of rules")
     return page
+
+
+def begin_of(name: str) -> str:
+    """The comment before a table."""
+    return f"<!-- table of {name}: make docs -->\n"
 
 
 def _severity(rule: JobRule) -> str:
@@ -69,4 +80,5 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render(sys.stdin.read()))
+    for path in map(Path, sys.argv[1:]):
+        path.write_text(render(path.read_text(encoding="utf-8")), encoding="utf-8")

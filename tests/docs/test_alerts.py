@@ -1,6 +1,6 @@
-"""docs/alerts.md against the code it speaks of: rules, episodes, silences, planned rates.
+"""The pages about alerts against the code they speak of: rules, episodes, silences, planned rates.
 
-What the page has and the code lacks fails as well as the other way round.
+What a page has and the code lacks fails as well as the other way round.
 """
 
 import hashlib
@@ -18,25 +18,37 @@ from streams.engine.kernels.episode_steps import REOPENS_MS
 from streams.engine.kernels.precedence import DRIFT_SILENT_MS, SUSTAINED_SILENT_MS
 from streams.engine.rules.registry import BURN_RULES, JOB_RULES
 from streams.engine.state.dimensions import MATCHED, AlertDimensions
-from streams.rules.page import render
+from streams.rules.page import begin_of, render, tables
 from tests.docs.sections import DOCS, published, rows, section, span
 
-PAGE = (DOCS / "alerts.md").read_text()
+
+def read(page: str) -> str:
+    return (DOCS / page).read_text()
+
+
 SILENCES = "Silences, planned rates"
 
 
-def test_the_tables_of_rules_are_written_from_the_rules() -> None:
+@pytest.mark.parametrize("page", ["rules.md", "ledger_rules.md"])
+def test_the_tables_of_rules_are_written_from_the_rules(page: str) -> None:
     """Run `make docs` where this fails."""
-    assert render(PAGE) == PAGE
+    assert render(read(page)) == read(page)
 
 
-def test_the_page_without_a_table_is_refused() -> None:
-    with pytest.raises(ValueError, match="no comments around the table of burn rules"):
+def test_each_table_of_rules_stands_on_one_page() -> None:
+    pages = [page.read_text() for page in DOCS.glob("*.md")]
+    assert [sum(begin_of(name) in page for page in pages) for name in tables()] == [1, 1, 1]
+
+
+def test_a_page_without_a_table_or_its_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="no comment before a table of rules"):
         render("# Alerts\n")
+    with pytest.raises(ValueError, match="no comment behind the table of burn rules"):
+        render(begin_of("burn rules"))
 
 
 def test_the_controls_on_the_page_are_understood(tmp_path: Path) -> None:
-    silence, planned = published(section(PAGE, SILENCES), tmp_path)
+    silence, planned = published(section(read("silences.md"), SILENCES), tmp_path)
     controls = Controls.from_events([silence, planned])
     assert controls.faults == ()
     from_ms = int(str(silence.value["from_ms"]))
@@ -47,12 +59,12 @@ def test_the_controls_on_the_page_are_understood(tmp_path: Path) -> None:
 
 
 def test_the_match_fields_are_all_named() -> None:
-    bullet = section(PAGE, SILENCES).partition("- **Match fields**")[2].partition("\n- ")[0]
+    bullet = section(read("silences.md"), SILENCES).partition("- **Match fields**")[2].partition("\n- ")[0]
     assert {*MATCHED, "rule", "severity"} == set(re.findall(r"`([a-z_]+)`", bullet))
 
 
 def test_ids_are_made_as_told() -> None:
-    said = re.sub(r"\s+", " ", section(PAGE, "Episodes"))
+    said = re.sub(r"\s+", " ", section(read("messages.md"), "Episodes"))
     alert, message = re.findall(r"`([A-Z_]+(?:\|[A-Z_]+)+)`", said)
     values = {"RULE": "unpriced", "SUBJECT_KIND": "job", "SUBJECT_NAME": "j", "STARTED_MS": "5"}
     values |= {"ALERT_ID": "al_1", "STATUS": "firing", "CHANGED_MS": "7"}
@@ -65,19 +77,23 @@ def _digest(form: str, values: Mapping[str, str]) -> str:
 
 
 def test_the_columns_of_an_alert_are_all_told() -> None:
-    told = {name for row in rows(section(PAGE, "What is stored")) for name in re.findall(r"`(\w+)`", row[0])}
+    told = {
+        name
+        for row in rows(section(read("alerts.md"), "What is stored"))
+        for name in re.findall(r"`(\w+)`", row[0])
+    }
     assert told == set(SCHEMAS[ALERTS].names) - {"alert_id", "shard", "version"}
 
 
 def test_the_spans_of_an_episode_are_those_of_the_judge() -> None:
-    assert f"within {span(REOPENS_MS)} of clearing" in PAGE
-    assert f"until {span(DRIFT_SILENT_MS)} after" in PAGE
-    assert f"until {span(SUSTAINED_SILENT_MS)} after it cleared" in PAGE
+    assert f"within {span(REOPENS_MS)} of clearing" in read("messages.md")
+    assert f"until {span(DRIFT_SILENT_MS)} after" in read("burn_rates.md")
+    assert f"until {span(SUSTAINED_SILENT_MS)} after it cleared" in read("burn_rates.md")
     assert {rule.thresholds["extra_usd"].default for rule in JOB_RULES[: len(BURN_RULES)]} == {1}
-    assert "at least $1,\n" in PAGE
+    assert "at least $1,\n" in read("burn_rates.md")
 
 
 def test_how_long_a_sentence_is_current() -> None:
-    said = PAGE.partition("\n### What is to come\n")[2]
+    said = section(read("messages.md"), "What is to come")
     assert f"nothing from {span(CURRENT_MS)} after the instant on" in said
     assert f"more than {span(CURRENT_MS)} after that instant" in said

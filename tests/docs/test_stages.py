@@ -27,7 +27,7 @@ def stages_of(function: Callable[..., object]) -> list[str]:
 
 
 STAGES = stages_of(Notifier.run_once)
-TABLE = rows(section((DOCS / "alerts.md").read_text(), "From rule to receiver"))
+TABLE = rows(section((DOCS / "messages.md").read_text(), "From rule to receiver"))
 
 
 def test_the_table_of_stages_is_the_function() -> None:

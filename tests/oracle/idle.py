@@ -1,4 +1,4 @@
-"""When the GPUs of a job idle, as docs/alerts.md has it, minute by minute.
+"""When the GPUs of a job idle, as docs/rules.md has it, minute by minute.
 
 Must import nothing of the project; costs are in the SCALE-ths of `burn`.
 """

@@ -23,7 +23,7 @@ BROKEN = ("failed", "preempted", "superseded")
 
 
 class Thresholds(NamedTuple):
-    """The defaults of docs/alerts.md."""
+    """The defaults of docs/ledger_rules.md."""
 
     lost_ratio: Fraction = Fraction(1, 10)
     lost_nano: int = 10 * USD

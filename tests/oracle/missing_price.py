@@ -1,4 +1,4 @@
-"""Which prices are missing, by the words of docs/alerts.md: every usage is compared with every price, at one instant.
+"""Which prices are missing, by the words of docs/ledger_rules.md: every usage is compared with every price, at one instant.
 
 Must import nothing of the project. Times are epoch milliseconds.
 """

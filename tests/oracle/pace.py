@@ -1,4 +1,4 @@
-"""How the progress of a job moves, as docs/alerts.md has it, from its events in the order in which they were read.
+"""How the progress of a job moves, as docs/rules.md has it, from its events in the order in which they were read.
 
 Must import nothing of the project.
 """

@@ -1,4 +1,4 @@
-"""By the contract (docs/alerts.md, docs/runs.md): where jobs of one run break off one after another."""
+"""By the contract (docs/gpu_rules.md, docs/runs.md): where jobs of one run break off one after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule `traffic` as docs/alerts.md has it, on what network and storage cost minute by minute.
+"""The rule `traffic` as docs/rules.md has it, on what network and storage cost minute by minute.
 
 Must import nothing of the project; costs are in any unit, times 60,000 where they are of windows.
 """

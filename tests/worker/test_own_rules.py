@@ -307,7 +307,7 @@ def test_names_and_numbers_of_rules_are_limited() -> None:
 
 def examples() -> dict[str, ControlEvent]:
     """The rules of the page, as `trainfare apply` takes them."""
-    page = section((ROOT / "docs/alerts.md").read_text(), "Rules by SQL")
+    page = section((ROOT / "docs/own_rules.md").read_text(), "Rules by SQL")
     (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     found = read_controls_file("page", text, "t", T0)
     assert found.faults == []

@@ -149,7 +149,7 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds="its first rate is at least 5 times the median of similar earlier jobs, of which there are at least 10; until the end"
     " of the first hour in which it accrued no cost",
-    runbook="alerts.md#rules-across-jobs",
+    runbook="ledger_rules.md#oversized",
     thresholds={
         "factor": Threshold(5, 1.1, 1e6, "first rate / median of those of similar jobs"),
         "jobs": Threshold(10, 1, 200, "similar jobs that began in earlier hours", True),

@@ -57,7 +57,7 @@ RULE: Final = HourlyRule(
     severity=TICKET,
     about="`fleet`",
     holds="less than 95 % of what jobs cost has an owner, from $1 on",
-    runbook="alerts.md#rules-across-jobs",
+    runbook="ledger_rules.md#rules-across-jobs",
     thresholds={
         "owned_ratio": Threshold(0.95, 0.01, 1, "share of what jobs cost in an hour that has an owner"),
         "least_usd": Threshold(1, 0.01, 1e9, "dollars that all jobs cost in that hour"),

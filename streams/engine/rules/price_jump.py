@@ -114,7 +114,7 @@ RULE: Final = LedgerRule(
     " same GPU type, of spot or of the others, or less than a third of the lowest; or 1.5 times and more, not of a spot price,"
     " and three jobs or more pay $50/h more by it; by the prices known at the end of the minute in which it is known and in force;"
     " for an hour; a page where jobs pay $100/h more",
-    runbook="alerts.md#rules-across-jobs",
+    runbook="ledger_rules.md#price_jump",
     thresholds={
         "factor": Threshold(
             3, 1.01, 1e6, "a revision / the one before or the nearest of the same GPU type, or back"

@@ -111,7 +111,7 @@ RULE: Final = HourlyRule(
     about="`job`",
     holds="more than 10 % of the job's cost is lost, at least $10, by at least 3 attempts, whether retries followed them or not; in an"
     " hour in which it cost anything, and in hours without cost after it; without what `retry_loop` named",
-    runbook="alerts.md#rules-across-jobs",
+    runbook="ledger_rules.md#retry_overhead",
     thresholds={
         "lost_ratio": Threshold(0.1, 0.001, 1, "lost share of the job's cost"),
         "least_usd": Threshold(10, 0.01, 1e9, "dollars lost"),

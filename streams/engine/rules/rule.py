@@ -157,7 +157,7 @@ def flag(what: str, holds: bool, way: int = 0) -> Margin:
 
 @dataclass(frozen=True, kw_only=True)
 class AlertRule:
-    """What every rule has. `about`: what it judges; `holds`: when, for docs/alerts.md; `runbook`: below docs/."""
+    """What every rule has. `about`: what it judges; `holds`: when, for the tables in docs/; `runbook`: below docs/."""
 
     name: str
     title: str

@@ -68,7 +68,7 @@ RULE: Final = LedgerRule(
     about="`team`, `owner`, `project`, `experiment`, `fleet`",
     holds="cost more in the hour than `usd_per_hour`, or than `share_ratio` of what all jobs cost; only with a record that"
     " sets one",
-    runbook="alerts.md#rules-across-jobs",
+    runbook="ledger_rules.md#rules-across-jobs",
     thresholds={
         "usd_per_hour": Threshold(0, 0, 1e9, "dollars in an hour; 0: not looked at"),
         "share_ratio": Threshold(0, 0, 1, "share of what all jobs cost in an hour; 0: not looked at"),

@@ -48,7 +48,7 @@ RULE: Final = HourlyRule(
     severity=TICKET,
     about="`fleet`",
     holds="jobs paid for less than 95 % of what GPU nodes cost, and $1 or more was idle",
-    runbook="alerts.md#rules-across-jobs",
+    runbook="ledger_rules.md#unallocated",
     thresholds={
         "idle_ratio": Threshold(0.05, 0.001, 1, "share of what nodes cost in an hour that no job used"),
         "least_usd": Threshold(1, 0.01, 1e9, "dollars of it"),

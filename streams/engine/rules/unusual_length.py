@@ -151,7 +151,7 @@ RULE: Final = LedgerRule(
     about="`job`",
     holds="it has run for more than twice the p99 of similar completed jobs, of which there are at least 20, and has cost at least"
     " $10; in an hour in which it ran, and in hours after it in which it did not",
-    runbook="alerts.md#rules-across-jobs",
+    runbook="ledger_rules.md#unusual_length",
     thresholds={
         "factor": Threshold(2, 1.1, 1e6, "its run time / p99 of those of similar completed jobs"),
         "jobs": Threshold(20, 1, 1000, "similar jobs that were completed before", True),

@@ -150,7 +150,7 @@ Requests and bytes of a job over an interval. Besides these fields it takes the 
 | `stored` | whole MiB x ms of the interval | `bytes` |
 """,
     "nodes": """
-A node of the fleet, with GPUs or without. It is [paid](cost_model.md#idle-time) from `provisioned`, or its first event, to `terminated`. Besides these fields it takes the
+A node of the fleet, with GPUs or without. It is [paid](cost_metrics.md#idle-time) from `provisioned`, or its first event, to `terminated`. Besides these fields it takes the
 [common](#common-fields) and the [price fields](#price-fields).
 """,
     "prices": """

@@ -110,7 +110,7 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     gpus_requested: Annotated[
         WholeGpus,
         Doc(
-            "how many GPUs the job is to hold when all of it has started: until then what it grows by is its [start](cost_model.md#the-expected-rate)",
+            "how many GPUs the job is to hold when all of it has started: until then what it grows by is its [start](burn_rates.md#the-expected-rate)",
             16,
             "GPUs",
         ),

@@ -40,7 +40,7 @@ _BY_HELP: Final = (
 
 def costs(
     data: DataOption = None,
-    metric: Annotated[Metric, typer.Option(help="The metric: docs/cost_model.md, metrics.")] = Metric.total,
+    metric: Annotated[Metric, typer.Option(help="The metric: docs/cost_metrics.md, metrics.")] = Metric.total,
     by: Annotated[list[str] | None, typer.Option(metavar="LEVEL[,LEVEL]", help=_BY_HELP)] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",

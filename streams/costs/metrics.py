@@ -1,4 +1,4 @@
-"""The columns of each metric, over the sums of its cells (docs/cost_model.md, metrics).
+"""The columns of each metric, over the sums of its cells (docs/cost_metrics.md, metrics).
 
 Money is added as Decimal; ratios are Float64, and NULL where they would divide by zero.
 """
@@ -22,7 +22,7 @@ SUMS: Final = f"""sum({TOTAL}) AS cost,
         sum(h.wall_clock_ms) AS wall_ms, sum(h.queued_ms) AS waited_ms, sum(h.starting_ms) AS start_ms,
         sum(toInt128(h.gpu_milli_ms)) AS gpu_ms, sum(toInt128(h.lost_gpu_milli_ms)) AS lost_gpu_ms,
         sum(toInt128(h.unpriced_gpu_milli_ms)) AS unpriced_gpu_ms"""
-#: Lost work that a retry followed, and the start-up of retries (docs/cost_model.md, lost work).
+#: Lost work that a retry followed, and the start-up of retries (docs/cost_metrics.md, lost work).
 _RETRY_COST: Final = """sum(toDecimal128(multiIf(h.attempt < n.last_attempt, h.lost_cost_usd, h.attempt = n.first_attempt, toDecimal64(0, 9),
             h.starting_lost_cost_usd), 9)) AS retry_cost"""
 

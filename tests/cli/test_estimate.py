@@ -40,7 +40,7 @@ def lines() -> Iterator[str]:
     yield price("egress", "0.09", component="network", per="gb", path="internet")
     yield event("jobs", 0, job_id="on-a", type="started", gpu_count=1, gpu_type="A")
     yield event("jobs", 3_600, job_id="on-a", type="completed")
-    # The example of docs/cost_model.md, estimates, with other prices: 1.5 h, 1 h of it kept, 0.1 h, 1 h.
+    # The example of docs/estimates.md, with other prices: 1.5 h, 1 h of it kept, 0.1 h, 1 h.
     held = {"gpu_count": 8, "gpu_type": "H", "team": "v"}
     yield event("jobs", 0, job_id="s", type="started", purchase="spot", **held)
     yield event("jobs", 3_600, job_id="s", type="checkpointed")

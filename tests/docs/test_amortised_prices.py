@@ -1,4 +1,4 @@
-"""The examples of docs/cost_model.md, "Amortised prices": recomputed in plain Python, and printed by their command."""
+"""The examples of docs/prices.md, "Amortised prices": recomputed in plain Python, and printed by their command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.command import trainfare
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "prices.md").read_text()
 SECTION = PAGE.partition("\n## Amortised prices\n")[2].partition("\n## ")[0]
 EXAMPLES = re.findall(r"```sh\n(trainfare prices amortize .*?)\n```(.*?)(?=```sh|\Z)", SECTION, re.DOTALL)
 

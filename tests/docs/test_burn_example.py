@@ -1,4 +1,4 @@
-"""The burn rates of docs/cost_model.md by hand: every figure from the example's events, by the plain oracle."""
+"""The burn rates of docs/worked_examples.md by hand: every figure from the example's events, by the plain oracle."""
 
 import json
 import re
@@ -14,8 +14,8 @@ from tests.oracle.knowledge import Knowledge, in_log_time
 from tests.oracle.model import MINUTE_MS, Json, Line
 from tests.oracle.pieces import SCALE
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md").read_text()
-SECTION = PAGE.partition("## Burn rates")[2].partition("\n## ")[0]
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "worked_examples.md").read_text()
+SECTION = PAGE.partition("## A burn rate by hand")[2].partition("\n## ")[0]
 NANO = 10**9
 NAMES = {"5 min": 300_000, "15 min": 900_000, "1 h": 3_600_000, "6 h": 21_600_000}
 

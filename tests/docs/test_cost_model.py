@@ -1,4 +1,4 @@
-"""The worked example of docs/cost_model.md: its own arithmetic, and the same table from its own events."""
+"""The worked example of docs/worked_examples.md: its own arithmetic, and the same table from its own events."""
 
 import json
 import re
@@ -13,7 +13,7 @@ import pytest
 from tests.oracle.compute import compute
 from tests.oracle.model import Line, Tables
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "worked_examples.md").read_text()
 
 
 class Row(NamedTuple):

@@ -1,4 +1,4 @@
-"""The examples of docs/cost_model.md, estimates: what the page says is what the code computes."""
+"""The examples of docs/estimates.md: what the page says is what the code computes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streams.estimate.ran import RanJob
 from streams.estimate.request import HOURS_AT_MOST
 from tests.estimate.build import GPU_HOUR, book, job, paid, price
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "estimates.md").read_text()
 SECTION = " ".join(PAGE.partition("\n## Estimates\n")[2].split())
 
 

@@ -1,4 +1,4 @@
-"""The example of docs/cost_model.md, idle time: its figures from its own events, by the engine and the views."""
+"""The example of docs/cost_metrics.md, idle time: its figures from its own events, by the engine and the views."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.oracle.model import Line
 from tests.sinks.rows import dicts
 from tests.sinks.stores import embedded
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_metrics.md").read_text()
 SECTION = PAGE[PAGE.index("\n## Idle time") :].partition("\n## ")[2].partition("\n## ")[0]
 ROWS = re.findall(r"^\| (\w+) \| (\d\d:\d\d) \| \$(.*) \|$", SECTION, re.MULTILINE)
 

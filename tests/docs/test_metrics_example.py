@@ -1,4 +1,4 @@
-"""The small fleet of docs/cost_model.md, metrics: each figure of its table from the command and from the oracle."""
+"""The small fleet of docs/worked_examples.md, metrics: each figure of its table from the command and from the oracle."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.oracle.metrics import Figures, metric_figures
 from tests.oracle.model import HourKey, Line, Tables
 
 SECTION = (
-    (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md")
+    (Path(__file__).resolve().parents[2] / "docs" / "worked_examples.md")
     .read_text()
-    .partition("### A small fleet by hand")[2]
+    .partition("## A small fleet by hand")[2]
     .partition("\n## ")[0]
 )
 SLO = ("5.54", "0.5")

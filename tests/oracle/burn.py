@@ -1,4 +1,4 @@
-"""Burn rates of one job as docs/cost_model.md has them: what its ledger costs in a window, and what was expected.
+"""Burn rates of one job as docs/burn_rates.md has them: what its ledger costs in a window, and what was expected.
 
 Must import nothing of the project and round nothing: money is counted in SCALE-ths of a nano-dollar, in integers.
 """

@@ -231,7 +231,7 @@ def _by_clock(hours: Mapping[HourKey, HourRow]) -> list[tuple[Fraction, Fraction
 
 
 def _retry_nano(tables: Tables, key: HourKey) -> int:
-    """Of an hour's lost work, what retries caused: the rules of docs/cost_model.md, lost work."""
+    """Of an hour's lost work, what retries caused: the rules of docs/cost_metrics.md, lost work."""
     row, numbers = tables.hours[key], [n for job_id, n in tables.attempts if job_id == key.job_id]
     if key.attempt < max(numbers):
         return row.lost_cost_nano  # a later attempt followed

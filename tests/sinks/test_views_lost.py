@@ -1,4 +1,4 @@
-"""The example of lost work in docs/cost_model.md: from its events by the oracle, and through the view `lost_work`."""
+"""The example of lost work in docs/cost_metrics.md: from its events by the oracle, and through the view `lost_work`."""
 
 import re
 from decimal import Decimal
@@ -11,7 +11,7 @@ from tests.oracle.compute import compute
 from tests.oracle.model import Line
 from tests.sinks.rows import dicts, rows
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_model.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cost_metrics.md").read_text()
 DAY_MS = 1_780_272_000_000
 ATTEMPT = re.compile(
     r"^\| (\d) \| (\d\d:\d\d)(?:, starting until (\d\d:\d\d))? \| (\d\d:\d\d)(?:, checkpoint at (\d\d:\d\d))? "

@@ -1,5 +1,5 @@
 -- Everything of one job, also of one without any cost. `gpu_s` is paid GPU-time. Infrastructure (`infra_cost_usd`) is all
--- but licence and labour. `lost_cost_usd` is [lost work](cost_model.md#lost-work).
+-- but licence and labour. `lost_cost_usd` is [lost work](cost_metrics.md#lost-work).
 
 SELECT
     j.job_id AS job_id,

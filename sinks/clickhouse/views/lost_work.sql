@@ -1,4 +1,4 @@
--- [Lost work](cost_model.md#lost-work) by hour, beside the price fields that held then: `lost_cost_usd` is all of it,
+-- [Lost work](cost_metrics.md#lost-work) by hour, beside the price fields that held then: `lost_cost_usd` is all of it,
 -- `retry_cost_usd` the part that is retry overhead. `retried`: a later attempt followed. `state` and `reason` say how the
 -- attempt ended.
 

@@ -1,6 +1,6 @@
 -- Cost of an hour of training: all cost over all hours that jobs ran, in full and without licence and labour (`infra_...`).
 -- What jobs cost that never ran is in it, and named: `untimed_cost_usd`. [By period and other
--- levels](cost_model.md#metrics): `trainfare costs --metric m1`.
+-- levels](cost_metrics.md#metrics): `trainfare costs --metric m1`.
 
 SELECT
     level,

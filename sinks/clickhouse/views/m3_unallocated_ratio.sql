@@ -1,4 +1,4 @@
--- Per day (UTC) the [share of what the nodes cost that nobody known used](cost_model.md#idle-time). `idle_cost_usd` and
+-- Per day (UTC) the [share of what the nodes cost that nobody known used](cost_metrics.md#idle-time). `idle_cost_usd` and
 -- `overcommitted_cost_usd` add up those of each node and minute; `unattributed_usd` is a part of what is idle.
 -- `unpriced_usd` values GPU-time without a price. `bill_usd` is what bills say these nodes cost that day in [their
 -- accounts](#node_accounts), with corrections ([`billed_days`](#billed_days)); null where no line names any of them.

@@ -1,5 +1,5 @@
 -- `ratio` is the share of the cost that was lost, whether anybody tried again or not; `retry_ratio` is the retry overhead
--- in it: the part that [retries](cost_model.md#lost-work) caused. [What the words
+-- in it: the part that [retries](cost_metrics.md#lost-work) caused. [What the words
 -- mean](glossary.md#time-and-cost-that-jobs-did-not-use).
 
 SELECT

@@ -1,4 +1,4 @@
--- [Node cost = cost of the jobs on it + idle - overcommitted](cost_model.md#idle-time), per minute, of nodes with events.
+-- [Node cost = cost of the jobs on it + idle - overcommitted](cost_metrics.md#idle-time), per minute, of nodes with events.
 -- `idle_cost_usd` is never below zero; `overcommitted_cost_usd` is what jobs pay beyond what the node costs.
 -- `overcommitted`: it is more than the rounding of the rows.
 

@@ -1,5 +1,5 @@
 -- Everything of one [run](runs.md) that events name by a `run_id`, however often it was submitted: `jobs` and `attempts` of it,
--- when the first one `started`, and the `state` of the last one, `last_job_id`. `lost_cost_usd` is [lost work](cost_model.md#lost-work)
+-- when the first one `started`, and the `state` of the last one, `last_job_id`. `lost_cost_usd` is [lost work](cost_metrics.md#lost-work)
 -- of all jobs, `lost_ratio` its share of the cost; `retry_cost_usd` the part that is retry overhead: all that was lost before
 -- another job of the run followed, and of the last job what its own retries caused.
 

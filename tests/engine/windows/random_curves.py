@@ -110,7 +110,7 @@ class Made(NamedTuple):
         return any(start <= at_ms < end for start, end in self.paid_spans())
 
     def quoted(self) -> Fraction | None:
-        """Nano-dollars per hour, after the growth of the start: see docs/cost_model.md."""
+        """Nano-dollars per hour, after the growth of the start: see docs/burn_rates.md."""
         found: Fraction | None = None
         grown_ms, on_gpus = 0, False
         for at_ms in self._cuts():

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from schemas.durations import DAY_MS, NEVER_MS
 from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
-from streams.engine.rules.lineage import RunJob, RunKey, RunSpan, jobs_of_run, run_key
+from streams.engine.rules.lineage import RunKey, RunSpan, jobs_of_run, run_job, run_key
 
 #: So far back and ahead of a job its run is looked for.
 _AROUND_MS: Final = 30 * DAY_MS
@@ -65,7 +65,7 @@ def search_of(rows: Sequence[Mapping[str, Any]]) -> RunSearch | None:
     """What to look for, of the answer to `JOB`; None: it is of no run but its own."""
     if not rows or rows[0]["began_ms"] is None:
         return None
-    (row,), key = rows, run_key(_job(rows[0]))
+    (row,), key = rows, run_key(run_job(rows[0]))
     if key is None:
         return None
     around = {"from_ms": row["began_ms"] - _AROUND_MS, "to_ms": row["began_ms"] + _AROUND_MS}
@@ -75,7 +75,7 @@ def search_of(rows: Sequence[Mapping[str, Any]]) -> RunSearch | None:
 
 def found_run(search: RunSearch, rows: Iterable[Mapping[str, Any]]) -> FoundRun | None:
     """The jobs of the run, of the answer to `JOBS`; None: there is no other."""
-    alike = {str(row["job_id"]): dict(row) for row in rows if run_key(_job(row)) == search.key}
+    alike = {str(row["job_id"]): dict(row) for row in rows if run_key(run_job(row)) == search.key}
     spans = [
         RunSpan(name, row["began_ms"], NEVER_MS if row["ended_ms"] is None else row["ended_ms"], row["state"])
         for name, row in alike.items()
@@ -102,8 +102,3 @@ def run_detail(run: FoundRun, rows: Iterable[Mapping[str, Any]]) -> dict[str, An
         **{name: sum((Decimal(str(job[name])) for job in jobs), Decimal(0)) for name in nothing},
         "jobs": jobs[-_JOBS_AT_MOST:],
     }
-
-
-def _job(row: Mapping[str, Any]) -> RunJob:
-    about = {name: row[name] for name in RunJob._fields}
-    return RunJob(**{**about, "labels": tuple(dict(row["labels"]).items())})

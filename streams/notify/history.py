@@ -23,7 +23,7 @@ from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 from streams.engine.ledger_rules.incidents import EXPLAINED_MS
 from streams.engine.rules.incident import RULE as INCIDENT
 from streams.engine.rules.incident import TOGETHER_MS
-from streams.engine.rules.lineage import RunJob, RunKey, run_key
+from streams.engine.rules.lineage import RunJob, RunKey, run_job, run_key
 from streams.engine.rules.team_burn import RULE as TEAM_BURN
 from streams.notify.notice import ISSUED, notice_of
 
@@ -278,7 +278,7 @@ class StoredDeliveries:
         found: dict[str, RunKey] = {}
         for some in pieces(sorted(set(jobs))):
             for row in rows_of(self._store.select(JOBS, [Condition("job_id", "in", some)], RunJob._fields)):
-                key = run_key(RunJob(**{**row, "labels": tuple(row["labels"])}))
+                key = run_key(run_job(row))
                 if key is not None:
                     found[row["job_id"]] = key
         return found

@@ -47,6 +47,7 @@ class Log:
             self.job(number)
         self.kinds(random.Random(f"kinds {seed}"))
         self.pauses(random.Random(f"pauses {seed}"))
+        self.runs(random.Random(f"runs {seed}"))
 
     def kinds(self, rng: random.Random) -> None:
         """A team of jobs that have no name in common, two that run for long, and a job that comes each day."""
@@ -79,6 +80,22 @@ class Log:
                 end = rng.choice(("preempted", "preempted", "preempted", "failed", "completed"))
                 self.say("jobs", at_ms, type=end, attempt=attempt, **about)
                 at_ms += rng.choice((1, 1, 5, 20, 23, 24, 25, 26, 40)) * HOUR_MS - rng.randrange(HOUR_MS)
+
+    def runs(self, rng: random.Random) -> None:
+        """Runs of which each submission is another job: by name or by `run_id`, a few at one time with another, some in a loop."""
+        for run in range(9):
+            about: dict[str, Any] = {"gpu_count": 8, "team": "runs", "owner": "ada", "work_dir": f"/w/{run}"}
+            about |= {"run_id": f"r{run}"} if run % 3 == 0 else {}
+            at_ms = BEGIN_MS + rng.randrange(4 * HOUR_MS)
+            for number in range(rng.randrange(4, 9)):
+                job_id = f"again-{run}.{number}"
+                self.say("jobs", at_ms, type="started", job_id=job_id, **about)
+                length_ms = rng.randrange(5, rng.choice((20, 60, 150))) * MINUTE_MS
+                end = rng.choice(("failed", "failed", "failed", "preempted", "preempted", "completed"))
+                self.say("jobs", at_ms + length_ms, type=end, job_id=job_id)
+                is_beside = rng.random() < 0.1
+                gap_ms = rng.choice((1, 1, 10, 90, 200, 1500)) * MINUTE_MS
+                at_ms += length_ms // 2 if is_beside else length_ms + gap_ms
 
     def run(self, team: str, job_id: str, at_ms: int, minutes: int, gpus: int, **more: Any) -> None:
         said: dict[str, Any] = {"job_id": job_id, "gpu_count": gpus, "team": team, "owner": "ada", **more}
@@ -157,4 +174,5 @@ def test_the_plain_judge_agrees_on_every_alert(seed: int, tmp_path: Path) -> Non
     lines = Log(seed).lines()
     want = judge_log(lines)
     assert {each.rule for each in want} == set(RULES)
+    assert any(each.job_id.startswith("again") for each in want if each.rule == "retry_overhead")
     assert replayed(lines, tmp_path) == want

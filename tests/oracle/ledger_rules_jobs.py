@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from tests.oracle.compute import compute
 from tests.oracle.intake import take_in
-from tests.oracle.model import COMPONENTS, DAY_MS, HOUR_MS, MINUTE_MS, Line, Tables
+from tests.oracle.model import COMPONENTS, DAY_MS, HOUR_MS, MINUTE_MS, JobRow, Line, Tables
+from tests.oracle.runs import FOREVER, PlainAttempt, PlainSpan, loop_alerts, one_run, run_of
 from tests.oracle.timeline import Attempt, attempts_of
 
 USD = 10**9
@@ -72,6 +73,7 @@ class PlainJob:
     hours: list[HourOf]
     minutes: dict[int, int]  # minute -> cost without traffic
     lost: dict[int, int]  # attempt -> what it lost, without traffic
+    run: tuple[str, ...] | None = None  # what its run is known by
 
     @property
     def start_ms(self) -> int | None:
@@ -124,14 +126,16 @@ def judge_log(
         until_ms = accepted.newest_ms // MINUTE_MS * MINUTE_MS
     attempts = {name: attempts_of(log) for name, log in accepted.jobs.items()}
     jobs = _jobs(compute(lines) if tables is None else tables, attempts)
-    found = [each for job in jobs for each in retry_overhead(job, until_ms, of)]
+    found = [each for run in _with_one_key(jobs) for each in retry_overhead(run, until_ms, of)]
     found += [each for job in jobs for each in oversized(job, jobs, until_ms, of)]
     return sorted([*found, *(each for job in jobs for each in unusual_length(job, jobs, until_ms, of))])
 
 
 def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
     jobs = {
-        name: PlainJob(name, row.team or "", row.experiment or "", attempts[name], [], {}, {})
+        name: PlainJob(
+            name, row.team or "", row.experiment or "", attempts[name], [], {}, {}, _run_of(name, row)
+        )
         for name, row in tables.jobs.items()
     }
     for key, hour in tables.hours.items():
@@ -152,36 +156,103 @@ def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
     return list(jobs.values())
 
 
-def retry_overhead(job: PlainJob, until_ms: int, of: Thresholds = DEFAULTS) -> Iterator[Fired]:
-    """More than 10 % lost, $10 or more, by three attempts that broke off or more, in an hour that was paid, and those after it that were not.
+def _run_of(job_id: str, row: JobRow) -> tuple[str, ...] | None:
+    names = ("owner", "team", "experiment", "run_id", "work_dir")
+    return run_of({"job_id": job_id, **{name: getattr(row, name) or "" for name in names}}, dict(row.labels))
 
-    Not in an hour in which a retry loop stood, and without the attempts that one named.
+
+def _with_one_key(jobs: Sequence[PlainJob]) -> list[list[PlainJob]]:
+    """Jobs that may be one run; those that are of no run but their own by themselves."""
+    found: dict[object, list[PlainJob]] = {}
+    for job in jobs:
+        found.setdefault(job.run or job.job_id, []).append(job)
+    return [*found.values()]
+
+
+def retry_overhead(jobs: Sequence[PlainJob], until_ms: int, of: Thresholds = DEFAULTS) -> Iterator[Fired]:
+    """More than 10 % lost, $10 or more, by three attempts of a run that broke off or more, in an hour that was paid, and those after it that were not.
+
+    Not in an hour in which a loop of it stood, and without the attempts that an alert about one named. About the job that it was
+    about before, else the last one of the run.
     """
-    loops = [(_tick(begin_ms), _tick(over_ms)) for begin_ms, over_ms in _retry_loops(job)]
-    first = quiet_since = min((each.hour for each in job.hours), default=0)
-    firing: Fired | None = None
+    named = {job.job_id: [(_tick(begin), _tick(over)) for begin, over in _retry_loops(job)] for job in jobs}
+    tried = {job.job_id: [*_plain_attempts(job)] for job in jobs}
+    told = [each for loops in named.values() for each in loops]
+    of_runs = (
+        loop_alerts([each for of in tried.values() for each in of], told, until_ms) if len(jobs) > 1 else []
+    )
+    by_id = {job.job_id: job for job in jobs}
+    first = min((each.hour for job in jobs for each in job.hours), default=0)
+    firing: dict[str, Fired] = {}
     for hour in range(first, until_ms // HOUR_MS):
         end_ms = (hour + 1) * HOUR_MS
-        cost = sum(each.cost for each in job.hours if each.hour <= hour)
-        lost, broken = _lost_before(job, end_ms, loops)
-        paid = any(each.cost > 0 for each in job.hours if each.hour == hour)
-        loop = any(begin_ms < end_ms and end_ms - HOUR_MS < over_ms for begin_ms, over_ms in loops)
-        is_much = lost >= of.lost_nano and lost > of.lost_ratio * cost
-        holds = paid and broken >= of.broken and is_much and not loop
-        quiet_since = hour if paid else quiet_since
-        if holds and firing is None:
-            firing = Fired("retry_overhead", job.job_id, end_ms, None, lost)
-        elif firing is not None and not holds and (paid or loop or _is_over(job, end_ms, quiet_since)):
-            yield firing._replace(resolved_ms=end_ms)
-            firing = None
-    if firing is not None:
-        yield firing
+        spans = [span for job in jobs if (span := _span(tried[job.job_id], end_ms))]
+        is_by_name = jobs[0].run is not None and jobs[0].run[0] == "name"
+        runs = one_run(spans, by_name=is_by_name) if jobs[0].run else [[span.job] for span in spans]
+        before = {*firing}
+        for run in runs:
+            of_run = [by_id[name] for name in run]
+            loops = {
+                name: named[name] + [(loop.began_ms, loop.over_ms) for loop in of_runs if loop.job in run]
+                for name in run
+            }
+            stood = any(
+                begin_ms < end_ms and end_ms - HOUR_MS < over_ms
+                for each in loops.values()
+                for begin_ms, over_ms in each
+            )
+            cost = sum(each.cost for job in of_run for each in job.hours if each.hour <= hour)
+            sums = [_lost_before(job, end_ms, loops[job.job_id]) for job in of_run]
+            lost, broken = sum(each for each, _ in sums), sum(each for _, each in sums)
+            paid_hours = [
+                each.hour for job in of_run for each in job.hours if each.cost > 0 and each.hour <= hour
+            ]
+            paid = hour in paid_hours
+            holds = (
+                paid
+                and broken >= of.broken
+                and not stood
+                and lost >= of.lost_nano
+                and lost > of.lost_ratio * cost
+            )
+            about = next((name for name in run if name in before), run[-1])
+            if holds and about not in firing:
+                firing[about] = Fired("retry_overhead", about, end_ms, None, lost)
+            is_quiet = not paid and not stood and not _is_over(of_run, end_ms, max(paid_hours, default=-24))
+            for name in before & {*run}:
+                if not (is_quiet or (holds and name == about)):
+                    yield firing.pop(name)._replace(resolved_ms=end_ms)
+    yield from firing.values()
 
 
-def _is_over(job: PlainJob, end_ms: int, last_hour: int) -> bool:
-    """Whether its last attempt before an instant was completed or cancelled, or nothing came for 24 h after an hour."""
-    ended: list[tuple[int, str]] = []
+def _plain_attempts(job: PlainJob) -> Iterator[PlainAttempt]:
     for attempt in job.attempts:
+        began_ms = attempt.first_start_ms()
+        if began_ms is not None:
+            ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
+            reason = (attempt.own_end or {}).get("reason") or ""
+            lost = sum(each.lost for each in job.hours if each.attempt == attempt.number)
+            yield PlainAttempt(
+                job.job_id, began_ms, FOREVER if ended_ms is None else ended_ms, attempt.state(), reason, lost
+            )
+
+
+def _span(attempts: Sequence[PlainAttempt], at_ms: int) -> PlainSpan | None:
+    """When a job went on, of what was known then."""
+    began = [each for each in attempts if each.began_ms < at_ms]
+    if not began:
+        return None
+    last = max(began, key=lambda each: (each.ended_ms, each.began_ms))
+    first_ms = min(each.began_ms for each in began)
+    if last.ended_ms >= at_ms:
+        return PlainSpan(first_ms, FOREVER, last.job, "running")
+    return PlainSpan(first_ms, last.ended_ms, last.job, last.state)
+
+
+def _is_over(jobs: Sequence[PlainJob], end_ms: int, last_hour: int) -> bool:
+    """Whether their last attempt before an instant was completed or cancelled, or nothing came for 24 h after an hour."""
+    ended: list[tuple[int, str]] = []
+    for attempt in (each for job in jobs for each in job.attempts):
         ended_ms = attempt.superseded_ms if attempt.own_end is None else attempt.own_end["time_ms"]
         if ended_ms is not None and ended_ms < end_ms:
             ended.append((ended_ms, attempt.state()))
@@ -312,7 +383,7 @@ def unusual_length(
         quiet_since = hour if paid else quiet_since
         if holds and firing is None:
             firing = Fired("unusual_length", job.job_id, end_ms, None, cost)
-        elif firing is not None and not holds and (paid or _is_over(job, end_ms, quiet_since)):
+        elif firing is not None and not holds and (paid or _is_over([job], end_ms, quiet_since)):
             yield firing._replace(resolved_ms=end_ms)
             firing = None
     if firing is not None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 FOREVER = 10**18
 SHELLS = ("bash", "sh", "zsh", "fish", "csh", "tcsh", "interactive", "jupyter")
@@ -55,13 +56,13 @@ def resubmit_loop(
     dear_failures: int = 3,
     lost_usd: float = 25,
     preemptions: int = 6,
-) -> bool:
-    """Whether attempts of one run are a loop at an instant, of what had happened by then."""
+) -> list[PlainAttempt]:
+    """The attempts of one run that are a loop at an instant, of what had happened by then, the last one first; none: there is no loop."""
     began = [each for each in attempts if each.began_ms <= at_ms]
     known = [
         each if each.ended_ms <= at_ms else each._replace(ended_ms=FOREVER, state="running") for each in began
     ]
-
+    loops = []
     done = [each.ended_ms for each in known if each.state in ("completed", "cancelled")]
     for kinds, least in ((("failed", "superseded"), failures), (("preempted",), preemptions)):
         broken = sorted(
@@ -76,8 +77,75 @@ def resubmit_loop(
             is_dear = sum(each.lost_nano for each in found) >= lost_usd * 10**9
             enough = dear_failures if is_dear and "failed" in kinds else least
             if len({each.job for each in found}) > 1 and len(found) >= min(enough, least):
-                return True
-    return False
+                loops.append(found)
+    return max(loops, key=lambda loop: loop[0].ended_ms, default=[])
+
+
+class PlainLoop(NamedTuple):
+    """An alert about a run that failed again and again: the job that it is about, and when it fired."""
+
+    job: str
+    began_ms: int
+    over_ms: int
+
+
+def loop_alerts(
+    attempts: Sequence[PlainAttempt], told: Sequence[tuple[int, int]], until_ms: int
+) -> list[PlainLoop]:
+    """The alerts of `resubmit_loop` about a run, at whole minutes; `told`: when alerts of `retry_loop` about its jobs fired."""
+    found: list[PlainLoop] = []
+    is_open = False
+    ends = sorted({each.ended_ms for each in attempts})
+    first_ms = ends[0] // MINUTE_MS * MINUTE_MS if len(ends) > 1 else until_ms
+    for at_ms in range(first_ms, until_ms + 1, MINUTE_MS):
+        is_near = is_open or any(0 <= at_ms - end_ms < HOUR_MS for end_ms in ends)
+        loop = resubmit_loop(attempts, at_ms) if is_near else []
+        if is_open and not loop:
+            found[-1] = found[-1]._replace(over_ms=at_ms)
+        # "What opened a `retry_loop` of one of the jobs opens none"
+        if loop and not is_open and any(began <= at_ms and over > loop[-1].ended_ms for began, over in told):
+            continue
+        if loop and not is_open:
+            found.append(PlainLoop(loop[0].job, at_ms, FOREVER))
+        is_open = bool(loop)
+    return found
+
+
+class PlainSpan(NamedTuple):
+    """When a job went on, of what was known at an instant; `ended_ms` is FOREVER while it does."""
+
+    began_ms: int
+    ended_ms: int
+    job: str
+    state: str
+
+
+def one_run(spans: Sequence[PlainSpan], *, by_name: bool) -> list[list[str]]:
+    """ "After a job that was completed another run begins"; without `run_id` see docs/runs.md; the jobs of each, the oldest first."""
+    runs: list[list[PlainSpan]] = []
+    for each in sorted(spans):
+        last = max(runs[-1], key=lambda span: span.ended_ms) if runs else None
+        if last is None:
+            is_next = False
+        elif by_name:
+            # "each job begins within a day after the one before has failed or was preempted, and goes on at no time with another"
+            is_broken = last.state in ("failed", "superseded", "preempted")
+            is_soon = each.began_ms - last.ended_ms <= 24 * HOUR_MS
+            is_next = is_broken and is_soon and not (_beside(last, spans) or _beside(each, spans))
+        else:
+            is_next = last.state != "completed" or each.began_ms < last.ended_ms
+        if is_next:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    return [[each.job for each in run] for run in runs]
+
+
+def _beside(one: PlainSpan, spans: Sequence[PlainSpan]) -> bool:
+    return any(
+        other.job != one.job and other.began_ms < one.ended_ms and one.began_ms < other.ended_ms
+        for other in spans
+    )
 
 
 def chain(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from schemas.durations import NEVER_MS
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS
 from schemas.units import COMPONENTS
-from tests.oracle.model import DAY_MS, HOUR_MS, MINUTE_MS
+from streams.worker.ledger_judges.run_sql import ABOUT_COLUMNS
+from tests.oracle.model import HOUR_MS, MINUTE_MS
 from tests.simulator.shelf_rows import Bound, Row, read, usd
 from tests.simulator.store import Shelf
 
@@ -35,88 +37,106 @@ def _jobs(shelf: Shelf) -> dict[str, Row]:
     return {row[0]: dict(zip(names, row, strict=True)) for row in read(shelf, JOBS, *names)}
 
 
-def retry_overhead(shelf: Shelf, bound: Bound) -> Iterator[Row]:
-    """Hours in which a job that was paid had lost much by then, and no retry loop stood."""
-    jobs, ends = _jobs(shelf), dict[tuple[str, int], tuple[str, int | None]]()
-    firsts: dict[str, int] = {}
-    for job_id, attempt, state, ended in read(shelf, ATTEMPTS, "job_id", "attempt", "state", "ended"):
-        ends[job_id, attempt] = state, ended
-        firsts[job_id] = min(attempt, firsts.get(job_id, attempt))
-    loops = _retry_loops(shelf)
-    tried: dict[str, list[tuple[int, int, int, int, int]]] = {}
-    names = ("job_id", "attempt", "hour", "lost_cost_usd", "starting_lost_cost_usd", *_COSTS)
-    for job_id, attempt, hour_s, lost, start, *costs in read(shelf, JOB_HOURS, *names):
+def losing(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """What attempts that broke off lost, of jobs of whoever has one that is paid in the span."""
+    broke = {
+        job_id
+        for job_id, state, ended in read(shelf, ATTEMPTS, "job_id", "state", "ended")
+        if state in _BROKEN and ended is not None and ended < bound["to_ms"]
+    }
+    lost: dict[str, int] = {}
+    paid: set[str] = set()
+    for job_id, hour_s, nano in read(shelf, JOB_HOURS, "job_id", "hour", "lost_cost_usd"):
         if hour_s * 1000 < bound["to_ms"]:
-            is_retry = attempt > firsts.get(job_id, attempt)
-            tried.setdefault(job_id, []).append((attempt, hour_s * 1000, sum(costs), lost, start * is_retry))
-    for at_ms in range(bound["from_ms"] + HOUR_MS, bound["to_ms"] + 1, HOUR_MS):
-        for job_id, hours in sorted(tried.items()):
-            if sum(cost for _, hour, cost, *_ in hours if hour == at_ms - HOUR_MS) <= 0:
-                continue
-            spent = sum(cost for _, hour, cost, *_ in hours if hour < at_ms)
-            lost, broken = 0, 0
-            for attempt in {each[0] for each in hours}:
-                mine = [each for each in hours if each[0] == attempt]
-                state, ended = ends.get((job_id, attempt), ("", None))
-                whole = sum(each[3] for each in mine)
-                is_over = state in _BROKEN and ended is not None and ended < at_ms and whole > 0
-                if is_over and _is_named(loops.get(job_id, ()), ended or 0, at_ms):
-                    continue
-                lost += sum(each[4] for each in mine if each[1] < at_ms)
-                if is_over:
-                    lost, broken = lost + whole - sum(each[4] for each in mine), broken + 1
-            is_much = usd(lost) >= bound["least_usd"] and float(usd(lost)) > bound["lost_ratio"] * float(
-                usd(spent)
-            )
-            if broken >= bound["attempts"] and is_much and not stood(shelf, "retry_loop", job_id, at_ms):
-                job = jobs.get(job_id, {})
-                named = {name: job.get(name, "") for name in ("owner", "team", "project")}
-                sums = {"usd": usd(spent), "lost_usd": usd(lost), "broken": broken}
-                yield {"at_ms": at_ms, "job_id": job_id, **named, **sums}
+            lost[job_id] = lost.get(job_id, 0) + nano
+            paid |= {job_id} if hour_s * 1000 >= bound["from_ms"] else set()
+    abouts = {row["job_id"]: row for row in _abouts(shelf)}
+    whose = {(abouts[job_id]["owner"], abouts[job_id]["team"]) for job_id in paid & abouts.keys()}
+    for job_id in sorted(broke & abouts.keys()):
+        about = abouts[job_id]
+        if lost.get(job_id, 0) > 0 and (about["owner"], about["team"]) in whose:
+            yield {**about, "nano": lost[job_id]}
+
+
+def _abouts(shelf: Shelf) -> Iterator[Row]:
+    for row in read(shelf, JOBS, *ABOUT_COLUMNS):
+        yield dict(zip(ABOUT_COLUMNS, row, strict=True))
+
+
+def abouts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """What tells the runs of jobs."""
+    yield from (row for row in _abouts(shelf) if row["job_id"] in bound["jobs"])
+
+
+def of_owners(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """Jobs of owners, and when they went on."""
+    names = ("job_id", "started", "ended")
+    spans = {job_id: (started, ended) for job_id, started, ended in read(shelf, JOBS, *names)}
+    for row in _abouts(shelf):
+        began_ms, ended_ms = spans[row["job_id"]]
+        if row["owner"] in bound["owners"] and began_ms is not None and began_ms < bound["to_ms"]:
+            yield {**row, "began_ms": began_ms, "ended_ms": NEVER_MS if ended_ms is None else ended_ms}
+
+
+def attempts(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """When attempts went on."""
+    names = ("job_id", "attempt", "state", "started", "ended")
+    for job_id, attempt, state, began, ended in read(shelf, ATTEMPTS, *names):
+        if job_id in bound["jobs"]:
+            began_ms, ended_ms = (NEVER_MS if at_ms is None else at_ms for at_ms in (began, ended))
+            row = {"job_id": job_id, "attempt": attempt, "state": state}
+            yield {**row, "began_ms": began_ms, "ended_ms": ended_ms}
+
+
+def lost(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """What attempts lost by the hour, and their start-up."""
+    sums: dict[tuple[str, int, int], list[int]] = {}
+    names = ("job_id", "attempt", "hour", "lost_cost_usd", "starting_lost_cost_usd")
+    for job_id, attempt, hour_s, nano, starting in read(shelf, JOB_HOURS, *names):
+        if job_id in bound["jobs"] and hour_s * 1000 < bound["to_ms"]:
+            both = sums.setdefault((job_id, attempt, hour_s * 1000 + HOUR_MS), [0, 0])
+            both[:] = both[0] + nano, both[1] + starting
+    for (job_id, attempt, at_ms), (nano, starting) in sums.items():
+        row = {"job_id": job_id, "attempt": attempt, "at_ms": at_ms}
+        yield {**row, "nano": nano, "starting_nano": starting}
+
+
+def costs(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """What jobs cost by the hour."""
+    for job_id, hours in _walls(shelf, bound).items():
+        if job_id in bound["jobs"]:
+            for hour_ms, (_, nano) in hours.items():
+                yield {"job_id": job_id, "at_ms": hour_ms + HOUR_MS, "nano": nano}
+
+
+def loops(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    """When alerts fired that name attempts of jobs."""
+    names = ("alert_id", "rule", "subject_name", "started", "resolved")
+    for alert_id, rule, job_id, began_ms, resolved in read(shelf, ALERTS, *names):
+        if rule in ("retry_loop", "resubmit_loop") and job_id in bound["jobs"] and began_ms < bound["to_ms"]:
+            over_ms = NEVER_MS if resolved is None else resolved
+            row = {"alert_id": alert_id, "rule": rule, "job_id": job_id}
+            yield {**row, "began_ms": began_ms, "over_ms": over_ms}
 
 
 def quiet_hours(shelf: Shelf, bound: Bound) -> Iterator[Row]:
-    """Hours in which jobs cost something or ran, ends of their attempts, and when rules fired that name the same."""
+    """Hours in which jobs ran, and ends of their attempts."""
     since_ms, to_ms = bound["from_ms"] - 24 * HOUR_MS, bound["to_ms"]
     ends: dict[str, list[tuple[int, bool]]] = {}
     for job_id, state, ended in read(shelf, ATTEMPTS, "job_id", "state", "ended"):
         if ended is not None and since_ms - HOUR_MS <= ended < to_ms:
             ends.setdefault(job_id, []).append((ended, state in ("completed", "cancelled")))
-    named: dict[str, list[tuple[str, int, int]]] = {}
-    for rule, job_id, started, resolved in read(shelf, ALERTS, "rule", "subject_name", "started", "resolved"):
-        until_ms = to_ms + DAY_MS if resolved is None else resolved
-        if rule in bound["rules"] and started < to_ms and until_ms > bound["from_ms"]:
-            named.setdefault(job_id, []).append((rule, started, until_ms))
     for job_id, hours in sorted(_walls(shelf, bound).items()):
-        inside = {hour_ms + HOUR_MS: both for hour_ms, both in sorted(hours.items()) if hour_ms >= since_ms}
+        inside = {
+            hour_ms + HOUR_MS: wall for hour_ms, (wall, _) in sorted(hours.items()) if hour_ms >= since_ms
+        }
         if job_id in bound["jobs"] and inside:
-            of_job = named.get(job_id, [])
             yield {
                 "job_id": job_id,
-                "with_cost": [at_ms for at_ms, (_, cost) in inside.items() if cost > 0],
-                "with_run_time": [at_ms for at_ms, (wall, _) in inside.items() if wall > 0],
+                "with_run_time": [at_ms for at_ms, wall in inside.items() if wall > 0],
                 "ends": sorted(at_ms for at_ms, _ in ends.get(job_id, ())),
                 "done": sorted(at_ms for at_ms, is_done in ends.get(job_id, ()) if is_done),
-                "rules": [rule for rule, *_ in of_job],
-                "since": [since for _, since, _ in of_job],
-                "until": [until for *_, until in of_job],
             }
-
-
-def _retry_loops(shelf: Shelf) -> dict[str, list[tuple[int, int | None]]]:
-    found: dict[str, list[tuple[int, int | None]]] = {}
-    for rule, job_id, started, resolved in read(shelf, ALERTS, "rule", "subject_name", "started", "resolved"):
-        if rule == "retry_loop":
-            found.setdefault(job_id, []).append((started, resolved))
-    return found
-
-
-def _is_named(loops: Iterable[tuple[int, int | None]], ended: int, at_ms: int) -> bool:
-    """Whether an alert about a retry loop names an attempt that broke off then."""
-    return any(
-        started < at_ms and ended > started - HOUR_MS and (resolved is None or ended <= resolved)
-        for started, resolved in loops
-    )
 
 
 def stood(shelf: Shelf, rule: str, job_id: str, at_ms: int) -> bool:

@@ -17,7 +17,6 @@ from streams.engine.rules import (
     hourly_sql,
     owner_coverage,
     provisioning_burst,
-    retry_overhead,
     team_burn,
     unallocated,
     unsampled_gpus,
@@ -28,6 +27,8 @@ from streams.worker.ledger_judges import (
     oversized_sql,
     price_use,
     quiet_hours_sql,
+    run_losses_sql,
+    run_sql,
     unusual_length_sql,
     usage_sql,
 )
@@ -417,7 +418,13 @@ def _statements() -> dict[str, Answerer]:
     found[incident_judge.SHARED_ALERTS] = _shared_alerts
     found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
     found |= {
-        retry_overhead.SQL: job_answers.retry_overhead,
+        run_losses_sql.LOSING: job_answers.losing,
+        run_losses_sql.OF_OWNERS: job_answers.of_owners,
+        run_losses_sql.ATTEMPTS: job_answers.attempts,
+        run_losses_sql.LOST: job_answers.lost,
+        run_losses_sql.COSTS: job_answers.costs,
+        run_losses_sql.LOOPS: job_answers.loops,
+        run_sql.ABOUT: job_answers.abouts,
         quiet_hours_sql.SQL: job_answers.quiet_hours,
         oversized_sql.BEGAN: job_answers.oversized_began,
         oversized_sql.BEFORE: job_answers.oversized_before,

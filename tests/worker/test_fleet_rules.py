@@ -164,7 +164,8 @@ def broken(
     """An attempt of an hour that broke off at its end."""
     world.put(JOBS, job_id=job_id, state="running", team="vision")
     ended = at(T0 + (hour + 1) * HOUR_MS - 1)
-    world.put(ATTEMPTS, job_id=job_id, attempt=attempt, state=state, ended=ended)
+    began = at(T0 + hour * HOUR_MS)
+    world.put(ATTEMPTS, job_id=job_id, attempt=attempt, state=state, started=began, ended=ended)
     money = {"gpu_cost_usd": Decimal(str(usd)), "lost_cost_usd": Decimal(str(lost))}
     start = {"hour": at(T0 + hour * HOUR_MS), "wall_clock_ms": HOUR_MS}
     world.put(JOB_HOURS, job_id=job_id, attempt=attempt, **start, **money)
@@ -203,7 +204,8 @@ def test_retry_overhead_goes_on_in_hours_without_cost(world: World) -> None:
     paid = {"gpu_cost_usd": Decimal(9), "wall_clock_ms": HOUR_MS, "attempt": 4}
     world.put(JOB_HOURS, job_id="paused", hour=at(T0 + 5 * HOUR_MS), **paid)
     world.put(JOB_HOURS, job_id="better", hour=at(T0 + 5 * HOUR_MS), **paid | {"gpu_cost_usd": Decimal(900)})
-    world.put(ATTEMPTS, job_id="done", attempt=4, state="completed", ended=at(T0 + HOUR_MS + 1))
+    done = {"started": at(T0 + HOUR_MS), "ended": at(T0 + HOUR_MS + 1)}
+    world.put(ATTEMPTS, job_id="done", attempt=4, state="completed", **done)
     loop = {"alert_id": "al_1", "rule": "retry_loop", "subject_kind": "job", "subject_name": "looped"}
     world.put(ALERTS, **loop, started=at(T0 + 2 * HOUR_MS), resolved=at(T0 + 4 * HOUR_MS))
     changes = world.look(3) + world.look(1) + world.look(36)
@@ -236,7 +238,7 @@ def test_what_an_attempt_loses_is_not_known_before_it_breaks_off(world: World) -
     for attempt in (1, 2, 3):
         broken(world, "long", attempt, 0, 10, 10)
     ended = at(T0 + 3 * HOUR_MS - 1)
-    world.put(ATTEMPTS, job_id="long", attempt=3, state="preempted", ended=ended)
+    world.put(ATTEMPTS, job_id="long", attempt=3, state="preempted", started=at(T0), ended=ended)
     for hour in (1, 2):
         money = {"gpu_cost_usd": Decimal(10), "lost_cost_usd": Decimal(10)}
         world.put(JOB_HOURS, job_id="long", attempt=3, hour=at(T0 + hour * HOUR_MS), **money)

@@ -212,7 +212,7 @@ def test_it_holds_where_the_plain_judge_says(shared: Any, drawn: list[Any], cut:
         begin += 0 if is_beside or end is None else length
     want, before = [], False
     for minute in range(1, LENGTH + 1):
-        holds = resubmit_loop(plain, T0 + minute * MINUTE_MS)
+        holds = bool(resubmit_loop(plain, T0 + minute * MINUTE_MS))
         want += [("firing" if holds else "resolved", minute)] if holds != before else []
         before = holds
     got: list[tuple[str, float]] = []

@@ -1,4 +1,4 @@
-"""Whether an alert about a job goes on in an hour that says nothing for or against it: the job cost nothing, or did not run."""
+"""Whether an alert about a job goes on in an hour that says nothing for or against it: the job did not run."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from schemas.durations import DAY_MS, HOUR_MS
+from schemas.durations import DAY_MS
 from streams.engine.alerts.alert import Alert
-from streams.engine.rules.registry import LEDGER_RULES
 
 #: After so long without any a job is taken as over.
 QUIET_MS: Final = DAY_MS
@@ -17,11 +16,9 @@ QUIET_MS: Final = DAY_MS
 class JobHours(NamedTuple):
     """What is known of a job in a span and the day before it. Hours are the instants at which they end; all are ascending."""
 
-    with_cost: Sequence[int] = ()
     with_run_time: Sequence[int] = ()
     ends: Sequence[int] = ()  # of attempts
     done: Sequence[int] = ()  # those of them that were completed or cancelled
-    named: Sequence[tuple[str, int, int]] = ()  # rules that name the same cause, and when they fired
 
 
 class QuietHours:
@@ -32,18 +29,12 @@ class QuietHours:
 
     def goes_on(self, alert: Alert, at_ms: int) -> bool:
         """Whether an alert of a rule that does not hold in the hour that ends at `at_ms` goes on."""
-        rule, job = LEDGER_RULES[alert.rule], self._jobs.get(alert.subject_name)
-        if not rule.judged_by or job is None:
+        job = self._jobs.get(alert.subject_name)
+        if job is None:
             return False
-        judged = job.with_cost if rule.judged_by == "cost" else job.with_run_time
-        before = bisect_right(judged, at_ms)
-        last_ms = judged[before - 1] if before else 0
+        before = bisect_right(job.with_run_time, at_ms)
+        last_ms = job.with_run_time[before - 1] if before else 0
         if last_ms == at_ms or at_ms - last_ms >= QUIET_MS:
             return False  # it was judged in this hour, or there is nothing to judge any more
         over = bisect_left(job.ends, at_ms)
-        if over and job.ends[over - 1] in job.done:
-            return False
-        return not any(
-            name == rule.left_to and from_ms < at_ms and until_ms > at_ms - HOUR_MS
-            for name, from_ms, until_ms in job.named
-        )
+        return not (over and job.ends[over - 1] in job.done)

@@ -5,7 +5,6 @@ Only names of fixed lists go into a statement; values are bound as parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from schemas.durations import NEVER_MS
@@ -28,20 +27,11 @@ SELECT (SELECT count() FROM job_hours WHERE {IN}) > 0 AS jobs, (SELECT max(sampl
 
 def episodes_of(*rules: str) -> str:
     """Return SQL for the episodes of rules that stood in the span or the hour before it, by job: they name the same cause."""
-    return _episodes(rules, f" AND (resolved IS NULL OR resolved >= {FROM})")
-
-
-def all_episodes_of(rule: str) -> str:
-    """Return SQL for all episodes of a rule that began before the end of the span, by job."""
-    return _episodes((rule,), "")
-
-
-def _episodes(rules: Sequence[str], which: str) -> str:
     names = ", ".join(f"'{rule}'" for rule in rules)
     return f"""
 SELECT subject_name, groupArray((toUnixTimestamp64Milli(started),
     if(resolved IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(resolved))))) AS episodes
-FROM alerts FINAL WHERE rule IN ({names}) AND started < {TO}{which}
+FROM alerts FINAL WHERE rule IN ({names}) AND started < {TO} AND (resolved IS NULL OR resolved >= {FROM})
 GROUP BY subject_name"""
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from schemas.durations import DAY_MS, HOUR_MS, NEVER_MS
 from streams.engine.rules.interactive import is_interactive
@@ -18,7 +18,7 @@ from streams.engine.rules.similar_jobs import stem_of
 _FAILED: Final = ("failed", "superseded")
 BROKEN: Final = (*_FAILED, "preempted")
 #: After these the run is over, or its owner has seen to it.
-_DONE: Final = ("completed", "cancelled")
+DONE: Final = ("completed", "cancelled")
 #: Labels of a job that is one of several that were submitted together, or one of a CI system, which tries another commit each time.
 _PARTS: Final = ("slurm_array_job_id", "slurm_het_job_id", "ci_job")
 #: Names of sessions: what `srun --pty bash` and `salloc` call their jobs.
@@ -36,6 +36,12 @@ class RunJob(NamedTuple):
     run_id: str = ""
     work_dir: str = ""
     labels: tuple[tuple[str, str], ...] = ()
+
+
+def run_job(row: Mapping[str, Any]) -> RunJob:
+    """What tells the run of the job of a row of `jobs`."""
+    about = {name: row[name] for name in RunJob._fields}
+    return RunJob(**{**about, "labels": tuple(dict(row["labels"]).items())})
 
 
 class RunKey(NamedTuple):
@@ -129,7 +135,7 @@ def run_loops(
     """
     known = sorted(attempts, key=lambda each: (each.began_ms, each.ended_ms, each.job_id, each.attempt))
     apart = _apart(known)
-    done = sorted(each.ended_ms for each in known if each.state in _DONE)
+    done = sorted(each.ended_ms for each in known if each.state in DONE)
     found = []
     for is_failed in (True, False):
         broken = sorted(
@@ -205,8 +211,8 @@ class RunSpan(NamedTuple):
     state: str
 
 
-def jobs_of_run(job_id: str, spans: Iterable[RunSpan], *, is_declared: bool) -> list[str]:
-    """The jobs that are one run with this one, itself included, of all with its key, in the order of their begins.
+def runs_of(spans: Iterable[RunSpan], *, is_declared: bool) -> list[list[str]]:
+    """Which jobs are one run, of all with one key; runs and jobs in the order of their begins.
 
     After a job that was completed another run begins. Of jobs that a name alone makes one (`is_declared` is false), each begins
     within a day after the one before has failed or was preempted, and goes on at no time with another.
@@ -225,9 +231,12 @@ def jobs_of_run(job_id: str, spans: Iterable[RunSpan], *, is_declared: bool) -> 
         else:
             runs.append([each])
         latest_ms, was_alone = max(latest_ms, each.ended_ms), is_alone
-    return next(
-        ([each.job_id for each in run] for run in runs if any(each.job_id == job_id for each in run)), []
-    )
+    return [[each.job_id for each in run] for run in runs]
+
+
+def jobs_of_run(job_id: str, spans: Iterable[RunSpan], *, is_declared: bool) -> list[str]:
+    """The jobs that are one run with this one, itself included, of all with its key."""
+    return next((run for run in runs_of(spans, is_declared=is_declared) if job_id in run), [])
 
 
 def _end(span: RunSpan) -> int:

@@ -199,10 +199,6 @@ class LedgerRule(AlertRule):
     operator: str = ""
     #: Fields of jobs that a record of it may match.
     match_fields: tuple[str, ...] = ()
-    #: Only hours of a job with "cost" or "run_time" are judged: its alert goes on in others. '': all are.
-    judged_by: str = ""
-    #: The rule about a job that names the same cause: in an hour in which that fires, this does not hold.
-    left_to: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

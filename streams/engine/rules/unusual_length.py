@@ -13,6 +13,7 @@ from streams.engine.rules.formatting import rounded_usd, sentence, short, span
 from streams.engine.rules.rule import TICKET, LedgerRule, Margin, Threshold, from_threshold_on
 from streams.engine.rules.similar_jobs import OWN_JOBS, TEAM, Similarity, jobs_of, similarities_of
 
+NAME: Final = "unusual_length"
 #: Similar jobs that count: the last ones that were completed so recently.
 HISTORY_JOBS: Final = 1_000
 HISTORY_MS: Final = 30 * 24 * HOUR_MS
@@ -126,7 +127,7 @@ def finding(
     """Return the sentence and the evidence of an hour in which a job had run for so long."""
     cost_nano, ratio = int(row["usd"].scaleb(9)), row["wall_ms"] / usual.p99_ms
     return LedgerFinding(
-        "unusual_length", of.severity, "job", job.job_id, row["at_ms"],
+        NAME, of.severity, "job", job.job_id, row["at_ms"],
         sentence(lambda at_most: f"{short(job.job_id, at_most)} has run for {span(row['wall_ms'])} and {rounded_usd(cost_nano)},"
             f" 99 % of {jobs_of(usual.similarity, at_most)} took {span(usual.p99_ms)} at most; stop it if it no longer makes progress"),
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",
@@ -145,7 +146,7 @@ def margins(of: Mapping[str, float], usual: UsualLength, row: Mapping[str, Any])
 
 
 RULE: Final = LedgerRule(
-    name="unusual_length",
+    name=NAME,
     title="Longer than usual",
     severity=TICKET,
     about="`job`",
@@ -158,7 +159,6 @@ RULE: Final = LedgerRule(
         "least_usd": Threshold(10, 0.01, 1e9, "dollars that it has cost"),
     },
     each="job",
-    judged_by="run_time",
     finding=finding,
     margins=margins,
 )

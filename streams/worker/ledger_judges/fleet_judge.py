@@ -31,6 +31,7 @@ from streams.engine.rules import (
     oversized,
     price_jump,
     resubmit_loop,
+    retry_overhead,
     team_burn,
     team_ceiling,
     unusual_length,
@@ -57,12 +58,13 @@ from streams.worker.ledger_judges.own_rules_judge import OwnRulesJudge
 from streams.worker.ledger_judges.price_use import price_uses
 from streams.worker.ledger_judges.quiet_hours_sql import quiet_hours
 from streams.worker.ledger_judges.resubmit_judge import ResubmitJudge
+from streams.worker.ledger_judges.retry_overhead_judge import retry_overheads
 from streams.worker.ledger_judges.source_judge import SourceJudge
 from streams.worker.ledger_judges.team_ceiling_judge import TeamCeilingJudge
 from streams.worker.ledger_judges.unusual_length_judge import unusual_lengths
 
 #: Rules whose alerts change at whole hours.
-_BY_HOUR: Final = (*(rule.name for rule in HOURLY_RULES), team_burn.RULE.name, unusual_length.RULE.name)
+_BY_HOUR: Final = (*(rule.name for rule in HOURLY_RULES), team_burn.RULE.name, unusual_length.NAME)
 
 
 class FleetJudge:
@@ -129,15 +131,16 @@ class FleetJudge:
             quiet = self._quiet_hours(controls, [*others, *found], begin_ms, end_ms)
             hours = range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS)
             changes += hourly_changes(others, found, hours, quiet.goes_on)
+            known = self._known(retry_overhead.NAME, controls)
+            changes += retry_overheads(self._store, *known, named, begin_ms, end_ms)
         return self._new(changes, controls)
 
     def _quiet_hours(
         self, controls: Controls, of: Iterable[Alert | LedgerFinding], begin_ms: int, end_ms: int
     ) -> QuietHours:
-        """What is known of the jobs of rules that are judged only by hours in which a job cost something, or ran."""
-        rules = {name for name, rule in LEDGER_RULES.items() if rule.judged_by}
-        rules = {name for name in rules if settings_of(name, controls.fleet_rules).enabled}
-        jobs = sorted({each.subject_name for each in of if each.rule in rules})
+        """What is known of the jobs of a rule that is judged only by hours in which a job ran."""
+        is_on = settings_of(unusual_length.NAME, controls.fleet_rules).enabled
+        jobs = sorted({each.subject_name for each in of if is_on and each.rule == unusual_length.NAME})
         return quiet_hours(self._store, jobs, begin_ms, end_ms)
 
     def _episodes(self, changes: Iterable[Alert], from_ms: int, to_ms: int) -> dict[str, object]:
@@ -219,7 +222,7 @@ class FleetJudge:
             settings = settings_of(rule.name, controls.fleet_rules)
             if settings.enabled and there[rule.needs]:
                 found += self._hourly(rule, settings, bound)
-        settings = settings_of(unusual_length.RULE.name, controls.fleet_rules)
+        settings = settings_of(unusual_length.NAME, controls.fleet_rules)
         if settings.enabled and there["jobs"]:
             found += self._unusual_length(settings, bound)
         return found

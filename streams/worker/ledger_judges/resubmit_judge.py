@@ -12,7 +12,16 @@ from schemas.columns import rows_of
 from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
-from streams.engine.rules.lineage import BROKEN, RunAttempt, RunJob, RunKey, RunLoop, run_key, run_loops
+from streams.engine.rules.lineage import (
+    BROKEN,
+    RunAttempt,
+    RunJob,
+    RunKey,
+    RunLoop,
+    run_job,
+    run_key,
+    run_loops,
+)
 from streams.engine.rules.resubmit_loop import finding, limits_of
 from streams.worker.ledger_judges import run_sql
 from streams.worker.ledger_judges.instants import changes_at, instants_of
@@ -112,7 +121,7 @@ class ResubmitJudge:
 def _by_key(rows: Iterable[Mapping[str, Any]]) -> dict[RunKey, dict[str, RunJob]]:
     found: dict[RunKey, dict[str, RunJob]] = {}
     for row in rows:
-        job = RunJob(**{**row, "labels": tuple(row["labels"])})
+        job = run_job(row)
         key = run_key(job)
         if key is not None:
             found.setdefault(key, {})[job.job_id] = job

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.reserved import USERS_JOBS
-from streams.engine.rules.lineage import BROKEN
+from streams.engine.rules.lineage import BROKEN, RunJob
 
 _BROKEN: Final = ", ".join(f"'{each}'" for each in BROKEN)
 _FROM: Final = "fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')"
 _TO: Final = "fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"
-_ABOUT: Final = "job_id, owner, team, project, experiment, run_id, work_dir, labels"
+#: What tells the run of a job: the fields of `RunJob`.
+ABOUT_COLUMNS: Final = RunJob._fields
+_ABOUT: Final = ", ".join(ABOUT_COLUMNS)
 
 #: Jobs of which an attempt broke off in the span; of rows that were written again since, former versions count, so it is cheap.
 BROKEN_JOBS: Final = f"""

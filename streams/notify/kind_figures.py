@@ -36,6 +36,7 @@ from streams.engine.rules.usual_figures import (
     usual_of,
 )
 from streams.notify.history import pieces
+from streams.notify.usual_ratios import UsualRatios
 
 _KNOWN_AT_MOST: Final = 1_000
 _TRAFFIC: Final = ("network", "storage")
@@ -71,6 +72,7 @@ class KindFigures:
 
     def __init__(self, store: Rows) -> None:
         self._store = store
+        self._ratios = UsualRatios(store)
         self._known: OrderedDict[_Key, UsualFigure | None] = OrderedDict()
 
     def usual(self, alerts: Sequence[Alert]) -> list[UsualFigure | None]:
@@ -88,7 +90,7 @@ class KindFigures:
             for key in fresh:
                 self._known.pop(key, None)
             raise
-        found = [None if key is None else self._known[key] for key in keys]
+        found = self._ratios.applied([None if key is None else self._known[key] for key in keys], alerts)
         while len(self._known) > _KNOWN_AT_MOST:
             self._known.popitem(last=False)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from schemas.control_table import CONTROLS
 from schemas.tables import ALERTS, BURN_RATES, JOB_HOURS, JOB_MINUTES, JOBS
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueryFailed
@@ -21,6 +23,7 @@ from streams.notify.kind_hold import LOOK_MS
 from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import BUSY, HOOK, NOW_MS, OK, Office, Watched, an_alert, run
 from tests.sinks.rows import rows
+from tests.sinks.stores import empty
 from tests.worker.ledger_lab import at, opened
 
 HOUR_MS = 3_600_000
@@ -106,6 +109,57 @@ def test_the_real_store_says_what_the_kind_reached(
     (found,) = KindFigures(server).usual([alert])
     assert found is not None
     assert (found.usual, found.kind, len(found.reached)) == (usual, of, EARLIER)
+
+
+def rule(
+    name: str, minute: int, ratio: float | None, rule: str = "burn_fast", **match: str
+) -> dict[str, Any]:
+    """A row of a record that sets what is usual; the offset is the minute."""
+    thresholds = {} if ratio is None else {"usual_ratio": ratio}
+    value = {"rule": rule, "thresholds": thresholds, "match": match}
+    about = {"kind": "rule", "name": name, "value": json.dumps(value)}
+    return {**about, "offset": minute, "time": at(NOW_MS - HOUR_MS + minute * MINUTE_MS)}
+
+
+STAGE = {"label.stage": "eval"}
+
+
+@pytest.mark.parametrize(
+    ("records", "limit"),
+    [
+        ([rule("off", 1, 0, team="vision")], -1),
+        ([rule("wide", 1, 2.5)], 500),
+        ([rule("other", 1, 0, team="nlp"), rule("idle", 2, 0, "idle_gpus")], 240),
+        ([rule("all", 1, 0), rule("stage", 2, 3, **STAGE)], 600),
+        ([rule("again", 1, 0), rule("again", 2, None)], 240),
+        ([rule("gone", 1, 0), rule("gone", 2, None) | {"value": "", "removed": True}], 240),
+        ([rule("late", 61, 0)], 240),  # it opened before
+        ([rule("wrong", 1, 200)], 240),  # has no effect
+    ],
+    ids=["off", "wide", "others", "narrower", "replaced", "removed", "later", "refused"],
+)
+def test_records_of_rules_say_up_to_where_a_figure_is_usual(
+    server: ClickHouseStore, records: list[dict[str, Any]], limit: int
+) -> None:
+    empty(server.target)
+    history(server)
+    put(server, JOBS, {"job_id": "train-9", "team": "vision", "labels": [("stage", "eval")], "version": 2})
+    put(server, CONTROLS, *records)
+    (found,) = KindFigures(server).usual([burn()])
+    assert found is not None
+    assert found.limit == limit * 10**9 if limit > 0 else found.limit == -1
+
+
+def test_a_rule_that_says_that_nothing_is_usual_is_sent_at_once() -> None:
+    async def scenario() -> None:
+        there = Office()
+        history(there.store)
+        put(there.store, CONTROLS, rule("off", 1, 0, team="vision"))
+        await there.offer(burn(), idles())
+        await there.work()
+        assert there.rows("alert_id", "outcome") == [("al_idles", "usual"), (burn().alert_id, "delivered")]
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("alert", [burn(), traffic(), idles()], ids=["burn", "traffic", "idle"])

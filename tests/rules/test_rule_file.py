@@ -73,6 +73,11 @@ FAULTS = (
     ('rule = "traffic"\nenabled = 1', "enabled: got 1, expected true or false"),
     ('rule = "traffic"\nseverity = "loud"', 'severity: got "loud", expected one of page, ticket'),
     ('rule = "traffic"\ncomment = 1979-05-27', "'f.toml'"),
+    ('rule = "held"\nthresholds = { usual_ratio = 2 }', "held has no such threshold"),
+    (
+        'rule = "traffic"\nthresholds = { usual_ratio = 2 }\nmatch = { zone = "a", team = "x" }',
+        "match: zone: usual_ratio goes by what is stored of a job, which has no such field",
+    ),
 )
 
 
@@ -152,7 +157,7 @@ def test_every_fault_of_one_rule_is_reported() -> None:
 
 
 #: The thresholds of `traffic` that the file does not set.
-_OTHERS = ", start_times=2, repeated_ratio=0.5, page_usd_per_hour=100"
+_OTHERS = ", start_times=2, repeated_ratio=0.5, page_usd_per_hour=100, usual_ratio=1.2"
 FILE = """
 [[rule]]
 name = "all"

@@ -51,7 +51,7 @@ def test_an_alert_about_a_run_goes_on_while_its_next_job_waits_and_ends_with_it(
 
 def test_a_run_id_joins_jobs_of_other_names(world: World) -> None:
     for number, job_id in enumerate(("alpha", "beta", "gamma")):
-        about = {"run_id": "llama-a", "experiment": "", "work_dir": f"/{job_id}"}
+        about: dict[str, Any] = {"run_id": "llama-a", "experiment": "", "work_dir": f"/{job_id}"}
         ran(world, job_id, 60 * number + 2, 60 * number + 58, lost=5, **about)
         ran(world, f"t-{job_id}", 60 * number + 2, 60 * number + 58, lost=5, run_id=f"trial-{job_id}")
     assert said(world.look(3), NAME) == [("gamma", "firing", 3)]

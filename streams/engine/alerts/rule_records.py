@@ -10,10 +10,13 @@ from streams.engine.alerts.malformed import MalformedControlError, nearest
 from streams.engine.alerts.rule_fields import rule_fields_of
 from streams.engine.rules.profiles import DEFAULT, Profile, RuleSettings
 from streams.engine.rules.registry import JOB_RULES, LEDGER_RULES, NAMES
+from streams.engine.rules.rule import USUAL_RATIO
 from streams.engine.state.dimensions import MATCHED
 
 #: The fields of a record that match nothing.
 OWN_FIELDS: Final = frozenset({"rule", "enabled", "severity", "thresholds", "comment", "match"})
+#: Match fields that are not stored of a job: a record that sets what is usual cannot match them.
+UNSTORED: Final = frozenset({"zone", "account"})
 #: A match field `label.NAME` is a label of the job.
 LABEL: Final = "label."
 _KNOWN: Final = (*NAMES, *LEDGER_RULES)
@@ -51,7 +54,12 @@ def rule_record_of(name: str, value: Mapping[str, object], match: Mapping[str, s
             f"{what}: got {shown(rule)}, expected one of {', '.join(_KNOWN)}{nearest(rule, _KNOWN)}"
         )
     number = NAMES.index(rule)
-    return RuleRecord(name, match, number, *rule_fields_of(JOB_RULES[number], value))
+    fields = rule_fields_of(JOB_RULES[number], value)
+    if USUAL_RATIO in fields.thresholds and (unknown := UNSTORED & match.keys()):
+        raise MalformedControlError(
+            f"match: {', '.join(sorted(unknown))}: {USUAL_RATIO} goes by what is stored of a job, which has no such field"
+        )
+    return RuleRecord(name, match, number, *fields)
 
 
 def facts_to_match(

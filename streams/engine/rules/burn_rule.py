@@ -12,7 +12,16 @@ from streams.engine.kernels.conditions import LEAST_EXPECTED_NANO, NOISE_NANO, N
 from streams.engine.rules.burn_cause import burn_cause, dearer_sku
 from streams.engine.rules.evidence import burn_evidence
 from streams.engine.rules.job_view import JobAt, JobRule
-from streams.engine.rules.rule import JOB, TICKET, Margin, Threshold, flag, from_threshold_on, notified_from
+from streams.engine.rules.rule import (
+    JOB,
+    TICKET,
+    Margin,
+    Threshold,
+    flag,
+    from_threshold_on,
+    notified_from,
+    usual_up_to,
+)
 from streams.engine.rules.shared_cause import PRICE, cause_text
 from streams.engine.state.dimensions import AlertDimensions
 
@@ -56,7 +65,8 @@ def burn_rule(
             "short_ratio": Threshold(short_ratio, 1.05, 1e6, "the same over the shorter window"),
             "extra_usd": Threshold(1.0, 0.01, 1e9, "dollars more than expected over the longer window"),
         }
-        | notified_from("dollars per hour above the expected rate"),
+        | notified_from("dollars per hour above the expected rate")
+        | usual_up_to(),
         window_ms=long_ms,
         planned_quiets=True,
         usual_by="rate",

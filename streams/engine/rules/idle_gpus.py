@@ -22,6 +22,7 @@ from streams.engine.rules.rule import (
     from_threshold_on,
     page_from,
     unless_zero,
+    usual_up_to,
 )
 
 #: Use is judged in blocks: in each of them the GPUs idle, so that no work before stands for them.
@@ -144,7 +145,8 @@ RULE: Final = JobRule(
         "least_usd": Threshold(5, 0, 1e9, "dollars paid for the idle part of their time, of 5 h at most"),
         "fallen_minutes": Threshold(12, 5, 300, "minutes since all GPUs of a job that pages fell to 0 %"),
     }
-    | page_from("dollars per hour that are paid for idle GPUs"),
+    | page_from("dollars per hour that are paid for idle GPUs")
+    | usual_up_to(),
     window_ms=5 * MINUTE_MS,
     cause=_cause,
     margins=_margins,

@@ -64,6 +64,19 @@ def notified_from(what: str) -> dict[str, Threshold]:
     return {TICKET_FROM: least, **page_from(what)}
 
 
+#: The threshold of a rule of which a figure may be usual (`usual_by`), and its default.
+USUAL_RATIO: Final = "usual_ratio"
+USUAL_FACTOR: Final = 1.2
+
+
+def usual_up_to() -> dict[str, Threshold]:
+    """The threshold of a rule of which nobody is notified while its figure is usual for the kind of the job."""
+    what = (
+        "times what is usual for jobs of its kind, up to which nobody is notified; 0: nothing counts as usual"
+    )
+    return {USUAL_RATIO: Threshold(USUAL_FACTOR, 0, 100, what)}
+
+
 def severity_of(severity: str, waste_nano_per_hour: int | None, thresholds: Mapping[str, float]) -> str:
     """The severity of an alert that opens while so much is wasted; `severity` is that of the settings.
 

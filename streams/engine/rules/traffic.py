@@ -13,7 +13,7 @@ from streams.engine.kernels.conditions import ANNOUNCED_RATIO, NOISE_NANO, NOISE
 from streams.engine.rules.evidence import burn_evidence
 from streams.engine.rules.flows import flow_costs, request_words
 from streams.engine.rules.job_view import JobAt, JobRule, Words
-from streams.engine.rules.rule import JOB, PAGE_FROM, TICKET, Margin, Threshold, flag, page_from
+from streams.engine.rules.rule import JOB, PAGE_FROM, TICKET, Margin, Threshold, flag, page_from, usual_up_to
 
 
 def _cause(at: JobAt) -> str:
@@ -130,7 +130,8 @@ RULE: Final = JobRule(
             0.5, 0.01, 1e6, "instead of `ratio`, of bursts in each of three spans of an hour, or of two"
         ),
     }
-    | page_from("dollars of network and storage per hour"),
+    | page_from("dollars of network and storage per hour")
+    | usual_up_to(),
     window_ms=HOUR_MS,
     planned_quiets=True,
     usual_by="traffic",

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from streams.engine.rules.formatting import rounded_usd, sentence, span
-from streams.engine.rules.rule import FigureKind
+from streams.engine.rules.rule import USUAL_FACTOR, FigureKind
 from streams.engine.rules.similar_jobs import TEAM, Similarity, jobs_of, similarities_of
 
 #: Completed jobs of a kind that count: the last ones, as long as they ended so recently.
@@ -25,8 +25,8 @@ LEAST_JOBS: Final = 5
 #: What so many of them reached is usual, if they ended on so many days: the p99 of 200, and no single fault's of fewer.
 REACHED_BY: Final = 3
 REACHED_DAYS: Final = 2
-#: Up to so many times what is usual nothing is unusual: a weekly batch grows.
-FACTOR: Final = Fraction(6, 5)
+#: Up to so many times what is usual nothing is unusual, unless a record says another ratio: a weekly batch grows.
+FACTOR: Final = Fraction(str(USUAL_FACTOR))
 #: `idle_gpus` is judged every 5 min, at an instant that differs by job: so much of a length says nothing.
 SURE_LENGTH_MS: Final = 10 * MINUTE_MS
 #: Shards may be stored so much later than others: jobs that ended on the day of the hour before do not count.
@@ -62,12 +62,15 @@ class UsualFigure(NamedTuple):
     kind: FigureKind
     usual: int
     reached: tuple[int, ...]
+    factor: Fraction = FACTOR  # 0: nothing counts as usual
 
     @property
     def limit(self) -> int:
-        """Up to where an alert is withheld."""
+        """Up to where an alert is withheld; below 0: it never is."""
+        if not self.factor:
+            return -1
         slack = SURE_LENGTH_MS if self.kind == "length" else 0
-        return int(FACTOR * self.usual) + slack
+        return int(self.factor * self.usual) + slack
 
 
 def history_span(at_ms: int) -> tuple[int, int]:

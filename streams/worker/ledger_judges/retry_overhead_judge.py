@@ -41,16 +41,16 @@ def retry_overheads(
         return losses is not None and losses.goes_on(alert.subject_name, at_ms)
 
     now = {alert.subject_name: alert for alert in firing}
-    told: list[Alert] = []
+    changed: list[Alert] = []
     for at_ms in instants_of(begin_ms, end_ms, HOUR_MS):
         held = [each for losses in found for each in _held(of, losses, now.keys(), at_ms)]
         for change in hourly_changes([*now.values()], held, (at_ms,), goes_on):
-            told.append(change)
+            changed.append(change)
             if change.status == FIRING:
                 now[change.subject_name] = change
             else:
                 del now[change.subject_name]
-    return told
+    return changed
 
 
 def _held(of: LedgerSettings, losses: RunLosses, fires: Iterable[str], at_ms: int) -> Iterator[LedgerFinding]:

@@ -24,6 +24,7 @@ from streams.clock import Clock, SystemClock
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels._jit import are_compiled
 from streams.engine.kernels.warm import compile_all
+from streams.engine.reference_log import Standing
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.notify.from_settings import links_of, notifier_options
@@ -210,6 +211,7 @@ class Worker:
         self._watch: StatusCollector | None = None
         self._audit: LiveAudit | None = None
         self._receiver_check: ReceiverCheck | None = None
+        self._standing: Callable[[], Standing] = dict  # the controls in force, once they are read
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> None:
@@ -243,6 +245,7 @@ class Worker:
             ci=self._settings.ci,
             local_token=self._door.token,
             controls=self._writers.controls,
+            standing=lambda: self._standing(),
             events=self._writers.events,
             wall_ms=self._clock.now_ms,
             receivers=lambda: self._receiver_check,
@@ -283,6 +286,7 @@ class Worker:
         factory = await asyncio.to_thread(engine, shard)
         notifier = notifier_of(self._settings, store, MessageTime(self._clock))
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
+        self._standing = lambda: worker.shard_manager.reference.controls
         self._receiver_check = ReceiverCheck(
             worker.addresses.of, notifier_options(self._settings), MessageTime(self._clock)
         )

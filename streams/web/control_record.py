@@ -58,13 +58,16 @@ class ControlRecord(NamedTuple):
     id: str
 
 
-def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRecord:
+def control_record(
+    asked: Mapping[str, Any], by: str, now_ms: int, kept: Mapping[str, object] | None = None
+) -> ControlRecord:
     """The record; its id is a function of `asked` and `by`, so that a retry writes the same one.
 
     Args:
         asked: The fields that a client sent.
         by: The name of the client's token.
         now_ms: Log time, ms since 1970.
+        kept: Fields of the record that it replaces, an address among them; what is asked for goes before.
 
     Raises:
         FieldError: A field is invalid, or the record would have no effect.
@@ -85,7 +88,7 @@ def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRec
     if kind == _OF_SOURCE and by == _BY_WRITE and isinstance(name, str):
         # A collector over Kafka, or with the token of all scopes, may have the same name: neither replaces what the other says.
         name = f"{name} (write_token)"
-    content = {**asked, "kind": kind, "name": name, "by": by}
+    content = {**(kept or {}), **asked, "kind": kind, "name": name, "by": by}
     identity = f"web_{_digest(content)}"
     value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})
     event = decode(CONTROLS, value, (), now_ms)

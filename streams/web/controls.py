@@ -16,11 +16,13 @@ from aiohttp import web
 from schemas.escaping import visible
 from schemas.validate_controls import ACK
 from sinks.errors import LogFull, SinkBusy
+from streams.engine.reference_log import Standing
 from streams.keys import OutgoingRecord
 from streams.topics import Topic
 from streams.web.control_record import FieldError, control_record
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
+from streams.web.raised_budget import is_raise, raised_budget
 from streams.web.record_log import RecordLog
 from streams.web.request_body import json_body
 from streams.web.request_rate import RequestRate
@@ -56,6 +58,7 @@ class ControlEndpoint:
         wall_ms: Log time, ms since 1970.
         now_ms: A monotonic clock.
         has_alert: Whether the store has the alert of an id; raises `ApiError` where it cannot say.
+        standing: The controls in force.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class ControlEndpoint:
         wall_ms: Callable[[], int],
         now_ms: Callable[[], int],
         has_alert: Callable[[str], Awaitable[bool]],
+        standing: Callable[[], Standing] = dict,
     ) -> None:
         self._log = log
         self._wall_ms = wall_ms
         self._now_ms = now_ms
         self._has_alert = has_alert
+        self._standing = standing
         self._rate = RequestRate(BURST, PER_S)
         self._rate_of_token = RequestRate(BURST_OF_TOKEN, PER_S_OF_TOKEN)
         self._waiting: Counter[str] = Counter()  # by token
@@ -108,8 +113,11 @@ class ControlEndpoint:
 
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         assert self._log is not None
+        kept: Mapping[str, object] | None = None
+        if is_raise(asked):
+            asked, kept = raised_budget(asked, self._standing())
         try:
-            record = control_record(asked, caller.token, self._wall_ms())
+            record = control_record(asked, caller.token, self._wall_ms(), kept)
         except FieldError as fault:
             where = f"{visible(fault.field)}: " if fault.field else ""
             raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None

@@ -15,6 +15,7 @@ from schemas.release import release
 from sinks.clickhouse import ClickHouseStore
 from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
+from streams.engine.reference_log import Standing
 from streams.errors import TrainfareError
 from streams.notify.act_links import ActLinks
 from streams.web import assets, descriptors
@@ -58,7 +59,7 @@ class WebServer:
     """The server. `store` and `worker` are called for every response: both may become available later.
 
     `local_token` has all scopes beside the tokens of the settings; it does not close what is open without it.
-    `shown_settings` are those that the page of the meter shows, by name; no secret is among them.
+    `standing` are the controls in force. `shown_settings` are those that the page of the meter shows, by name; no secret is among them.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class WebServer:
         ci: CiSettings | None = None,
         local_token: str | None = None,
         controls: RecordLog | None = None,
+        standing: Callable[[], Standing] = dict,
         events: RecordLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         receivers: Callable[[], ReceiverTester | None] = lambda: None,
@@ -114,7 +116,7 @@ class WebServer:
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_client
         )
         ingest = IngestEndpoint(events, wall_ms, now_ms)
-        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.has_alert)
+        acting = ControlEndpoint(controls, wall_ms, now_ms, figures.has_alert, standing)
         key = settings.act_link_key
         links = None if key is None else ActLinks(key.get_secret_value())
         routes = Routes(

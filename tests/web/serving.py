@@ -13,6 +13,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
 from streams.config.live import CiSettings, WebSettings
 from streams.config.settings import QuerySettings
+from streams.engine.reference_log import Standing
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.receivers import ReceiverTester
 from streams.web.record_log import RecordLog
@@ -60,6 +61,7 @@ async def serving(
     patience: Timeouts = PATIENCE,
     query: QuerySettings | None = None,
     controls: RecordLog | None = None,
+    standing: Standing | None = None,
     events: RecordLog | None = None,
     ci: CiSettings | None = None,
     receivers: ReceiverTester | None = None,
@@ -79,6 +81,7 @@ async def serving(
         local_token=local_token,
         patience=patience,
         controls=controls,
+        standing=lambda: standing or {},
         events=events,
         wall_ms=lambda: wall_ms,
         speed=speed,

@@ -4,6 +4,7 @@ import { amount, foreign, h, mark, reconcile, row, say, table, visible } from ".
 import { axisMoney, day, decimal, exact, instant, money, nano, near, percent, plural, zone } from "../format.js";
 import { alertHash } from "../alerts.js";
 import { Budgets, forecastOf, PER, spent } from "../budgets.js";
+import { raise } from "./raise.js";
 import { ask } from "../ask.js";
 import { get } from "../feed.js";
 import { jobHash } from "../jobs.js";
@@ -312,8 +313,9 @@ export class Page {
     else if (budget.budget) {
       parts.push(h("button", { type: "button", class: "act", onclick: () => this.override(budget) }, "Suspend its actions…"));
       if (override?.name === this.overrideName(budget)) parts.push(h("button", { type: "button", class: "act", onclick: () => this.endOverride(budget) }, "End the override"));
-      parts.push(h("p", { class: "sub" }, "To change its limit publish a record with the same name: it replaces the whole budget, actions included."));
-    }
+      parts.push(h("button", { type: "button", class: "act", onclick: () => raise(this.detail, this.acts).then((done) => done && this.read()) }, "Raise its limit…"));
+      parts.push(h("p", { class: "sub" }, "Raising it keeps its period, actions and contact. To lower or change it publish a record with the same name, which replaces the whole budget."));
+    } else parts.push(h("p", { class: "sub" }, "A job’s own budget is a field of the job’s events: a later event that names another one raises it."));
     return parts;
   }
 

@@ -173,8 +173,8 @@ down:  ## Stop what `make up` started; the volumes stay.
 
 docs: $(STAMP)  ## Write the generated pages and the JSON Schemas of messages.
 	@$(BIN)/python -m streams.config.page > docs/settings.md
-	@$(BIN)/python -m schemas.events_docs > docs/events.md
-	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md
+	@for page in events usage_events reference_events; do $(BIN)/python -m schemas.events_docs $$page.md > docs/$$page.md; done
+	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md docs/views.md docs/bill_tables.md
 	@$(BIN)/python -m streams.rules.page docs/rules.md docs/ledger_rules.md
 	@for type in $$($(BIN)/python -c 'from schemas.messages.json_schema import MESSAGES; print(*MESSAGES)'); do \
 		$(BIN)/python -m schemas.messages.json_schema $$type > schemas/messages/$$type.json; done

@@ -1,4 +1,4 @@
-"""Writes docs/events.md from the wire structs, so that the page always agrees with the decoder.
+"""Writes the pages of events from the wire structs, so that they always agree with the decoder.
 
 Text about whole topics is in `schemas.events_text`.
 """
@@ -13,7 +13,18 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from schemas.decode import WIRES
-from schemas.events_text import ENVELOPE, FREE_FIELDS, HEAD, LEFT_OUT, REASONS, RECORDS, TAIL, TOPICS
+from schemas.event_pages import TOPICS_OF
+from schemas.events_text import (
+    ENVELOPE,
+    FREE_FIELDS,
+    HEAD,
+    LEFT_OUT,
+    PAGE_HEADS,
+    REASONS,
+    RECORDS,
+    TAIL,
+    TOPICS,
+)
 from schemas.reasons import Reason
 from schemas.refusal import descriptions
 from schemas.validate_prices import ALLOWED_PER
@@ -28,21 +39,25 @@ _TABLE: Final = (
 )
 
 
-def render() -> str:
-    """The whole page."""
+def render() -> dict[str, str]:
+    """Each page by its name."""
     parts = [HEAD, RECORDS]
     parts += ["\n### Common fields\n\n", _table(Wire)]
     parts += ["\n### Price fields\n\n", "Of `jobs`, `gpu`, `nodes` and `prices`.\n\n", _table(PricedWire)]
-    parts.append(ENVELOPE)
-    for topic, wire in WIRES.items():
-        parts += [f"\n## {topic}\n\n", TOPICS[topic].strip(), "\n\n", _table(wire)]
-        if topic == "jobs":
-            parts += ["\nThe fields of `budget`:\n\n", _table(BudgetWire)]
-        if topic == "prices":
-            parts += ["\n", _allowed_per()]
-        parts += ["\n```json\n", json.dumps(example(topic), ensure_ascii=False), "\n```\n"]
-    parts += [TAIL, "\n| reason | means |\n|---|---|\n"]
+    parts += [ENVELOPE, TAIL, "\n| reason | means |\n|---|---|\n"]
     parts += [f"| `{reason}` | {REASONS[reason]} |\n" for reason in Reason]
+    fields = {page: PAGE_HEADS[page] + "".join(map(_fields, topics)) for page, topics in TOPICS_OF.items()}
+    return {"events.md": "".join(parts), **fields}
+
+
+def _fields(topic: str) -> str:
+    wire = WIRES[topic]
+    parts = [f"\n## {topic}\n\n", TOPICS[topic].strip(), "\n\n", _table(wire)]
+    if topic == "jobs":
+        parts += ["\nThe fields of `budget`:\n\n", _table(BudgetWire)]
+    if topic == "prices":
+        parts += ["\n", _allowed_per()]
+    parts += ["\n```json\n", json.dumps(example(topic), ensure_ascii=False), "\n```\n"]
     return "".join(parts)
 
 
@@ -106,4 +121,4 @@ def _allowed_per() -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    sys.stdout.write(render()[sys.argv[1]])

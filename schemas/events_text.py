@@ -1,4 +1,4 @@
-"""The text of docs/events.md about whole topics: introductions, rules that several fields share, reasons of refusals."""
+"""The text of the pages of events about whole topics: introductions, rules that several fields share, reasons of refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ HEAD: Final = """# Events
 
 What trainfare reads from Kafka, field by field, and why it refuses a record. What events cost is in the [cost model](cost_model.md).
 
-This page is generated: `python -m schemas.events_docs > docs/events.md`.
+Fields: <a id="jobs"></a>[`jobs`](usage_events.md#jobs) · <a id="gpu"></a>[`gpu`](usage_events.md#gpu) · <a id="network"></a>[`network`](usage_events.md#network) · <a id="storage"></a>[`storage`](usage_events.md#storage) ·
+<a id="nodes"></a>[`nodes`](usage_events.md#nodes) · <a id="prices"></a>[`prices`](reference_events.md#prices) · <a id="controls"></a>[`controls`](reference_events.md#controls)
+
+This page is generated from the code, and so are those of the fields: `make docs`.
 
 ## Topics
 
@@ -18,13 +21,13 @@ Before each name stands `kafka.topic_prefix` (`trainfare.`). `trainfare topics c
 
 | topic | partitions | cleanup | key | what |
 |---|---|---|---|---|
-| [`jobs`](#jobs) | `kafka.partitions` | delete | `job_id` | what happens to jobs |
-| [`gpu`](#gpu) | `kafka.partitions` | delete | `job_id`, of idle GPUs `node` | samples of GPUs |
-| [`network`](#network) | `kafka.partitions` | delete | `job_id` | bytes that jobs moved |
-| [`storage`](#storage) | `kafka.partitions` | delete | `job_id` | bytes kept and requests made |
-| [`nodes`](#nodes) | `kafka.partitions` | delete | `node` | nodes that come and go |
-| [`prices`](#prices) | 1 | compact | `sku`, `@`, `effective_ms` | prices |
-| [`controls`](#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, acknowledgements, planned rates, rules, budgets; what sources say |
+| [`jobs`](usage_events.md#jobs) | `kafka.partitions` | delete | `job_id` | what happens to jobs |
+| [`gpu`](usage_events.md#gpu) | `kafka.partitions` | delete | `job_id`, of idle GPUs `node` | samples of GPUs |
+| [`network`](usage_events.md#network) | `kafka.partitions` | delete | `job_id` | bytes that jobs moved |
+| [`storage`](usage_events.md#storage) | `kafka.partitions` | delete | `job_id` | bytes kept and requests made |
+| [`nodes`](usage_events.md#nodes) | `kafka.partitions` | delete | `node` | nodes that come and go |
+| [`prices`](reference_events.md#prices) | 1 | compact | `sku`, `@`, `effective_ms` | prices |
+| [`controls`](reference_events.md#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, acknowledgements, planned rates, rules, budgets; what sources say |
 | [`deadletter`](#deadletter) | 1 | delete | topic, partition and offset of the record | records that were refused; written by the workers |
 
 The first seven have `LogAppendTime`: the order of the log is Kafka's, not that of the senders' clocks. Retention must be longer than the longest outage
@@ -108,9 +111,21 @@ A CloudEvents 1.0 event is taken, too. One record of Kafka is one event; [HTTP](
 ```
 """
 
+#: How each page of fields begins.
+PAGE_HEADS: Final = {
+    "usage_events.md": """# Fields: jobs, GPUs, traffic, nodes
+
+What happens to jobs and nodes, and what they use, field by field. [Topics, times, duplicates, reasons of refusals](events.md) · [Fields of prices and controls](reference_events.md)
+""",
+    "reference_events.md": """# Fields: prices and controls
+
+What things cost, and what people set, field by field. [Topics, times, duplicates, reasons of refusals](events.md) · [Fields of jobs and what they use](usage_events.md)
+""",
+}
+
 TOPICS: Final[dict[str, str]] = {
     "jobs": """
-What happens to an attempt of a job. Besides these fields it takes the [common](#common-fields) and the [price fields](#price-fields).
+What happens to an attempt of a job. Besides these fields it takes the [common](events.md#common-fields) and the [price fields](events.md#price-fields).
 
 | type | the attempt is then | its GPUs are |
 |---|---|---|
@@ -133,15 +148,15 @@ What happens to an attempt of a job. Besides these fields it takes the [common](
   [is noticed](rules.md#rules).
 """,
     "gpu": """
-Utilisation of GPUs of one node over an interval. Besides these fields it takes the [common](#common-fields) and the [price fields](#price-fields).
+Utilisation of GPUs of one node over an interval. Besides these fields it takes the [common](events.md#common-fields) and the [price fields](events.md#price-fields).
 All arrays of a record have the same length. [What a sample stands for](cost_model.md#samples). A sample without a job is counted as `unattributed`, and kept.
 """,
     "network": """
-Bytes that a job moved over an interval. Besides these fields it takes the [common fields](#common-fields). An amount is
+Bytes that a job moved over an interval. Besides these fields it takes the [common fields](events.md#common-fields). An amount is
 [spread over its interval](cost_model.md#traffic); an interval of 0 puts it all into its instant.
 """,
     "storage": """
-Requests and bytes of a job over an interval. Besides these fields it takes the [common fields](#common-fields). Each `op` books, and needs:
+Requests and bytes of a job over an interval. Besides these fields it takes the [common fields](events.md#common-fields). Each `op` books, and needs:
 
 | op | books | required |
 |---|---|---|
@@ -151,16 +166,16 @@ Requests and bytes of a job over an interval. Besides these fields it takes the 
 """,
     "nodes": """
 A node of the fleet, with GPUs or without. It is [paid](cost_metrics.md#idle-time) from `provisioned`, or its first event, to `terminated`. Besides these fields it takes the
-[common](#common-fields) and the [price fields](#price-fields).
+[common](events.md#common-fields) and the [price fields](events.md#price-fields).
 """,
     "prices": """
-A revision of a price. Besides these fields it takes the [common fields](#common-fields). The [price fields](#price-fields), `team`, `project`, `path`,
+A revision of a price. Besides these fields it takes the [common fields](events.md#common-fields). The [price fields](events.md#price-fields), `team`, `project`, `path`,
 `direction`, `op` and `storage_class` are match fields: they say what the price applies to, and one that is absent or null means any. Each revision has
 match fields, `component` and `per` of its own. An `instance_hour` names `gpus`; of `compute` it is the price of the instance itself and names none.
 [Which price wins](cost_model.md#which-price).
 """,
     "controls": """
-What people set, and what collectors say of their sources. Besides these fields it takes the [common fields](#common-fields). A record without a value removes the control of its key. Further
+What people set, and what collectors say of their sources. Besides these fields it takes the [common fields](events.md#common-fields). A record without a value removes the control of its key. Further
 fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and addresses](names.md#limits)).
 
 | kind | further fields | does |
@@ -215,7 +230,7 @@ What the workers write: each refused record as one JSON object, under the key `t
 
 ### Reasons of dead letters
 
-What to do about each is in [operations](dead_letters.md#dead-letters).
+What to do about each is in [dead letters](dead_letters.md#dead-letters).
 """
 
 REASONS: Final[dict[Reason, str]] = {

@@ -10,6 +10,7 @@ import msgspec
 
 from schemas.decode import WIRES
 from schemas.escaping import visible
+from schemas.event_pages import fields_page
 from schemas.redaction import CONTROLS
 
 _COUNTED_AT_MOST: Final = 100
@@ -53,7 +54,7 @@ class IgnoredFields:
             effect = "; without it a price is for more than was meant" if topic == "prices" else ""
             yield (
                 f"{records} of {topic} with the field {visible(name[:_NAME_CHARACTERS])}, which is not known and was "
-                f"ignored{effect} (docs/events.md#{topic})"
+                f"ignored{effect} (docs/{fields_page(topic)})"
             )
         if len(most) > _SHOWN:
             yield f"and {len(most) - _SHOWN} more such fields"

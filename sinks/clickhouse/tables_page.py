@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/tables.md: the text of each view, from its file, and the columns of all (`make docs`)."""
+"""Writes the generated parts of the pages of tables: the text of each view, from its file, and the columns of all (`make docs`)."""
 
 from __future__ import annotations
 
@@ -49,16 +49,17 @@ def written(page: str, columns: Mapping[str, str]) -> str:
     return _SECTION.sub(section, page)
 
 
-def main(path: Path) -> None:
-    """Write the page again, with the columns of a new store."""
+def main(*pages: Path) -> None:
+    """Write the pages again, with the columns of a new store."""
     with tempfile.TemporaryDirectory() as folder:
         store = ClickHouseStore(Embedded(data_dir=Path(folder) / "store"))
         try:
             columns = columns_of(store)
         finally:
             store.close()
-    path.write_text(written(path.read_text(encoding="utf-8"), columns), encoding="utf-8")
+    for page in pages:
+        page.write_text(written(page.read_text(encoding="utf-8"), columns), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

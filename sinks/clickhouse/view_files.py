@@ -1,6 +1,6 @@
 """The views of this version: one file each, `views/NAME.sql`, with its documentation and its SELECT.
 
-A file begins with comments: the first block is the view's text in docs/tables.md, the others are for who changes it. A view
+A file begins with comments: the first block is the view's text in docs/, the others are for who changes it. A view
 may be changed at any time: stores make it anew. A removed file drops the view.
 """
 
@@ -37,7 +37,7 @@ class ViewFile(NamedTuple):
 
     @property
     def doc(self) -> str:
-        """Its text in docs/tables.md: the comment that the file begins with, '' without one."""
+        """Its text in docs/: the comment that the file begins with, '' without one."""
         first = re.match(r"(?:--.*\n)+", self.text)
         return "" if first is None else re.sub(r"^-- ?", "", first[0], flags=re.MULTILINE).strip()
 

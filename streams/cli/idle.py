@@ -57,7 +57,7 @@ def idle(
     grid = Grid(found.names, found.rows)
     if not known["hours"]:
         sys.stderr.write(
-            "trainfare: no node events in this store: idle cost needs them (docs/events.md#nodes)\n"
+            "trainfare: no node events in this store: idle cost needs them (docs/usage_events.md#nodes)\n"
         )
     sys.stderr.write(left_out_note(left_out))
     write(_shown(grid) if form is OutputFormat.table else grid, form)

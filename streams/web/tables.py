@@ -126,6 +126,6 @@ def first_sentence(doc: str) -> str:
 
 
 def _plain(kind: str) -> str:
-    """A type as docs/tables.md names it."""
+    """A type as the pages of tables name it."""
     plain = re.sub(r"LowCardinality\((\w+)\)", r"\1", kind)
     return plain.replace("(3, 'UTC')", "(3)").replace("('UTC')", "")

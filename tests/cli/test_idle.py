@@ -89,7 +89,9 @@ def test_a_store_without_node_events_says_what_is_missing(words: tuple[str, ...]
     assert trainfare("replay", tmp_path / "events.jsonl", "--data", tmp_path / "meter").code == 0
     done = trainfare("idle", *words, "--data", tmp_path / "meter")
     assert done.code == 0
-    assert "no node events in this store: idle cost needs them (docs/events.md#nodes)" in done.one_line()
+    assert (
+        "no node events in this store: idle cost needs them (docs/usage_events.md#nodes)" in done.one_line()
+    )
 
 
 def test_help_is_for_users() -> None:

@@ -1,4 +1,4 @@
-"""One alert of a story as each kind of receiver gets it: `python -m tests.docs.renderings` prints what docs/receivers.md shows."""
+"""One alert of a story as each kind of receiver gets it: `python -m tests.docs.renderings` prints what docs/webhooks.md shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streams.replay.replay import run_replay
 STORY: Final = Path(__file__).resolve().parents[2] / "examples" / "stories" / "spot-fallback.jsonl"
 LINKS: Final = Links("https://fare.example.com", "https://docs.example.com")
 #: Captions on the page.
-KINDS: Final = ("A webhook", "Slack", "Alertmanager", "E-mail")
+KINDS: Final = ("A webhook", "In Slack", "In Alertmanager", "By e-mail")
 _RESEND_MS: Final = 60_000
 
 
@@ -62,9 +62,9 @@ def rendered(alert: Alert) -> dict[str, str]:
     assert text is not None
     return {
         "A webhook": laid_out(json.loads(webhook_body(alert, LINKS)), 3),
-        "Slack": laid_out(json.loads(slack_body([alert], LINKS)), 4),
-        "Alertmanager": laid_out(posted, 2),
-        "E-mail": f"Subject: {mail['Subject']}\n\n{text.get_content().strip()}\n",
+        "In Slack": laid_out(json.loads(slack_body([alert], LINKS)), 4),
+        "In Alertmanager": laid_out(posted, 2),
+        "By e-mail": f"Subject: {mail['Subject']}\n\n{text.get_content().strip()}\n",
     }
 
 
@@ -88,4 +88,4 @@ def _laid_out(value: Any, depth: int, indent: str) -> str:
 
 if __name__ == "__main__":
     for name, shown in rendered(story_alert()).items():
-        sys.stdout.write(f"### {name}\n\n```{'' if name == 'E-mail' else 'json'}\n{shown}```\n\n")
+        sys.stdout.write(f"### {name}\n\n```{'' if name == 'By e-mail' else 'json'}\n{shown}```\n\n")

@@ -12,6 +12,7 @@ from schemas.reasons import Reason
 from streams.config.load import groups, variable
 
 ROOT = Path(__file__).resolve().parents[2]
+WORDS_MAX = 3_500
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
@@ -35,6 +36,19 @@ def test_every_link_leads_to_a_caption(page: Path) -> None:
         if anchor not in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in captions}:
             wrong.append(f"{target}#{anchor}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_can_be_read_in_one_sitting(page: Path) -> None:
+    assert len(page.read_text().split()) <= WORDS_MAX, "split it by what its readers come for"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_caption_that_has_moved_leads_to_where_it_is(page: Path) -> None:
+    """Links of messages that were sent before name the page on which it stood: its anchor stays there, beside a link."""
+    text = page.read_text()
+    moved = re.findall(r'<a id="([^"]+)"></a>\[[^]]+\]\([\w/]+\.md#([^)]+)\)', text)
+    assert len(moved) == text.count("<a id=")
 
 
 def test_every_decision_is_listed() -> None:

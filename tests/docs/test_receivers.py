@@ -68,7 +68,7 @@ def test_the_times_of_groups_are_those_of_the_notifier() -> None:
 
 def test_the_bounds_are_those_of_the_notifier() -> None:
     options = NotifierOptions()
-    said = re.sub(r"\s+", " ", PAGE)
+    said = re.sub(r"\s+", " ", (DOCS / "webhooks.md").read_text())
     assert f"At most {options.in_flight_per_receiver} attempts are in progress per receiver" in said
     assert f", {options.in_flight_at_most} in total." in said
     assert f"At most {options.starts_per_s} start in a second" in said
@@ -80,7 +80,7 @@ def test_the_bounds_are_those_of_the_notifier() -> None:
 def receiver() -> Any:
     """The function on the page."""
     names: dict[str, Any] = {}
-    exec(block(section(PAGE, "Webhooks"), "python"), names)
+    exec(block(section((DOCS / "webhooks.md").read_text(), "Webhooks"), "python"), names)
     return names["message"]
 
 
@@ -106,13 +106,13 @@ def test_the_receiver_on_the_page_takes_no_others(receiver: Any, spoilt: str) ->
 
 
 def test_the_message_on_the_page_is_what_is_sent() -> None:
-    shown = json.loads(block(section(PAGE, "Webhooks"), "json"))
+    shown = json.loads(block(section((DOCS / "webhooks.md").read_text(), "Webhooks"), "json"))
     assert json.loads(webhook_body(_alert_of(shown))) == shown
     assert list(shown["data"]) == list(json.loads(webhook_body(an_alert()))["data"]), "in this order"
 
 
 def test_another_message_would_show() -> None:
-    shown = json.loads(block(section(PAGE, "Webhooks"), "json"))
+    shown = json.loads(block(section((DOCS / "webhooks.md").read_text(), "Webhooks"), "json"))
     alert = _alert_of(shown)
     shown["data"]["budget_usd"] = "0"
     assert json.loads(webhook_body(alert)) != shown
@@ -153,5 +153,8 @@ def _nano(usd: str) -> int:
 
 
 def test_the_headers_are_those_of_a_signature() -> None:
-    told = [row[0].strip("`") for row in rows(section(PAGE, "Webhooks").partition("```json")[0])]
+    told = [
+        row[0].strip("`")
+        for row in rows(section((DOCS / "webhooks.md").read_text(), "Webhooks").partition("```json")[0])
+    ]
     assert told == ["content-type", *Signer(SECRET).headers("msg_1", b"{}", 0)]

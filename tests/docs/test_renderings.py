@@ -1,4 +1,4 @@
-"""docs/receivers.md shows an alert of a story as each kind of receiver gets it: exactly as it is sent."""
+"""docs/webhooks.md shows an alert of a story as each kind of receiver gets it: exactly as it is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.docs.sections import DOCS, section
 SHOWN = dict(
     re.findall(
         r"### (.+?)\n\n```\w*\n(.*?)```",
-        section((DOCS / "receivers.md").read_text(), "As they arrive"),
+        section((DOCS / "webhooks.md").read_text(), "As they arrive"),
         re.DOTALL,
     )
 )

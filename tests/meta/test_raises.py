@@ -16,7 +16,6 @@ COMMANDS = {
     "streams/cli/alerts_test.py:send_test",
     "streams/cli/audit.py:audit",
     "streams/cli/backfill.py:backfill",
-    "streams/cli/bills.py:load",
     "streams/cli/bills_export.py:export",
     "streams/cli/chargeback.py:chargeback",
     "streams/cli/collect.py:collect",

@@ -83,7 +83,7 @@ def test_nothing_yet_and_nothing_idle(board: Board, script: Script) -> None:
     )
     page = board("/#/idle").page
     for words in (
-        "No events of nodes have come", "docs/events.md#nodes", "✓ No node was paid for a whole day", "✓ No GPU worked without a job",
+        "No events of nodes have come", "docs/usage_events.md#nodes", "✓ No node was paid for a whole day", "✓ No GPU worked without a job",
         "✓ No job lost work", "none worked less than half", "no hour yet", "3 hours of nodes are left out.",
     ):  # fmt: skip
         expect(page.locator(".idle")).to_contain_text(words)

@@ -31,9 +31,9 @@ def test_each_is_counted_by_topic_and_name() -> None:
     assert said(("prices", nested), ("prices", nested), ("jobs", {**FULL["jobs"], "gpu_typ\n": "H100"})) == [
         (
             "2 records of prices with the field match, which is not known and was ignored; without it a price is for more "
-            "than was meant (docs/events.md#prices)"
+            "than was meant (docs/reference_events.md#prices)"
         ),
-        r"1 record of jobs with the field gpu_typ\n, which is not known and was ignored (docs/events.md#jobs)",
+        r"1 record of jobs with the field gpu_typ\n, which is not known and was ignored (docs/usage_events.md#jobs)",
     ]
 
 

@@ -1,4 +1,4 @@
--- [`job_hours`](#job_hours) with the dimensions of the job beside each row, and `cost_usd`, all components together.
+-- [`job_hours`](tables.md#job_hours) with the dimensions of the job beside each row, and `cost_usd`, all components together.
 
 -- Hours remain when minutes are deleted; where both have a sum, it is the same to the nano-dollar. A row of zeros stands
 -- for none.

@@ -1,7 +1,7 @@
 -- Per day (UTC) the [share of what the nodes cost that nobody known used](cost_metrics.md#idle-time). `idle_cost_usd` and
 -- `overcommitted_cost_usd` add up those of each node and minute; `unattributed_usd` is a part of what is idle.
 -- `unpriced_usd` values GPU-time without a price. `bill_usd` is what bills say these nodes cost that day in [their
--- accounts](#node_accounts), with corrections ([`billed_days`](#billed_days)); null where no line names any of them.
+-- accounts](bill_tables.md#node_accounts), with corrections ([`billed_days`](bill_tables.md#billed_days)); null where no line names any of them.
 
 -- GPU-time of nodes without a price is valued at what priced GPU-time cost on average that day, and is added to both sides.
 -- A line of a bill counts in the accounts that the node's events say, else in that under which the node was billed most.

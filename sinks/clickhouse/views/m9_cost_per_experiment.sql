@@ -1,5 +1,5 @@
 -- Cost per job that ran or cost something, and per job whose state is `completed`. By the name of each measure that jobs
--- report in [`quality` or `progress`](events.md#jobs): the cost per unit between the worst and the best job, and per step,
+-- report in [`quality` or `progress`](usage_events.md#jobs): the cost per unit between the worst and the best job, and per step,
 -- epoch or token of the jobs that made any.
 
 -- The gain is from the worst to the best trial, whichever way is better. One trial alone gained nothing that is known.

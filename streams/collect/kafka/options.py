@@ -107,7 +107,9 @@ class MapRule(BaseModel):
         known = {each.name for each in msgspec.structs.fields(WIRES[self.target])} - {"specversion", "id"}
         for name in (*self.fields, *self.constants):
             if name not in known:
-                raise ValueError(f"{name[:80]!r} is no field to map of {self.target}; see docs/events.md")
+                raise ValueError(
+                    f"{name[:80]!r} is no field to map of {self.target}; see docs/usage_events.md"
+                )
         twice = self.fields.keys() & self.constants.keys()
         if twice:
             raise ValueError(f"{min(twice)!r} is in `fields` and in `constants`")

@@ -154,7 +154,7 @@ RULE: Final = JobRule(
     title="Stands still",
     severity=TICKET,
     about=JOB,
-    holds="a running job reports [progress](events.md#jobs) that moved before and has not for 15 min, 6 times its usual interval and"
+    holds="a running job reports [progress](usage_events.md#jobs) that moved before and has not for 15 min, 6 times its usual interval and"
     " 1.5 times its longest, at $1/h or more and $20 in all; until it moves",
     runbook="runbook.md#stands-still",
     thresholds={

@@ -72,7 +72,12 @@ GOOD = '{"kind": "run", "id": "a", "at": 1780308000}'
             "rules.0.fields.time_ms.unit: value error, expected text, number",
         ),
         (RULE.replace('target = "jobs"', 'target = "prices"'), GOOD, 2, "expected one of jobs, gpu, network"),
-        (RULE.replace("job_id =", "job ="), GOOD, 2, "'job' is no field to map of jobs; see docs/events.md"),
+        (
+            RULE.replace("job_id =", "job ="),
+            GOOD,
+            2,
+            "'job' is no field to map of jobs; see docs/usage_events.md",
+        ),
         (RULE.replace('id = ["id"]', ""), GOOD, 2, "`id`: name what tells one event from another"),
         (RULE.replace("type =", "job_id ="), GOOD, 2, "'job_id' is in `fields` and in `constants`"),
         (RULE + RULE.replace("[kafka]\n", ""), GOOD, 2, "two rules are called 'start'"),

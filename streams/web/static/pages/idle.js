@@ -146,7 +146,7 @@ export class Page {
 
   nodes({ rows, by, has_nodes: known, left_out: left }) {
     if (!rows.length) {
-      const why = known ? "No node was paid for in this time." : ["No events of nodes have come, so that nobody knows what they cost beside their jobs. Send them: ", h("code", {}, "docs/events.md#nodes"), ", or let a collector do so."];
+      const why = known ? "No node was paid for in this time." : ["No events of nodes have come, so that nobody knows what they cost beside their jobs. Send them: ", h("code", {}, "docs/usage_events.md#nodes"), ", or let a collector do so."];
       return panel("Nodes", "idle-nodes", h("p", { class: "empty" }, why));
     }
     const columns = [{ title: LEVELS[by].replace(/^./, (first) => first.toUpperCase()), class: "wide" }, { title: "Idle", class: "num" }, { title: "Idle share", class: "num" }, { title: "Used without a job", class: "num" }, { title: "Nodes cost", class: "num" }, { title: "Jobs paid", class: "num" }, { title: "Overcommitted", class: "num" }, { title: "Node-hours", class: "num" }];

@@ -31,6 +31,7 @@ _GROUP_LABELS = (
     "subject_name",
     "...",
 )
+_JOB_LABEL = "label."
 SmtpSecurity = Literal["starttls", "tls", "none"]
 
 
@@ -149,7 +150,7 @@ class AlertSettings(Group):
     group_by: str = Field(
         default="owner,project",
         description="Labels, separated by commas: alerts that have the same share a message to people (Slack, e-mail). Of alertname (or "
-        "rule), severity, owner, team, project, subject_kind, subject_name; `...`: each alert alone; empty: all of a receiver.",
+        "rule), severity, owner, team, project, subject_kind, subject_name, or `label.NAME`, a label of the job; `...`: each alert alone; empty: all of a receiver.",
     )
     group_wait_ms: int = Field(
         default=10_000,
@@ -219,8 +220,10 @@ class AlertSettings(Group):
     def _labels(cls, text: str) -> str:
         names = [part.strip() for part in text.split(",") if part.strip()]
         for name in names:
-            if name not in _GROUP_LABELS:
-                raise ValueError(f"{name}: no label of alerts, expected some of {', '.join(_GROUP_LABELS)}")
+            of_job = name.startswith(_JOB_LABEL) and len(name) > len(_JOB_LABEL)
+            if name not in _GROUP_LABELS and not of_job:
+                allowed = ", ".join((*_GROUP_LABELS, f"{_JOB_LABEL}NAME"))
+                raise ValueError(f"{name}: no label of alerts, expected some of {allowed}")
         if len(set(names)) < len(names):
             raise ValueError("a label is in it twice")
         return ",".join(names)

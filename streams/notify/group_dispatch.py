@@ -13,6 +13,7 @@ from streams.notify.delivery import Receiver
 from streams.notify.groups import DEFAULT_LABELS, GroupDelivery, GroupKey, Groups, GroupTimes, group_key
 from streams.notify.history import DeliveryHistory
 from streams.notify.inhibition import Inhibition
+from streams.notify.job_labels import JobLabels
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
 from streams.notify.retry_schedule import delay_ms
@@ -37,9 +38,11 @@ class GroupDispatch:
         log: OutcomeRecorder,
         clock: Clock,
         jitter_ratio: Callable[[], float],
+        labels: JobLabels,
         group_by: Sequence[str] = DEFAULT_LABELS,
     ) -> None:
         self._group_by = group_by
+        self._labels = labels
         self.groups = Groups(times)
         self._outbox = outbox
         self._inhibition = inhibition
@@ -57,7 +60,7 @@ class GroupDispatch:
         """Take a change of status that is owed to the receiver; return False if there is no room."""
         if self.groups.is_full:
             return False
-        key, attempts = group_key(name, alert, self._group_by), history.attempts.get(name, 0)
+        key, attempts = self._key(name, alert), history.attempts.get(name, 0)
         needless = self.groups.add(key, receiver, alert, shard, attempts, self._clock.monotonic_ms())
         if needless is not None:
             why = _UNKNOWN if needless.alert.changed_ms == alert.changed_ms else _NEEDLESS
@@ -69,9 +72,7 @@ class GroupDispatch:
     ) -> None:
         """Take a firing alert for those people who have its message, to repeat it when it is time."""
         people = {
-            name: group_key(name, alert, self._group_by)
-            for name, each in receivers.items()
-            if each.channel.is_for_people
+            name: self._key(name, alert) for name, each in receivers.items() if each.channel.is_for_people
         }
         for key, member in self.groups.leave_only(
             alert.alert_id, () if is_withheld(alert) else people.values()
@@ -85,6 +86,9 @@ class GroupDispatch:
                 ago_ms = max(now_ms - history.final_ms[name], 0)
                 attempts = history.attempts[name]
                 self.groups.restore(key, receivers[name], alert, shard, attempts, mono_ms - ago_ms)
+
+    def _key(self, receiver: str, alert: Alert) -> GroupKey:
+        return group_key(receiver, alert, self._group_by, self._labels.of(alert))
 
     def due(self) -> list[GroupKey]:
         """The groups whose wait for others is over, each to be flushed."""

@@ -6,6 +6,7 @@ import hashlib
 import heapq
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, webhook_id
@@ -49,17 +50,27 @@ LABELS: Final = {
     "subject_kind": "subject_kind",
     "subject_name": "subject_name",
 }
+#: Before the name of a label of the job that an alert is about.
+JOB_LABEL: Final = "label."
 #: All labels: each alert has messages of its own.
 ALL_LABELS: Final = "..."
 DEFAULT_LABELS: Final = ("owner", "project")
 _NO_GROUP: Final = GroupKey("", ())
 
 
-def group_key(receiver: str, alert: Alert, group_by: Sequence[str]) -> GroupKey:
-    """The group of an alert's messages to a receiver."""
+def group_key(
+    receiver: str, alert: Alert, group_by: Sequence[str], of_job: Mapping[str, str] = MappingProxyType({})
+) -> GroupKey:
+    """The group of an alert's messages to a receiver; `of_job`: labels of its job by `label.NAME`, those that it lacks are ''."""
     if ALL_LABELS in group_by:
         return GroupKey(receiver, (alert.alert_id,))
-    return GroupKey(receiver, tuple(str(getattr(alert, LABELS[name])) for name in group_by))
+    return GroupKey(
+        receiver,
+        tuple(
+            of_job.get(name, "") if name.startswith(JOB_LABEL) else str(getattr(alert, LABELS[name]))
+            for name in group_by
+        ),
+    )
 
 
 @dataclass(eq=False)

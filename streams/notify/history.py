@@ -283,6 +283,16 @@ class StoredDeliveries:
                     found[row["job_id"]] = key
         return found
 
+    def labels_of(self, jobs: Collection[str]) -> dict[str, dict[str, str]]:
+        """The labels of these jobs, by id; one that was never stored has none."""
+        found: dict[str, dict[str, str]] = {}
+        for some in pieces(sorted(jobs)):
+            for row in rows_of(
+                self._store.select(JOBS, [Condition("job_id", "in", some)], ("job_id", "labels"))
+            ):
+                found[row["job_id"]] = dict(row["labels"])
+        return found
+
     def alerts_of(self, alert_ids: Collection[str]) -> dict[str, Alert]:
         """The rows of these alerts, by id; one that was never stored has none."""
         found: dict[str, Alert] = {}

@@ -22,6 +22,7 @@ from streams.notify.history import (
     StoredAlerts,
     StoredDeliveries,
 )
+from streams.notify.job_labels import JobLabels
 from streams.notify.notice import ISSUED
 from streams.notify.options import NotifierOptions
 from streams.notify.store_faults import DeliveryFaults
@@ -50,12 +51,14 @@ class AlertIntake:
     def __init__(
         self,
         records: StoredDeliveries,
+        labels: JobLabels,
         options: NotifierOptions,
         clock: Clock,
         queued: Callable[[], int],
         faults: DeliveryFaults,
     ) -> None:
         self._records = records
+        self._labels = labels
         self._options = options
         self._clock = clock
         self._queued = queued
@@ -187,7 +190,7 @@ class AlertIntake:
             except Exception as fault:  # noqa: BLE001 - as above; without the history every message would be sent again
                 self._rest(self._faults.failed("read_deliveries", fault))
                 return
-            for passage in self._passages(page, histories):
+            for passage in await self._passages(page, histories):
                 yield passage
             self._place = following
         self._place = None
@@ -203,15 +206,27 @@ class AlertIntake:
             histories = await asyncio.wait_for(self._histories(batch), patience_s)
         except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
             self._faults.failed("read_deliveries", fault)
-        return self._passages(batch, histories)
+        return await self._passages(batch, histories)
 
-    def _passages(
+    async def _passages(
         self, batch: Sequence[StoredAlerts], histories: Mapping[str, DeliveryHistory]
     ) -> Iterator[Passage]:
-        for alert, shard in batch:
-            if shard in self._ours:  # it may have been released meanwhile
-                message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
-                yield Passage(alert, shard, histories.get(message, DeliveryHistory()))
+        if self._labels.are_used:
+            try:
+                reading = self._threads.run(self._labels.read, [alert for alert, _ in batch])
+                await asyncio.wait_for(reading, self._options.look_up_timeout_ms / 1000)
+            except Exception as fault:  # noqa: BLE001 - as above; they are grouped without labels of jobs
+                self._faults.failed("read_alerts", fault)
+        # A shard may have been released meanwhile.
+        return (
+            Passage(
+                alert,
+                shard,
+                histories.get(webhook_id(alert.alert_id, alert.status, alert.changed_ms), DeliveryHistory()),
+            )
+            for alert, shard in batch
+            if shard in self._ours
+        )
 
     async def _histories(self, batch: Sequence[StoredAlerts]) -> dict[str, DeliveryHistory]:
         """Earlier deliveries, including those of former processes."""

@@ -33,6 +33,7 @@ from streams.notify.holds import Holds
 from streams.notify.incident_hold import IncidentHold, IncidentSettings
 from streams.notify.inhibition import Inhibition
 from streams.notify.intake import AlertIntake, Passage
+from streams.notify.job_labels import JobLabels
 from streams.notify.kind_figures import KindFigures
 from streams.notify.kind_hold import KindHold
 from streams.notify.notice import Notice
@@ -93,6 +94,7 @@ class Notifier:
             options.starts_per_s,
         )
         records = StoredDeliveries(store)
+        labels = JobLabels(records, options.group_by)
         times = GroupTimes(options.group_wait_ms, options.group_interval_ms, options.repeat_interval_ms)
         timeout_ms = options.look_up_timeout_ms
         inhibition = Inhibition(records, clock, self.faults, timeout_ms)
@@ -102,10 +104,10 @@ class Notifier:
         )
         self._holds.readdress = self._address
         self._people = GroupDispatch(
-            times, self._outbox, inhibition, self._log, clock, jitter_ratio, options.group_by
+            times, self._outbox, inhibition, self._log, clock, jitter_ratio, labels, options.group_by
         )
         self._people.present_figures = PresentFigures(records, clock, self.faults, timeout_ms).of
-        self._intake = AlertIntake(records, options, clock, self._queued, self.faults)
+        self._intake = AlertIntake(records, labels, options, clock, self._queued, self.faults)
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False

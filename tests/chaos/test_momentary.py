@@ -123,7 +123,10 @@ def test_with_fausts_assignor_alone_shards_are_left_without_an_owner(tmp_path: P
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_members_that_the_leader_leaves_out_ask_again_until_all_is_owned(tmp_path: Path) -> None:
-    """The leader assigns as before; that somebody sees it and asks again is enough."""
+    """The leader assigns as before; that somebody sees it and asks again is enough.
+
+    Whether the group rebalances before the leader learns of the topics again is up to the machine: one of three must.
+    """
     plan = Plan(
         jobs=10,
         seconds=300,
@@ -133,8 +136,12 @@ def test_members_that_the_leader_leaves_out_ask_again_until_all_is_owned(tmp_pat
         kinds=OF_METADATA[:1],
         module=("tests.chaos.patched", "stock_leader"),
     )
-    chaos = MomentaryChaos(plan, tmp_path, print)
-    report = chaos.go()
-    print(report)  # noqa: T201 - the figures of the run
-    assert_exact(report)
-    assert any(LEFT_OUT in log.read_text() for log in tmp_path.glob("w*.log")), "nobody was left out"
+    for attempt in ("first", "second", "third"):
+        directory = tmp_path / attempt
+        directory.mkdir()
+        report = MomentaryChaos(plan, directory, print).go()
+        print(report)  # noqa: T201 - the figures of the run
+        assert_exact(report)
+        if any(LEFT_OUT in log.read_text() for log in directory.glob("w*.log")):
+            return
+    pytest.fail("nobody was left out")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from confluent_kafka import KafkaError, KafkaException
 
 from streams.clock import ManualClock
 from streams.config.settings import KafkaSettings
@@ -94,36 +94,33 @@ def test_brokers_that_do_not_say_change_nothing() -> None:
 
 
 class Client:
-    """Describes a group as told."""
+    """Describes a group as it is scripted to."""
 
-    def __init__(
-        self, state: ConsumerGroupState, *members: list[TopicPartition], refuses: bool = False
-    ) -> None:
+    def __init__(self, state: str, *members: dict[str, list[int]], refuses: bool = False) -> None:
+        assignments = [ConsumerProtocolMemberAssignment(0, [*each.items()], b"").encode() for each in members]
         self._group = SimpleNamespace(
+            id="trainfare",
             state=state,
-            members=[SimpleNamespace(assignment=SimpleNamespace(topic_partitions=each)) for each in members],
+            members=[SimpleNamespace(assignment=each) for each in (*assignments, b"")],
         )
         self._refuses = refuses
 
-    def describe_consumer_groups(self, names: list[str], **_: Any) -> dict[str, Future[Any]]:
-        answer: Future[Any] = Future()
+    def list_groups(self, _name: str, *, timeout: float) -> list[Any]:
+        assert timeout > 0
         if self._refuses:
-            answer.set_exception(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE)))
-        else:
-            answer.set_result(self._group)
-        return dict.fromkeys(names, answer)
+            raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE))
+        return [SimpleNamespace(id="another", state="PreparingRebalance", members=[]), self._group]
 
 
 def test_a_shard_is_owned_where_a_member_has_it_of_all_topics() -> None:
-    kafka = KafkaSettings(partitions=3, topic_prefix="t.")
-    whole = [TopicPartition(full_name(topic, "t."), n) for topic in SHARD_TOPICS for n in (0, 2)]
-    part = [TopicPartition(full_name(topic, "t."), 1) for topic in SHARD_TOPICS[1:]]
-    stable = ConsumerGroupState.STABLE
-    found = group_shards(Client(stable, whole, part), kafka, 1.0)  # type: ignore[arg-type]  # all that is called
+    kafka = KafkaSettings(partitions=3, topic_prefix="t.", group_id="trainfare")
+    whole = {full_name(topic, "t."): [0, 2] for topic in SHARD_TOPICS}
+    part = {full_name(topic, "t."): [1] for topic in SHARD_TOPICS[1:]}
+    found = group_shards(Client("Stable", whole, part), kafka, 1.0)  # type: ignore[arg-type]  # all that is called
     assert found == group(0, 2)
-    rebalancing = Client(ConsumerGroupState.PREPARING_REBALANCING, [])
+    rebalancing = Client("PreparingRebalance", {})
     assert group_shards(rebalancing, kafka, 1.0) == group(rebalances=True)  # type: ignore[arg-type]  # the same
-    assert group_shards(Client(stable, refuses=True), kafka, 1.0) is None  # type: ignore[arg-type]  # the same
+    assert group_shards(Client("Stable", refuses=True), kafka, 1.0) is None  # type: ignore[arg-type]  # the same
 
 
 def test_a_worker_that_owns_nothing_is_not_ready_though_it_is_a_member() -> None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from streams.config.settings import KafkaSettings
 from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.member_assignment import assigned
 
 logger = logging.getLogger(__name__)
 
-_REBALANCES: Final = (ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING)
+#: As brokers say it.
+_REBALANCES: Final = ("PreparingRebalance", "CompletingRebalance")
 
 
 @dataclass(frozen=True)
@@ -31,18 +33,21 @@ class GroupShards:
 
 
 def group_shards(client: AdminClient, kafka: KafkaSettings, timeout_s: float) -> GroupShards | None:
-    """The shards by whether a member owns them with all their topics; None if the brokers do not say."""
+    """The shards by whether a member owns them with all their topics; None if the brokers do not say.
+
+    Asked by `list_groups`, as old as it is: `describe_consumer_groups` of librdkafka up to 2.16 ends the whole process where
+    a connection breaks while the group's coordinator changes (librdkafka issue 4605).
+    """
     try:
-        asked = client.describe_consumer_groups([kafka.group_id], request_timeout=timeout_s)
-        group = asked[kafka.group_id].result()
+        found: list[Any] = client.list_groups(kafka.group_id, timeout=timeout_s)
     except (KafkaException, ValueError) as fault:  # the embedded broker does not describe its group
         logger.debug("the group's shards are not known", extra={"reason": str(fault)})
         return None
-    assigned = {
-        (place.topic, place.partition)
-        for member in group.members
-        for place in (member.assignment.topic_partitions if member.assignment else None) or ()
+    groups = [each for each in found if each.id == kafka.group_id]
+    owned_places = {
+        place for group in groups for member in group.members for place in assigned(member.assignment)
     }
     names = [full_name(topic, kafka.topic_prefix) for topic in SHARD_TOPICS]
-    owned = frozenset(n for n in range(kafka.partitions) if all((name, n) in assigned for name in names))
-    return GroupShards(frozenset(range(kafka.partitions)) - owned, owned, group.state in _REBALANCES)
+    owned = frozenset(n for n in range(kafka.partitions) if all((name, n) in owned_places for name in names))
+    rebalances = any(group.state in _REBALANCES for group in groups)
+    return GroupShards(frozenset(range(kafka.partitions)) - owned, owned, rebalances)

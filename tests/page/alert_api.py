@@ -112,7 +112,7 @@ def why(alert_id: str, alerts: list[dict[str, Any]], at_ms: int) -> dict[str, An
         "plans": [],
         "budgets": [],
         "messages": [
-            {"alert_id": alert_id, "rule": found["rule"], "status": "firing", "message": "delivered", "because": ""},
+            {"alert_id": alert_id, "rule": found["rule"], "status": "firing", "message": "delivered", "because": found.get("because", "")},
             {"alert_id": "", "rule": "burn_sustained", "status": "not opened", "message": "none", "because": f"burn_fast ({alert_id}) comes first"},
         ],
         "statement": "",

@@ -8,6 +8,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from schemas.decode import decode
+from schemas.events import ControlEvent
+from streams.engine.alerts.controls import Controls
+from streams.engine.state.dimensions import AlertDimensions
+from streams.web.control_record import control_record
 from tests.page import fleet
 from tests.page.conftest import Watched
 from tests.page.server import NOW_MS, Script
@@ -189,6 +194,46 @@ def test_acting_on_one_alert(board: Board, script: Script, alerts: list[dict[str
     expect(page.locator(".toast")).to_contain_text("Acknowledged")
     assert script.records[0].items() >= {"kind": "ack", "alert_id": "al_000000000000000000000002"}.items()
     page.evaluate("sessionStorage.clear()")
+
+
+@pytest.mark.parametrize(("rule", "kind"), [("ceiling", "job"), ("team_ceiling", "team")])
+def test_acknowledging_a_ceiling_lifts_it_up_to_what_is_paid(
+    board: Board, script: Script, alerts: list[dict[str, Any]], rule: str, kind: str
+) -> None:
+    script.may_act = True
+    alerts[1] |= {"rule": rule, "subject": {"kind": kind, "name": "big"}, "usd_per_hour": "637.5"}
+    page = board(f"/#/alerts/{alerts[1]['alert_id']}").page
+    page.evaluate(f"sessionStorage.setItem('trainfare.write-token', '{script.write_token}')")
+    page.locator("#page").get_by_role("button", name="Acknowledge 4 h").click()
+    expect(page.locator(".toast")).to_contain_text("Acknowledged")
+    (record,) = script.records
+    field = "job_id" if kind == "job" else "team"
+    assert record.keys() == {"kind", "alert_id", "until_ms", field, "usd_per_hour"}
+    # A worker takes what the page sends, and it has the effect that it is for.
+    written = control_record(record, "web.write_token", NOW_MS)
+    event = decode("controls", written.value, (), NOW_MS)
+    assert isinstance(event, ControlEvent)
+    controls = Controls.from_events([event])
+    lifted = controls.planned_for(AlertDimensions("big"))
+    assert controls.acknowledged_for("big", NOW_MS + MINUTE_MS) == 637_500_000_000 * (kind == "team")
+    assert lifted == ((NOW_MS, record["until_ms"], 637_500_000_000),) * (kind == "job")
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_what_is_usual_for_its_kind_is_said_in_the_list_and_why_nobody_was_told(
+    board: Board, alerts: list[dict[str, Any]]
+) -> None:
+    why = "usual for jobs named llm-pretrain: 12 of the last 14 had up to $140/h of traffic"
+    usual = fleet.delivered(NOW_MS - 10 * MINUTE_MS, "usual") | {"receiver": "ada", "http_status": 0, "detail": why}  # fmt: skip
+    alerts[1] |= {"message": "usual", "deliveries": [usual], "because": why}
+    page = board("/#/alerts").page
+    expect(opened_row(page, "llm-pretrain-7b")).to_contain_text("usual for its kind")
+    opened_row(page, "llm-pretrain-7b").get_by_role("link", name="Runaway burn").click()
+    told = page.get_by_role("region", name="Where it was sent")
+    expect(told).to_contain_text(f"Because: {why}.")
+    expect(told.locator(".deliveries tbody tr")).to_contain_text("not sent: usual for its kind")
+    page.get_by_role("link", name="Live", exact=True).click()
+    expect(page.locator("#alerts .alert", has_text="llm-pretrain-7b")).to_contain_text(f"not sent: {why}")
 
 
 def test_one_that_is_over_has_no_buttons(board: Board, script: Script, alerts: list[dict[str, Any]]) -> None:

@@ -121,6 +121,9 @@ def test_a_shard_is_owned_where_a_member_has_it_of_all_topics() -> None:
     rebalancing = Client("PreparingRebalance", {})
     assert group_shards(rebalancing, kafka, 1.0) == group(rebalances=True)  # type: ignore[arg-type]  # the same
     assert group_shards(Client("Stable", refuses=True), kafka, 1.0) is None  # type: ignore[arg-type]  # the same
+    garbled = Client("Stable", whole)
+    garbled._group.members[0].assignment = b"\0\1\0\0\0\7no"
+    assert group_shards(garbled, kafka, 1.0) is None  # type: ignore[arg-type]  # the same
 
 
 def test_a_worker_that_owns_nothing_is_not_ready_though_it_is_a_member() -> None:

@@ -40,13 +40,12 @@ def group_shards(client: AdminClient, kafka: KafkaSettings, timeout_s: float) ->
     """
     try:
         found: list[Any] = client.list_groups(kafka.group_id, timeout=timeout_s)
+        groups = [each for each in found if each.id == kafka.group_id]
+        members = [member for group in groups for member in group.members]
+        owned_places = {place for member in members for place in assigned(member.assignment)}
     except (KafkaException, ValueError) as fault:  # the embedded broker does not describe its group
         logger.debug("the group's shards are not known", extra={"reason": str(fault)})
         return None
-    groups = [each for each in found if each.id == kafka.group_id]
-    owned_places = {
-        place for group in groups for member in group.members for place in assigned(member.assignment)
-    }
     names = [full_name(topic, kafka.topic_prefix) for topic in SHARD_TOPICS]
     owned = frozenset(n for n in range(kafka.partitions) if all((name, n) in owned_places for name in names))
     rebalances = any(group.state in _REBALANCES for group in groups)

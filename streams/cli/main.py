@@ -17,6 +17,7 @@ from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 #: (command, `module:function` in streams.cli, example).
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("demo", "demo:demo", "trainfare demo --seconds 90"),
+    ("init", "init:init", "trainfare init slurm --price h100=3.60"),
     ("replay", "replay:replay", "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
     ("backfill", "backfill:backfill", "trainfare backfill 2026-*.jsonl.gz"),
     (

@@ -19,6 +19,7 @@ _COLUMNS: Final = (
     *("sku", "component", "usd", "per", "gpus", "from", "effective_ms", "id", "source", "time_ms"),
     *MATCH_FIELDS,
 )
+_COMMENTS: Final = re.compile(r"(?:#[^\n]*(?:\n|\Z))+")
 _REMARKS: Final = ("note", "notes", "comment", "comments")
 _COMPONENTS: Final = {
     "gpu_hour": "gpu",
@@ -32,18 +33,23 @@ _COMPONENTS: Final = {
 def table(given: PriceList) -> Iterator[tuple[int, list[str]]]:
     """Yield the header and the rows that are not blank, trimmed, each with the number of its first line.
 
+    Lines before the header that begin with `#` are comments.
+
     Raises:
         WrongUseError: It is not CSV in UTF-8.
     """
-    reader = csv.reader(io.StringIO(given.text(), newline=""), strict=True)
-    begin = 1
+    text = given.text()
+    comments = _COMMENTS.match(text)
+    skipped = comments[0].count("\n") if comments else 0
+    reader = csv.reader(io.StringIO(text[comments.end() :] if comments else text, newline=""), strict=True)
+    begin = skipped + 1
     try:
         for cells in reader:
             if any(cell.strip() for cell in cells):
                 yield begin, [cell.strip() for cell in cells]
-            begin = reader.line_num + 1
+            begin = skipped + reader.line_num + 1
     except csv.Error as fault:
-        raise given.fault(max(begin, reader.line_num), f"not CSV: {fault}") from None
+        raise given.fault(max(begin, skipped + reader.line_num), f"not CSV: {fault}") from None
 
 
 def of_csv(given: PriceList) -> Iterator[SourceRow]:

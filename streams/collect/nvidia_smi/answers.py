@@ -64,6 +64,11 @@ def read_gpus(answer: bytes, means: Sequence[float | None], account: Account) ->
     return found
 
 
+def read_names(answer: bytes, account: Account) -> list[str]:
+    """The names of all GPUs of `GPU_QUERY`, whatever else they report."""
+    return [row[2] for row in _rows(answer, _GPU_COLUMNS, account)]
+
+
 def read_means(report: bytes) -> list[float | None]:
     """The mean utilization (percent) of each GPU over its last readings, of 14 s on an H100; None: it has none.
 

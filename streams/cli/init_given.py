@@ -1,0 +1,136 @@
+"""What the user says to `trainfare init`: options, the environment, and what an earlier call has kept."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from schemas.events import PRICE_FIELDS, PriceEvent
+from schemas.units import usd_to_nano
+from streams.cli.files import must_exist
+from streams.cli.price_files import price_list
+from streams.config.load import is_secret, load_origins, load_settings
+from streams.config.settings import Settings
+from streams.errors import WrongUseError
+from streams.init.files import InitState, read_state, text_in
+from streams.init.plan import TOKEN_FILE, Site
+from streams.init.proposals import GivenAnswers
+from streams.init.surroundings import Surroundings
+from streams.prices.records import format_of, records_of
+
+_TOKEN_BYTES: Final = 32
+_PORTS: Final = 20
+#: Variables that commands of Slurm need, where a site has them.
+_PASSED_ON: Final = ("SLURM_CONF",)
+
+
+def answers(
+    price: Sequence[str] | None,
+    alias: Sequence[str] | None,
+    lists: Sequence[Path] | None,
+    cloud: str | None,
+    now_ms: int,
+) -> GivenAnswers:
+    """Prices, aliases and price lists; `cloud` is of lists that name none.
+
+    Raises:
+        WrongUseError: One is not of its form, or a list has faults.
+    """
+    usd = _pairs(price, "--price")
+    for name, text in usd.items():
+        try:
+            usd_to_nano(text)
+        except ValueError as fault:
+            raise WrongUseError(f"--price {name[:80]!a}: {fault}") from None
+    files = list(lists or ())
+    must_exist(
+        files, "name a price list (CSV, JSON, OpenCost, SkyPilot or a cloud's, optionally .gz or .zst)"
+    )
+    events: list[PriceEvent] = []
+    for file in files:
+        given = price_list(file, cloud)
+        events += (record.event for record in records_of(given, format_of(given), now_ms))
+    return GivenAnswers(usd, _pairs(alias, "--alias"), events)
+
+
+def fields_of(given: Sequence[str] | None) -> dict[str, str]:
+    """Price fields of all jobs.
+
+    Raises:
+        WrongUseError: One is no price field.
+    """
+    fields = _pairs(given, "--price-field")
+    if odd := fields.keys() - set(PRICE_FIELDS):
+        raise WrongUseError(f"--price-field {min(odd)[:80]!a}: expected one of {', '.join(PRICE_FIELDS)}")
+    return fields
+
+
+def with_fields(found: Surroundings, fields: dict[str, str]) -> Surroundings:
+    """What is found, with price fields that the user says of all jobs."""
+    if not fields:
+        return found
+    own = dict(found.options[found.source])
+    own["price_fields"] = {**own.get("price_fields", {}), **fields}
+    kinds = tuple(kind._replace(fields={**kind.fields, **fields}) for kind in found.kinds)
+    return found._replace(kinds=kinds, options={**found.options, found.source: own})
+
+
+def state_of(directory: Path, now_ms: int) -> InitState:
+    """What an earlier call has chosen; else the meter begins now, at a port that is free.
+
+    Raises:
+        SinkError: The file cannot be trusted.
+        WrongUseError: No port is free.
+    """
+    state = read_state(directory)
+    if not state.since_ms:
+        state.since_ms = now_ms // 1000 * 1000
+    if not state.port:
+        state.port = _free_port(Settings().web.port)
+    return state
+
+
+def site_at(directory: Path) -> Site:
+    """Where it is set up: settings of the environment go into the file, secrets do not.
+
+    Raises:
+        SettingsError: The environment has faults.
+        SinkError: The token's file cannot be trusted.
+    """
+    settings, given = load_settings(os.environ), {}
+    for setting in load_origins(os.environ):
+        group, _, field = setting.partition(".")
+        model = getattr(settings, group)
+        if not is_secret(type(model).model_fields[field]):
+            given[setting] = getattr(model, field)
+    script = Path(sys.executable).with_name("trainfare")
+    program = (str(script),) if script.is_file() else (sys.executable, "-m", "streams.cli.main")
+    token = (text_in(directory, TOKEN_FILE) or "").strip() or secrets.token_urlsafe(_TOKEN_BYTES)
+    variables = {name: os.environ[name] for name in _PASSED_ON if os.environ.get(name)}
+    return Site(directory, given, pwd.getpwuid(os.geteuid()).pw_name, program, token, variables)
+
+
+def _pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    found = {}
+    for each in given or ():
+        name, _, value = each.rpartition("=")
+        if not name.strip() or not value.strip() or not each.isprintable():
+            raise WrongUseError(f"{option} {each[:80]!a}: expected NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _free_port(first: int) -> int:
+    for port in range(first, first + _PORTS):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise WrongUseError(f"no port from {first} to {first + _PORTS - 1} is free; set TRAINFARE_WEB_PORT")

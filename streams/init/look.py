@@ -1,0 +1,96 @@
+"""Finds out what is there to be metered: a scheduler that the user names, or the one that answers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from streams.clock import Clock
+from streams.collect.collector import SourceUnavailableError
+from streams.collect.http_source import OutsideApi
+from streams.collect.kubernetes.options import Options as KubernetesOptions
+from streams.collect.ray.options import Options as RayOptions
+from streams.errors import WrongUseError
+from streams.init import of_kubernetes, of_machine, of_ray, of_slurm
+from streams.init.surroundings import Surroundings
+
+NAMES: Final = ("slurm", "kubernetes", "ray", "local")
+_RAY_TIMEOUT_S: Final = 2.0
+_RAY_VERSION_BYTES: Final = 65_536
+
+
+def look(name: str, login: Mapping[str, Any], clock: Clock) -> Surroundings:
+    """What a scheduler says; `login`: how it is reached, as options of its collector.
+
+    Raises:
+        SourceUnavailableError: It does not answer.
+        WrongUseError: An option is wrong, or not one of it.
+    """
+    lookers: Mapping[str, Callable[[], Surroundings]] = {
+        "slurm": of_slurm.look,
+        "kubernetes": lambda: of_kubernetes.look(_options(KubernetesOptions, name, login), clock),
+        "ray": lambda: of_ray.look(_options(RayOptions, name, login)),
+        "local": of_machine.look,
+    }
+    if name in ("slurm", "local") and login:
+        raise WrongUseError(
+            f"init {name} asks commands of this machine: leave out --url and files of a login"
+        )
+    return lookers[name]()
+
+
+def detected(environment: Mapping[str, str] = os.environ) -> str:
+    """The one scheduler that is there; the machine's own GPUs where there is none.
+
+    Raises:
+        WrongUseError: There are several, or nothing.
+    """
+    found = []
+    if shutil.which("sinfo") and shutil.which("scontrol"):
+        found.append("slurm")
+    if environment.get("KUBERNETES_SERVICE_HOST"):
+        found.append("kubernetes")
+    if _has_ray():
+        found.append("ray")
+    if len(found) > 1:
+        raise WrongUseError(f"several are here: {', '.join(found)}; name one: trainfare init {found[0]}")
+    if found:
+        return found[0]
+    if shutil.which("nvidia-smi"):
+        return "local"
+    raise WrongUseError(
+        "nothing to meter is found here: no sinfo of Slurm, not in a pod of Kubernetes, no dashboard of Ray at "
+        "127.0.0.1:8265, no nvidia-smi. Name what you have, and where: trainfare init kubernetes --url ...; "
+        f"it knows {', '.join(NAMES)}"
+    )
+
+
+def _has_ray() -> bool:
+    url = RayOptions().url
+    try:
+        answer = OutsideApi(url, timeout_s=_RAY_TIMEOUT_S, bytes_at_most=_RAY_VERSION_BYTES).get(
+            "/api/version"
+        )
+    except SourceUnavailableError:
+        return False
+    return b"ray_version" in answer
+
+
+def _options(model: type[Any], name: str, login: Mapping[str, Any]) -> Any:
+    try:
+        return model(**login)
+    except ValidationError as faults:
+        said = "; ".join(
+            f"--{str(fault['loc'][0]).replace('_', '-') if fault['loc'] else 'url'}: {fault['msg']}"
+            for fault in faults.errors(include_url=False, include_input=False)
+        )
+        raise WrongUseError(f"init {name}: {said}") from None
+
+
+def unknown(name: str, names: Sequence[str] = NAMES) -> WrongUseError:
+    """The refusal of a name."""
+    return WrongUseError(f"init {name[:80]!a}: expected one of {', '.join(names)}, or no name to find out")

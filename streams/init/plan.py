@@ -1,0 +1,160 @@
+"""Plans the files and the processes of a meter. It writes and starts nothing.
+
+A process that is started now and the unit that starts it later have the same command and variables, from one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from streams.init.files import InitState, PlannedFile
+from streams.init.price_file import prices_csv
+from streams.init.proposals import Proposal
+from streams.init.surroundings import Surroundings
+from streams.init.texts import (
+    collect_toml,
+    manifest,
+    options_model,
+    secret_manifest,
+    trainfare_toml,
+    unit,
+)
+
+SETTINGS_FILE: Final = "trainfare.toml"
+COLLECT_FILE: Final = "collect.toml"
+PRICES_FILE: Final = "prices.csv"
+TOKEN_FILE: Final = "token"  # noqa: S105 - the name of a file
+_ALLOCATIONS: Final = "allocations.json"
+_IN_PODS: Final = Path("/var/lib/trainfare")
+#: Options that say how the API server is reached from this machine; a pod has its ServiceAccount for that.
+_FROM_OUTSIDE: Final = ("url", "token_file", "ca_file", "client_cert_file", "client_key_file")
+
+
+class Service(NamedTuple):
+    """A process of the meter: the words after `trainfare`, its variables, and the file that it holds a lock of."""
+
+    name: str
+    about: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    lock_file: Path
+
+
+class Site(NamedTuple):
+    """Where a meter is set up, and how.
+
+    `settings`: those that the user has given, by name, without secrets. `variables`: what commands of the scheduler need.
+    """
+
+    directory: Path
+    settings: Mapping[str, object]
+    user: str
+    program: tuple[str, ...]
+    token: str
+    variables: Mapping[str, str]
+
+    @property
+    def uses_kafka(self) -> bool:
+        """Whether the user names a Kafka; else the meter keeps its log itself."""
+        return "kafka.bootstrap_servers" in self.settings
+
+
+class Plan(NamedTuple):
+    """The files, and the processes: first the meter, then its collectors."""
+
+    files: tuple[PlannedFile, ...]
+    services: tuple[Service, ...]
+    url: str
+
+
+def planned(
+    found: Surroundings, proposal: Proposal, unpriced: Sequence[str], site: Site, state: InitState
+) -> Plan:
+    """All files and processes; `unpriced`: lines that the price list lacks. `since` and the port are those of `state`."""
+    directory = site.directory
+    settings = {
+        "web.port": state.port,
+        **({} if "clickhouse.url" in site.settings else {"clickhouse.data_dir": directory}),
+        **site.settings,
+    }
+    url = f"http://127.0.0.1:{settings['web.port']}"
+    tables = _tables(found, proposal, state.since_ms, directory)
+    services = _services(tables, site, url)
+    files = [
+        PlannedFile(SETTINGS_FILE, trainfare_toml(settings)),
+        PlannedFile(COLLECT_FILE, collect_toml(tables)),
+        PlannedFile(PRICES_FILE, prices_csv(proposal.rows, unpriced)),
+        PlannedFile(TOKEN_FILE, f"{site.token}\n", is_secret=True),
+    ]
+    if found.source == "kubernetes":
+        inside = {
+            name: {option: value for option, value in table.items() if option not in _FROM_OUTSIDE}
+            for name, table in _tables(found, proposal, state.since_ms, _IN_PODS).items()
+        }
+        files += [
+            PlannedFile("kubernetes/collector-config.yaml", manifest(collect_toml(inside))),
+            PlannedFile("kubernetes/collector-token.yaml", secret_manifest(site.token), is_secret=True),
+        ]
+    files += [
+        PlannedFile(
+            f"systemd/{each.name}.service",
+            unit(each.about, (*site.program, *each.arguments), each.environment, directory, site.user),
+        )
+        for each in services
+    ]
+    return Plan(tuple(files), tuple(services), url)
+
+
+def _tables(
+    found: Surroundings, proposal: Proposal, since_ms: int, directory: Path
+) -> dict[str, dict[str, Any]]:
+    """The tables of collect.toml, with what all have in common."""
+    allocations = directory / _ALLOCATIONS
+    tables: dict[str, dict[str, Any]] = {}
+    source_fields = found.options[found.source].get("price_fields", {})
+    for name, chosen in found.options.items():
+        known = options_model(name).model_fields
+        table = dict(chosen)
+        if "since" in known:
+            table["since"] = datetime.fromtimestamp(since_ms // 1000, UTC)
+        if proposal.aliases and "gpu_types" in known:
+            table["gpu_types"] = dict(sorted(proposal.aliases.items()))
+        if name == found.source and "allocations_output_file" in known:
+            table["allocations_output_file"] = allocations
+        elif "allocations_file" in known and name != found.source:
+            table["allocations_file"] = allocations
+            if source_fields:
+                table["price_fields"] = source_fields
+        tables[name] = table
+    return tables
+
+
+def _services(tables: Mapping[str, object], site: Site, url: str) -> list[Service]:
+    directory = site.directory
+    common = {"TRAINFARE_CONFIG": str(directory / SETTINGS_FILE)}
+    token_file = str(directory / TOKEN_FILE)
+    if site.uses_kafka:
+        meter: tuple[str, ...] = ("worker",)
+        own = {"TRAINFARE_WEB_TOKEN_FILE": token_file} if "clickhouse.url" in site.settings else {}
+        to: tuple[str, ...] = ()
+        access: Mapping[str, str] = {}
+    else:
+        meter, own = ("serve", "--data", str(directory)), {}
+        to, access = ("--to", url), {"TRAINFARE_WEB_WRITE_TOKEN_FILE": token_file}
+    found = [Service("trainfare", "trainfare: the meter", meter, {**common, **own}, directory / "lock")]
+    for name in tables:
+        position = directory / f"{name}.position"
+        words = ("collect", name, "--config", str(directory / COLLECT_FILE), "--state", str(position), *to)
+        found.append(
+            Service(
+                f"trainfare-collect-{name}",
+                f"trainfare: the collector {name}",
+                words,
+                {**common, **access, **site.variables},
+                position.with_name(f"{position.name}.lock"),
+            )
+        )
+    return found

@@ -11,12 +11,12 @@ import typer
 
 from schemas.events import PriceEvent
 from streams.cli.faults import FAILED
-from streams.cli.init_given import answers, fields_of, site_at, state_of, with_fields
+from streams.cli.init_given import answers, fields_of, site_at, with_fields, with_written, written_tables
 from streams.cli.init_shown import show_changes, show_found, show_unpriced, text_of_start
 from streams.clock import SystemClock
 from streams.config.load import load_settings
 from streams.errors import WrongUseError
-from streams.init.files import changes, text_in, write_files
+from streams.init.files import changes, read_state, text_in, write_files
 from streams.init.look import NAMES, detected, look, unknown
 from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, planned
 from streams.init.price_file import prices_csv, prices_in
@@ -85,16 +85,22 @@ def init(
     directory = directory.absolute()
     fields = fields_of(price_field)
     given = answers(price, alias, prices, fields.get("cloud"), now_ms)
-    login = {"url": url, "token_file": token_file, "ca_file": ca_file}
-    found = look(name or detected(), {key: value for key, value in login.items() if value}, clock)
-    found = with_fields(found, fields)
-    state = state_of(directory, now_ms)
-    site = site_at(directory)
+    written = written_tables(directory)
+    named = name or detected()
+    login = {
+        key: value
+        for key, each in {"url": url, "token_file": token_file, "ca_file": ca_file}.items()
+        if (value := each or written.get(named, {}).get(key))
+    }
+    found = with_fields(look(named, login, clock), fields)
+    given = with_written(given, directory, found.source, now_ms)
+    state = read_state(directory)
+    site = site_at(directory, now_ms)
     show_found(found)
     proposal = _proposed(found, given, asks=not (yes or print_))
     missing = unpriced(found.kinds, proposal.aliases, {}, _prices(proposal, now_ms), now_ms)
     lines = [each.line or each.kind.gpu_type for each in missing]
-    plan = planned(found, proposal, lines, site, state)
+    plan = planned(found, proposal, lines, site, written)
     all_changes = changes(directory, plan.files, state)
     show_changes(all_changes, directory, proposal, with_texts=print_)
     if not print_:

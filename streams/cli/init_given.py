@@ -7,20 +7,22 @@ import pwd
 import secrets
 import socket
 import sys
+import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from schemas.events import PRICE_FIELDS, PriceEvent
 from schemas.units import usd_to_nano
 from streams.cli.files import must_exist
 from streams.cli.price_files import price_list
+from streams.collect.registry import COLLECTORS
 from streams.config.load import is_secret, load_origins, load_settings
-from streams.config.settings import Settings
 from streams.errors import WrongUseError
-from streams.init.files import InitState, read_state, text_in
-from streams.init.plan import TOKEN_FILE, Site
+from streams.init.files import text_in
+from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, TOKEN_FILE, Site
+from streams.init.price_file import prices_in, rows_in
 from streams.init.proposals import GivenAnswers
 from streams.init.surroundings import Surroundings
 from streams.prices.records import format_of, records_of
@@ -82,30 +84,48 @@ def with_fields(found: Surroundings, fields: dict[str, str]) -> Surroundings:
     return found._replace(kinds=kinds, options={**found.options, found.source: own})
 
 
-def state_of(directory: Path, now_ms: int) -> InitState:
-    """What an earlier call has chosen; else the meter begins now, at a port that is free.
+def written_tables(directory: Path) -> dict[str, dict[str, Any]]:
+    """The tables of collectors that are there already; those that no collector has are left out.
 
     Raises:
         SinkError: The file cannot be trusted.
-        WrongUseError: No port is free.
+        WrongUseError: It is no TOML.
     """
-    state = read_state(directory)
-    if not state.since_ms:
-        state.since_ms = now_ms // 1000 * 1000
-    if not state.port:
-        state.port = _free_port(Settings().web.port)
-    return state
+    try:
+        document = tomllib.loads(text_in(directory, COLLECT_FILE) or "")
+    except (ValueError, RecursionError) as fault:
+        raise WrongUseError(f"{directory / COLLECT_FILE}: {fault}") from None
+    return {name: table for name, table in document.items() if name in COLLECTORS and isinstance(table, dict)}
 
 
-def site_at(directory: Path) -> Site:
-    """Where it is set up: settings of the environment go into the file, secrets do not.
+def with_written(given: GivenAnswers, directory: Path, source: str, now_ms: int) -> GivenAnswers:
+    """The answers, with aliases and prices that an earlier call or a person has written.
 
     Raises:
-        SettingsError: The environment has faults.
-        SinkError: The token's file cannot be trusted.
+        SinkError: A file cannot be trusted.
+        WrongUseError: A file has faults.
     """
-    settings, given = load_settings(os.environ), {}
-    for setting in load_origins(os.environ):
+    aliases = written_tables(directory).get(source, {}).get("gpu_types", {})
+    known = {str(name): str(value) for name, value in aliases.items()} if isinstance(aliases, dict) else {}
+    given = given._replace(aliases={**known, **given.aliases})
+    text = text_in(directory, PRICES_FILE)
+    if text is None:
+        return given
+    name = str(directory / PRICES_FILE)
+    return given._replace(known_rows=rows_in(name, text), known_prices=prices_in(name, text, now_ms))
+
+
+def site_at(directory: Path, now_ms: int) -> Site:
+    """Where it is set up: settings of the environment and of a file that is there go into the file, secrets do not.
+
+    Raises:
+        SettingsError: They have faults.
+        SinkError: A file cannot be trusted.
+        WrongUseError: No port is free.
+    """
+    file = directory / SETTINGS_FILE if text_in(directory, SETTINGS_FILE) is not None else None
+    settings, given = load_settings(os.environ, file), dict[str, object]()
+    for setting in load_origins(os.environ, file):
         group, _, field = setting.partition(".")
         model = getattr(settings, group)
         if not is_secret(type(model).model_fields[field]):
@@ -113,8 +133,9 @@ def site_at(directory: Path) -> Site:
     script = Path(sys.executable).with_name("trainfare")
     program = (str(script),) if script.is_file() else (sys.executable, "-m", "streams.cli.main")
     token = (text_in(directory, TOKEN_FILE) or "").strip() or secrets.token_urlsafe(_TOKEN_BYTES)
+    given.setdefault("web.port", settings.web.port if file else _free_port(settings.web.port))
     variables = {name: os.environ[name] for name in _PASSED_ON if os.environ.get(name)}
-    return Site(directory, given, pwd.getpwuid(os.geteuid()).pw_name, program, token, variables)
+    return Site(directory, given, pwd.getpwuid(os.geteuid()).pw_name, program, token, variables, now_ms)
 
 
 def _pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -69,6 +69,8 @@ def show_unpriced(found: Surroundings, missing: Sequence[UnpricedKind]) -> None:
         fields = " ".join(f"{name}={visible(value)}" for name, value in each.kind.fields.items())
         _say(f"  {each.kind.gpus} GPUs: {fields or '(no type)'}")
         type_ = visible(each.kind.gpu_type)
+        if each.name != each.kind.gpu_type:
+            _say(f"    prices know them as {visible(each.name)} (gpu_types in collect.toml)")
         if each.choices:
             _say(f"    it may be one of these: --alias {type_}=NAME with NAME {', '.join(each.choices)}")
         if type_:
@@ -83,7 +85,7 @@ def show_unpriced(found: Surroundings, missing: Sequence[UnpricedKind]) -> None:
 def text_of_start(plan: Plan, directory: Path) -> str:
     """How to start what is not started."""
     units = " ".join(f"{directory / 'systemd' / each.name}.service" for each in plan.services)
-    return f"not started; to start it now and at each boot: sudo systemctl link --now {units}\n"
+    return f"not started; to start it now and at each boot: sudo systemctl enable --now {units}\n"
 
 
 def _name_of(found: Surroundings) -> str:

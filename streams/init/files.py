@@ -24,11 +24,9 @@ _DIFF_LINES_AT_MOST: Final = 200
 
 
 class InitState(msgspec.Struct):
-    """What is kept between two calls: choices that stay, digests of what was written, processes that were started."""
+    """What is kept between two calls: digests of what was written, and the processes that were started."""
 
     form: int = _FORM
-    since_ms: int = 0
-    port: int = 0
     written: dict[str, str] = {}
     #: Process ids, and the digest of the configuration that each was started with.
     started: dict[str, tuple[int, str]] = {}
@@ -139,7 +137,7 @@ def _change(directory: Path, file: PlannedFile, written: Mapping[str, str]) -> F
         difflib.unified_diff(
             before,
             file.text.splitlines(),
-            f"{file.name} (yours)",
+            f"{file.name} (there)",
             f"{file.name} (proposed)",
             lineterm="",
             n=1,

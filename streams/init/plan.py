@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from streams.init.files import InitState, PlannedFile
+from streams.init.files import PlannedFile
 from streams.init.price_file import prices_csv
 from streams.init.proposals import Proposal
 from streams.init.surroundings import Surroundings
@@ -55,6 +55,7 @@ class Site(NamedTuple):
     program: tuple[str, ...]
     token: str
     variables: Mapping[str, str]
+    since_ms: int
 
     @property
     def uses_kafka(self) -> bool:
@@ -71,17 +72,23 @@ class Plan(NamedTuple):
 
 
 def planned(
-    found: Surroundings, proposal: Proposal, unpriced: Sequence[str], site: Site, state: InitState
+    found: Surroundings,
+    proposal: Proposal,
+    unpriced: Sequence[str],
+    site: Site,
+    written: Mapping[str, Mapping[str, Any]],
 ) -> Plan:
-    """All files and processes; `unpriced`: lines that the price list lacks. `since` and the port are those of `state`."""
+    """All files and processes; `unpriced`: lines that the price list lacks.
+
+    `written`: the tables of collectors that are there already; what they say stays.
+    """
     directory = site.directory
     settings = {
-        "web.port": state.port,
         **({} if "clickhouse.url" in site.settings else {"clickhouse.data_dir": directory}),
         **site.settings,
     }
     url = f"http://127.0.0.1:{settings['web.port']}"
-    tables = _tables(found, proposal, state.since_ms, directory)
+    tables = _tables(found, proposal, site.since_ms, directory, written)
     services = _services(tables, site, url)
     files = [
         PlannedFile(SETTINGS_FILE, trainfare_toml(settings)),
@@ -92,7 +99,7 @@ def planned(
     if found.source == "kubernetes":
         inside = {
             name: {option: value for option, value in table.items() if option not in _FROM_OUTSIDE}
-            for name, table in _tables(found, proposal, state.since_ms, _IN_PODS).items()
+            for name, table in _tables(found, proposal, site.since_ms, _IN_PODS, {}).items()
         }
         files += [
             PlannedFile("kubernetes/collector-config.yaml", manifest(collect_toml(inside))),
@@ -109,7 +116,11 @@ def planned(
 
 
 def _tables(
-    found: Surroundings, proposal: Proposal, since_ms: int, directory: Path
+    found: Surroundings,
+    proposal: Proposal,
+    since_ms: int,
+    directory: Path,
+    written: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
     """The tables of collect.toml, with what all have in common."""
     allocations = directory / _ALLOCATIONS
@@ -128,8 +139,15 @@ def _tables(
             table["allocations_file"] = allocations
             if source_fields:
                 table["price_fields"] = source_fields
-        tables[name] = table
-    return tables
+        of_before = written.get(name, {})
+        both = {
+            key: {**of_before[key], **value}
+            for key, value in table.items()
+            if isinstance(value, dict) and isinstance(of_before.get(key), dict)
+        }
+        tables[name] = {**table, **of_before, **both}
+    # Tables of other collectors are of a person who has added them.
+    return tables | {name: dict(table) for name, table in written.items() if name not in tables}
 
 
 def _services(tables: Mapping[str, object], site: Site, url: str) -> list[Service]:

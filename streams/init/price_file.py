@@ -22,17 +22,33 @@ _HEAD: Final = (
 
 def prices_csv(rows: Sequence[Mapping[str, str]], unpriced: Sequence[str]) -> str:
     """The price list; `unpriced`: lines that it lacks, as comments before its header."""
-    columns = [
-        "sku",
-        *(name for name in MATCH_FIELDS if name == "gpu_type" or any(name in row for row in rows)),
-    ]
+    named = {name for row in rows for name, cell in row.items() if cell}
+    fields = [name for name in MATCH_FIELDS if name == "gpu_type" or name in named]
+    columns = ["sku", *fields, *_AMOUNTS]
+    columns += sorted(named - set(columns))
     out = io.StringIO()
     out.write(_HEAD)
     out.writelines(f"# without a price yet: {visible(line)}\n" for line in unpriced)
-    writer = csv.DictWriter(out, [*columns, *_AMOUNTS], restval="", lineterminator="\n")
+    writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
+
+
+def rows_in(name: str, text: str) -> list[dict[str, str]]:
+    """The rows of a list in CSV, each with its cells by column.
+
+    Raises:
+        WrongUseError: It is not CSV.
+    """
+    names: list[str] | None = None
+    found = []
+    for _, cells in table(PriceList(name, text.encode())):
+        if names is None:
+            names = [cell.lower() for cell in cells]
+        else:
+            found.append(dict(zip(names, cells, strict=False)))
+    return found
 
 
 def prices_in(name: str, text: str, now_ms: int) -> list[PriceEvent]:

@@ -30,11 +30,16 @@ _CHOICES: Final = 4
 
 
 class GivenAnswers(NamedTuple):
-    """What the user says: dollars per GPU-hour by type, another name by type, and price lists."""
+    """What the user says: dollars per GPU-hour by type, another name by type, and price lists.
+
+    `known_rows` and `known_prices` are what an earlier call, or a person, has written into the price list.
+    """
 
     usd: Mapping[str, str]
     aliases: Mapping[str, str]
     lists: Sequence[PriceEvent]
+    known_rows: Sequence[Mapping[str, str]] = ()
+    known_prices: Sequence[PriceEvent] = ()
 
 
 class Proposal(NamedTuple):
@@ -48,23 +53,28 @@ class UnpricedKind(NamedTuple):
     """GPUs that no price fits, the line of a price list that would, and names that may be meant."""
 
     kind: GpuKind
+    name: str  # of the type in prices
     header: str
     line: str
     choices: tuple[str, ...]
 
 
 def propose(found: Surroundings, given: GivenAnswers, *, has_aliases: bool) -> Proposal:
-    """A price for each kind of GPU, from the user's answers, else the user's lists, else the catalogue.
+    """A price for each kind of GPU: from the user's answers, the user's lists, what is written already, the catalogue.
 
-    Without `has_aliases` the source cannot be given other names of types: prices are for its own.
+    What is written already stays, but for what the user answers anew. Without `has_aliases` the source cannot be given other names of types: prices are for its own.
     """
     aliases = {type_: name for type_ in found.types if (name := _alias(type_, given, has_aliases))}
     book = PriceBook.empty().with_events(given.lists)
+    known = PriceBook.empty().with_events(given.known_prices)
     rows: dict[str, dict[str, str]] = {}
     for kind in found.kinds:
-        for row in _rows_of(kind, aliases.get(kind.gpu_type, kind.gpu_type), given, book):
+        for row in _rows_of(kind, aliases.get(kind.gpu_type, kind.gpu_type), given, book, known):
             _add(row, rows)
-    return Proposal(aliases, list(rows.values()))
+    skus = {row["sku"] for row in rows.values()}
+    return Proposal(
+        aliases, [*(row for row in given.known_rows if row.get("sku") not in skus), *rows.values()]
+    )
 
 
 def unpriced(
@@ -86,7 +96,7 @@ def unpriced(
             usage = UnpricedUsage(Component.gpu, UNIT_OF_KIND[Kind.GPU_TIME], context)
             mend = finder.mend(usage, now_ms)
             header, line = (mend.header, mend.line) if mend else ("sku,gpu_type,usd,per,from", "")
-            missing.append(UnpricedKind(named, header, line, _choices(type_)))
+            missing.append(UnpricedKind(kind, named.gpu_type, header, line, _choices(type_)))
     return missing
 
 
@@ -97,26 +107,22 @@ def _alias(type_: str, given: GivenAnswers, has_aliases: bool) -> str:
     if type_ in given.aliases:
         return given.aliases[type_]
     listed = (event.match.get("gpu_type", "") for event in given.lists)
-    names = [*listed, *(price.gpu_type for price in catalogue())]
+    written = (event.match.get("gpu_type", "") for event in given.known_prices)
+    names = [*listed, *written, *(price.gpu_type for price in catalogue())]
     same = [name for name in names if name and product(name) == product(type_)]
     return "" if not same or type_ in same else same[0]
 
 
-def _rows_of(kind: GpuKind, name: str, given: GivenAnswers, book: PriceBook) -> list[dict[str, str]]:
+def _rows_of(
+    kind: GpuKind, name: str, given: GivenAnswers, book: PriceBook, known: PriceBook
+) -> list[dict[str, str]]:
     usd = given.usd.get(kind.gpu_type) or given.usd.get(name)
     if usd is not None:
         return [_row(name, {}, usd, "as given")]
-    values = {field: kind.fields.get(field) for field in PRICE_FIELDS} | {"gpu_type": name}
-    listed = [
-        event
-        for event in book.events
-        if event.component is Component.gpu
-        and all(
-            field in PRICE_FIELDS and is_met(field, value, values) for field, value in event.match.items()
-        )
-    ]
-    if listed:
+    if listed := _fitting(kind, name, book):
         return [_row_of(event) for event in listed]
+    if _fitting(kind, name, known):
+        return []
     same = [price for price in catalogue() if product(price.gpu_type) == product(name)]
     found = min(same, key=lambda price: _distance(price, kind), default=None)
     if found is None or (found.purchase == _SPOT and kind.fields.get("purchase") != _SPOT):
@@ -124,6 +130,19 @@ def _rows_of(kind: GpuKind, name: str, given: GivenAnswers, book: PriceBook) -> 
     cloud = kind.fields.get("cloud", "")
     match = {"cloud": cloud if cloud == found.cloud else "", "purchase": found.purchase}
     return [_row(name, match, found.usd, _note(found, kind))]
+
+
+def _fitting(kind: GpuKind, name: str, book: PriceBook) -> list[PriceEvent]:
+    """The prices of GPU-time for a kind, in all their revisions."""
+    values = {field: kind.fields.get(field) for field in PRICE_FIELDS} | {"gpu_type": name}
+    return [
+        event
+        for event in book.events
+        if event.component is Component.gpu
+        and all(
+            field in PRICE_FIELDS and is_met(field, value, values) for field, value in event.match.items()
+        )
+    ]
 
 
 def _add(row: dict[str, str], rows: dict[str, dict[str, str]]) -> None:

@@ -38,7 +38,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+        return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, (int, float, date)):
         return str(value)
     if isinstance(value, (str, Path)):
@@ -58,7 +58,8 @@ def collect_toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
         fields = options_model(name).model_fields
         lines = [f"\n[{_key(name)}]"]
         for option, value in chosen.items():
-            lines += [f"# {_comment(fields[option].description)}", f"{option} = {toml_value(value)}"]
+            about = fields[option].description if option in fields else "There is no such option."
+            lines += [f"# {_comment(about)}", f"{_key(option)} = {toml_value(value)}"]
         lines.append("\n# All other options, with their defaults.")
         lines += [_as_comment(option, field) for option, field in fields.items() if option not in chosen]
         parts.append("\n".join(lines) + "\n")
@@ -96,7 +97,7 @@ def unit(
     """
     return "\n".join(
         (
-            "# Written by `trainfare init`. To use it: sudo systemctl link --now FILE, or copy it to /etc/systemd/system.",
+            "# Written by `trainfare init`. To use it: sudo systemctl enable --now, with the path of this file.",
             "[Unit]",
             f"Description={about}",
             "After=network-online.target",

@@ -15,6 +15,7 @@ from schemas.durations import MINUTE_MS
 from schemas.escaping import visible
 from schemas.events import PriceEvent
 from schemas.units import NANO_PER_USD
+from sinks.errors import SinkError
 from streams.cli.faults import FAILED
 from streams.cli.output import Grid, OutputFormat, write
 from streams.cli.reading import reader
@@ -25,6 +26,7 @@ from streams.collect.slurm.options import Options
 from streams.config.load import load_settings
 from streams.config.settings import Settings
 from streams.engine.pricing.book import PriceBook
+from streams.errors import TrainfareError
 from streams.init.of_slurm import ask
 from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE
 from streams.init.scheduler_figures import SlurmFigures, slurm_figures
@@ -83,8 +85,14 @@ def _seen_within(settings: Settings, wait_s: int, pause: Pause) -> _Seen:
     until_ms = clock.monotonic_ms() + wait_s * 1000
     is_seen = False
     while True:
-        with reader(settings) as store:
-            seen = _Seen(store.records(_JOBS), store.records(_LACKING))
+        try:
+            with reader(settings) as store:
+                seen = _Seen(store.records(_JOBS), store.records(_LACKING))
+        except (TrainfareError, SinkError):  # a machine that is busy with its first jobs
+            if clock.monotonic_ms() >= until_ms:
+                raise
+            pause(_LOOK_EVERY_S)
+            continue
         now_ms = clock.monotonic_ms()
         if seen.jobs and not is_seen:
             is_seen = True

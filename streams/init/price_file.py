@@ -29,9 +29,14 @@ def prices_csv(rows: Sequence[Mapping[str, str]], unpriced: Sequence[str]) -> st
     out = io.StringIO()
     out.write(_HEAD)
     out.writelines(f"# without a price yet: {visible(line)}\n" for line in unpriced)
-    writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    # The module quotes a line feed by itself, and a carriage return only where lines end with one.
+    plain, quoted = (
+        csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n", quoting=quoting)
+        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+    )
+    plain.writeheader()
+    for row in rows:
+        (quoted if any("\r" in cell for cell in row.values()) else plain).writerow(row)
     return out.getvalue()
 
 

@@ -26,6 +26,7 @@ _COLLECT_HEAD: Final = (
     "# What `trainfare collect` reads: a table for each collector. Written by `trainfare init`, which leaves it alone\n"
     "# once you have changed it. `trainfare collect NAME --dry-run` shows what a change does.\n"
 )
+_NOT_ASCII: Final = re.compile(r"[^ -~]")
 _COMMENT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+")
 
 
@@ -126,7 +127,7 @@ def unit(
 
 
 def manifest(collect: str) -> str:
-    """What of deploy/kubernetes/collector.yaml is this cluster's own; JSON strings are YAML, whatever they hold."""
+    """What of deploy/kubernetes/collector.yaml is this cluster's own."""
     return f"""# This cluster's part of deploy/kubernetes/collector.yaml: apply that first, then this one.
 # Written by `trainfare init`, which leaves it alone once you have changed it.
 apiVersion: v1
@@ -135,7 +136,7 @@ metadata:
   name: trainfare-collector
   namespace: trainfare
 data:
-  collect.toml: {json.dumps(collect)}
+  collect.toml: {_yaml_text(collect)}
 """
 
 
@@ -149,8 +150,14 @@ metadata:
   namespace: trainfare
 type: Opaque
 stringData:
-  token: {json.dumps(token)}
+  token: {_yaml_text(token)}
 """
+
+
+def _yaml_text(text: str) -> str:
+    """A text in quotes: that of JSON, but for characters that need two escapes there and one here."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _NOT_ASCII.sub(lambda found: f"\\U{ord(found[0]):08x}", quoted)
 
 
 def _as_comment(name: str, field: FieldInfo) -> str:

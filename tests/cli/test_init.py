@@ -1,0 +1,224 @@
+"""`trainfare init` as a user calls it, beside a Slurm whose commands are stood for; nothing is started here."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from streams.collect.registry import options_of
+from streams.init.price_file import rows_in
+from tests.cli.command import Done, trainfare
+from tests.init.slurm_site import SlurmSite, node
+
+
+class Site:
+    """A machine with Slurm's commands, and a place for the files."""
+
+    def __init__(self, folder: Path, slurm: SlurmSite) -> None:
+        self.directory = folder / "live"
+        self._path = f"{slurm.programs(folder / 'bin')}:{os.environ['PATH']}"
+        self._cwd = folder
+
+    def init(self, *words: object, name: str = "slurm", env: dict[str, str] | None = None) -> Done:
+        return trainfare("init", name, *words, env={"PATH": self._path, **(env or {})}, cwd=self._cwd)
+
+    def text(self, name: str) -> str:
+        return (self.directory / name).read_text()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path, SlurmSite())
+
+
+def test_files_are_written_once_and_a_second_call_changes_nothing(site: Site) -> None:
+    done = site.init("--yes", "--no-start")
+    assert done.code == 0, done.err
+    names = ["collect.toml", "prices.csv", "systemd/trainfare-collect-slurm.service"]
+    names += ["systemd/trainfare.service", "token", "trainfare.toml"]
+    before = {name: site.text(name) for name in names}
+    options = options_of("slurm", site.directory / "collect.toml").model_dump()
+    assert options["gpu_types"] == {"h100": "H100"}
+    assert "gpu.h100,H100,6.88,gpu_hour" in before["prices.csv"]
+    assert len(before["token"].strip()) >= 32
+    assert before["token"].strip() not in done.out
+    again = site.init("--yes", "--no-start")
+    assert again.code == 0
+    assert [line for line in again.out.splitlines() if line.endswith(": unchanged")] == [
+        f"{name}: unchanged"
+        for name in ("trainfare.toml", "collect.toml", "prices.csv", "token", names[3], names[2])
+    ]
+    assert {name: site.text(name) for name in names} == before
+
+
+def test_what_a_person_has_changed_stays_and_the_difference_is_shown(site: Site) -> None:
+    site.init("--yes", "--no-start", "--price", "h100=3.60")
+    collect = site.directory / "collect.toml"
+    collect.write_text(collect.read_text() + '\n[nvidia-smi]\nnode = "n1"\n')
+    prices = site.directory / "prices.csv"
+    prices.write_text(prices.read_text().replace("3.60", "4.10"))
+    kept = collect.read_text(), prices.read_text()
+    done = site.init("--yes", "--no-start", "--price", "h100=5")
+    assert done.code == 0
+    assert "collect.toml: kept, as you changed it" in done.out
+    assert "prices.csv: kept, as you changed it" in done.out
+    assert "    -gpu.h100,H100,4.10,gpu_hour,,,as given" in done.out
+    assert "    +gpu.h100,H100,5,gpu_hour,,,as given" in done.out
+    assert (collect.read_text(), prices.read_text()) == kept
+
+
+def test_a_new_type_is_added_to_files_that_nobody_has_changed(tmp_path: Path) -> None:
+    site = Site(tmp_path, SlurmSite())
+    site.init("--yes", "--no-start", "--price", "h100=3.60")
+    since = tomllib.loads(site.text("collect.toml"))["slurm"]["since"]
+    (tmp_path / "later").mkdir()
+    more = Site(tmp_path / "later", SlurmSite(node("n1"), node("n3", "gpu:l40s:8")))
+    more.directory = site.directory
+    done = more.init("--yes", "--no-start", "--dir", site.directory)
+    assert done.code == 0, done.err
+    assert "prices.csv: updated" in done.out
+    assert "gpu.h100,H100,3.60,gpu_hour,,,as given" in site.text("prices.csv")
+    assert "gpu.l40s,L40S,1.5484,gpu_hour" in site.text("prices.csv")
+    table = tomllib.loads(site.text("collect.toml"))["slurm"]
+    assert table["gpu_types"] == {"h100": "H100", "l40s": "L40S"}
+    assert table["since"] == since
+
+
+def test_print_writes_nothing_and_shows_no_token(site: Site) -> None:
+    done = site.init("--print")
+    assert done.code == 0
+    assert not site.directory.exists()
+    assert "==> " in done.out
+    assert "(a token, which is not shown)" in done.out
+
+
+def test_it_does_not_end_well_while_a_type_has_no_price(tmp_path: Path) -> None:
+    site = Site(tmp_path, SlurmSite(node("n1", "gpu:a100:4"), tracked="gres/gpu,gres/gpu:a100"))
+    done = site.init("--yes", "--no-start")
+    assert done.code == 1
+    assert "4 GPUs: gpu_type=a100" in done.out
+    assert "--alias a100=NAME with NAME A100-80GB, A100-40GB" in done.out
+    assert "--price 'a100=USD'" in done.out
+    assert "a100,a100,USD,gpu_hour," in done.out
+    assert "# without a price yet: a100,a100,USD,gpu_hour," in site.text("prices.csv")
+    mended = site.init("--yes", "--no-start", "--alias", "a100=A100-80GB")
+    assert mended.code == 0, mended.out
+    assert "gpu.a100-80gb,A100-80GB,3.430875,gpu_hour" in site.text("prices.csv")
+
+
+def test_a_line_that_a_person_adds_prices_it(tmp_path: Path) -> None:
+    site = Site(tmp_path, SlurmSite(node("n1", "gpu:odd:4"), tracked="gres/gpu,gres/gpu:odd"))
+    assert site.init("--yes", "--no-start").code == 1
+    prices = site.directory / "prices.csv"
+    prices.write_text(prices.read_text() + "mine,odd,1.25,gpu_hour,,,\n")
+    assert site.init("--yes", "--no-start").code == 0
+    prices.write_text(prices.read_text() + "worse,odd,dear,gpu_hour,,,\n")
+    done = site.init("--yes", "--no-start")
+    assert done.code == 2
+    assert "prices.csv line 6" in done.err
+
+
+def test_hostile_names_are_shown_harmless_and_stay_names(tmp_path: Path) -> None:
+    odd = 'x"|$HOME`%h#'
+    site = Site(
+        tmp_path,
+        SlurmSite(
+            node("n1", f"gpu:{odd}:4", ['p"]\n[web]', "\x1b[2J"]),
+            tracked=f"gres/gpu,gres/gpu:{odd}",
+            accounts="\x1b]0;x\x07\n",
+        ),
+    )
+    done = site.init("--yes", "--no-start", "--price", f"{odd}=2")
+    assert done.code == 0, done.out + done.err
+    assert "\x1b" not in done.out + done.err
+    assert options_of("slurm", site.directory / "collect.toml").model_dump()["gpu_types"] == {}
+    assert [row["gpu_type"] for row in rows_in("p.csv", site.text("prices.csv"))] == [odd]
+    assert tomllib.loads(site.text("trainfare.toml")).keys() == {"clickhouse", "web"}
+
+
+def test_nothing_is_written_through_a_link(site: Site, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("whole")
+    site.directory.mkdir(mode=0o700)
+    (site.directory / "token").symlink_to(victim)
+    done = site.init("--yes", "--no-start")
+    assert done.code == 1
+    assert "is a link" in done.err
+    assert victim.read_text() == "whole"
+    assert sorted(path.name for path in site.directory.iterdir()) == ["token"]
+
+
+def test_price_lists_of_the_user_are_read(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("sku,gpu_type,usd,per,gpus,from\nh100,H100,28.80,instance_hour,8,\n")
+    done = site.init("--yes", "--no-start", "--prices", tmp_path / "mine.csv")
+    assert done.code == 0, done.err
+    assert "h100,H100,28.8,instance_hour,8,,from your list" in site.text("prices.csv")
+
+
+def test_price_fields_are_of_all_jobs(site: Site) -> None:
+    done = site.init(
+        "--yes", "--no-start", "--price-field", "cloud=gcp", "--price-field", "region=us-central1"
+    )
+    assert done.code == 0, done.err
+    table = tomllib.loads(site.text("collect.toml"))["slurm"]
+    assert table["price_fields"] == {"cloud": "gcp", "region": "us-central1"}
+    assert "gpu.h100.gcp,gcp,H100,5.38327,gpu_hour" in site.text("prices.csv")
+
+
+def test_settings_of_the_environment_go_into_the_file_and_secrets_do_not(site: Site) -> None:
+    secret = "a-token-of-32-characters-at-least"
+    done = site.init(
+        "--yes",
+        "--no-start",
+        env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": "kafka-1:9092", "TRAINFARE_WEB_TOKEN": secret},
+    )
+    assert done.code == 0, done.err
+    assert tomllib.loads(site.text("trainfare.toml"))["kafka"] == {"bootstrap_servers": "kafka-1:9092"}
+    assert '"worker"' in site.text("systemd/trainfare.service")
+    assert "--to" not in site.text("systemd/trainfare-collect-slurm.service")
+    assert secret not in "".join(path.read_text() for path in site.directory.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--price", "h100"], "--price 'h100': expected NAME=VALUE"),
+        (["--price", "h100=dear"], "--price 'h100'"),
+        (["--price", "h100=-1"], "--price 'h100'"),
+        (["--alias", "=H100"], "--alias '=H100': expected NAME=VALUE"),
+        (["--price-field", "planet=mars"], "--price-field 'planet': expected one of cloud"),
+        (["--prices", "none.csv"], "no such file"),
+        (["--url", "http://127.0.0.1:1"], "leave out --url"),
+        ([], "nobody can be asked here: --yes takes all proposals, --print shows them"),
+    ],
+)
+def test_a_wrong_use_is_one_line_and_writes_nothing(site: Site, words: list[str], said: str) -> None:
+    done = site.init(*words, *([] if not words else ["--yes"]))
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert not site.directory.exists()
+
+
+def test_an_unknown_name_is_refused(site: Site) -> None:
+    done = site.init(name="pbs")
+    assert done.code == 2
+    assert "init 'pbs': expected one of slurm, kubernetes, ray, local" in done.one_line()
+
+
+def test_a_directory_with_a_line_break_is_refused(site: Site, tmp_path: Path) -> None:
+    done = site.init("--yes", "--no-start", "--dir", tmp_path / "a\nb")
+    assert done.code == 2
+    assert "printable ASCII" in done.err
+    assert not (tmp_path / "a\nb").exists()
+
+
+def test_a_damaged_collect_file_is_named(site: Site) -> None:
+    site.init("--yes", "--no-start")
+    (site.directory / "collect.toml").write_text("[slurm\n")
+    done = site.init("--yes", "--no-start")
+    assert done.code == 2
+    assert "collect.toml" in done.one_line()

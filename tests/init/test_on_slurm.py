@@ -1,0 +1,153 @@
+"""A real Slurm on this machine whose GPU type is `h100`, and prices for `H100`: what `trainfare init` makes of them.
+
+docs/init.md shows this run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.collect.slurm.test_quickstart import _MISSING, _PATH, free_row
+from tests.forked import ROOT, without_settings
+from tests.kafka.broker import _free_ports
+
+_CLUSTER: Final = ROOT / "examples/quickstart/slurm-cluster.sh"
+_PAGE: Final = ROOT / "docs/init.md"
+_PRICES: Final = "sku,gpu_type,usd,per,from\nlab.h100,H100,3.60,gpu_hour,\n"
+#: What differs from run to run: digits, and where the files are.
+_VARIES: Final = re.compile(r"/\S*/live|\d+(?:\.\d+)*| {2,}")
+
+
+class SlurmMachine:
+    """The cluster, and commands beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.directory = folder / "live"
+        self._cluster = folder / "slurm"
+        port = str(free_row(5))
+        subprocess.run([_CLUSTER, "start", self._cluster, port], check=True, capture_output=True, timeout=300)
+        self.env = {
+            **without_settings(),
+            "PATH": f"{Path(sys.executable).parent}:{_PATH}",
+            "HOME": str(folder),
+            "TZ": "UTC",
+            "SLURM_CONF": str(self._cluster / "slurm.conf"),
+            "TRAINFARE_WEB_PORT": str(_free_ports(1)[0]),
+            "TRAINFARE_LOG_LEVEL": "warning",
+        }
+
+    def run(self, *words: object, code: int = 0) -> str:
+        done = subprocess.run(
+            [str(word) for word in words],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def submit(self, name: str, gpus: int, command: str) -> str:
+        words = ("--gres", f"gpu:h100:{gpus}", "--output", "/dev/null", "--wrap", command)
+        return self.run("sbatch", "--parsable", "--account", "vision", "--job-name", name, *words).strip()
+
+    def metered(self) -> dict[str, tuple[str, Decimal]]:
+        """State and dollars of each job; GPU-time without a price fails."""
+        jobs = json.loads(self.run("trainfare", "jobs", "--data", self.directory, "--format", "json"))
+        assert all(Decimal(job["unpriced_gpu_h"]) == 0 for job in jobs), jobs
+        return {job["job_id"]: (job["state"], Decimal(job["cost_usd"])) for job in jobs}
+
+    def accounted(self, ids: list[str]) -> dict[str, tuple[str, Decimal]]:
+        """The same by sacct: (end - begin) x GPUs x a tenth of a cent, from the second on at which the meter began."""
+        since = tomllib.loads((self.directory / "collect.toml").read_text())["slurm"]["since"]
+        found = {}
+        for job in ids:
+            line = self.run("sacct", "-X", "-n", "-P", "-j", job, "--format=State,Start,End,AllocTRES")
+            state, begin, end, tres = line.strip().split("|")
+            gpus = int(tres.split("gres/gpu=")[1].split(",")[0])
+            if end == "Unknown":
+                return {}
+            begun, ended = (datetime.fromisoformat(f"{at}+00:00") for at in (begin, end))
+            if ended > since:
+                seconds = int((ended - max(begun, since)).total_seconds())
+                found[job] = (state.lower(), seconds * gpus * Decimal("0.001"))
+        return found
+
+    def stop(self) -> None:
+        for path in self.directory.glob("*.json"):
+            for pid in re.findall(r'"trainfare[^"]*":\[(\d+),', path.read_text()):
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGTERM)
+        subprocess.run([_CLUSTER, "stop", self._cluster], check=False, capture_output=True, timeout=120)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[SlurmMachine]:
+    found = SlurmMachine(tmp_path)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}; see examples/quickstart")
+@pytest.mark.timeout(900)
+def test_a_type_in_another_case_costs_what_sacct_says(machine: SlurmMachine) -> None:
+    (machine.folder / "prices.csv").write_text(_PRICES)
+    # Both begin before the meter does: what they cost begins with the meter. The second ends within it.
+    ids = [machine.submit("before", 2, "sleep 10"), machine.submit("sweep", 3, "sleep 45")]
+    words = ("init", "slurm", "--yes", "--prices", "prices.csv")
+    out = machine.run("trainfare", *words)
+    assert [line for line in out.splitlines() if line.rstrip().endswith("equal")], out
+    assert "differs" not in out
+
+    deadline_s = time.monotonic() + 120
+    while (metered := machine.metered()) != (accounted := machine.accounted(ids)):
+        assert time.monotonic() < deadline_s, f"{metered} {accounted}"
+        time.sleep(1)
+    assert metered[ids[1]][1] > 0
+    assert "no alert is like that" in machine.run("trainfare", "alerts", "list", "--data", machine.directory)
+
+    shown = _PAGE.read_text().split("```\n$ trainfare init slurm")[1].split("```")[0].split("\n", 1)[1]
+    assert _shape(out) == _shape(shown)
+
+    pids = re.search(r"to stop: kill (.*)", out)
+    assert pids
+    again = machine.run("trainfare", *words)
+    assert f"to stop: kill {pids[1]}" in again
+    assert "trainfare: runs" in again
+    collect = machine.directory / "collect.toml"
+    collect.write_text(collect.read_text().replace("# interval_s = 15.0", "interval_s = 5.0"))
+    edited = machine.run("trainfare", *words)
+    assert "collect.toml: kept, as you changed it" in edited
+    assert f"to stop: kill {pids[1].split()[0]} " in edited
+    assert f"to stop: kill {pids[1]}" not in edited
+    assert "interval_s = 5.0" in collect.read_text()
+
+
+def _shape(text: str) -> list[str]:
+    """The text without what differs from run to run; of jobs one row."""
+    lines = [_VARIES.sub(" ", line).strip() for line in text.splitlines()]
+    return [
+        line
+        for at, line in enumerate(lines)
+        if line and (not line.endswith("equal") or at == 0 or not lines[at - 1].endswith("equal"))
+    ]

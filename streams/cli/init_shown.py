@@ -10,7 +10,7 @@ from typing import Final
 from schemas.escaping import visible
 from streams.cli.output import Grid, OutputFormat, write
 from streams.init.files import FileChange, FileFate
-from streams.init.plan import PRICES_FILE, Plan
+from streams.init.plan import PRICES_FILE, SetupPlan
 from streams.init.proposals import Proposal, UnpricedKind
 from streams.init.surroundings import Surroundings
 
@@ -82,7 +82,7 @@ def show_unpriced(found: Surroundings, missing: Sequence[UnpricedKind]) -> None:
     _say("  GPUs that you own: trainfare prices amortize. Then run the same command again.")
 
 
-def text_of_start(plan: Plan, directory: Path) -> str:
+def text_of_start(plan: SetupPlan, directory: Path) -> str:
     """How to start what is not started."""
     units = " ".join(f"{directory / 'systemd' / each.name}.service" for each in plan.services)
     return f"not started; to start it now and at each boot: sudo systemctl enable --now {units}\n"

@@ -28,11 +28,11 @@ _LISTED: Final = ("clouds", "regions", "instance types")
 _FIELDS: Final = ("cloud", "region", "instance_type")
 
 
-class _Pod(msgspec.Struct):
-    status: _PodAddress
+class _ExporterPod(msgspec.Struct):
+    status: _ExporterAddress
 
 
-class _PodAddress(msgspec.Struct, rename={"pod_ip": "podIP"}):
+class _ExporterAddress(msgspec.Struct, rename={"pod_ip": "podIP"}):
     pod_ip: str = ""
 
 
@@ -99,7 +99,7 @@ def _exporters(api: ApiServer, notes: list[str]) -> list[str]:
             found: list[str] = []
             for page in api.list("/api/v1/pods", {"labelSelector": selector}):
                 for raw in page.objects:
-                    address = msgspec.json.decode(raw, type=_Pod).status.pod_ip
+                    address = msgspec.json.decode(raw, type=_ExporterPod).status.pod_ip
                     host = f"[{address}]" if ":" in address else address
                     if address and len(found) < _EXPORTERS_AT_MOST:
                         found.append(f"http://{host}:{_EXPORTER_PORT}/metrics")

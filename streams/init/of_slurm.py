@@ -39,13 +39,13 @@ ask: Final[Ask] = partial(answer_of, timeout_s=_TIMEOUT_S, bytes_at_most=_ANSWER
 """Runs a command of Slurm on this machine, within limits."""
 
 
-class _Node(msgspec.Struct):
+class _GresNode(msgspec.Struct):
     name: str
     gres: str | None = None
     partitions: list[str] | None = None
 
 
-class _Held(NamedTuple):
+class _GpusFound(NamedTuple):
     """The GPUs of nodes: by type, and which types each partition has."""
 
     counted: KindCount
@@ -110,11 +110,11 @@ def _settings(answer: bytes) -> dict[str, str]:
     return found
 
 
-def _held(answer: bytes, cluster: str, notes: list[str]) -> _Held:
+def _held(answer: bytes, cluster: str, notes: list[str]) -> _GpusFound:
     counted, types_of, nodes, faults = KindCount(notes), dict[str, set[str]](), 0, 0
     for raw in raw_entries(answer, "nodes", "sinfo"):
         try:
-            node = msgspec.json.decode(raw, type=_Node)
+            node = msgspec.json.decode(raw, type=_GresNode)
             gpus = gpus_of_node(event_text(node.gres or ""))
         except (ValueError, RecursionError):
             faults += 1
@@ -126,11 +126,11 @@ def _held(answer: bytes, cluster: str, notes: list[str]) -> _Held:
             types_of.setdefault(partition, set()).update(each.type for each in gpus)
     if faults:
         notes.append(f"{faults} nodes cannot be read, and are left out")
-    return _Held(counted, types_of, nodes)
+    return _GpusFound(counted, types_of, nodes)
 
 
 def _types_by_partition(
-    held: _Held, types: Sequence[str], untracked: Sequence[str], notes: list[str]
+    held: _GpusFound, types: Sequence[str], untracked: Sequence[str], notes: list[str]
 ) -> dict[str, Any]:
     """Options that name the GPU type of jobs where Slurm's accounting does not."""
     mend = f"AccountingStorageTRES=gres/gpu,{','.join(f'gres/gpu:{visible(each)}' for each in types)}"

@@ -63,7 +63,7 @@ class Site(NamedTuple):
         return "kafka.bootstrap_servers" in self.settings
 
 
-class Plan(NamedTuple):
+class SetupPlan(NamedTuple):
     """The files, and the processes: first the meter, then its collectors."""
 
     files: tuple[PlannedFile, ...]
@@ -77,7 +77,7 @@ def planned(
     unpriced: Sequence[str],
     site: Site,
     written: Mapping[str, Mapping[str, Any]],
-) -> Plan:
+) -> SetupPlan:
     """All files and processes; `unpriced`: lines that the price list lacks.
 
     `written`: the tables of collectors that are there already; what they say stays.
@@ -112,7 +112,7 @@ def planned(
         )
         for each in services
     ]
-    return Plan(tuple(files), tuple(services), url)
+    return SetupPlan(tuple(files), tuple(services), url)
 
 
 def _tables(

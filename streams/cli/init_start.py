@@ -19,7 +19,7 @@ from streams.cli.kernels import compile_kernels
 from streams.clock import SystemClock
 from streams.errors import TrainfareError
 from streams.init.files import InitState, text_in, write_state
-from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, SetupPlan, Service, Site
+from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, Service, SetupPlan, Site
 from streams.init.price_file import prices_in
 from streams.init.starting import digest_of, is_held, log_file, start, stop_if_ours, until_ready
 from streams.init.surroundings import Surroundings

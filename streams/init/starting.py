@@ -118,7 +118,7 @@ def until_ready(
             raise TrainfareError(f"the meter has ended: {_tail(log_file(directory, service))}")
         pause(_READY_PAUSE_S)
     raise TrainfareError(
-        f"the meter is not ready at {url}: {_tail(log_file(directory, service))}; see docs/operations.md"
+        f"the meter is not ready at {url}: {_tail(log_file(directory, service))}; see docs/trouble.md"
     )
 
 

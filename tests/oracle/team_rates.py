@@ -5,10 +5,30 @@ Must import nothing of the project. Money is in nano-dollars, times are epoch mi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 MINUTE_MS = 60_000
+
+
+def flapping(held: Sequence[int], last: int) -> list[tuple[str, int]]:
+    """ "the fourth time within 3 h that it opens: the alert then stays open until the rule has not held for 1 h"; in minutes, each five.
+
+    `held`: where the rule holds.
+    """
+    changes: list[tuple[str, int]] = []
+    opened: list[int] = []
+    firing = flaps = False
+    for at in range(5, last + 1, 5):
+        if at in held and not firing:
+            opened.append(at)
+            firing, flaps = True, sum(at - 180 < each for each in opened) >= 4
+            changes.append(("firing", at))
+        quiet = not any(at - 60 <= each <= at for each in held)
+        if firing and at not in held and (quiet or not flaps):
+            firing = False
+            changes.append(("resolved", at))
+    return changes
 
 
 def team_ceiling(

@@ -7,9 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.tables import ALERTS
 from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.rows import alerts_table
 from streams.engine.rules.retry_overhead import NAME
 from tests.property.profile import EXAMPLES, PROFILE
 from tests.sinks.stores import empty
@@ -103,9 +101,7 @@ def judged(shared: Any, drawn: list[Any], cuts: list[int]) -> list[Alert]:
     for until in [*sorted(cuts), HOURS * 60]:
         changes = world.look((T0 + until * MINUTE_MS - world.since_ms) / HOUR_MS)
         found += [each for each in changes if each.rule == NAME]
-        for each in changes:
-            world.version += 1
-            world.store.insert(ALERTS, alerts_table([each], 0, world.version), f"told:{world.version}")
+        world.keep(changes)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -9,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS
+from streams.engine.alerts.alert import Alert
 from streams.engine.rules.team_ceiling import TeamJob, margins
-from tests.oracle.team_rates import team_ceiling
+from streams.worker.ledger_judges.known_alerts import KnownAlerts
+from tests.oracle.team_rates import flapping, team_ceiling
 from tests.property.profile import EXAMPLES, PROFILE
 from tests.sinks.stores import empty
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
@@ -24,7 +27,7 @@ RULE = "team_ceiling"
 
 
 def pays(
-    world: World, job_id: str, minutes: range, usd: float, team: str = "nlp", component: str = "gpu"
+    world: World, job_id: str, minutes: Sequence[int], usd: float, team: str = "nlp", component: str = "gpu"
 ) -> None:
     """A job that pays so many dollars a minute."""
     world.put(JOBS, job_id=job_id, state="running", started=at(T0), owner="ada", team=team)
@@ -130,13 +133,79 @@ def test_the_alerts_are_those_of_the_plain_judge(
         paid |= {(f"job-{number}", T0 + minute * M): usd * 10**9 for minute in minutes}
     records = [limit(usd, **({"team": team} if team else {})) for team, usd in limited.items()]
     most = {team: usd * 10**9 for team, usd in limited.items()}
-    want, firing = list[tuple[str, str, int]](), set[str]()
+    held: dict[str, list[int]] = {}
     for minute in range(5, 41, 5):
-        now = team_ceiling(paid, teams, {}, most, T0 + minute * M)
-        want += [(team, "resolved", minute) for team in firing - now]
-        want += [(team, "firing", minute) for team in now - firing]
-        firing = now
+        for team in team_ceiling(paid, teams, {}, most, T0 + minute * M):
+            held.setdefault(team, []).append(minute)
+    want = [(team, *change) for team, instants in held.items() for change in flapping(instants, 40)]
     got: list[tuple[str, str, int]] = []
     for until in [*sorted(cut), 40]:
         got += told(world.look((T0 + until * M - world.since_ms) / HOUR_MS, *records), RULE)
     assert sorted(got) == sorted(want)
+
+
+def hovers(world: World, above: list[int]) -> None:
+    """A team that pays as much as its limit in each of these five minutes, and nothing in others."""
+    pays(world, "hovers", [minute for five in above for minute in range(5 * five - 5, 5 * five)], 5)
+
+
+def seen(
+    world: World, cut: list[int], last: int, *more: tuple[str, str, dict[str, Any]]
+) -> list[tuple[str, int]]:
+    """Its changes in these spans, which are stored between them."""
+    found: list[Alert] = []
+    for until in [*sorted(cut), last]:
+        changes = world.look((T0 + until * M - world.since_ms) / HOUR_MS, limit(300, team="nlp"), *more)
+        world.keep(changes)
+        found += [each for each in changes if each.rule == RULE]
+    return [(each.status, (each.changed_ms - T0) // M) for each in found]
+
+
+def test_the_fourth_opening_in_three_hours_stays_open_until_an_hour_of_quiet(world: World) -> None:
+    hovers(world, [1, 3, 5, 7, 9, 15, 40])
+    changes = world.look(3.5, limit(300, team="nlp"))
+    assert told(changes, RULE) == [
+        ("nlp", "firing", 5), ("nlp", "resolved", 10),
+        ("nlp", "firing", 15), ("nlp", "resolved", 20),
+        ("nlp", "firing", 25), ("nlp", "resolved", 30),
+        ("nlp", "firing", 35), ("nlp", "resolved", 140),  # it held last at 75
+        ("nlp", "firing", 200), ("nlp", "resolved", 205),
+    ]  # fmt: skip
+    said = [each.summary for each in changes if each.rule == RULE and each.status == "firing"]
+    assert [each.endswith("; stays open until quiet for 1 h") for each in said] == [
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
+    over = [each.summary for each in changes if each.rule == RULE and each.status == "resolved"]
+    assert not any("quiet" in each or "stop, shrink" in each for each in over)
+
+
+def test_one_that_flaps_is_over_at_once_where_its_limit_goes_or_somebody_knows(world: World) -> None:
+    hovers(world, [1, 3, 5, 7])
+    assert seen(world, [], 40)[-1] == ("firing", 35)
+    known = {"alert_id": "al_x", "team": "nlp", "usd_per_hour": "300", "until_ms": T0 + 9 * HOUR_MS}
+    changes = world.look(5 / 60, limit(300, team="nlp"), ("ack", "al_x", known))
+    assert told(changes, RULE) == [("nlp", "resolved", 45)]
+    world.memory, world.since_ms = KnownAlerts(world.store), T0 + 40 * M
+    off = ("rule", "off", {"rule": RULE, "enabled": False})
+    assert told(world.look(5 / 60, off), RULE) == [("nlp", "resolved", 45)]
+
+
+LAST = 300
+
+
+@settings(PROFILE, max_examples=max(EXAMPLES // 6, 5))
+@given(
+    st.lists(st.integers(1, LAST // 5), min_size=4, max_size=30, unique=True),
+    st.lists(st.integers(1, LAST - 1), max_size=6, unique=True),
+)
+def test_any_cut_of_what_flaps_gives_the_alerts_of_the_plain_judge(
+    shared: Any, above: list[int], cut: list[int]
+) -> None:
+    empty(shared.target)
+    world = World(shared)
+    hovers(world, above)
+    assert seen(world, cut, LAST) == flapping([5 * each for each in above], LAST)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from streams.engine.alerts.resolving import FLAPS
 from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, RAISED, SWITCHED_OFF
 from streams.engine.rules.formatting import (
     gpus,
@@ -24,7 +25,6 @@ from streams.engine.state.dimensions import AlertDimensions
 
 _RULES: Final = {rule.name: rule for rule in BURN_RULES}
 _WORDS: Final = {rule.name: rule.words for rule in JOB_RULES if rule.words is not None}
-_FLAPS: Final = "stays open until quiet for 1 h"
 _COVERED_BY: Final = {
     "burn_fast": "price_basis",
     "burn_sustained": "burn_fast, ceiling or price_basis",
@@ -60,7 +60,7 @@ def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
         # The cause of a burn says where and what the job holds, as far as it matters.
         more = "" if shown.cause and shown.rule in _RULES else _where(dimensions)
         return sentence(
-            lambda at_most: f"{short(dimensions.job_id, at_most)} {text}", _FLAPS if shown.flaps else "", more
+            lambda at_most: f"{short(dimensions.job_id, at_most)} {text}", FLAPS if shown.flaps else "", more
         )
     if shown.rule in _RULES:
         over = _burnt(shown)

@@ -160,7 +160,8 @@ class _Judge:
             _refuse(f"the function `{name}` is not allowed")
 
     def parameter(self, node: Node, _: str) -> None:
-        name, kind = str(node.get("name")), str(node.get("param_type"))
+        # A type is kept as it is written, with the spaces behind it.
+        name, kind = str(node.get("name")), str(node.get("param_type")).strip()
         if not _NAME.fullmatch(name) or not _PARAMETER_TYPE.fullmatch(kind):
             _refuse(
                 f"the parameter {{{name[:80]}:{kind[:80]}}}: a type is one of String, Int64, UInt64, Float64, Bool, Date, "

@@ -47,6 +47,7 @@ class Script:
         self.meter: dict[str, Any] | None = None  # what GET /api/v1/meter says; None: 503
         self.idle: dict[str, Any] | None = None  # what GET /api/v1/idle says; None: 504
         self.queries: list[str] = []  # SQL that was run
+        self.parameters: list[dict[str, Any]] = []  # of each
         self.query_token = "may-ask-sql-and-nothing-else"
         self.answers: dict[str, tuple[int, dict[str, Any]]] = {}  # by SQL: status and body
         self.slow_s = 0.0  # of each answer to SQL
@@ -251,8 +252,10 @@ class Server:
         if request.headers.get("Authorization") != f"Bearer {script.query_token}":
             fault = {"code": "unauthorized", "message": "show a token with the scope `query`"}
             return web.json_response({"error": fault}, status=401)
-        sql = (await request.json())["sql"]
+        body = await request.json()
+        sql = body["sql"]
         script.queries.append(sql)
+        script.parameters.append(body.get("parameters", {}))
         await asyncio.sleep(script.slow_s)
         status, body = script.answers.get(sql, (200, {"columns": [], "types": [], "rows": []}))
         headers = {"X-Rows-Read": "12345", "X-Bytes-Read": "2097152"} if status == 200 else {}

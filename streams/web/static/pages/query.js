@@ -4,6 +4,7 @@ import { foreign, h, say, visible } from "../dom.js";
 import { address, go, here } from "../route.js";
 import { ask } from "../ask.js";
 import { Answer } from "./query_answer.js";
+import { fromAddress, Parameters, toAddress } from "./query_parameters.js";
 import { Tables } from "./query_tables.js";
 
 const KEY = "trainfare.query-token";
@@ -31,6 +32,9 @@ export function hidden(text) {
   return [...new Set(found.filter((each) => !own.includes(each)))];
 }
 
+/** A statement with its values, to compare it with another one. */
+const keyOf = (sql, values = {}) => JSON.stringify([sql, Object.entries(values).filter(([, value]) => value !== "").sort()]);
+
 /** A link's text that is not run unless the reader says so. */
 export class Page {
   constructor({ host }) {
@@ -40,6 +44,7 @@ export class Page {
     this.written = null;
     this.tables = new Tables({ onPick: (text) => this.insert(text), onExample: (sql) => this.set(sql, { focus: true }) });
     this.drawn = "";
+    this.parameters = new Parameters({ onChange: () => this.typed() });
     this.answer = new Answer({ onChoose: (column) => this.draw(column) });
     this.editor = h("textarea", { id: "query-sql", rows: 9, spellcheck: "false", autocomplete: "off", autocapitalize: "off", wrap: "soft", "aria-describedby": "query-keys", dir: "ltr", placeholder: "SELECT team, sum(cost_usd) AS usd FROM job_costs GROUP BY team ORDER BY usd DESC" });
     this.runButton = h("button", { type: "submit", class: "go" }, "Run");
@@ -57,6 +62,7 @@ export class Page {
       this.brought,
       this.strange,
       this.editor,
+      this.parameters.element,
       h("p", { class: "query-line" }, this.runButton, this.cancelButton, this.linkButton, h("span", { class: "sub", id: "query-keys" }, h("kbd", {}, "Ctrl"), "+", h("kbd", {}, "Enter"), " runs it")),
       h("p", { class: "query-line" }, h("label", { for: "query-history" }, "Asked before in this browser"), this.history, h("button", { type: "button", class: "plain", onclick: () => this.forget() }, "Forget them")),
     );
@@ -85,13 +91,15 @@ export class Page {
     this.listHistory();
     const sql = state.get("sql") ?? "";
     this.drawn = state.get("y") ?? "";
-    if (sql === this.written) this.written = null;
-    else if (sql !== this.editor.value) {
+    const key = keyOf(sql, fromAddress(state));
+    if (key === this.written) this.written = null;
+    else if (key !== this.key) {
       this.editor.value = sql;
+      this.parameters.show(sql, fromAddress(state));
       this.fault.hidden = true;
-      if (this.ran?.sql !== sql) this.clear();
+      if (this.ran?.key !== key) this.clear();
       // Only what somebody else may have written is pointed out: a link must not make the reader's token read anything.
-      const isOwn = sql === "" || this.ran?.sql === sql || remembered().some((each) => each.sql === sql);
+      const isOwn = sql === "" || this.ran?.key === key || remembered().some((each) => keyOf(each.sql, each.values) === key);
       this.bring(isOwn ? "" : "This query came with the address and has not run. Read it, then press Run.");
     }
     this.look();
@@ -102,9 +110,14 @@ export class Page {
     clearTimeout(this.timer);
   }
 
+  get key() {
+    return keyOf(this.editor.value, this.parameters.values);
+  }
+
   /** What the reader types stands in the address, so that it can be sent on; the first letter after a run begins a new entry. */
   typed() {
     this.bring("");
+    this.parameters.show(this.editor.value);
     this.look();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.write(), TYPED_MS);
@@ -112,22 +125,26 @@ export class Page {
 
   write() {
     clearTimeout(this.timer);
-    const { value } = this.editor;
-    const isNext = this.ran !== null && here().state.get("sql") === this.ran.sql;
-    const to = address("query", { sql: value, y: value === here().state.get("sql") ? this.drawn : "" });
+    const { key } = this;
+    const { state } = here();
+    const shown = keyOf(state.get("sql") ?? "", fromAddress(state));
+    const isNext = this.ran !== null && shown === this.ran.key;
+    const to = address("query", { sql: this.editor.value, ...toAddress(this.parameters.values), y: key === shown ? this.drawn : "" });
     if (to === location.hash) return;
-    this.written = value; // the address says so only later, when more may have been typed
+    this.written = key; // the address says so only later, when more may have been typed
     go(to, { replace: !isNext });
   }
 
   /** A column was chosen to be drawn. */
   draw(column) {
     this.drawn = column;
-    go(address("query", { sql: here().state.get("sql"), y: column }), { replace: true });
+    const { state } = here();
+    go(address("query", { sql: state.get("sql"), ...toAddress(fromAddress(state)), y: column }), { replace: true });
   }
 
-  set(sql, { focus = false } = {}) {
+  set(sql, { focus = false, values = {} } = {}) {
     this.editor.value = sql;
+    this.parameters.show(sql, values);
     this.fault.hidden = true;
     this.typed();
     this.write();
@@ -148,7 +165,7 @@ export class Page {
 
   /** Say what of the text does not show. */
   look() {
-    const found = hidden(this.editor.value);
+    const found = hidden([this.editor.value, ...Object.values(this.parameters.values)].join("\n"));
     this.strange.hidden = found.length === 0;
     say(this.strange, found.length ? `This text has characters that do not show or turn its direction: ${found.join(" ")}. It may run as something else than it looks like.` : "");
   }
@@ -166,6 +183,9 @@ export class Page {
     if (!sql.trim()) return this.fail("There is nothing to run: write a statement, or take an example.");
     if (new TextEncoder().encode(sql).length > MAX_BYTES) return this.fail(`The statement is longer than ${MAX_BYTES.toLocaleString("en-US")} bytes; that is the most that the meter takes.`);
     if (this.running) return;
+    const { values } = this.parameters;
+    const { json, fault } = this.parameters.sent();
+    if (fault) return this.fail(fault);
     const token = await this.token();
     if (!token) return;
     this.running = new AbortController();
@@ -175,10 +195,10 @@ export class Page {
     const began = performance.now();
     const slow = setInterval(() => say(this.state, `Running for ${((performance.now() - began) / 1000).toFixed(1)} s; Cancel ends it.`), SLOW_MS);
     try {
-      const { answer, read } = await post(sql, token, this.running.signal);
+      const { answer, read } = await post(`{"sql":${JSON.stringify(sql)},"parameters":${json}}`, token, this.running.signal);
       const took = performance.now() - began;
-      this.keep(token, sql);
-      this.ran = { sql };
+      this.keep(token, sql, values);
+      this.ran = { sql, key: keyOf(sql, values) };
       this.answer.show(answer, this.drawn);
       say(this.state, this.answer.sentence(took, read));
     } catch (trouble) {
@@ -228,24 +248,26 @@ export class Page {
     return given?.token ?? null;
   }
 
-  keep(token, sql) {
+  keep(token, sql, values) {
     sessionStorage.setItem(KEY, token);
     sessionStorage.setItem(UNTIL, String(Date.now() + HOUR_MS));
-    const others = remembered().filter((each) => each.sql !== sql);
-    store([{ sql, at_ms: Date.now() }, ...others].slice(0, KEPT));
+    const key = keyOf(sql, values);
+    const others = remembered().filter((each) => keyOf(each.sql, each.values) !== key);
+    const given = Object.keys(values).length ? { values } : {};
+    store([{ sql, ...given, at_ms: Date.now() }, ...others].slice(0, KEPT));
     this.listHistory();
   }
 
   listHistory() {
     const all = remembered();
     const first = h("option", { value: "" }, all.length ? `${all.length} ${all.length === 1 ? "query" : "queries"}` : "none yet");
-    this.history.replaceChildren(first, ...all.map(({ sql }, at) => h("option", { value: String(at) }, visible(sql.replace(/\s+/g, " ").slice(0, 100)))));
+    this.history.replaceChildren(first, ...all.map(({ sql, values }, at) => h("option", { value: String(at) }, visible(`${sql.replace(/\s+/g, " ").slice(0, 100)}${values ? ` (${Object.entries(values).map(([name, value]) => `${name}=${value}`).join(", ").slice(0, 60)})` : ""}`))));
     this.history.disabled = all.length === 0;
   }
 
   recall() {
     const found = remembered()[Number(this.history.value)];
-    if (this.history.value !== "" && found) this.set(found.sql, { focus: true });
+    if (this.history.value !== "" && found) this.set(found.sql, { focus: true, values: found.values });
     this.history.value = "";
   }
 
@@ -265,11 +287,13 @@ export class Page {
   }
 }
 
+const isTexts = (values) => typeof values === "object" && values !== null && Object.values(values).every((each) => typeof each === "string");
+
 /** The queries that this browser has run, the last first. */
 function remembered() {
   try {
     const found = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
-    return Array.isArray(found) ? found.filter((each) => typeof each?.sql === "string") : [];
+    return Array.isArray(found) ? found.filter((each) => typeof each?.sql === "string" && (each.values === undefined || isTexts(each.values))) : [];
   } catch {
     return [];
   }
@@ -284,10 +308,10 @@ function store(queries) {
   }
 }
 
-async function post(sql, token, signal) {
+async function post(body, token, signal) {
   let response;
   try {
-    response = await fetch("api/v1/query", { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify({ sql }), cache: "no-store", signal });
+    response = await fetch("api/v1/query", { method: "POST", headers: { Accept: "application/json", "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body, cache: "no-store", signal });
   } catch (fault) {
     if (fault.name === "AbortError") throw fault;
     throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });

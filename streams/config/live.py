@@ -172,7 +172,7 @@ class AlertSettings(Group):
     )
     docs_url: str = Field(
         default="",
-        description="Where people read the folder of this documentation, e.g. that of the repository; messages link the runbooks.",
+        description="Where people read the folder of this documentation, e.g. that of the repository; messages, and the pages of an alert and of the meter, link into it.",
     )
     max_attempts: int = Field(
         default=8, ge=1, le=20, description="How often a message is tried before it counts as failed."

@@ -66,6 +66,7 @@ class MeterReport:
         version: str,
         settings: Mapping[str, Any],
         speed: float = 1,
+        docs_url: str = "",
     ) -> None:
         self._figures = figures
         self._store_reader = store_reader
@@ -73,6 +74,9 @@ class MeterReport:
         self._version = version
         self._settings = settings
         self._speed = speed
+        self._docs_url = (
+            docs_url  # the folder of the documentation; '': what mends a fault has a path and no address
+        )
 
     async def of(self, status: WorkerStatus, checks: Sequence[Check], audit: LastAudit) -> Object:
         """The report; what the store does not answer is null, with its words in `store_fault`."""
@@ -86,6 +90,7 @@ class MeterReport:
             "speed": self._speed,
             "ready": all(check.ok for check in checks),
             "wrong": [each._asdict() for each in wrong],
+            "docs_url": self._docs_url or None,
             "checks": [{"name": each.name, "ok": each.ok, "detail": each.detail} for each in checks],
             "audit": audit.shown(),
             "canary": _canary(status),

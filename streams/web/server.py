@@ -130,7 +130,9 @@ class WebServer:
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
-                meter=MeterReport(figures, self._readers[0], now_ms, release(), shown_settings or {}, speed),
+                meter=MeterReport(
+                    figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
+                ),
                 tables=Tables(self._readers[0], now_ms),
                 assets=assets.load(),
                 guard=guard,

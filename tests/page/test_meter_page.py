@@ -99,6 +99,25 @@ def test_each_thing_that_is_wrong_stands_first_with_what_mends_it(board: Board, 
     assert script.queries == []
 
 
+def test_each_fault_links_to_the_page_that_mends_it(board: Board, script: Script) -> None:
+    script.meter = broken() | {"docs_url": "https://docs.example.com/fare"}
+    page = board("/#/meter", width=360).page
+    link = page.get_by_role("link", name="How to mend it: docs/trouble.md#kafka-unavailable")
+    expect(link).to_have_attribute("href", "https://docs.example.com/fare/trouble.md#kafka-unavailable")
+    expect(link).to_have_attribute("rel", "noreferrer")
+    link.focus()
+    # Figures come each 5 s: what has the focus keeps it.
+    script.meter = {**script.meter, "watermark_age_ms": 90_000}
+    expect(page.locator(".meter-tiles")).to_contain_text("Newest event2 min ago", timeout=9_000)
+    expect(link).to_be_focused()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    script.meter = broken() | {"docs_url": None, "store_fault": "ClickHouse does not answer"}
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text("Set alerts.docs_url to have these pages as links.", timeout=9_000)
+    expect(verdict).to_contain_text("docs/trouble.md#store-unavailable")
+    expect(verdict.get_by_role("link")).to_have_count(0)
+
+
 def test_what_is_not_known_is_said(board: Board, script: Script) -> None:
     nothing = dict.fromkeys(("as_of_ms", "sources", "dead_letters", "unpriced", "deliveries"))
     script.meter = report(**nothing, store_fault="ClickHouse at ch:8123 does not answer", audit=None, topics=[], partitions=[])  # fmt: skip

@@ -135,6 +135,12 @@ def test_a_store_that_is_not_open_leaves_what_the_worker_knows() -> None:
     assert report["topics"][0] == {"topic": "gpu", "records": 3, "age_ms": 1_500, "in_transaction": 0}
 
 
+def test_the_address_of_the_documentation_is_that_of_the_settings() -> None:
+    for docs_url, wanted in (("", None), ("https://docs.example.com", "https://docs.example.com")):
+        report = served(None, lambda client: client.get("/api/v1/meter"), docs_url=docs_url)
+        assert report["docs_url"] == wanted
+
+
 def test_addresses_are_shown_to_whoever_may_read() -> None:
     async def work(client: Client) -> None:
         assert (await client.get("/api/v1/meter", 401))["error"]["code"] == "unauthorized"

@@ -28,6 +28,12 @@ function sign(ok, words = ok ? "holds" : "does not hold") {
   return h("span", { class: "sign", "data-ok": ok ? "yes" : "no" }, `${ok ? "✓" : "✗"} ${words}`);
 }
 
+/** Where more stands about a fault: a link where the address of the documentation is set, else the path. */
+function docsLink(docsUrl, path) {
+  const place = h("code", {}, path);
+  return docsUrl ? h("a", { href: `${docsUrl}/${path.replace(/^docs\//, "")}`, rel: "noreferrer" }, "How to mend it: ", place) : place;
+}
+
 function panel(title, id, ...rest) {
   return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), ...rest);
 }
@@ -107,11 +113,11 @@ export class Page {
     if (focused) [...this.parts.querySelectorAll("[data-key], a[href]")].find((each) => (each.dataset.key ?? each.getAttribute("href")) === focused)?.focus({ preventScroll: true });
   }
 
-  verdict({ wrong, store_fault: storeFault, ready }) {
+  verdict({ wrong, store_fault: storeFault, ready, docs_url: docsUrl }) {
     const all = storeFault === null ? wrong : [{ what: "store", said: `The store does not answer: ${storeFault}`, mends: "what it knows (sources, dead letters, unpriced quantities, messages) is missing below; see that ClickHouse runs", docs: "docs/trouble.md#store-unavailable" }, ...wrong];
     const words = all.length ? `${plural(all.length, "thing")} to mend` : "Nothing is wrong that the meter knows of";
-    const items = all.map(({ said, mends, docs }) => h("li", {}, h("p", { class: "said" }, "✗ ", shown(said)), h("p", { class: "mends" }, h("b", {}, "What mends it: "), shown(mends)), h("p", { class: "sub" }, h("code", {}, docs))));
-    return h("section", { class: "panel meter-verdict", "data-ok": all.length ? "no" : "yes", "aria-label": "Verdict" }, h("h2", {}, sign(!all.length, words)), h("p", { class: "sub" }, ready ? "It is ready: every check of /readyz holds." : "It is not ready: a check of /readyz does not hold."), all.length ? h("ol", { class: "meter-wrong" }, items) : null);
+    const items = all.map(({ said, mends, docs }) => h("li", {}, h("p", { class: "said" }, "✗ ", shown(said)), h("p", { class: "mends" }, h("b", {}, "What mends it: "), shown(mends)), h("p", { class: "sub" }, docsLink(docsUrl, docs))));
+    return h("section", { class: "panel meter-verdict", "data-ok": all.length ? "no" : "yes", "aria-label": "Verdict" }, h("h2", {}, sign(!all.length, words)), h("p", { class: "sub" }, ready ? "It is ready: every check of /readyz holds." : "It is not ready: a check of /readyz does not hold."), all.length ? h("ol", { class: "meter-wrong" }, items) : null, all.length && !docsUrl ? h("p", { class: "sub" }, "Set ", h("code", {}, "alerts.docs_url"), " to have these pages as links.") : null);
   }
 
   tiles(report) {

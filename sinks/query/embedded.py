@@ -3,13 +3,15 @@
 It must not be used before the process is confined.
 """
 
+from contextlib import nullcontext
 from typing import BinaryIO, Final
 
 from sinks.query import answers
 from sinks.query.limits import QueryLimits
+from sinks.query.open_tables import EmbeddedTables
 from sinks.query.reads import ReadCounter, Reads
 from sinks.query.refusal import FailedQueryError
-from sinks.query.session import EmbeddedTables, Parser, answering, failing, local_client, write_columns
+from sinks.query.session import Parser, answering, failing, local_client, write_columns
 from sinks.query.wire import Request, StoreFiles
 
 #: The engine's error for a file that disappeared after it listed the part.
@@ -17,18 +19,20 @@ _PART_GONE: Final = "FILE_DOESNT_EXIST"
 
 
 class EmbeddedRunner:
-    """One engine; a session and the required tables for each query."""
+    """One engine; the tables that a query needs are opened where they are not open as they are."""
 
     def __init__(self, files: StoreFiles, limits: QueryLimits, scratch_dir: str) -> None:
         self._limits = limits
         with failing():
             self._parser = Parser(local_client(scratch_dir, files.engine_dir))
-            self._counter = ReadCounter(local_client(scratch_dir, files.engine_dir))
+            self._counter = (
+                None if limits.is_own else ReadCounter(local_client(scratch_dir, files.engine_dir))
+            )
         self._tables = EmbeddedTables(files, lambda: local_client(scratch_dir, files.engine_dir))
 
     def reads(self) -> Reads | None:
         """What the last query read from tables; None where nothing says so."""
-        return self._counter.last
+        return None if self._counter is None else self._counter.last
 
     def run(self, request: Request, out: BinaryIO) -> int:
         """Write the result; return the number of its rows.
@@ -44,6 +48,7 @@ class EmbeddedRunner:
             if _PART_GONE not in str(fault):
                 raise
         # A merge removed a part between listing the folder and opening its files: retry.
+        self._tables.forget()
         out.seek(0)
         out.truncate()
         return self._once(request, out)
@@ -59,7 +64,7 @@ class EmbeddedRunner:
             return 0
         with (
             tables.opened(prepared.tables, prepared.settings) as client,
-            self._counter.counting(),
+            nullcontext() if self._counter is None else self._counter.counting(),
             answering(client, prepared) as (columns, blocks),
         ):
             return answers.write(request.form, columns.names, columns.types, blocks, out, self._limits)

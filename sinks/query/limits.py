@@ -20,7 +20,12 @@ OWN_NICE: Final = 5
 
 
 class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one query; a query that exceeds one fails, and is not truncated."""
+    """Limits of one query; a query that exceeds one fails, and is not truncated.
+
+    Attributes:
+        is_own: The statements are the product's, which also run where nothing adds FINAL (a command, Grafana): each names it
+            where it matters, and leaves it out where all versions of the rows say the same. Nobody asks what they read.
+    """
 
     time_ms: int = 30_000
     memory_bytes: int = 128 * MIB_BYTES
@@ -29,6 +34,7 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
     result_bytes: int = 64 * MIB_BYTES
     threads: int = 1
     nice: int = USERS_NICE
+    is_own: bool = False
 
     def settings(self) -> dict[str, str]:
         """Return them as ClickHouse settings."""
@@ -54,5 +60,5 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
             "allow_ddl": "0",
             "allow_introspection_functions": "0",
             # Direct reads of a table return current rows, as the views do.
-            "final": "1",
+            "final": "0" if self.is_own else "1",
         }

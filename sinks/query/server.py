@@ -1,6 +1,7 @@
 """Runs queries on a ClickHouse server, as a user who may only read our database."""
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -77,7 +78,7 @@ class ServerRunner:
         """None: a server says so only after the answer, and the driver does not pass it on."""
         return None
 
-    def _set(self, client: Client, settings: dict[str, str]) -> None:
+    def _set(self, client: Client, settings: Mapping[str, str]) -> None:
         # A client that leaves cancels its query.
         for name, value in {**settings, "cancel_http_readonly_queries_on_client_close": "1"}.items():
             client.set_client_setting(name, value)

@@ -1,9 +1,8 @@
 """Runs one query in a session of its own: checked, run within its limits, its result written to a file."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import clickhouse_connect
@@ -14,13 +13,12 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 from sinks.engine_installed import require_engine
 from sinks.errors import EngineMissing
 from sinks.query import tree as trees
-from sinks.query.catalog import StoredTable, needed, stored
 from sinks.query.described import described
 from sinks.query.guard import judge
 from sinks.query.limits import QueryLimits
 from sinks.query.parameters import bound
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
-from sinks.query.wire import Parameter, StoreFiles
+from sinks.query.wire import Parameter
 
 _TEXT_LIMITS: Final = {
     "max_query_size": "4194304",
@@ -31,7 +29,20 @@ _TEXT_LIMITS: Final = {
 _STACK: Final = re.compile(r",? Stack trace \(when copying[^)]*\):(?:\s*\d+\. [^\n]*? @ 0x[0-9a-f]+)*")
 _VERSION: Final = re.compile(r"\s*\(version [0-9.]+[^)]*\)")
 
+#: Statements whose judgement is kept: the product's own are some fifty, each asked again and again.
+_KNOWN_MAX: Final = 128
+
 Blocks = Iterator[Sequence[Sequence[object]]]
+
+
+class JudgedStatement(NamedTuple):
+    """A statement that may run, before its parameters have values."""
+
+    sql: str
+    selects: bool  # otherwise it describes tables or a query
+    types: Mapping[str, str]  # of its parameters, by name
+    settings: Mapping[str, str]
+    tables: frozenset[str]
 
 
 class Prepared(NamedTuple):
@@ -40,8 +51,17 @@ class Prepared(NamedTuple):
     sql: str
     selects: bool  # otherwise it describes tables or a query
     parameters: dict[str, Parameter]
-    settings: dict[str, str]
+    settings: Mapping[str, str]
     tables: frozenset[str]
+
+
+class _Asked(NamedTuple):
+    """All that a judgement depends on."""
+
+    sql: str
+    tables: tuple[tuple[str, bool], ...]
+    database: str
+    limits: QueryLimits
 
 
 class ColumnTypes(NamedTuple):
@@ -52,10 +72,11 @@ class ColumnTypes(NamedTuple):
 
 
 class Parser:
-    """ClickHouse's parser, in the embedded engine, without any open table."""
+    """ClickHouse's parser, in the embedded engine, without any open table; it judges the same statement once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._known: dict[_Asked, JudgedStatement] = {}
         for name, value in _TEXT_LIMITS.items():
             client.set_client_setting(name, value)
 
@@ -78,82 +99,39 @@ class Parser:
             RefusedQueryError: It is not allowed.
             FailedQueryError: It cannot be parsed.
         """
+        asked = _Asked(sql, tuple(tables.items()), database, limits)
+        found = self._known.pop(asked, None) or self._judged(sql, tables, database, limits)
+        self._known[asked] = found
+        if len(self._known) > _KNOWN_MAX:
+            del self._known[next(iter(self._known))]  # the one that was longest not asked
+        return Prepared(
+            found.sql, found.selects, bound(found.types, parameters), found.settings, found.tables
+        )
+
+    def _judged(
+        self, sql: str, tables: Mapping[str, bool], database: str, limits: QueryLimits
+    ) -> JudgedStatement:
         trees.check_text(sql)
         asked = described(sql, database)
         if asked is not None and asked.name:
             if asked.name not in tables or (asked.prefix.startswith("SHOW") and not tables[asked.name]):
                 kind = "view" if asked.prefix.startswith("SHOW") else "table or view"
                 raise RefusedQueryError(f"`{asked.name}` is no {kind} of this store; SHOW TABLES lists them")
-            return Prepared(
-                f"{asked.prefix} `{database}`.`{asked.name}`",
-                False,
-                {},
-                limits.settings(),
-                frozenset({asked.name}),
-            )
+            described_sql = f"{asked.prefix} `{database}`.`{asked.name}`"
+            return JudgedStatement(described_sql, False, {}, limits.settings(), frozenset({asked.name}))
         tree = trees.parse(self, asked.query if asked is not None else sql)
         judged = judge(tree, tables.keys(), database, limits)
         text = trees.text_of(self, judged.tree)
         # The generated text is checked, too, in case it parses differently from the tree.
         judge(trees.parse(self, text), tables.keys(), database, limits)
         names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
-        return Prepared(
+        return JudgedStatement(
             f"{asked.prefix} ({text})" if asked is not None else text,
             asked is None and str(judged.tree.get("type")).startswith("Select"),
-            bound(judged.parameters, parameters),
+            judged.parameters,
             {**limits.settings(), **{name: str(value) for name, value in judged.settings.items()}},
             names,
         )
-
-
-class EmbeddedTables:
-    """The tables of an embedded store, opened for one query at a time."""
-
-    def __init__(self, files: StoreFiles, new_client: Callable[[], Client]) -> None:
-        self._files = files
-        self._new_client = new_client
-        self._opener = new_client()
-        with failing():
-            self._opener.command(f"CREATE DATABASE `{files.database}` ENGINE = Memory")
-        self._tables: dict[str, StoredTable] = {}
-
-    @property
-    def database(self) -> str:
-        """Their database."""
-        return self._files.database
-
-    def names(self) -> dict[str, bool]:
-        """The present tables and views: name -> whether it is a view."""
-        self._tables = stored(Path(self._files.engine_dir), self._files.database)
-        return {name: each.is_view for name, each in self._tables.items()}
-
-    @contextmanager
-    def opened(self, names: frozenset[str], settings: Mapping[str, str]) -> Iterator[Client]:
-        """Yield a session in which the tables are open in their present state."""
-        opened: list[StoredTable] = []
-        try:
-            with failing():
-                for each in needed(names, self._tables):
-                    self._opener.command(each.create)
-                    opened.append(each)
-            with self._session(settings) as client:
-                yield client
-        finally:
-            for each in reversed(opened):
-                self._opener.command(f"DETACH TABLE `{self._files.database}`.`{each.name}`")
-
-    @contextmanager
-    def _session(self, settings: Mapping[str, str]) -> Iterator[Client]:
-        client = self._new_client()
-        try:
-            client.database = self._files.database
-            with failing():
-                # `readonly` last: from here on the session can change nothing, not even this.
-                for name, value in {**settings, "readonly": "1"}.items():
-                    client.set_client_setting(name, value)
-            yield client
-        finally:
-            client.close()
 
 
 def local_client(scratch_dir: str, store_dir: str = "") -> Client:

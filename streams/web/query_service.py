@@ -70,7 +70,10 @@ class QueryService:
         self._settings = settings
         limits = QueryLimits(time_ms=settings.max_execution_time_ms, memory_bytes=settings.max_memory_bytes)
         self._users = _Workload(limits, settings.max_concurrent)
-        self._own = _Workload(msgspec.structs.replace(limits, nice=OWN_NICE), settings.max_concurrent)
+        # One more, so that a page may ask for two panels at once, and leaves a turn to others.
+        self._own = _Workload(
+            msgspec.structs.replace(limits, nice=OWN_NICE, is_own=True), settings.max_concurrent + 1
+        )
         #: Queries that wait or run.
         self._places = Places(
             WAITING_MAX + settings.max_concurrent, WAITING_OF_TOKEN_MAX, WAITING_OF_ADDRESS_MAX
@@ -79,7 +82,7 @@ class QueryService:
         self.bodies = MemoryBudget(_BODIES_MAX_BYTES, _BODIES_MAX_BYTES // 4)
         self.running = 0
         self.outcomes: Counter[str] = Counter()
-        self._threads = ThreadPoolExecutor(2 * settings.max_concurrent, thread_name_prefix="query")
+        self._threads = ThreadPoolExecutor(2 * settings.max_concurrent + 1, thread_name_prefix="query")
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager

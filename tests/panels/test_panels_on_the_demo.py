@@ -35,7 +35,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueryPool]:
     done = trainfare("replay", log, "--data", root / "meter")
     assert done.code == 0, done.err
     store = ClickHouseStore(Embedded(data_dir=root / "meter"))
-    made = QueryPool(query_source(store.target), QueryLimits(time_ms=240_000, nice=OWN_NICE))
+    made = QueryPool(query_source(store.target), QueryLimits(time_ms=240_000, nice=OWN_NICE, is_own=True))
     yield made
     made.close()
     store.close()

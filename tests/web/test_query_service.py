@@ -16,6 +16,8 @@ from sinks.query import process
 from sinks.query.limits import OWN_NICE, USERS_NICE
 from streams.config.settings import QuerySettings
 from streams.web import query, query_service
+from streams.web.errors import ApiError
+from streams.web.places import Client as Reader
 from tests.logged import logged
 from tests.query import priority
 from tests.store_process import StoreProcess
@@ -107,6 +109,32 @@ def test_one_client_leaves_a_turn_to_others(store: ClickHouseStore, monkeypatch:
             await task
 
     served(store, work, query_token=TOKEN)
+
+
+def test_a_page_asks_two_statements_of_the_product_at_once_and_leaves_a_turn_to_others(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_service, "TURN_WITHIN_S", 0.05)
+
+    async def go() -> None:
+        service = query_service.QueryService(lambda: store, QuerySettings())
+        reader, other = Reader("", "1.1.1.1"), Reader("a token", "2.2.2.2")
+        try:
+            async with AsyncExitStack() as held:
+
+                async def ask(client: Reader) -> None:
+                    answer = service.answered("SELECT 1", {}, "json", client, is_own=True)
+                    await held.enter_async_context(answer)
+
+                for _ in range(2):
+                    await ask(reader)
+                with pytest.raises(ApiError, match="no query ended within"):
+                    await ask(reader)
+                await ask(other)
+        finally:
+            await service.close()
+
+    run(go())
 
 
 def test_one_token_from_40_addresses_leaves_places_and_a_turn_to_others(store: ClickHouseStore) -> None:

@@ -23,8 +23,14 @@ Steps: TypeAlias = "Generator[Statement, QueryResult, Made]"
 
 #: Of one part, unless a single day has more: some 60 MiB, of the 128 MiB that a query may take.
 NODE_HOURS_MAX: Final = 24_000
-_DAYS: Final = """SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))) AS day_s, count() AS hours
-FROM node_hours FINAL WHERE {where} GROUP BY day_s ORDER BY day_s"""
+#: The day of the first minute that is kept: nothing is known of the balance of hours before it. 0: there is no minute.
+_KEPT_FROM: Final = """toInt64(toUnixTimestamp(toStartOfDay((SELECT minIf(first, first != toDateTime(0, 'UTC')) FROM (
+    SELECT min(minute) AS first FROM node_minutes UNION ALL SELECT min(minute) FROM job_minutes UNION ALL SELECT min(minute) FROM unattributed_minutes
+)), 'UTC')))"""
+_DAYS: Final = """SELECT toInt64(toUnixTimestamp(toStartOfDay(hour, 'UTC'))) AS day_s, count() AS hours, <kept from> AS kept_from_s
+FROM node_hours FINAL WHERE {where} GROUP BY day_s HAVING day_s >= kept_from_s ORDER BY day_s""".replace(
+    "<kept from>", _KEPT_FROM
+)
 
 
 @dataclass(frozen=True)
@@ -63,13 +69,21 @@ def in_parts(
     statement: Callable[[HourSpan], Statement],
     enough: Callable[[int], bool] = lambda _rows: False,
 ) -> Steps[MetricRows]:
-    """Ask for each part of a span, until there are enough rows; returns the rows of all parts, in order of time."""
+    """Ask for each part of a span, until there are enough rows; returns the rows of all parts, in order of time.
+
+    What is asked must be of `node_hour_balance`, which has no hour before the first minute that is kept: years of hours without
+    minutes are no part.
+    """
     parameters: Parameters = {}
     where = " AND ".join(["1", *between(span, "hour", parameters)])
-    days = yield _DAYS.format(where=where), parameters
+    found = yield _DAYS.format(where=where), parameters
+    days = [tuple(int(str(each)) for each in row) for row in found.rows()]
+    if days:
+        kept_from_ms = days[0][2] * 1000
+        span = HourSpan(max(span.begin_ms or 0, kept_from_ms), span.end_ms)
     names: tuple[str, ...] = ()
     rows: list[Row] = []
-    for part in parts_of(span, ((int(str(day)), int(str(hours))) for day, hours in days.rows())):
+    for part in parts_of(span, ((day_s, hours) for day_s, hours, _ in days)):
         answer = yield statement(part)
         names = answer.names
         rows.extend(answer.rows())

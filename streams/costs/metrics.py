@@ -12,13 +12,12 @@ from streams.costs.request import Metric
 
 COSTS: Final = tuple(f"{component}_cost_usd" for component in COMPONENTS)
 TOTAL: Final = " + ".join(f"toDecimal128(h.{name}, 9)" for name in COSTS)
-_COST_SUMS: Final = ", ".join(
-    f"sum(toDecimal128(h.{component}_cost_usd, 9)) AS {component}_cost" for component in COMPONENTS
-)
-#: Sums of each cell of hours, before cells are put together: by job or hour where a metric needs these apart.
-SUMS: Final = f"""sum({TOTAL}) AS cost,
-        {_COST_SUMS},
-        sum(toDecimal128(h.lost_cost_usd, 9)) AS lost_cost,
+_COST_SUMS: Final = ", ".join(f"sum(h.{component}_cost_usd) AS {component}_cost" for component in COMPONENTS)
+#: Sums of each cell of hours, before cells are put together: by job or hour where a metric needs these apart. The whole cost
+#: is the sum of these sums: to add the columns of each row first takes as long as all the rest.
+SUMS: Final = f"""{_COST_SUMS},
+        {" + ".join(f"{component}_cost" for component in COMPONENTS)} AS cost,
+        sum(h.lost_cost_usd) AS lost_cost,
         sum(h.wall_clock_ms) AS wall_ms, sum(h.queued_ms) AS waited_ms, sum(h.starting_ms) AS start_ms,
         sum(toInt128(h.gpu_milli_ms)) AS gpu_ms, sum(toInt128(h.lost_gpu_milli_ms)) AS lost_gpu_ms,
         sum(toInt128(h.unpriced_gpu_milli_ms)) AS unpriced_gpu_ms"""

@@ -33,6 +33,15 @@ from streams.costs.traffic import traffic_sql
 CELLS_MAX: Final = 100_000
 
 
+_MONTH_OF: Final = "(SELECT toYYYYMM({edge}(hour)) FROM job_hours)"
+_FIRST_MONTH, _LAST_MONTH = (_MONTH_OF.format(edge=edge) for edge in ("min", "max"))
+_OUTER_MONTHS: Final = f"(toYYYYMM(hour) = {_FIRST_MONTH} OR toYYYYMM(hour) = {_LAST_MONTH})"
+_SPAN: Final = f"""SELECT toUnixTimestamp(min(hour)) AS first_s, toUnixTimestamp(max(hour)) AS last_s,
+    (SELECT toUnixTimestamp(max(billing_period_end)) FROM bill_loads FINAL WHERE status = 'loaded') AS billed_until_s,
+    toYYYYMM(min(hour)) = {_FIRST_MONTH} AND toYYYYMM(max(hour)) = {_LAST_MONTH} AS is_known
+FROM job_hours FINAL WHERE {USERS_JOBS} AND {HAS_HOURS} AND {{months}}"""
+
+
 def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> tuple[str, Parameters]:
     """The statement and its parameters, of any metric but M3, for the hours [begin_ms, end_ms); None: without bound.
 
@@ -81,11 +90,18 @@ def extent_sql(request: CostRequest) -> str:
 FROM {table} WHERE {users}"""
 
 
-def span_sql() -> str:
-    """The statement for the first and last hour of which the store has costs of users' jobs, and how far bills reach; s since 1970."""
-    return f"""SELECT count() AS hours, toUnixTimestamp(min(hour)) AS first_s, toUnixTimestamp(max(hour)) AS last_s,
-    (SELECT toUnixTimestamp(max(billing_period_end)) FROM bill_loads FINAL WHERE status = 'loaded') AS billed_until_s
-FROM job_hours FINAL WHERE {USERS_JOBS} AND {HAS_HOURS}"""
+def span_steps() -> Steps[dict[str, int]]:
+    """Ask for the first and last hour of which the store has costs of users' jobs, and how far bills reach, s since 1970; 0: none.
+
+    The first and the last month with hours answer nearly always; where one of them has no costs, all hours are read.
+    """
+    for months in (_OUTER_MONTHS, "1"):
+        answer = yield _SPAN.format(months=months), {}
+        ((first_s, last_s, billed_until_s, is_known),) = answer.rows()
+        if is_known:
+            break
+    seconds = {"first_s": first_s, "last_s": last_s, "billed_until_s": billed_until_s}
+    return {name: int(str(each or 0)) for name, each in seconds.items()}
 
 
 def cell_steps(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> Steps[MetricRows]:

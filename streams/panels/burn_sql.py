@@ -8,9 +8,10 @@ from typing import Final
 from schemas.durations import HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.panels.panel import (
+    COST_COLUMNS,
+    COST_SUM,
     FROM,
     FROM_TIME,
-    HOUR_COST,
     IN_HOURS,
     JOBS_DRAWN,
     STEP,
@@ -121,7 +122,7 @@ FROM
     FROM ({standing({"now": "b.usd_per_hour_now", "1 h": "b.usd_per_hour_1h", "expected": "b.expected_usd_per_hour"}, _IN_SHORT)}
     )
     UNION ALL
-    SELECT {bucket("hour", 3_600)} AS time, NULL, toDecimal128(sum({HOUR_COST}) / {covered_hours(3_600)}, 9), NULL
+    SELECT {bucket("hour", 3_600)} AS time, NULL, toDecimal128({COST_SUM} / {covered_hours(3_600)}, 9), NULL
     FROM job_hours FINAL
     WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_long()}
     GROUP BY time
@@ -146,10 +147,10 @@ FROM
                 FROM ({standing({"$/h": "b.usd_per_hour_now"}, _IN_SHORT, _TEAM)}
                 )
                 UNION ALL
-                SELECT {bucket("h.hour", 3_600)} AS time, {_TEAM} AS series, toDecimal128(sum(h.usd) / {covered_hours(3_600)}, 9)
+                SELECT {bucket("h.hour", 3_600)} AS time, {_TEAM} AS series, toDecimal128({COST_SUM} / {covered_hours(3_600)}, 9)
                 FROM
                 (
-                    SELECT hour, job_id, {HOUR_COST} AS usd FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_long()}
+                    SELECT hour, job_id, {COST_COLUMNS} FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS} AND {is_long()}
                 ) AS h
                 LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL WHERE {is_long()}) AS j ON j.job_id = h.job_id
                 GROUP BY time, series

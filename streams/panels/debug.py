@@ -8,8 +8,8 @@ from schemas.durations import DAY_MS
 from schemas.units import COMPONENTS
 from streams.panels.oncall import ALERTS_COLUMNS
 from streams.panels.panel import (
+    COST_SUM,
     FROM_TIME,
-    HOUR_COST,
     IN_HOURS,
     IN_MINUTES,
     JOB,
@@ -42,7 +42,7 @@ SELECT
 FROM (SELECT job_id, toString(state) AS state, attempts, gpu_count FROM jobs FINAL WHERE job_id = {JOB}) AS j
 LEFT ANY JOIN
 (
-    SELECT job_id, sum({HOUR_COST}) AS usd, sum(lost_cost_usd) AS lost, sum(wall_clock_ms) AS wall_ms,
+    SELECT job_id, {COST_SUM} AS usd, sum(lost_cost_usd) AS lost, sum(wall_clock_ms) AS wall_ms,
         sum(productive_gpu_ms) AS productive, sum(sampled_gpu_ms) AS sampled
     FROM job_hours FINAL WHERE job_id = {JOB} GROUP BY job_id
 ) AS h ON h.job_id = j.job_id
@@ -77,7 +77,7 @@ FROM
 ) AS a
 LEFT ANY JOIN
 (
-    SELECT attempt, sum({HOUR_COST}) AS usd, sum(lost_cost_usd) AS lost, sum(queued_ms) AS queued, sum(starting_ms) AS starting
+    SELECT attempt, {COST_SUM} AS usd, sum(lost_cost_usd) AS lost, sum(queued_ms) AS queued, sum(starting_ms) AS starting
     FROM job_hours FINAL WHERE job_id = {JOB} GROUP BY attempt
 ) AS h ON h.attempt = a.attempt
 ORDER BY a.attempt DESC"""

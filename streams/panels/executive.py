@@ -7,8 +7,9 @@ from typing import Final
 from schemas.durations import DAY_MS, HOUR_MS
 from schemas.reserved import USERS_JOBS
 from streams.panels.panel import (
+    COST_COLUMNS,
+    COST_SUM,
     FROM_TIME,
-    HOUR_COST,
     IN_HOURS,
     TEAMS,
     TO,
@@ -51,7 +52,7 @@ _REST: Final = f"""
             SELECT groupArray(back) AS backs, groupArray(usd) AS usds
             FROM
             (
-                SELECT toInt64({_TODAY} - toDate(hour)) AS back, toFloat64(sum({HOUR_COST})) AS usd
+                SELECT toInt64({_TODAY} - toDate(hour)) AS back, toFloat64({COST_SUM}) AS usd
                 FROM job_hours FINAL
                 WHERE {USERS_JOBS} AND hour >= {_TODAY} - {_BASIS_DAYS} AND hour < {_TODAY}
                 GROUP BY back
@@ -63,9 +64,14 @@ MONTH: Final = f"""
 SELECT so_far AS "so far", toFloat64(so_far) + rest AS "forecast", before AS "last month"
 FROM
 (
-    SELECT sumIf({HOUR_COST}, hour >= {_MONTH}) AS so_far, sumIf({HOUR_COST}, hour < {_MONTH}) AS before
-    FROM job_hours FINAL
-    WHERE {USERS_JOBS} AND hour >= {_MONTH} - INTERVAL 1 MONTH AND hour < {_UNTIL}
+    SELECT sumIf(usd, is_now) AS so_far, sumIf(usd, NOT is_now) AS before
+    FROM
+    (
+        SELECT hour >= {_MONTH} AS is_now, {COST_SUM} AS usd
+        FROM job_hours FINAL
+        WHERE {USERS_JOBS} AND hour >= {_MONTH} - INTERVAL 1 MONTH AND hour < {_UNTIL}
+        GROUP BY is_now
+    )
 ) AS s
 CROSS JOIN
 ({_REST}
@@ -75,7 +81,7 @@ MONTHS: Final = f"""
 SELECT toDateTime(m.month, 'UTC') AS time, m.usd AS "spent", if(m.month = {_MONTH}, r.rest, NULL) AS "forecast of the rest"
 FROM
 (
-    SELECT toStartOfMonth(hour) AS month, sum({HOUR_COST}) AS usd
+    SELECT toStartOfMonth(hour) AS month, {COST_SUM} AS usd
     FROM job_hours FINAL
     WHERE {USERS_JOBS} AND hour >= toStartOfMonth({FROM_TIME}) AND hour < {_UNTIL}
     GROUP BY month
@@ -95,10 +101,10 @@ FROM
         SELECT time, team, usd, sum(usd) OVER (PARTITION BY team) AS total
         FROM
         (
-            SELECT {bucket("h.hour", _STEP_S)} AS time, j.team AS team, sum(h.usd) AS usd
+            SELECT {bucket("h.hour", _STEP_S)} AS time, j.team AS team, {COST_SUM} AS usd
             FROM
             (
-                SELECT hour, job_id, {HOUR_COST} AS usd FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS}
+                SELECT hour, job_id, {COST_COLUMNS} FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS}
             ) AS h
             LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id
             GROUP BY time, team
@@ -112,7 +118,7 @@ PER_HOUR: Final = f"""
 SELECT time, quantileExact(0.5)(rate) AS "median", quantileExact(0.95)(rate) AS "p95"
 FROM
 (
-    SELECT {bucket("hour", _STEP_S)} AS time, toFloat64(sum({HOUR_COST})) * 3600000 / sum(wall_clock_ms) AS rate
+    SELECT {bucket("hour", _STEP_S)} AS time, toFloat64({COST_SUM}) * 3600000 / sum(wall_clock_ms) AS rate
     FROM job_hours FINAL
     WHERE {USERS_JOBS} AND {IN_HOURS}
     GROUP BY time, job_id
@@ -135,7 +141,7 @@ SELECT
     t.lost AS "lost"
 FROM
 (
-    SELECT job_id, sum({HOUR_COST}) AS usd, sum(wall_clock_ms) AS wall_ms, sum(toInt128(gpu_milli_ms)) AS gpu, sum(lost_cost_usd) AS lost
+    SELECT job_id, {COST_SUM} AS usd, sum(wall_clock_ms) AS wall_ms, sum(toInt128(gpu_milli_ms)) AS gpu, sum(lost_cost_usd) AS lost
     FROM job_hours FINAL
     WHERE {USERS_JOBS} AND {IN_HOURS}
     GROUP BY job_id
@@ -182,13 +188,13 @@ FROM
     WHERE {IN_HOURS} AND {is_short(_BALANCE_S)}
     GROUP BY hour
     UNION ALL
-    SELECT {bucket("h.hour", _STEP_S)}, 0., 0., toFloat64(sumIf(h.usd, j.team = '')), toFloat64(sum(h.usd))
+    SELECT {bucket("h.hour", _STEP_S)} AS at, 0., 0., (j.team = '') * toFloat64({COST_SUM}), toFloat64({COST_SUM})
     FROM
     (
-        SELECT hour, job_id, {HOUR_COST} AS usd FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS}
+        SELECT hour, job_id, {COST_COLUMNS} FROM job_hours FINAL WHERE {USERS_JOBS} AND {IN_HOURS}
     ) AS h
     LEFT ANY JOIN (SELECT job_id, team FROM jobs FINAL) AS j ON j.job_id = h.job_id
-    GROUP BY h.hour
+    GROUP BY at, j.team = ''
 )
 GROUP BY time
 ORDER BY time"""

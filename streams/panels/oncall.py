@@ -9,9 +9,9 @@ from schemas.reserved import USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.panels import burn_sql
 from streams.panels.panel import (
+    COST_SUM,
     FROM,
     FROM_TIME,
-    HOUR_COST,
     IN_HOURS,
     IN_MINUTES,
     TO_TIME,
@@ -40,9 +40,14 @@ WHERE status = 'firing'"""
 _TODAY: Final = f"{USERS_JOBS} AND hour >= toStartOfDay({TO_TIME} - 1) AND hour < {TO_TIME}"
 
 SPENT: Final = f"""
-SELECT sumIf({HOUR_COST}, hour >= toStartOfDay({TO_TIME} - 1)) AS "today", sumIf({HOUR_COST}, hour >= toStartOfHour({FROM_TIME})) AS "range"
-FROM job_hours FINAL
-WHERE {USERS_JOBS} AND hour >= least(toStartOfHour({FROM_TIME}), toStartOfDay({TO_TIME} - 1)) AND hour < {TO_TIME}"""
+SELECT sumIf(usd, is_today) AS "today", sumIf(usd, is_in_range) AS "range"
+FROM
+(
+    SELECT hour >= toStartOfDay({TO_TIME} - 1) AS is_today, hour >= toStartOfHour({FROM_TIME}) AS is_in_range, {COST_SUM} AS usd
+    FROM job_hours FINAL
+    WHERE {USERS_JOBS} AND hour >= least(toStartOfHour({FROM_TIME}), toStartOfDay({TO_TIME} - 1)) AND hour < {TO_TIME}
+    GROUP BY is_today, is_in_range
+)"""
 
 UNPRICED: Final = f"""
 SELECT sum(toInt128(unpriced_gpu_milli_ms)) / 3600000000 AS "GPU-hours"
@@ -87,7 +92,7 @@ FROM top AS t
 LEFT ANY JOIN (SELECT job_id, owner, team, toString(state) AS state, gpu_count FROM jobs FINAL) AS j ON j.job_id = t.job_id
 LEFT ANY JOIN
 (
-    SELECT job_id, sum({HOUR_COST}) AS usd
+    SELECT job_id, {COST_SUM} AS usd
     FROM job_hours FINAL
     WHERE job_id IN (SELECT job_id FROM top)
     GROUP BY job_id

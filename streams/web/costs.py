@@ -23,7 +23,7 @@ from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.month import month_forecast, month_request
 from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
-from streams.costs.sql import span_sql
+from streams.costs.sql import span_steps
 from streams.errors import WrongUseError
 from streams.threads import Threads
 from streams.web.errors import ApiError
@@ -65,15 +65,13 @@ async def costs(request: web.Request, service: QueryService, client: Client) -> 
 
 async def span(service: QueryService, client: Client, as_of_ms: int) -> dict[str, Any]:
     """From when to when the store has costs of jobs (RFC 3339; None: none), and until when bills were loaded."""
-    found = await rows_asked(service, client, (span_sql(), {}), _only_row)
-    has_hours = bool(found["hours"])
-    end_ms = (int(str(found["last_s"])) * 1000 + HOUR_MS) if has_hours else 0
-    until_s = int(str(found["billed_until_s"] or 0))
+    found = await made(service, client, span_steps())
+    has_hours = bool(found["last_s"])
     return {
-        "first_hour": _rfc3339(int(str(found["first_s"])) * 1000) if has_hours else None,
-        "end_hour": _rfc3339(end_ms) if has_hours else None,
+        "first_hour": _rfc3339(found["first_s"] * 1000) if has_hours else None,
+        "end_hour": _rfc3339(found["last_s"] * 1000 + HOUR_MS) if has_hours else None,
         "as_of": _rfc3339(as_of_ms) if as_of_ms else None,
-        "billed_until": _rfc3339(until_s * 1000) if until_s else None,
+        "billed_until": _rfc3339(found["billed_until_s"] * 1000) if found["billed_until_s"] else None,
     }
 
 
@@ -89,21 +87,16 @@ async def month(request: web.Request, service: QueryService, client: Client, as_
         where = request_of({"where": request.query.getall("where", [])}).where
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
-    known = await rows_asked(service, client, (span_sql(), {}), _only_row)
-    if not known["hours"]:
+    known = await made(service, client, span_steps())
+    if not known["last_s"]:
         raise ApiError(404, "nothing has cost anything yet: no month to forecast")
-    last_ms = int(str(known["last_s"])) * 1000
+    last_ms = known["last_s"] * 1000
     until_ms = max(last_ms + HOUR_MS, -(-as_of_ms // HOUR_MS) * HOUR_MS)
     rows = (await made(service, client, cost_steps(month_request(where, until_ms)))).rows
     usd = {date.fromisoformat(row["period_start"][:10]): Decimal(str(row["cost_usd"])) for row in rows}
-    first = datetime.fromtimestamp(int(str(known["first_s"])), UTC).date()
+    first = datetime.fromtimestamp(known["first_s"], UTC).date()
     found = month_forecast(usd, first, until_ms)
     return {**found._asdict(), "until": _rfc3339(until_ms)}
-
-
-def _only_row(answer: QueryResult) -> dict[str, object]:
-    (row,) = answer.rows()
-    return dict(zip(answer.names, row, strict=True))
 
 
 def _rfc3339(at_ms: int) -> str:

@@ -5,7 +5,7 @@ Each line is what `trainfare estimate --of JOB` says of the same fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,7 @@ PLACES_MAX: Final = 200
 #: Instants at which prices change, of all places together: each cuts what the job paid.
 _INSTANTS_MAX: Final = 2_000
 #: Rows of what it paid times places: a spot job of hundreds of attempts is compared with fewer places.
-_ROWS_MAX: Final = 100_000
+_ROWS_MAX: Final = 20_000
 _PLACES_LEAST: Final = 10
 
 Fields = dict[str, str]
@@ -108,20 +108,22 @@ def _with_past(
 def _wanted(span: RanSpan, events: Iterable[PriceEvent]) -> list[tuple[Fields, set[str]]]:
     """What differs at each place, and the SKUs that it stands for; those at which least differs come first."""
     found: dict[tuple[tuple[str, str], ...], set[str]] = {}
+    # Hundreds of attempts mostly had the same.
+    held = {tuple(attempt.fields.items()): attempt.fields for attempt in span.bare.attempts}.values()
+    whole = [dict.fromkeys(PRICE_FIELDS) | dict(fields) for fields in held]
     for event in events:
-        fields = _different(span, event)
+        fields = _different(span, whole, event)
         if fields:
             found.setdefault(tuple(sorted(fields.items())), set()).add(event.sku)
     nearest_first = sorted(found, key=lambda fields: (len(fields), "gpu_type" in dict(fields), fields))
     return [(dict(fields), found[fields]) for fields in nearest_first]
 
 
-def _different(span: RanSpan, event: PriceEvent) -> Fields:
-    """What a job would have to change for a price to be meant for it; nothing: it has all of it, or can never have it."""
+def _different(span: RanSpan, held: Sequence[Mapping[str, str | None]], event: PriceEvent) -> Fields:
+    """What a job, whose attempts held these fields, would have to change for a price to be meant for it; nothing: it has all of it, or can never have it."""
     owners = {"team": span.bare.team, "project": span.bare.project}
     if any(name in owners and owners[name] != value for name, value in event.match.items()):
         return {}
-    held = [dict.fromkeys(PRICE_FIELDS) | dict(attempt.fields) for attempt in span.bare.attempts]
     fields = {
         name: value
         for name, value in event.match.items()

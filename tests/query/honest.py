@@ -94,7 +94,6 @@ def with_parameters() -> Iterator[Query]:
         yield Query(kind, f"SELECT {{x:{kind}}} AS x, toTypeName(x) AS t", {"x": value})  # type: ignore[dict-item]  # lists of one type are lists of any
     sql = "SELECT job_id FROM job_costs WHERE job_id IN {jobs:Array(String)} AND cost_usd >= {least:Decimal(18, 9)} LIMIT {n:UInt64}"
     yield Query("in use", sql, {"jobs": ["a", ODD_ID], "least": "0", "n": 5})
-    yield Query("with spaces", "SELECT { x : Int64 } AS x, { y:Array(String) } AS y", {"x": 1, "y": ["a"]})
     yield Query("in EXPLAIN", "EXPLAIN SELECT {x:String}", {"x": "a'b"})
     yield Query("in DESCRIBE", "DESCRIBE (SELECT {x:Int64} AS x)", {"x": 1})
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.estimate import alternatives as all_places
 from streams.estimate.alternatives import alternatives
 from streams.estimate.asking import ran_job
 from streams.estimate.elsewhere import compared
@@ -176,6 +177,27 @@ def test_each_place_is_what_its_fields_alone_give(estimate_store: ClickHouseStor
         for place in found.places:
             alone = compared(ran_job(records, job_id, place.there, found.book), place.there, found.book)
             assert alone == place.sides, place.there.fields
+
+
+@pytest.mark.parametrize(
+    ("limits", "compared_places"),
+    [
+        ({"PLACES_MAX": 2}, 2),
+        # Of the four only the price of B changes while the job runs, and it comes last.
+        ({"_INSTANTS_MAX": 0}, 3),
+        ({"_ROWS_MAX": 0, "_PLACES_LEAST": 1}, 1),
+    ],
+)
+def test_what_is_too_much_is_left_out_and_counted(
+    estimate_store: ClickHouseStore,
+    monkeypatch: pytest.MonkeyPatch,
+    limits: dict[str, int],
+    compared_places: int,
+) -> None:
+    for name, most in limits.items():
+        monkeypatch.setattr(all_places, name, most)
+    found = served(estimate_store, lambda client: client.get("/api/v1/jobs/o6/elsewhere"))
+    assert (len(found["places"]), found["left_out"]) == (compared_places, 4 - compared_places)
 
 
 def test_what_is_wrong_is_said(estimate_store: ClickHouseStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import secrets
+import shutil
 import socket
 import sys
 import tomllib
@@ -31,6 +32,8 @@ _TOKEN_BYTES: Final = 32
 _PORTS: Final = 20
 #: Variables that commands of Slurm need, where a site has them.
 _PASSED_ON: Final = ("SLURM_CONF",)
+#: Where systemd looks for commands.
+_PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def answers(
@@ -135,6 +138,9 @@ def site_at(directory: Path, now_ms: int) -> Site:
     token = (text_in(directory, TOKEN_FILE) or "").strip() or secrets.token_urlsafe(_TOKEN_BYTES)
     given.setdefault("web.port", settings.web.port if file else _free_port(settings.web.port))
     variables = {name: os.environ[name] for name in _PASSED_ON if os.environ.get(name)}
+    commands = shutil.which("sinfo")
+    if commands is not None and str(Path(commands).parent) not in _PATH:
+        variables["PATH"] = ":".join((str(Path(commands).parent), *_PATH))
     return Site(directory, given, pwd.getpwuid(os.geteuid()).pw_name, program, token, variables, now_ms)
 
 

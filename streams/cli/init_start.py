@@ -24,7 +24,6 @@ from streams.init.price_file import prices_in
 from streams.init.starting import digest_of, is_held, log_file, start, stop_if_ours, until_ready
 from streams.init.surroundings import Surroundings
 
-_READY_TRIES: Final = 600
 _COMMAND_S: Final = 120
 _ACCESS_BYTES: Final = 65_536
 
@@ -42,7 +41,7 @@ def run(plan: SetupPlan, site: Site, state: InitState, found: Surroundings, wait
     if site.uses_kafka:
         _say(_answer_of(site, meter, {}, "topics", "create"))
     _start(meter, site, state, SETTINGS_FILE)
-    until_ready(plan.url, meter, site.directory, state, time.sleep, _READY_TRIES)
+    until_ready(plan, site, state, time.sleep)
     text = text_in(site.directory, PRICES_FILE) or ""
     prices = prices_in(PRICES_FILE, text, SystemClock().now_ms())
     if prices:

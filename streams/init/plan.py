@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sinks.clickhouse.lock import LOCK_NAME
+from streams.config.live import WebSettings
 from streams.init.files import PlannedFile
 from streams.init.price_file import prices_csv
 from streams.init.proposals import Proposal
@@ -22,6 +24,7 @@ from streams.init.texts import (
     trainfare_toml,
     unit,
 )
+from streams.web.endpoint import url_of
 
 SETTINGS_FILE: Final = "trainfare.toml"
 COLLECT_FILE: Final = "collect.toml"
@@ -29,6 +32,7 @@ PRICES_FILE: Final = "prices.csv"
 TOKEN_FILE: Final = "token"  # noqa: S105 - the name of a file
 _ALLOCATIONS: Final = "allocations.json"
 _IN_PODS: Final = Path("/var/lib/trainfare")
+_OF_ALLOCATIONS: Final = ("allocations_file", "allocations_output_file")
 #: Options that say how the API server is reached from this machine; a pod has its ServiceAccount for that.
 _FROM_OUTSIDE: Final = ("url", "token_file", "ca_file", "client_cert_file", "client_key_file")
 
@@ -62,6 +66,15 @@ class Site(NamedTuple):
         """Whether the user names a Kafka; else the meter keeps its log itself."""
         return "kafka.bootstrap_servers" in self.settings
 
+    @property
+    def data(self) -> Path | None:
+        """The directory of the embedded store; None: there is a server."""
+        if not self.uses_kafka:
+            return self.directory
+        if "clickhouse.url" in self.settings:
+            return None
+        return Path(str(self.settings.get("clickhouse.data_dir", self.directory)))
+
 
 class SetupPlan(NamedTuple):
     """The files, and the processes: first the meter, then its collectors."""
@@ -80,15 +93,12 @@ def planned(
 ) -> SetupPlan:
     """All files and processes; `unpriced`: lines that the price list lacks.
 
-    `written`: the tables of collectors that are there already; what they say stays.
+    `written`: the tables of collectors that are there already; what they say beyond what is found stays, and so does `since`.
     """
     directory = site.directory
-    settings = {
-        **({} if "clickhouse.url" in site.settings else {"clickhouse.data_dir": directory}),
-        **site.settings,
-    }
-    url = f"http://127.0.0.1:{settings['web.port']}"
-    tables = _tables(found, proposal, site.since_ms, directory, written)
+    settings = {**site.settings, **({} if site.data is None else {"clickhouse.data_dir": site.data})}
+    url = url_of(str(settings.get("web.bind", WebSettings().bind)), int(str(settings["web.port"])))
+    tables = _tables(found, proposal, site, written)
     services = _services(tables, site, url)
     files = [
         PlannedFile(SETTINGS_FILE, trainfare_toml(settings)),
@@ -98,8 +108,12 @@ def planned(
     ]
     if found.source == "kubernetes":
         inside = {
-            name: {option: value for option, value in table.items() if option not in _FROM_OUTSIDE}
-            for name, table in _tables(found, proposal, site.since_ms, _IN_PODS, {}).items()
+            name: {
+                option: _IN_PODS / _ALLOCATIONS if option in _OF_ALLOCATIONS else value
+                for option, value in table.items()
+                if option not in _FROM_OUTSIDE
+            }
+            for name, table in tables.items()
         }
         files += [
             PlannedFile("kubernetes/collector-config.yaml", manifest(collect_toml(inside))),
@@ -116,21 +130,17 @@ def planned(
 
 
 def _tables(
-    found: Surroundings,
-    proposal: Proposal,
-    since_ms: int,
-    directory: Path,
-    written: Mapping[str, Mapping[str, Any]],
+    found: Surroundings, proposal: Proposal, site: Site, written: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """The tables of collect.toml, with what all have in common."""
-    allocations = directory / _ALLOCATIONS
+    allocations = site.directory / _ALLOCATIONS
     tables: dict[str, dict[str, Any]] = {}
     source_fields = found.options[found.source].get("price_fields", {})
     for name, chosen in found.options.items():
         known = options_model(name).model_fields
-        table = dict(chosen)
-        if "since" in known:
-            table["since"] = datetime.fromtimestamp(since_ms // 1000, UTC)
+        table, of_before = dict(chosen), written.get(name, {})
+        if "since" in known and "since" not in of_before:
+            table["since"] = datetime.fromtimestamp(site.since_ms // 1000, UTC)
         if proposal.aliases and "gpu_types" in known:
             table["gpu_types"] = dict(sorted(proposal.aliases.items()))
         if name == found.source and "allocations_output_file" in known:
@@ -139,13 +149,12 @@ def _tables(
             table["allocations_file"] = allocations
             if source_fields:
                 table["price_fields"] = source_fields
-        of_before = written.get(name, {})
         both = {
             key: {**of_before[key], **value}
             for key, value in table.items()
             if isinstance(value, dict) and isinstance(of_before.get(key), dict)
         }
-        tables[name] = {**table, **of_before, **both}
+        tables[name] = {**of_before, **table, **both}
     # Tables of other collectors are of a person who has added them.
     return tables | {name: dict(table) for name, table in written.items() if name not in tables}
 
@@ -156,13 +165,14 @@ def _services(tables: Mapping[str, object], site: Site, url: str) -> list[Servic
     token_file = str(directory / TOKEN_FILE)
     if site.uses_kafka:
         meter: tuple[str, ...] = ("worker",)
-        own = {"TRAINFARE_WEB_TOKEN_FILE": token_file} if "clickhouse.url" in site.settings else {}
+        own = {"TRAINFARE_WEB_TOKEN_FILE": token_file} if site.data is None else {}
         to: tuple[str, ...] = ()
         access: Mapping[str, str] = {}
     else:
         meter, own = ("serve", "--data", str(directory)), {}
         to, access = ("--to", url), {"TRAINFARE_WEB_WRITE_TOKEN_FILE": token_file}
-    found = [Service("trainfare", "trainfare: the meter", meter, {**common, **own}, directory / "lock")]
+    lock_file = (site.data or directory) / LOCK_NAME
+    found = [Service("trainfare", "trainfare: the meter", meter, {**common, **own}, lock_file)]
     for name in tables:
         position = directory / f"{name}.position"
         words = ("collect", name, "--config", str(directory / COLLECT_FILE), "--state", str(position), *to)

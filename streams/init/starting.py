@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Final
 
 from schemas.escaping import visible
+from sinks.clickhouse.lock import LOCK_NAME
 from sinks.private_files import make_private_dir, open_private
 from streams.collect.collector import SourceUnavailableError
 from streams.collect.http_source import OutsideApi
 from streams.errors import TrainfareError
 from streams.init.files import InitState
-from streams.init.plan import Service
+from streams.init.plan import Service, SetupPlan, Site
+from streams.web import endpoint
 
 LOGS: Final = "logs"
 _LOG_TAIL_BYTES: Final = 2_000
 _STOP_TRIES: Final = 100
 _STOP_PAUSE_S: Final = 0.1
 _READY_PAUSE_S: Final = 0.5
+_READY_TRIES: Final = 600
 _ANSWER_BYTES: Final = 65_536
 _CMDLINE_BYTES: Final = 65_536
 
@@ -99,27 +102,32 @@ def stop_if_ours(service: Service, directory: Path, state: InitState, pause: Pau
 
 
 def until_ready(
-    url: str, service: Service, directory: Path, state: InitState, pause: Pause, tries: int
+    plan: SetupPlan, site: Site, state: InitState, pause: Pause, *, tries: int = _READY_TRIES
 ) -> None:
-    """Wait until the meter answers that it is ready.
+    """Wait until this meter answers that it is ready, and no other one that has its port.
 
     Raises:
         TrainfareError: It has ended, or is not ready after so many tries; the end of its log is in the message.
     """
-    api = OutsideApi(url, timeout_s=5.0, bytes_at_most=_ANSWER_BYTES)
+    service = plan.services[0]
+    api = OutsideApi(plan.url, timeout_s=5.0, bytes_at_most=_ANSWER_BYTES)
     pid, _ = state.started.get(service.name, (0, ""))
+    log = log_file(site.directory, service)
     for _ in range(tries):
-        try:
-            api.get("/readyz")
-            return
-        except SourceUnavailableError:
-            pass
         if pid and _has_ended(pid):
-            raise TrainfareError(f"the meter has ended: {_tail(log_file(directory, service))}")
+            raise TrainfareError(f"the meter has ended: {_tail(log)}")
+        with suppress(SourceUnavailableError):
+            if site.data is None or _announces(site.data, plan.url):
+                api.get("/readyz")
+                return
         pause(_READY_PAUSE_S)
-    raise TrainfareError(
-        f"the meter is not ready at {url}: {_tail(log_file(directory, service))}; see docs/trouble.md"
-    )
+    raise TrainfareError(f"the meter is not ready at {plan.url}: {_tail(log)}; see docs/trouble.md")
+
+
+def _announces(data: Path, url: str) -> bool:
+    """Whether the process that has a directory open says that it listens at an address."""
+    found = endpoint.read(data)
+    return found is not None and found.url == url and is_held(data / LOCK_NAME)
 
 
 def log_file(directory: Path, service: Service) -> Path:

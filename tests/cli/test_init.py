@@ -7,10 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from streams.collect.registry import options_of
 from streams.init.price_file import rows_in
-from tests.cli.command import Done, trainfare
+from tests.cli.command import ROOT, Done, trainfare
+from tests.collect.kubernetes import objects
+from tests.collect.kubernetes.server import Change, ReplayServer
 from tests.init.slurm_site import SlurmSite, node
 
 
@@ -222,3 +225,32 @@ def test_a_damaged_collect_file_is_named(site: Site) -> None:
     done = site.init("--yes", "--no-start")
     assert done.code == 2
     assert "collect.toml" in done.one_line()
+
+
+def test_a_cluster_of_kubernetes_gets_manifests_of_its_own(site: Site) -> None:
+    odd = objects.node("n1", topology='x: y\n- "z')
+    odd["spec"] = {"providerID": "aws:///us-east-1a/i-0"}
+    server = ReplayServer({"nodes": [Change(1, "ADDED", odd)], "pods": []})
+    server.shown = 1
+    try:
+        done = site.init("--yes", "--no-start", "--url", server.url, name="kubernetes")
+        again = site.init("--yes", "--no-start", name="kubernetes")
+    finally:
+        server.close()
+    assert (done.code, again.code) == (0, 0), done.err + again.err
+    assert "  clouds: aws" in done.out
+    assert "gpu.h100.aws,aws,H100,6.88,gpu_hour" in site.text("prices.csv")
+    table = tomllib.loads(site.text("collect.toml"))["kubernetes"]
+    assert table["url"] == server.url
+    config = yaml.safe_load(site.text("kubernetes/collector-config.yaml"))
+    inside = tomllib.loads(config["data"]["collect.toml"])["kubernetes"]
+    assert "url" not in inside
+    assert inside["since"] == table["since"]
+    token = yaml.safe_load(site.text("kubernetes/collector-token.yaml"))["stringData"]["token"]
+    assert token == site.text("token").strip()
+    deployed = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/collector.yaml").read_text()))
+    names = {(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace")) for each in deployed}
+    for name in ("config", "token"):
+        own = yaml.safe_load(site.text(f"kubernetes/collector-{name}.yaml"))
+        assert (own["kind"], own["metadata"]["name"], own["metadata"]["namespace"]) in names
+    assert "kubernetes/collector-config.yaml: unchanged" in again.out

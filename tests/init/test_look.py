@@ -163,6 +163,7 @@ def test_ray_has_the_gpus_of_its_nodes() -> None:
 def test_a_machine_has_gpus_and_a_cloud(tmp_path: Path) -> None:
     vendor = tmp_path / "sys_vendor"
     vendor.write_text("Amazon EC2\n")
+    # As nvidia-smi answers (tests/collect/nvidia_smi/recorded); the second reports no utilization.
     answer = b"0, GPU-1, NVIDIA H100 80GB HBM3, 3, 10, 70.1\n1, GPU-2, NVIDIA H100 80GB HBM3, [N/A], 0, 60\n"
     found = of_machine.look(lambda _: answer, vendor)
     assert found.types == {"NVIDIA H100 80GB HBM3": 2}

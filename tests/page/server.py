@@ -32,6 +32,9 @@ class Script:
         self.controls: list[dict[str, Any]] = []  # that were for an alert
         self.failing: dict[str, str] = {}  # paths of the API that answer 503, and why
         self.run: dict[str, Any] | None = None  # that the job is a part of
+        self.similar: dict[str, Any] = {"jobs": 0, "kind": {}, "is_over": False, "figures": {}}
+        self.elsewhere: dict[str, Any] = {"reason": "it has paid for nothing yet", "places": []}
+        self.receipt: dict[str, Any] | None = None
         self.now_ms = NOW_MS
         self.speed: float | None = 60
         self.streaming = True
@@ -264,7 +267,7 @@ class Server:
     def _detail(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info.get("id") or request.query["id"])
         detail = None if spec is None else fleet.detail(spec, self.script.now_ms, self.script.alerts)
-        return None if detail is None else {**detail, "run": self.script.run}
+        return None if detail is None else {**detail, "run": self.script.run, "receipt": self.script.receipt}
 
     @property
     def _acting(self) -> dict[str, Any]:
@@ -307,11 +310,11 @@ class Server:
 
     def _similar(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info.get("id") or request.query["id"])
-        return None if spec is None else {"jobs": 0, "kind": {}, "is_over": False, "figures": {}}
+        return None if spec is None else self.script.similar
 
     def _elsewhere(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info.get("id") or request.query["id"])
-        return None if spec is None else {"reason": "it has paid for nothing yet", "places": []}
+        return None if spec is None else self.script.elsewhere
 
     def _explain(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info.get("id") or request.query["id"])

@@ -50,7 +50,7 @@ export class Similar {
     this.said = h("p", { class: "sub" }, "Reading similar jobs…");
     this.list = h("ul", { class: "similar-list" });
     this.key = h("p", { class: "sub", hidden: true }, "Line: their range. Bar: the half in the middle. Tick: the median, dashed the 95th percentile. Dot: this job.");
-    this.element = h("section", { class: "panel wide", "aria-labelledby": "similar-title" }, h("h3", { id: "similar-title" }, "Beside similar jobs"), this.said, this.list, this.key);
+    this.element = h("section", { class: "panel wide names", "aria-labelledby": "similar-title" }, h("h3", { id: "similar-title" }, "Beside similar jobs"), this.said, this.list, this.key);
   }
 
   fail(trouble) {
@@ -105,7 +105,7 @@ export class Elsewhere {
     this.scroller = h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": "elsewhere-title", hidden: true }, this.table.element);
     this.more = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.showAll() });
     this.notes = h("ul", { class: "notes sub" });
-    this.element = h("section", { class: "panel wide", "aria-labelledby": "elsewhere-title" }, h("h3", { id: "elsewhere-title" }, "What it would cost elsewhere"), this.said, this.scroller, this.more, this.notes);
+    this.element = h("section", { class: "panel wide names", "aria-labelledby": "elsewhere-title" }, h("h3", { id: "elsewhere-title" }, "What it would cost elsewhere"), this.said, this.scroller, this.more, this.notes);
   }
 
   fail(trouble) {
@@ -175,7 +175,7 @@ export class Receipt {
   constructor(pathOf) {
     this.pathOf = pathOf;
     this.body = h("div", {});
-    this.element = h("section", { class: "panel wide", "aria-labelledby": "receipt-title", hidden: true }, h("h3", { id: "receipt-title" }, "Receipt"), this.body);
+    this.element = h("section", { class: "panel wide names", "aria-labelledby": "receipt-title", hidden: true }, h("h3", { id: "receipt-title" }, "Receipt"), this.body);
   }
 
   show({ receipt, job }) {

@@ -35,7 +35,7 @@ NODES: Final = "SELECT count() AS hours FROM node_hours"
 HOLLOW_JOBS: Final = f"""
     SELECT job_id, sum(toDecimal128(gpu_cost_usd, 9)) AS gpu_cost_usd, sum(toFloat64(sampled_gpu_ms)) AS sampled_ms,
            sum(toFloat64(productive_gpu_ms)) AS productive_ms, min(hour) AS first_hour, max(hour) AS last_hour
-    FROM (SELECT * FROM job_hours FINAL WHERE sampled_gpu_ms != 0 AND {USERS_JOBS} AND {SPAN})
+    FROM (SELECT * FROM job_hours FINAL WHERE {USERS_JOBS} AND {SPAN})
     GROUP BY job_id HAVING sampled_ms >= 3600000 AND 2 * productive_ms < sampled_ms
 """
 #: Findings of single days, and those of the whole span.

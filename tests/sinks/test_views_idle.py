@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from schemas.tables import (
+    JOB_HOURS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
@@ -22,6 +23,7 @@ from schemas.tables import (
 )
 from sinks.clickhouse import ClickHouseStore
 from sinks.meta import MINUTES_KEPT_FROM
+from streams.costs.idle_nodes import ALWAYS_MS, HOLLOW_JOBS
 from tests.sinks.fleet import GPU_HOUR, HOUR_MS, line
 from tests.sinks.rows import dicts, instant, rows
 
@@ -197,6 +199,24 @@ def test_right_sizing_names_jobs_and_types_of_nodes_that_use_half_or_less(idle: 
     assert found == [
         {"subject": "job", "name": "a", "team": "red", "gpu_h": 1, "cost_usd": Decimal("0.6")},
         {"subject": "node_type", "name": "p5", "team": "", "gpu_h": 2, "cost_usd": 2},
+    ]
+
+
+def test_what_a_hollow_job_cost_counts_its_hours_without_samples_too(idle: ClickHouseStore) -> None:
+    """The productive share of what was sampled stands for all of it: on the page Idle and in `idle --findings`."""
+    worked = {"sampled_gpu_ms": 3_600_000, "productive_gpu_ms": 36_000, "gpu_cost_usd": Decimal(2)}
+    hours = [
+        {"job_id": "a", "attempt": 1, "hour": 1_772_323_200, **worked},
+        {"job_id": "a", "attempt": 1, "hour": 1_772_326_800, "gpu_cost_usd": Decimal(3)},
+    ]
+    idle.insert(JOB_HOURS, rows(JOB_HOURS, *hours), "hollow")
+    found = [
+        dict(zip(answer.names, row, strict=True))
+        for answer in [idle.ask(HOLLOW_JOBS, {"from": 0, "to": ALWAYS_MS})]
+        for row in answer.rows()
+    ]
+    assert [(row["job_id"], row["gpu_cost_usd"], row["sampled_ms"]) for row in found] == [
+        ("a", Decimal(5), 3_600_000)
     ]
 
 

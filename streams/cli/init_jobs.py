@@ -37,6 +37,7 @@ _LOOK_EVERY_S: Final = 2.0
 #: Once a job has a cost, so long is waited for one that has ended.
 _FOR_AN_END_MS: Final = 30_000
 _SHOWN: Final = 5
+_OF_SLURM: Final = ("sacct gpu s", "sacct x price usd", "")
 _JOBS: Final = f"""
 SELECT job_id, state, gpu_s, cost_usd, ended IS NOT NULL AS has_ended FROM job_costs
 WHERE gpu_s > 0 ORDER BY ended IS NULL, ended, job_id LIMIT {_SHOWN}"""  # noqa: S608 - of constants
@@ -112,7 +113,7 @@ def _show(
     for job in jobs:
         figures = _of_slurm(str(job["job_id"]), options, book) if isinstance(options, Options) else None
         cost = Decimal(str(job["cost_usd"]))
-        cells = ["", "", ""]
+        cells: list[str] = [""] * len(_OF_SLURM) if isinstance(options, Options) else []
         if figures is not None:
             said = Decimal(figures.cost_nano) / NANO_PER_USD
             verdict = _verdict(cost, said, figures, has_ended=bool(job["has_ended"]))
@@ -120,8 +121,9 @@ def _show(
             cells = [f"{Decimal(figures.gpu_milli_ms) / 1_000_000:.0f}", f"{said:.9f}", verdict]
         rows.append((job["job_id"], job["state"], f"{Decimal(str(job['gpu_s'])):.0f}", f"{cost:.9f}", *cells))
     if rows:
-        names = ("job", "state", "metered gpu s", "metered usd", "sacct gpu s", "sacct x price usd", "")
-        write(Grid(names, rows), OutputFormat.table)
+        names = ("job", "state", "metered gpu s", "metered usd")
+        both = (*names, *_OF_SLURM) if isinstance(options, Options) else names
+        write(Grid(both, rows), OutputFormat.table)
     return differs
 
 

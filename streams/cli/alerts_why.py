@@ -23,7 +23,7 @@ _SHOWN_CHARS: Final = 60
 #: What is left of sums that are none.
 _NOISE: Final = 1e-9
 #: What stands for the rules where there are none, by the reason.
-_NO_RULES: Final = {
+NO_RULES: Final = {
     "": "no rule is judged per subject of this kind, or the job had not begun",
     "too_large": "the stored state of the job's shard is too large to be read for one question",
     "no_state": "neither a snapshot nor the archive has the state of this job",
@@ -61,7 +61,7 @@ def why(
         (
             "Rules: a condition is met once its share reaches 1, and a rule holds once all of its conditions are, or all below one `or`",
             _grouped(_rules(shown, budgets)),
-            _NO_RULES[found["rules_missing"]],
+            NO_RULES[found["rules_missing"]],
         ),
     ):
         sys.stdout.write(f"\n{title}\n")
@@ -98,8 +98,8 @@ def _rules(rules: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, An
             "yes" if each["holds"] else "no",
             str(each["way"]),
             each["what"].removesuffix(IS_FLAG) + ("" if each["enabled"] else ", switched off"),
-            _figure(each["what"], each["value"]),
-            _figure(each["what"], each["threshold"]),
+            figure_text(each["what"], each["value"]),
+            figure_text(each["what"], each["threshold"]),
             "" if each["share"] is None else f"{min(max(each['share'], 0), 999):.2f}",
         )
         for each in rules
@@ -112,7 +112,8 @@ def _rules(rules: Iterable[Mapping[str, Any]], budgets: Iterable[Mapping[str, An
     return Grid(("rule", "holds", "way", "condition", "value", "threshold", "share"), rows)
 
 
-def _figure(what: str, value: float | None) -> str:
+def figure_text(what: str, value: float | None) -> str:
+    """A value or a threshold of a condition as it is shown."""
     if value is None:
         return "unknown"
     if what.endswith(IS_FLAG):

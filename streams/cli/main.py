@@ -44,6 +44,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("idle", "idle:idle", "trainfare idle --by team --per day --data ./meter"),
     ("budgets", "budgets:budgets", "trainfare budgets --data ./meter"),
     ("gate", "gate:gate", "trainfare gate --team vision --need 120 --data ./meter"),
+    (
+        "incident",
+        "incident:incident",
+        "trainfare incident al_8fe63f15d88e32e0d55fbafd --data ./meter > report.md",
+    ),
     ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),
     (
         "estimate",

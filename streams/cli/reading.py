@@ -7,7 +7,7 @@ or a wrong option must be fast.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streams.bills.outcome import LoadedFile
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
+    from streams.explain.why.margin_history import MarginHistory
 
 _PATIENCE_S = 3.0
 """A user waits: report a server that does not answer soon."""
@@ -41,6 +42,10 @@ class AnswerSource(Protocol):
 
     def judged(self, job_id: str, at_ms: int | None) -> JudgedJob:
         """How far each rule about a job is from firing at an instant; None: the newest of the job."""
+        ...
+
+    def histories_before(self, alert: Mapping[str, Any]) -> list[MarginHistory]:
+        """How far each rule about the job of an alert, a row of it, was from firing until it opened."""
         ...
 
     def audited(self) -> dict[str, Any] | None:
@@ -84,6 +89,10 @@ class Reader:
         """How far each rule about a job is from firing at an instant; None: the newest of the job."""
         return self._source.judged(job_id, at_ms)
 
+    def histories_before(self, alert: Mapping[str, Any]) -> list[MarginHistory]:
+        """How far each rule about the job of an alert, a row of it, was from firing until it opened."""
+        return self._source.histories_before(alert)
+
     def audited(self) -> dict[str, Any] | None:
         """The worker's last audit; None without a worker."""
         return self._source.audited()
@@ -124,6 +133,11 @@ class _Opened:
         from streams.explain.why.judged import judged  # loads the engine
 
         return judged(self._store, job_id, at_ms)
+
+    def histories_before(self, alert: Mapping[str, Any]) -> list[MarginHistory]:
+        from streams.explain.why.margin_history import histories_before  # loads the engine
+
+        return histories_before(self._store, alert)
 
     def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
         from streams.bills.loading import BillFile, load

@@ -6,7 +6,7 @@ It must not follow redirects, nor show the token.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from streams.bills.outcome import LoadedFile
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
+    from streams.explain.why.margin_history import MarginHistory
 
 _CONNECT_S = 3.0
 _READ_S = 60.0
@@ -135,6 +136,24 @@ class RemoteReader:
             raise _fault(self._url, status, data)
         try:
             return msgspec.json.decode(data, type=JudgedJob)
+        except ValueError as fault:
+            raise self._stranger() from fault
+
+    def histories_before(self, alert: Mapping[str, Any]) -> list[MarginHistory]:
+        """How far each rule about the job of an alert, a row of it, was from firing until it opened.
+
+        Raises:
+            SinkError: As the same query to a local store would.
+            TrainfareError: The worker does not answer, or is none.
+        """
+        from streams.explain.why.margin_history import MarginHistory  # loads the engine
+
+        path = f"/api/v1/alerts/{quote(str(alert['alert_id']), safe='')}/before"
+        status, data = self._request("GET", path, {"Accept": "application/json"}, None)
+        if status != 200:
+            raise _fault(self._url, status, data)
+        try:
+            return msgspec.json.decode(data, type=list[MarginHistory])
         except ValueError as fault:
             raise self._stranger() from fault
 

@@ -12,14 +12,20 @@ import msgspec
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.recurrence import Recurrence, recurrence_of
 
-#: In force at an instant: of each control the newest record that was in the log then.
-IN_FORCE: Final = """
-SELECT offset, kind, name, alert_id, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms,
+_RECORD: Final = """offset, kind, name, alert_id, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms,
        planned_usd_per_hour AS usd_per_hour, by, comment, source, removed, fault,
-       if(match(value, '"(weekdays|hours)"'), value, '') AS recurring
+       if(match(value, '"(weekdays|hours)"'), value, '') AS recurring"""
+_BY_THEN: Final = """
 FROM controls FINAL
-WHERE kind IN ('ack', 'silence', 'planned') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+WHERE kind IN ('ack', 'silence', 'planned') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')"""
+#: In force at an instant: of each control the newest record that was in the log then.
+IN_FORCE: Final = f"""
+SELECT {_RECORD}{_BY_THEN}
 ORDER BY offset DESC LIMIT 1 BY kind, name LIMIT 10000"""
+#: Every record that was in the log by an instant, those that took a control back included, the newest first.
+RECORDS_BY: Final = f"""
+SELECT toUnixTimestamp64Milli(time) AS time_ms, {_RECORD}{_BY_THEN}
+ORDER BY offset DESC LIMIT 10000"""
 #: What silences and planned rates may match of jobs; zone and account are those of the newest attempt.
 DIMENSIONS: Final = """
 SELECT j.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, j.experiment AS experiment, j.cluster AS cluster,

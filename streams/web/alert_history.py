@@ -11,7 +11,7 @@ from streams.engine.rules.registry import BY_NAME
 from streams.explain import acts, alert_list
 from streams.explain.alert_list import AlertsAsked
 from streams.explain.why.answer import StoreRecords, answer
-from streams.explain.why.margin_history import MarginHistory, margin_history
+from streams.explain.why.margin_history import MarginHistory, histories_before, margin_history
 from streams.notify.links import RULES_PAGE, RUNBOOKS
 from streams.web import queries
 from streams.web.detail import STATE_MAX_BYTES
@@ -119,6 +119,13 @@ class AlertHistory:
         return await self._store_reader.run(
             lambda store: margin_history(store, rows[0], now_ms, STATE_MAX_BYTES)
         )
+
+    async def before(self, alert_id: str) -> list[MarginHistory] | None:
+        """How far every rule about its job was from firing until it opened; None: there is no such alert."""
+        rows = await self._store_reader.rows(queries.SOME_ALERTS, alerts=[alert_id])
+        if not rows:
+            return None
+        return await self._store_reader.run(lambda store: histories_before(store, rows[0], STATE_MAX_BYTES))
 
     async def _alerts(self, ids: Sequence[str]) -> list[Object]:
         """Alerts as objects, in this order, each with what became of its message."""

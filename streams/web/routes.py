@@ -145,6 +145,7 @@ class Routes:
             Route("GET", "/api/v1/alerts/{alert_id:[^/]+}", Scope.READ, self._alert),
             Route("GET", "/api/v1/alerts/{alert_id:[^/]+}/why", Scope.READ, self._alert_why),
             Route("GET", "/api/v1/alerts/{alert_id:[^/]+}/margins", Scope.READ, self._alert_margins),
+            Route("GET", "/api/v1/alerts/{alert_id:[^/]+}/before", Scope.READ, self._alert_before),
             Route("GET", "/api/v1/meter", Scope.READ, self._meter),
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
@@ -360,6 +361,12 @@ class Routes:
         parameters(request, set())
         alert_id = request.match_info["alert_id"]
         found = known_alert(alert_id, await self._parts.alerts.margins(alert_id))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+    async def _alert_before(self, request: web.Request) -> web.Response:
+        parameters(request, set())
+        alert_id = request.match_info["alert_id"]
+        found = known_alert(alert_id, await self._parts.alerts.before(alert_id))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:

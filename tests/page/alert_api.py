@@ -133,5 +133,6 @@ def margins(alert_id: str, alerts: list[dict[str, Any]], now_ms: int) -> dict[st
         "from_ms": from_ms,
         "until_ms": until_ms,
         "missing": "",
+        "enabled": True,
         "conditions": [{"what": "cost / expected over 15 min", "way": 0, "points": points}],
     }

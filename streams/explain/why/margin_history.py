@@ -1,4 +1,4 @@
-"""How far one rule about a job was from firing, instant by instant: the course of each of its conditions before and while its alert fired."""
+"""How far rules about a job were from firing, instant by instant: the course of each condition of an alert's rule, and of all rules before it opened."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
+from streams.engine.burn.margins import RuleMargins
 from streams.engine.kernels.episode import TICK_MS
 from streams.engine.rules.registry import NAMES
 from streams.engine.rules.rule import JOB
@@ -21,6 +22,9 @@ _BEFORE_MS: Final = 30 * MINUTE_MS
 _AFTER_MS: Final = 10 * MINUTE_MS
 #: Of an alert that fires for longer the course is that of its beginning.
 _LONGEST_MS: Final = 48 * HOUR_MS
+#: Of a job that ran for longer before its alert opened, what came before is not looked at.
+_LONGEST_BEFORE_MS: Final = 24 * HOUR_MS
+_FIRST_EVENT: Final = "SELECT toUnixTimestamp64Milli(first_event) FROM jobs FINAL WHERE job_id = {job:String}"
 #: Every record that was in the log by an instant, oldest first.
 _RECORDS: Final = """
 SELECT kind, name, value, removed, toUnixTimestamp64Milli(time) AS time_ms FROM controls FINAL
@@ -37,13 +41,14 @@ class ConditionCourse(msgspec.Struct):
 
 
 class MarginHistory(msgspec.Struct, frozen=True):
-    """The course of a rule's conditions; `missing`: why there is none, '' if there is one."""
+    """The course of a rule's conditions; `missing`: why there is none, '' if there is one; `enabled`: at the end of it."""
 
     rule: str
     from_ms: int
     until_ms: int
     conditions: list[ConditionCourse]
     missing: str = ""
+    enabled: bool = True
 
 
 def span_of(alert: Mapping[str, Any], now_ms: int) -> tuple[int, int]:
@@ -72,26 +77,63 @@ def margin_history(
         SinkError: The store does not answer.
         UnknownFormatError: Another version of the program wrote the snapshots.
     """
-    rule, job_id = str(alert["rule"]), str(alert["subject_name"])
+    rule = str(alert["rule"])
     from_ms, until_ms = span_of(alert, now_ms)
     if alert["subject_kind"] != JOB or rule not in NAMES:
         return MarginHistory(rule, from_ms, until_ms, [], "not_of_a_job")
+    instants = instants_of(from_ms, until_ms, int(alert["started_ms"]))
+    judged, missing = _judged_at(store, str(alert["subject_name"]), instants, state_max_bytes)
+    return _history(rule, from_ms, until_ms, judged, missing)
+
+
+def histories_before(
+    store: ClickHouseStore, alert: Mapping[str, Any], state_max_bytes: int | None = None
+) -> list[MarginHistory]:
+    """The course of each rule about the job of an alert until the alert opened, from the job's first event on, of 24 h at most.
+
+    Raises:
+        SinkError: The store does not answer.
+        UnknownFormatError: Another version of the program wrote the snapshots.
+    """
+    if alert["subject_kind"] != JOB:
+        return []
+    job_id, started_ms = str(alert["subject_name"]), int(alert["started_ms"])
+    found = store.ask(_FIRST_EVENT, {"job": job_id})
+    first_ms = min((int(str(row[0])) for row in found.rows()), default=started_ms)
+    from_ms = min(max(first_ms, started_ms - _LONGEST_BEFORE_MS), started_ms)
+    instants = instants_of(from_ms, started_ms, started_ms)
+    judged, missing = _judged_at(store, job_id, instants, state_max_bytes)
+    return [_history(rule, from_ms, started_ms, judged, missing) for rule in NAMES]
+
+
+def _judged_at(
+    store: ClickHouseStore, job_id: str, instants: Sequence[int], state_max_bytes: int | None
+) -> tuple[list[tuple[int, list[JudgedRule]]], str]:
+    """What the judge says of all rules at each instant, the earliest first; with why it is not asked, '' if it is."""
     known = restored(store, job_id, state_max_bytes)
     if known.job is None:
-        return MarginHistory(rule, from_ms, until_ms, [], known.missing)
-    found = store.ask(_RECORDS, {"until_ms": until_ms})
+        return [], known.missing
+    found = store.ask(_RECORDS, {"until_ms": instants[0]})
     records = [dict(zip(found.names, row, strict=True)) for row in found.rows()]
     judged = [
-        (at_ms, [*_of_rule(rule, known.job.margins(at_ms, standing))])
-        for at_ms, standing in _standing(records, instants_of(from_ms, until_ms, int(alert["started_ms"])))
+        (at_ms, list(_conditions(known.job.margins(at_ms, standing))))
+        for at_ms, standing in _standing(records, instants)
     ]
-    return MarginHistory(rule, from_ms, until_ms, _courses(reversed(judged)))
+    return judged[::-1], ""
 
 
-def _of_rule(rule: str, margins: Iterable[Any]) -> Iterator[JudgedRule]:
+def _conditions(margins: Iterable[RuleMargins]) -> Iterator[JudgedRule]:
     for each in margins:
-        if each.rule == rule:
-            yield from (condition(rule, one, holds=each.holds, enabled=each.enabled) for one in each.margins)
+        yield from (condition(each.rule, one, holds=each.holds, enabled=each.enabled) for one in each.margins)
+
+
+def _history(
+    rule: str, from_ms: int, until_ms: int, judged: Iterable[tuple[int, list[JudgedRule]]], missing: str
+) -> MarginHistory:
+    """The history of one of the rules that were judged."""
+    of_rule = [(at_ms, [each for each in rules if each.rule == rule]) for at_ms, rules in judged]
+    enabled = next((rules[0].enabled for _, rules in reversed(of_rule) if rules), True)
+    return MarginHistory(rule, from_ms, until_ms, _courses(of_rule), missing, enabled)
 
 
 def _standing(

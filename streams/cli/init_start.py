@@ -21,7 +21,7 @@ from streams.errors import TrainfareError
 from streams.init.files import InitState, text_in, write_state
 from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, Service, SetupPlan, Site
 from streams.init.price_file import prices_in
-from streams.init.starting import digest_of, is_held, log_file, start, stop_if_ours, until_ready
+from streams.init.starting import digest_of, is_held, log_file, our_process, start, stop_if_ours, until_ready
 from streams.init.surroundings import Surroundings
 
 _COMMAND_S: Final = 120
@@ -51,7 +51,9 @@ def run(plan: SetupPlan, site: Site, state: InitState, found: Surroundings, wait
         _start(each, site, state, SETTINGS_FILE, COLLECT_FILE)
     _say(f"page: {plan.url}, which asks for the token in {site.directory / 'token'}")
     _say(f"in a shell: trainfare jobs --data {shlex.quote(str(site.directory))}")
-    _say(f"to stop: kill {' '.join(str(state.started.get(each.name, (0,))[0]) for each in plan.services)}")
+    pids = [our_process(each, site.directory, state) for each in plan.services]
+    if any(pids):
+        _say(f"to stop: kill {' '.join(str(pid) for pid in pids if pid is not None)}")
     units = " ".join(shlex.quote(f"{site.directory}/systemd/{each.name}.service") for each in plan.services)
     _say(f"to start it at each boot instead: stop it, then sudo systemctl enable --now {units}")
     show_first_jobs(found, site.directory, prices, wait_s, time.sleep)

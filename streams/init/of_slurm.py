@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from schemas.escaping import visible
 from streams.collect.collector import SourceUnavailableError
-from streams.collect.command import answer_of
+from streams.collect.slurm.command import asking
+from streams.collect.slurm.options import Options
 from streams.collect.slurm.records import raw_entries
 from streams.collect.slurm.tres import gpus_of_node
 from streams.collect.values import event_text
@@ -24,8 +24,6 @@ from streams.init.surroundings import KindCount, Surroundings, allowed
 Ask = Callable[[Sequence[str]], bytes]
 """Runs a command and returns what it answers."""
 
-_TIMEOUT_S: Final = 30.0
-_ANSWER_BYTES_AT_MOST: Final = 64 * 2**20
 _SETTING: Final = re.compile(r"(\w+)\s*= (.*)")
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?")
 #: Up to this version sinfo lists all that a node has; later scontrol does.
@@ -35,8 +33,8 @@ _NODES: Final[Mapping[bool, Sequence[str]]] = {
     False: ["scontrol", "show", "nodes", "--json"],
 }
 
-ask: Final[Ask] = partial(answer_of, timeout_s=_TIMEOUT_S, bytes_at_most=_ANSWER_BYTES_AT_MOST)
-"""Runs a command of Slurm on this machine, within limits."""
+ask: Final[Ask] = asking(Options())
+"""Runs a command of Slurm on this machine, within the limits that its collector has."""
 
 
 class _GresNode(msgspec.Struct):

@@ -89,8 +89,8 @@ def stop_if_ours(service: Service, directory: Path, state: InitState, pause: Pau
     Raises:
         TrainfareError: It does not end.
     """
-    pid, _ = state.started.get(service.name, (0, ""))
-    if not pid or not _is_of(pid, directory):
+    pid = our_process(service, directory, state)
+    if pid is None:
         return False
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
@@ -99,6 +99,12 @@ def stop_if_ours(service: Service, directory: Path, state: InitState, pause: Pau
             return True
         pause(_STOP_PAUSE_S)
     raise TrainfareError(f"{service.name} (process {pid}) does not end; see {log_file(directory, service)}")
+
+
+def our_process(service: Service, directory: Path, state: InitState) -> int | None:
+    """The process of a service that a call of `init` has started and that still is one of this directory; None: none."""
+    pid, _ = state.started.get(service.name, (0, ""))
+    return pid if pid and _is_of(pid, directory) else None
 
 
 def until_ready(

@@ -40,7 +40,11 @@ def shown(tmp_path: Path, gpu_type: str, sacct: str) -> Done:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "code", "verdict"), [(50, 0, "0.060000000  equal"), (51, 1, "0.062000000  differs")]
+    ("seconds", "code", "verdict"),
+    [
+        pytest.param(50, 0, "0.060000000  equal", id="equal"),
+        pytest.param(51, 1, "0.062000000  differs", id="differs"),
+    ],
 )
 def test_a_job_that_costs_something_else_than_sacct_says_fails(
     tmp_path: Path, seconds: int, code: int, verdict: str

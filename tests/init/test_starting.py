@@ -13,7 +13,7 @@ import pytest
 from streams.errors import TrainfareError
 from streams.init.files import InitState
 from streams.init.plan import Service, SetupPlan, Site
-from streams.init.starting import is_held, log_file, start, stop_if_ours, until_ready
+from streams.init.starting import is_held, log_file, our_process, start, stop_if_ours, until_ready
 from tests.collect.ray.world import Dashboard
 
 #: Holds the lock of the file in its first word until it is ended.
@@ -42,6 +42,9 @@ class Machine:
             time.sleep(0.05)
         raise AssertionError(log_file(self.directory, self.service).read_text())
 
+    def pid(self) -> int | None:
+        return our_process(self.service, self.directory, self.state)
+
     def stop(self) -> bool:
         return stop_if_ours(self.service, self.directory, self.state, time.sleep)
 
@@ -67,8 +70,10 @@ def test_what_holds_its_lock_runs_and_is_ended_where_it_is_ours(machine: Machine
     machine.until(lambda: is_held(machine.lock_file))
     assert machine.state.started["meter"][1] == "digest"
     assert log_file(machine.directory, machine.service).stat().st_mode & 0o777 == 0o600
+    assert machine.pid() == machine.state.started["meter"][0]
     assert machine.stop()
     assert not is_held(machine.lock_file)
+    machine.until(lambda: machine.pid() is None)
 
 
 def test_a_number_that_another_process_has_now_is_not_ended(machine: Machine) -> None:
@@ -76,6 +81,7 @@ def test_a_number_that_another_process_has_now_is_not_ended(machine: Machine) ->
     machine.until(lambda: is_held(machine.lock_file))
     stranger = Machine(machine.directory / "elsewhere")
     stranger.state.started["meter"] = machine.state.started["meter"]
+    assert stranger.pid() is None
     assert not stranger.stop()
     assert is_held(machine.lock_file)
 

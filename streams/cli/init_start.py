@@ -28,7 +28,7 @@ _COMMAND_S: Final = 120
 _ACCESS_BYTES: Final = 65_536
 
 
-def run(plan: SetupPlan, site: Site, state: InitState, found: Surroundings, wait_s: int) -> None:
+def start_all(plan: SetupPlan, site: Site, state: InitState, found: Surroundings, wait_s: int) -> None:
     """Start what does not run yet, publish the prices, and show the first jobs.
 
     Raises:

@@ -16,9 +16,9 @@ from streams.collect.kubernetes.options import Options as KubernetesOptions
 from streams.collect.ray.options import Options as RayOptions
 from streams.errors import WrongUseError
 from streams.init import of_kubernetes, of_machine, of_ray, of_slurm
+from streams.init.names import NAMES
 from streams.init.surroundings import Surroundings
 
-NAMES: Final = ("slurm", "kubernetes", "ray", "local")
 _RAY_TIMEOUT_S: Final = 2.0
 _RAY_VERSION_BYTES: Final = 65_536
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from schemas.events import PriceEvent
@@ -12,6 +14,7 @@ from streams.init.surroundings import GpuKind, Surroundings
 from streams.prices.findings import findings
 from streams.prices.records import format_of, records_of
 from streams.prices.source import PriceList
+from tests.forked import ROOT
 
 NOW_MS = 1_790_000_000_000
 NOTHING = GivenAnswers({}, {}, ())
@@ -145,6 +148,11 @@ def test_the_catalogue_is_a_price_list_without_warnings_and_says_where_each_pric
     for price in catalogue():
         assert any(year in price.source for year in ("2024-26", "2025-26", "2026-08")), price
         assert any(word in price.source for word in ("Apache-2.0", "MPL-2.0", "list price")), price
+
+
+def test_a_wheel_has_the_catalogue() -> None:
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    assert FILE.name in tool["setuptools"]["package-data"]["*"]
 
 
 def test_comments_before_the_header_keep_the_numbers_of_lines() -> None:

@@ -26,7 +26,6 @@ COMMANDS = {
     "streams/cli/estimate.py:estimate",
     "streams/cli/explain.py:explain",
     "streams/cli/gate.py:gate",
-    "streams/cli/init.py:init",
     "streams/cli/price_amortize.py:amortize",
     "streams/cli/price_show.py:show",
     "streams/cli/prices.py:load",

@@ -1,0 +1,130 @@
+"""What `trainfare init` does: look, propose, write, start, and say what has no price."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from schemas.events import PriceEvent
+from streams.cli.faults import FAILED
+from streams.cli.init_given import answers, fields_of, site_at, with_fields, with_written, written_tables
+from streams.cli.init_shown import show_changes, show_found, show_unpriced, text_of_start
+from streams.clock import SystemClock
+from streams.config.load import load_settings
+from streams.errors import WrongUseError
+from streams.init.files import changes, read_state, text_in, write_files
+from streams.init.look import detected, look, unknown
+from streams.init.names import NAMES
+from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, planned
+from streams.init.price_file import prices_csv, prices_in
+from streams.init.proposals import GivenAnswers, Proposal, UnpricedKind, propose, unpriced
+from streams.init.surroundings import Surroundings
+from streams.init.texts import options_model
+
+
+class Asked(NamedTuple):
+    """What the command line says; `asks`: whether a person is asked."""
+
+    name: str | None
+    directory: Path
+    login: Mapping[str, object]
+    price: Sequence[str]
+    alias: Sequence[str]
+    prices: Sequence[Path]
+    price_field: Sequence[str]
+    wait_s: int
+    asks: bool
+    writes: bool
+    starts: bool
+
+
+def run(asked: Asked) -> None:
+    """Write the configuration for what is here, start the meter, and show the first priced job.
+
+    Raises:
+        TrainfareError: The scheduler does not answer, or the meter does not start.
+        WrongUseError: An option or a file has faults, or nothing is here.
+        SinkError: A file cannot be trusted or written.
+        Exit: GPU-time has no price; with 1.
+    """
+    if asked.name is not None and asked.name not in NAMES:
+        raise unknown(asked.name)
+    clock, directory = SystemClock(), asked.directory
+    now_ms = clock.now_ms()
+    fields = fields_of(asked.price_field)
+    given = answers(asked.price, asked.alias, asked.prices, fields.get("cloud"), now_ms)
+    written = written_tables(directory)
+    name = asked.name or detected()
+    known = written.get(name, {})
+    login = {key: value for key, each in asked.login.items() if (value := each or known.get(key))}
+    found = with_fields(look(name, login, clock), fields)
+    given = with_written(given, directory, found.source, now_ms)
+    state = read_state(directory)
+    site = site_at(directory, now_ms)
+    show_found(found)
+    proposal = _proposed(found, given, asks=asked.asks)
+    missing = unpriced(found.kinds, proposal.aliases, {}, _prices(proposal, now_ms), now_ms)
+    plan = planned(found, proposal, [each.line or each.kind.gpu_type for each in missing], site, written)
+    all_changes = changes(directory, plan.files, state)
+    show_changes(all_changes, directory, proposal, with_texts=not asked.writes)
+    if asked.asks and not typer.confirm(f"Write these to {directory}?", default=True, err=True):
+        raise typer.Abort
+    if asked.writes:
+        write_files(directory, all_changes, state)
+        missing = _missing_now(found, directory, now_ms)
+        if asked.starts:
+            from streams.cli.init_start import start_all  # loads the compiler of kernels
+
+            start_all(plan, site, state, found, asked.wait_s)
+        else:
+            sys.stdout.write(text_of_start(plan, directory))
+    if missing:
+        show_unpriced(found, missing)
+        raise typer.Exit(FAILED)
+
+
+def _proposed(found: Surroundings, given: GivenAnswers, *, asks: bool) -> Proposal:
+    """The proposal; a person is asked what a type costs that has none.
+
+    Raises:
+        WrongUseError: There is no person to ask, or the answer is no price.
+    """
+    has_aliases = "gpu_types" in options_model(found.source).model_fields
+    proposal = propose(found, given, has_aliases=has_aliases)
+    if not asks:
+        return proposal
+    if not sys.stdin.isatty():
+        raise WrongUseError("nobody can be asked here: --yes takes all proposals, --print shows them")
+    priced = {row.get("gpu_type") for row in proposal.rows}
+    said = []
+    for type_ in found.types:
+        if type_ and proposal.aliases.get(type_, type_) not in priced:
+            usd = typer.prompt(f"Dollars of a GPU-hour of {type_!a} (empty: later)", default="", err=True)
+            said += [f"{type_}={usd}"] if usd.strip() else []
+    asked = answers(said, None, None, None, 0)
+    return propose(found, given._replace(usd={**given.usd, **asked.usd}), has_aliases=has_aliases)
+
+
+def _prices(proposal: Proposal, now_ms: int) -> list[PriceEvent]:
+    return prices_in(PRICES_FILE, prices_csv(proposal.rows, ()), now_ms)
+
+
+def _missing_now(found: Surroundings, directory: Path, now_ms: int) -> list[UnpricedKind]:
+    """The kinds of GPUs without a price by the files as they are now, a person's changes among them.
+
+    Raises:
+        WrongUseError: A file has faults.
+    """
+    from streams.collect.registry import options_of
+
+    load_settings(os.environ, directory / SETTINGS_FILE)
+    options = options_of(found.source, directory / COLLECT_FILE).model_dump()
+    events = prices_in(PRICES_FILE, text_in(directory, PRICES_FILE) or "", now_ms)
+    return unpriced(
+        found.kinds, options.get("gpu_types", {}), options.get("price_fields", {}), events, now_ms
+    )

@@ -52,7 +52,7 @@ def test_one_budget_from_the_board_by_keyboard(board: Board, budgets: list[dict[
     expect(page.locator(".budgets-table tbody tr").nth(1)).to_contain_text("not judged yet")
     page.get_by_role("link", name="vision-month").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".page-head h2")).to_have_text("vision-month")
+    expect(page.locator(".page-head h1")).to_have_text("vision-month")
     # Sums are exact: 0.100000001 and 1000.149999999 are 1000.25.
     expect(page.locator("#page .panel .money").first).to_have_attribute("title", "$1,000.25")
     expect(page.locator(".levels tbody tr").nth(0)).to_contain_text("fired, over, ticket")
@@ -66,7 +66,7 @@ def test_one_budget_from_the_board_by_keyboard(board: Board, budgets: list[dict[
     page.locator(".levels a").first.click()
     assert "#/alerts/al_000000000000000000000001" in page.url
     page.go_back()
-    expect(page.locator(".page-head h2")).to_have_text("vision-month")
+    expect(page.locator(".page-head h1")).to_have_text("vision-month")
 
 
 def test_an_override_asks_for_a_reason_and_is_ended_by_its_name(

@@ -25,7 +25,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 
 /** The look of the series at a place of a stack or a bundle of lines; null: of all others together. */
 export function look(place) {
-  if (place === null) return { color: "--s-rest", hatch: "", dash: [1, 2] };
+  if (place === null) return { color: "--s-rest", hatch: "M1 4A3 3 0 1 0 7 4A3 3 0 1 0 1 4", dash: [1, 2] };
   return { color: `--s${(place % MANY) + 1}`, hatch: HATCHES[place % MANY], dash: DASHES[place % MANY] };
 }
 

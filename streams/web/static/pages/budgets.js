@@ -80,7 +80,7 @@ export class Page {
     this.table = table(COLUMNS, { caption: "Budgets, those that are used most first", labels: "budgets-table" });
     this.empty = h("div", { class: "empty", hidden: true });
     this.set = h("button", { type: "button", class: "act", hidden: true, onclick: () => this.dialog.set().then(() => this.read()) }, "Set a budget…");
-    this.list = h("div", {}, h("div", { class: "page-head" }, h("h2", {}, "Budgets"), this.count, this.set), this.needs, h("div", { class: "scroller" }, this.table.element), this.empty);
+    this.list = h("div", {}, h("div", { class: "page-head" }, h("h1", {}, "Budgets"), this.count, this.set), this.needs, h("div", { class: "scroller" }, this.table.element), this.empty);
     addEventListener("zonechange", () => this.redraw());
   }
 
@@ -186,7 +186,7 @@ export class Page {
   makeOne() {
     this.chart = null;
     this.frame = new TimeFrame({ left: 76, right: 10 });
-    this.title = h("h2", { tabindex: -1 }, nameOf({ budget: this.rest === "own" ? "" : this.rest }));
+    this.title = h("h1", { tabindex: -1 }, nameOf({ budget: this.rest === "own" ? "" : this.rest }));
     this.about = h("p", { class: "about" });
     this.figures = h("div", { class: "budget-figures" });
     this.plot = h("div", { class: "plot" });
@@ -194,7 +194,7 @@ export class Page {
     this.levels = h("div", {});
     this.jobs = h("div", {});
     this.acted = h("div", {});
-    const part = (id, title, ...inside) => h("section", { class: "panel", "aria-labelledby": id }, h("h3", { id }, title), ...inside);
+    const part = (id, title, ...inside) => h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), ...inside);
     this.parts = h(
       "div",
       { class: "one-alert", hidden: true },

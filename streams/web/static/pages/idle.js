@@ -32,11 +32,11 @@ export function hoursOf(span, nowMs) {
 }
 
 function panel(title, id, ...rest) {
-  return h("section", { class: "panel", "aria-labelledby": id }, h("h3", { id }, title), ...rest);
+  return h("section", { class: "panel", "aria-labelledby": id }, h("h2", { id }, title), ...rest);
 }
 
 function scroller(id, element) {
-  return h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": id }, element);
+  return h("div", { class: "scroller", tabindex: 0, role: "group", "aria-labelledby": id }, element);
 }
 
 const todo = (...words) => h("p", { class: "idle-do" }, h("b", {}, "What to do: "), ...words);
@@ -55,7 +55,7 @@ export class Page {
     this.element = h(
       "div",
       { class: "idle" },
-      h("div", { class: "page-head" }, h("h2", {}, "Idle"), h("p", { class: "sub" }, "What was paid and did nothing.")),
+      h("div", { class: "page-head" }, h("h1", {}, "Idle"), h("p", { class: "sub" }, "What was paid and did nothing.")),
       h("div", { class: "controls" }, h("label", { for: "idle-span" }, "Time", this.span), h("label", { for: "idle-by" }, "Nodes by", this.by), h("button", { type: "button", onclick: () => this.read() }, "Ask again")),
       this.state,
       this.fault,

@@ -115,8 +115,8 @@ function idleBlocks(idle) {
   const values = (column) => idle.by.map((each) => (each ? Number(each[column]) : 0));
   const texts = (column) => idle.by.map((each) => (each ? money(each[column]) : null));
   return [
-    { name: "used by no known job", key: null, kind: "block", color: "--warn", hatch: "M0 4H8M4 0V8", values: values("unattributedUsd"), texts: texts("unattributedUsd"), off: true },
-    { name: "idle nodes", key: null, kind: "block", color: "--held", hatch: "M-2 2L2 -2M-2 10L10 -2M6 10L10 6", values: values("unusedUsd"), texts: texts("unusedUsd"), off: true },
+    { name: "used by no known job", key: null, kind: "block", color: "--warn", hatch: "M2 2L6 6M6 2L2 6", values: values("unattributedUsd"), texts: texts("unattributedUsd"), off: true },
+    { name: "idle nodes", key: null, kind: "block", color: "--held", hatch: "M0 6L4 2L8 6", values: values("unusedUsd"), texts: texts("unusedUsd"), off: true },
   ].filter((each) => each.values.some((value) => value !== 0));
 }
 

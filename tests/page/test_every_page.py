@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from loadtest import board_store
 from sinks.clickhouse import ClickHouseStore, Embedded
@@ -37,17 +37,13 @@ PAGES: Final = {
     "query": "query",
     "meter": "meter",
 }
+#: Nothing was asked for in so long, and nothing is waited for: the page has all that it asks for.
 _QUIET_MS: Final = 1_200
-#: Whether nothing was asked for in a while, and nothing is said to be on its way.
-_IS_SETTLED: Final = """
-(quietMs) => {
-  const ends = performance.getEntriesByType("resource").map((each) => each.responseEnd);
-  return performance.now() - Math.max(...ends) > quietMs && !document.querySelector("main .dimmed, [aria-busy=true]");
-}
-"""
+_STEP_MS: Final = 200
+_WITHIN_MS: Final = 240_000
 #: Two swatches differ where a fifth of one's pixels does so by a quarter of what lies between black and white.
 _PIXELS: Final = 0.05
-_STEP: Final = 64
+_LEVELS: Final = 64
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +60,32 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         store.close()
 
 
-def shown(page: Page, address: str) -> None:
-    """Wait until the page has drawn all that it asks for."""
-    page.evaluate(
-        "address => { performance.clearResourceTimings(); location.hash = `#/${address}`; }", address
-    )
-    page.wait_for_timeout(_QUIET_MS)  # what it asks for is asked for by then
-    page.wait_for_function(_IS_SETTLED, arg=_QUIET_MS, timeout=120_000)
+class Asked:
+    """The requests of a page that have no answer yet, but for the stream, which never ends."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._open: set[Request] = set()
+        page.on("request", self._add)
+        page.on("requestfinished", lambda request: self._open.discard(request))
+        page.on("requestfailed", lambda request: self._open.discard(request))
+
+    def _add(self, request: Request) -> None:
+        if "/api/v1/stream" not in request.url:
+            self._open.add(request)
+
+    def show(self, address: str) -> None:
+        """Open a page, and wait until it has drawn all that it asks for."""
+        self._page.evaluate("address => { location.hash = `#/${address}`; }", address)
+        quiet_ms = 0
+        for _ in range(_WITHIN_MS // _STEP_MS):
+            self._page.wait_for_timeout(_STEP_MS)
+            quiet_ms = 0 if self._open else quiet_ms + _STEP_MS
+            if quiet_ms >= _QUIET_MS:
+                return
+        pytest.fail(
+            f"{address}: no answer within {_WITHIN_MS / 1_000:.0f} s of {[each.url for each in self._open]}"
+        )
 
 
 def test_no_page_is_left_out() -> None:
@@ -85,10 +100,10 @@ def test_no_page_is_left_out() -> None:
 @pytest.mark.parametrize("width", [360, 768, 1440, 2560])
 def test_nothing_overflows_and_axe_finds_nothing(url: str, opened: Open, width: int, scheme: str) -> None:
     page = opened(url, width=width, scheme=scheme, calm=True).page
+    asked, wrong = Asked(page), {}
     page.wait_for_selector("#link[data-state=live]")
-    wrong = {}
     for name, address in PAGES.items():
-        shown(page, address)
+        asked.show(address)
         violations = [
             f"{each['id']}: {[node['target'] for node in each['nodes'][:3]]}"
             for each in Axe().run(page).response["violations"]
@@ -101,14 +116,14 @@ def test_nothing_overflows_and_axe_finds_nothing(url: str, opened: Open, width: 
 
 @pytest.mark.parametrize("eyes", ["achromatopsia", "deuteranopia", "protanopia", "tritanopia"])
 def test_series_differ_for_eyes_that_do_not_see_colours(url: str, opened: Open, eyes: str) -> None:
-    page = opened(f"{url}/#/costs?range=30d&by=job", calm=True).page
+    page = opened(url, calm=True).page
+    Asked(page).show("costs?range=30d&by=job")
     swatches = page.locator(".costs-legend .swatch")
-    expect(swatches.first).to_be_visible(timeout=60_000)
-    shown(page, "costs?range=30d&by=job")
+    expect(swatches.first).to_be_visible()
     page.context.new_cdp_session(page).send("Emulation.setEmulatedVisionDeficiency", {"type": eyes})
     pictures = [decode(each.screenshot()).astype(int) for each in swatches.all()]
     assert len(pictures) >= 6
     height, width = (min(each.shape[side] for each in pictures) for side in (0, 1))
     for one, other in combinations(range(len(pictures)), 2):
         apart = np.abs(pictures[one][:height, :width] - pictures[other][:height, :width]).max(axis=2)
-        assert (apart > _STEP).mean() > _PIXELS, f"{eyes}: series {one} and {other} look alike"
+        assert (apart > _LEVELS).mean() > _PIXELS, f"{eyes}: series {one} and {other} look alike"

@@ -311,9 +311,13 @@ class LedgerRules:
             SinkError: The store could not be read or written; the next call goes on.
         """
         while (settled := self._settled) is not None:
-            issued = not settled.owner.gone and await self._receipts.issue(
-                settled.owner, settled.records, settled.accrued, holds=settled.reader.holds
-            )
+            issued = None
+            if not settled.owner.gone:
+                issued = await self._receipts.issue(
+                    settled.owner, settled.records, settled.accrued, holds=settled.reader.holds
+                )
+                if issued is None:
+                    self._duty = None  # the last minute is judged once more, even where no later one comes
             if not issued and self._settled is settled:
                 self._settled = None
 

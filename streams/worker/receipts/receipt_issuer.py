@@ -52,8 +52,8 @@ class ReceiptIssuer:
         accrued: Accrued,
         from_ms: int | None = None,
         holds: Callable[[Accrued], bool] | None = None,
-    ) -> list[Notice]:
-        """Store some of what is due and hand it on; return it.
+    ) -> list[Notice] | None:
+        """Store some of what is due and hand it on; return it. None: `accrued` is not true any more, so that nothing was stored.
 
         Args:
             owner: Shard 0.
@@ -70,8 +70,10 @@ class ReceiptIssuer:
         attempt = self._unsure
         if attempt is None or attempt.owner is not owner:
             receipts = await self._threads.run(self._due, records, accrued, from_ms)
-            if not receipts or (holds is not None and not await self._threads.run(holds, accrued)):
+            if not receipts:
                 return []
+            if holds is not None and not await self._threads.run(holds, accrued):
+                return None
             attempt = _Attempt(owner, receipts, receipt_rows(receipts, owner.versions.next()))
         self._unsure = attempt
         await self._threads.run(self._writer.write, owner, [attempt.rows])

@@ -84,7 +84,9 @@ def test_a_label_of_a_job_that_the_log_lacks(tmp_path: Path) -> None:
 def test_two_files_of_rules_side_by_side(labels: Path, tmp_path: Path) -> None:
     off, soon = tmp_path / "off.toml", tmp_path / "soon.toml"
     off.write_text('[[rule]]\nname = "retry_loop"\nenabled = false\n')
-    soon.write_text('[[rule]]\nname = "retry_loop"\nseverity = "ticket"\nthresholds = {failures = 2}\n')
+    soon.write_text(
+        '[[rule]]\nname = "retry_loop"\nseverity = "ticket"\nthresholds = {failures = 2, page_usd_per_hour = 1e6}\n'
+    )
     log = STORIES / "retry-loop.jsonl"
     done = backtest(
         tmp_path,

@@ -46,14 +46,17 @@ def put(store: ClickHouseStore, table: str, found: list[dict[str, Any]]) -> None
 def write(store: ClickHouseStore, days: int, hours: range) -> None:
     """A retried job and one without an owner that are paid in these hours of each day but each third one."""
     paid = [BEGIN_MS + day * DAY_MS + hour * HOUR_MS for day in range(days) if day % 3 != 2 for hour in hours]
-    put(store, JOBS, [{"job_id": "retried", "owner": "ada", "state": "running"}, {"job_id": "orphan"}])
+    retried = {"job_id": "retried", "owner": "ada", "state": "running", "started": at(BEGIN_MS + 1)}
+    put(store, JOBS, [retried, {"job_id": "orphan"}])
     broken: list[dict[str, Any]] = [
-        {"attempt": n, "state": "failed", "ended": at(BEGIN_MS + n * HOUR_MS)} for n in (1, 2, 3)
+        {"attempt": n, "state": "failed", "started": at(BEGIN_MS + n), "ended": at(BEGIN_MS + n * HOUR_MS)}
+        for n in (1, 2, 3)
     ]
+    last_attempt = {"attempt": 4, "state": "running", "started": at(BEGIN_MS + 3 * HOUR_MS)}
     put(
         store,
         ATTEMPTS,
-        [{"job_id": "retried", **each} for each in (*broken, {"attempt": 4, "state": "running"})],
+        [{"job_id": "retried", **each} for each in (*broken, last_attempt)],
     )
     lost: list[dict[str, Any]] = [
         {"attempt": n, "hour": at(BEGIN_MS), "gpu_cost_usd": Decimal(6), "lost_cost_usd": Decimal(6)}

@@ -57,6 +57,8 @@ def _held(of: LedgerSettings, losses: RunLosses, fires: Iterable[str], at_ms: in
     """Yield where it holds in the hour that ends then: about the job that an alert of the run is about, else its last one."""
     known = {*fires}
     for run in losses.runs(at_ms):
+        if not losses.is_paid(run, at_ms):
+            continue
         sums = losses.sums(run, at_ms)
         if holds(of.thresholds, sums):
             subject = losses.jobs[next((name for name in run if name in known), run[-1])].about

@@ -241,8 +241,7 @@ class Notifier:
     async def run_once(self) -> None:
         """Take each alert as far as it gets now on its way from the judge to its receivers.
 
-        These are the stages, in order, and docs/messages.md#from-rule-to-receiver says what each is for. What ends or holds up
-        an alert's way has a row in `deliveries`.
+        docs/messages.md#from-rule-to-receiver says what each stage is for. What ends or holds up its way has a row in `deliveries`.
         """
         if self.rows_waiting >= self._options.rows_at_most:
             return  # what comes of an attempt could not be recorded

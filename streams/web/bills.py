@@ -39,7 +39,7 @@ _UPLOAD: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _AskedLoad(msgspec.Struct, forbid_unknown_fields=True):
     upload: str
     files: list[str]
     replace: bool = False
@@ -99,7 +99,7 @@ class BillEndpoint:
         """
         store = self._checked_store()
         asked = await json_body(
-            request, _ASKED_MAX_BYTES, _Asked, '{"upload": "...", "files": ["october.csv.gz"]}'
+            request, _ASKED_MAX_BYTES, _AskedLoad, '{"upload": "...", "files": ["october.csv.gz"]}'
         )
         if not 0 < len(asked.files) <= FILES_MAX or max(map(len, asked.files)) > _NAME_MAX_CHARS:
             raise ApiError(

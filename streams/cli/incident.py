@@ -22,7 +22,7 @@ def incident(
     data: DataOption = None,
     url: UrlOption = None,
 ) -> None:
-    """Write a report of an alert or an incident in Markdown: what happened, who was told, what it cost, what would have told earlier."""
+    """Write a report of an alert or an incident in Markdown: what happened, who got a message, what it cost, what would have fired earlier."""
     check_one_of(data, url)
     settings = settings_for(data)
     from streams.cli.incident_shown import markdown_of  # loads the engine

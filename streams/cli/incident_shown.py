@@ -14,7 +14,7 @@ from streams.engine.rules.registry import BY_NAME
 from streams.engine.rules.rule import IS_FLAG
 from streams.explain.incident.report import EVIDENCE_MAX, IncidentReport, JobSpend
 
-_TOLD: Final = ("delivered", "repeated")
+_SENT: Final = ("delivered", "repeated")
 
 
 def markdown_of(report: IncidentReport) -> str:
@@ -61,21 +61,21 @@ def _happened(report: IncidentReport) -> Iterator[str]:
         whose = "Its job" if len(report.jobs) == 1 and not report.member_count else "Its jobs"
         lost = f", of which ${usd(report.lost_usd)} is lost work" if report.lost_usd else ""
         said.append(f"{whose} cost ${usd(report.spent_usd)} meanwhile{lost}.")
-    said += [_told(report), _acted(report)]
+    said += [_sent(report), _acted(report)]
     yield "## What happened\n"
     yield " ".join(said) + "\n"
 
 
-def _told(report: IncidentReport) -> str:
+def _sent(report: IncidentReport) -> str:
     alert = report.alert
-    told = [row for row in report.deliveries if row["outcome"] in _TOLD and row["status"] == "firing"]
-    if told:
-        first = told[0]
-        names = ", ".join(dict.fromkeys(code(row["receiver"]) for row in told))
-        return f"The first message went to {code(first['receiver'])} {span(max(0, first['time_ms'] - alert['started_ms']))} after it opened; told in all: {names}."
+    sent = [row for row in report.deliveries if row["outcome"] in _SENT and row["status"] == "firing"]
+    if sent:
+        first = sent[0]
+        names = ", ".join(dict.fromkeys(code(row["receiver"]) for row in sent))
+        return f"The first message went to {code(first['receiver'])} {span(max(0, first['time_ms'] - alert['started_ms']))} after it opened; in all: {names}."
     because = "; ".join(prose(each["because"]) for each in report.messages if each["because"])
     message = "; ".join(prose(each["message"]) for each in report.messages) or "not sent"
-    return f"Nobody was told that it fires ({message}{f': {because}' if because else ''})."
+    return f"Nobody got a message that it fires ({message}{f': {because}' if because else ''})."
 
 
 def _acted(report: IncidentReport) -> str:
@@ -182,7 +182,7 @@ def _cell(value: object) -> str:
 
 
 def _earlier(report: IncidentReport) -> Iterator[str]:
-    yield "## What would have told of it earlier\n"
+    yield "## What would have fired earlier\n"
     about = report.earlier_about
     if about is None:
         yield (

@@ -18,6 +18,11 @@ from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("demo", "demo:demo", "trainfare demo --seconds 90"),
     ("init", "init:init", "trainfare init slurm --price h100=3.60"),
+    (
+        "gameday",
+        "gameday:gameday",
+        "trainfare gameday retry-loop --to https://hooks.example.com/me --data ./meter",
+    ),
     ("replay", "replay:replay", "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
     ("backfill", "backfill:backfill", "trainfare backfill 2026-*.jsonl.gz"),
     (

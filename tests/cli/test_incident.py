@@ -157,7 +157,7 @@ def test_the_dollars_are_those_of_the_ledger(data: Path, report: str) -> None:
     assert not job.is_by_hour
 
 
-def test_what_would_have_told_earlier_is_what_the_judge_says(data: Path, report: str) -> None:
+def test_what_would_have_fired_earlier_is_what_the_judge_says(data: Path, report: str) -> None:
     found = of_store(data)
     own = next(each for each in found.earlier if each.rule == "retry_loop")
     assert (own.what, own.value, own.threshold) == ("attempts failed within an hour", 2, 3)
@@ -166,7 +166,7 @@ def test_what_would_have_told_earlier_is_what_the_judge_says(data: Path, report:
     assert any("attempts failed within an hour" in row and "2" in row for row in cells(report))
 
 
-def test_it_says_who_was_told_and_who_acknowledged(report: str) -> None:
+def test_it_says_and_who_acknowledged(report: str) -> None:
     assert "The first message went to `https://hooks.example.com:443` 2 min after it opened" in report
     assert "acknowledged it 27 min after it opened" in report
 

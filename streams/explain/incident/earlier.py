@@ -1,4 +1,4 @@
-"""Which rule would have told of a job earlier, and under which threshold: read off how far each rule was from firing before."""
+"""Which rule would have fired earlier about a job, and under which threshold: read off how far each rule was from firing before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def earlier(
     others: Sequence[Mapping[str, Any]],
     minutes: Sequence[Mapping[str, Any]],
 ) -> list[EarlierRule]:
-    """What would have told of it earlier, the earliest first; of each rule its first instant.
+    """What would have fired earlier, the earliest first; of each rule its first instant.
 
     Args:
         histories: The course of each rule before the alert opened.

@@ -1,4 +1,4 @@
-"""All that is known of one alert or incident: what happened, who was told, what it cost, and what would have told of it earlier."""
+"""All that is known of one alert or incident: what happened, who got a message, what it cost, and what would have fired earlier."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def incident_report(store: IncidentReader, alert_id: str) -> IncidentReport | No
     span = int(alert["started_ms"]) - DAY_MS, max(until_ms, as_of_ms)
     acted, entries = _entries(store, alert, around, sorted(shown), deliveries, span)
     histories = [] if about is None else store.histories_before(about)
-    told = _earlier(store, histories, about, others)
+    found_earlier = _earlier(store, histories, about, others)
     return IncidentReport(
         alert=alert,
         part_of=None if head == alert_id else next(iter(_alerts(store, [head])), None),
@@ -148,7 +148,7 @@ def incident_report(store: IncidentReader, alert_id: str) -> IncidentReport | No
         messages=[each for each in why["messages"] if each["alert_id"] == alert_id],
         deliveries=[row for row in deliveries if row["alert_id"] == alert_id],
         acted=acted,
-        earlier=told,
+        earlier=found_earlier,
         earlier_about=about,
         earlier_missing=next((each.missing for each in histories), ""),
     )

@@ -1,4 +1,4 @@
-"""The timeline of an incident: what its jobs did, what its alerts did, who was told, and what people and budgets did about it."""
+"""The timeline of an incident: what its jobs did, what its alerts did, who got a message, and what people and budgets did about it."""
 
 from __future__ import annotations
 

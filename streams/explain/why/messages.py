@@ -96,12 +96,12 @@ def _fate(
     sent = [row for row in rows if row["outcome"] != "usual"]
     # What was withheld as usual, and was sent once it was not, is withheld no more.
     newest: dict[str, Mapping[str, Any]] = {row["receiver"]: row for row in sent or rows}  # in their order
-    told = [said(row) for row in newest.values()]
+    words = [said(row) for row in newest.values()]
     because = [each for each in (_acts(alert, controls, facts, at_ms)) if each]
     if alert["silenced"] and not any(each.startswith("silence/") for each in because):
         because.append("a silence covered it")
-    because += [each for _, each in told if each]
-    message = "; ".join(dict.fromkeys(each for each, _ in told)) or (
+    because += [each for _, each in words if each]
+    message = "; ".join(dict.fromkeys(each for each, _ in words)) or (
         "silenced" if alert["silenced"] else "not sent yet"
     )
     return MessageFate(alert["alert_id"], alert["rule"], status, message, "; ".join(dict.fromkeys(because)))

@@ -13,7 +13,7 @@ import typer
 from schemas.events import PriceEvent
 from streams.cli.faults import FAILED
 from streams.cli.init_given import answers, fields_of, site_at, with_fields, with_written, written_tables
-from streams.cli.init_shown import show_changes, show_found, show_unpriced, text_of_start
+from streams.cli.init_shown import show_changes, show_found, show_notes, show_unpriced, text_of_start
 from streams.clock import SystemClock
 from streams.config.load import load_settings
 from streams.errors import WrongUseError
@@ -22,7 +22,7 @@ from streams.init.look import detected, look, unknown
 from streams.init.names import NAMES
 from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, planned
 from streams.init.price_file import prices_csv, prices_in
-from streams.init.proposals import GivenAnswers, Proposal, UnpricedKind, propose, unpriced
+from streams.init.proposals import GivenAnswers, Proposal, UnpricedKind, propose, unfit_lists, unpriced
 from streams.init.surroundings import Surroundings
 from streams.init.texts import options_model
 
@@ -68,6 +68,7 @@ def run(asked: Asked) -> None:
     site = site_at(directory, now_ms)
     show_found(found)
     proposal = _proposed(found, given, asks=asked.asks)
+    show_notes(unfit_lists(found, given, proposal.aliases, now_ms))
     missing = unpriced(found.kinds, proposal.aliases, {}, _prices(proposal, now_ms), now_ms)
     plan = planned(found, proposal, [each.line or each.kind.gpu_type for each in missing], site, written)
     all_changes = changes(directory, plan.files, state)

@@ -27,7 +27,12 @@ def show_found(found: Surroundings) -> None:
         if names:
             more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
             _say(f"  {what}: {', '.join(visible(each) for each in names[:_NAMES_SHOWN])}{more}")
-    for note in found.notes:
+    show_notes(found.notes)
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """Say what is odd, or needs a decision."""
+    for note in notes:
         _say(f"note: {visible(note)}")
 
 

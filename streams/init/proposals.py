@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from schemas.events import PRICE_FIELDS, Component, PriceEvent
 from schemas.units import NANO_PER_USD
 from streams.engine.pricing.book import PriceBook
-from streams.engine.pricing.context import usage_context
+from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.gpu_types import product
 from streams.engine.pricing.kinds import UNIT_OF_KIND, Kind
-from streams.engine.pricing.nearest import is_met
+from streams.engine.pricing.nearest import is_met, nearest
 from streams.engine.rules.missing_price import MissingPriceFinder, UnpricedUsage
 from streams.init.catalogue import CataloguePrice, catalogue
 from streams.init.surroundings import GpuKind, Surroundings
@@ -77,6 +77,25 @@ def propose(found: Surroundings, given: GivenAnswers, *, has_aliases: bool) -> P
     )
 
 
+def unfit_lists(
+    found: Surroundings, given: GivenAnswers, aliases: Mapping[str, str], now_ms: int
+) -> list[str]:
+    """Sentences about types that no price of the user's lists fits: the nearest one, and what it asks for beyond them."""
+    book = PriceBook.empty().with_events(given.lists)
+    said = dict[str, None]()
+    for kind in found.kinds:
+        name = aliases.get(kind.gpu_type, kind.gpu_type)
+        if not given.lists or kind.gpu_type in given.usd or _fitting(kind, name, book):
+            continue
+        fields = {**kind.fields, "gpu_type": name}
+        close = nearest(book, _context(fields), now_ms)
+        lacking = [] if close is None else [f"{each}={close.event.match[each]}" for each in close.fields]
+        asks = f"; the nearest, {close.event.sku}, asks for {' '.join(lacking)}" if close and lacking else ""
+        mend = f": if all jobs have that, --price-field {' --price-field '.join(lacking)}" if asks else ""
+        said[f"no price of your lists fits {name or 'GPUs without a type'}{asks}{mend}"] = None
+    return list(said)
+
+
 def unpriced(
     kinds: Sequence[GpuKind],
     aliases: Mapping[str, str],
@@ -91,13 +110,17 @@ def unpriced(
     for kind in kinds:
         type_ = kind.gpu_type
         named = kind._replace(fields={**kind.fields, "gpu_type": aliases.get(type_, type_), **price_fields})
-        context = usage_context(tuple(named.fields.get(name) or None for name in PRICE_FIELDS), None, None)
+        context = _context(named.fields)
         if book.price_at(context, Component.gpu, Kind.GPU_TIME, now_ms) is None:
             usage = UnpricedUsage(Component.gpu, UNIT_OF_KIND[Kind.GPU_TIME], context)
             mend = finder.mend(usage, now_ms)
             header, line = (mend.header, mend.line) if mend else ("sku,gpu_type,usd,per,from", "")
             missing.append(UnpricedKind(kind, named.gpu_type, header, line, _choices(type_)))
     return missing
+
+
+def _context(fields: Mapping[str, str]) -> Context:
+    return usage_context(tuple(fields.get(name) or None for name in PRICE_FIELDS), None, None)
 
 
 def _alias(type_: str, given: GivenAnswers, has_aliases: bool) -> str:

@@ -9,7 +9,7 @@ import pytest
 from schemas.events import PriceEvent
 from streams.init.catalogue import FILE, catalogue
 from streams.init.price_file import prices_csv, prices_in, rows_in
-from streams.init.proposals import GivenAnswers, propose, unpriced
+from streams.init.proposals import GivenAnswers, propose, unfit_lists, unpriced
 from streams.init.surroundings import GpuKind, Surroundings
 from streams.prices.findings import findings
 from streams.prices.records import format_of, records_of
@@ -94,6 +94,30 @@ def test_a_list_of_the_user_goes_before_the_catalogue() -> None:
     aliases, prices = proposed(found, GivenAnswers({}, {}, mine))
     assert aliases == {"H100-SXM": "h100"}
     assert prices == mine_without_far(mine)
+
+
+def test_a_list_that_fits_no_type_is_told_with_what_it_asks_for() -> None:
+    mine = prices_in(
+        "p.csv",
+        "sku,gpu_type,region,instance_type,usd,per,gpus,from\np5,H100,us-east-1,p5.48xlarge,55,instance_hour,8,\n",
+        NOW_MS,
+    )
+    found = site({"gpu_type": "h100"}, {"gpu_type": "h100", "region": "us-east-1"})
+    given = GivenAnswers({}, {}, mine)
+    assert unfit_lists(found, given, {"h100": "H100"}, NOW_MS) == [
+        (
+            "no price of your lists fits H100; the nearest, p5, asks for region=us-east-1 instance_type=p5.48xlarge"
+            ": if all jobs have that, --price-field region=us-east-1 --price-field instance_type=p5.48xlarge"
+        ),
+        (
+            "no price of your lists fits H100; the nearest, p5, asks for instance_type=p5.48xlarge"
+            ": if all jobs have that, --price-field instance_type=p5.48xlarge"
+        ),
+    ]
+    fits = site({"gpu_type": "h100", "region": "us-east-1", "instance_type": "p5.48xlarge"})
+    assert not unfit_lists(fits, given, {"h100": "H100"}, NOW_MS)
+    assert not unfit_lists(found, given._replace(usd={"h100": "1"}), {}, NOW_MS)
+    assert not unfit_lists(found, NOTHING, {}, NOW_MS)
 
 
 def mine_without_far(mine: list[PriceEvent]) -> list[PriceEvent]:

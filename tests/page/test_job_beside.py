@@ -65,7 +65,7 @@ def test_nothing_runs_over_the_edge(board: Board, beside: Script, width: int, sc
     expect(section.locator("tbody tr")).to_have_count(13)
     similar = page.locator("section[aria-labelledby=similar-title]")
     expect(similar).to_contain_text("completed in the 30 days before now: team " + SHOWN)
-    expect(similar.locator("[data-figure=usd_per_hour]")).to_contain_text("4.0 times the median, above the 95th percentile")  # fmt: skip
+    expect(similar.locator("[data-figure=usd_per_hour]")).to_contain_text("4.0\u00d7 the median, above the 95th percentile")  # fmt: skip
     expect(similar.locator("[data-figure=cost_usd]")).to_contain_text("Cost so far$3.00 at the median")
     expect(page.locator("section[aria-labelledby=receipt-title]")).to_contain_text(SHOWN)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

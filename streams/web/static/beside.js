@@ -1,7 +1,7 @@
 // A job beside others: similar jobs that were completed lately, the same job at other places of the price list, and its receipt.
 
 import { amount, foreign, h, row, s, table, visible } from "./dom.js";
-import { count, duration, exact, money, percent, plural, price, stamp } from "./format.js";
+import { count, duration, exact, money, percent, plural, price, stamp, times } from "./format.js";
 
 const PICTURE = { width: 320, height: 26, pad: 6, middle: 13 };
 const PLACES_FIRST = 12;
@@ -23,7 +23,7 @@ function named(fields) {
 /** A figure against the median of similar jobs, in words. */
 export function against(ratio) {
   if (ratio === null) return "";
-  if (ratio >= FAR) return `${ratio.toFixed(1)} times the median`;
+  if (ratio >= FAR) return `${times(ratio)} the median`;
   const off = Math.round(100 * (ratio - 1));
   return off ? `${Math.abs(off)} % ${off > 0 ? "over" : "under"} the median` : "at the median";
 }

@@ -63,11 +63,11 @@ def init(
     ] = 120,
 ) -> None:
     """Write the configuration for what is here, start the meter, and show the first priced job."""
-    from streams.cli.init_run import Asked, run  # loads collectors and prices; not needed for --help
+    from streams.cli.init_run import InitRequest, run  # loads collectors and prices; not needed for --help
 
     login = {"url": url, "token_file": token_file, "ca_file": ca_file}
     run(
-        Asked(
+        InitRequest(
             name,
             directory.absolute(),
             login,

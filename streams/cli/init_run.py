@@ -27,7 +27,7 @@ from streams.init.surroundings import Surroundings
 from streams.init.texts import options_model
 
 
-class Asked(NamedTuple):
+class InitRequest(NamedTuple):
     """What the command line says; `asks`: whether a person is asked."""
 
     name: str | None
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
     starts: bool
 
 
-def run(asked: Asked) -> None:
+def run(asked: InitRequest) -> None:
     """Write the configuration for what is here, start the meter, and show the first priced job.
 
     Raises:

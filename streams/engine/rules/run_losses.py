@@ -116,7 +116,7 @@ class RunLosses:
         return not (is_done or self.sums(run, at_ms).is_named)
 
 
-class _BrokenAttempt(NamedTuple):
+class _LostAttempt(NamedTuple):
     """An attempt that broke off and lost something; `named_ms`: when an alert about a loop of its own job named it."""
 
     job_id: str
@@ -144,7 +144,7 @@ class _JobCurve:
             self._last.append(max([*before, (ended_ms, began_ms, state)]))
         self._ends = sorted((each.ended_ms, each.state in DONE) for each in job.attempts)
         self._broken = [
-            _BrokenAttempt(
+            _LostAttempt(
                 job.about.job_id,
                 each.ended_ms,
                 each.lost_nano,
@@ -188,7 +188,7 @@ class _JobCurve:
         place = bisect_left(self._steps, at_ms)
         return self._lost[place], self._counts[place]
 
-    def named_by(self, loop: NamedLoop) -> list[_BrokenAttempt]:
+    def named_by(self, loop: NamedLoop) -> list[_LostAttempt]:
         """The attempts that an alert about a loop of the run names."""
         return [each for each in self._broken if _names(loop, each.ended_ms)]
 

@@ -35,7 +35,7 @@ _KNOWN_MAX: Final = 128
 Blocks = Iterator[Sequence[Sequence[object]]]
 
 
-class JudgedStatement(NamedTuple):
+class AllowedStatement(NamedTuple):
     """A statement that may run, before its parameters have values."""
 
     sql: str
@@ -55,7 +55,7 @@ class Prepared(NamedTuple):
     tables: frozenset[str]
 
 
-class _Asked(NamedTuple):
+class _JudgedBy(NamedTuple):
     """All that a judgement depends on."""
 
     sql: str
@@ -76,7 +76,7 @@ class Parser:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[_Asked, JudgedStatement] = {}
+        self._known: dict[_JudgedBy, AllowedStatement] = {}
         for name, value in _TEXT_LIMITS.items():
             client.set_client_setting(name, value)
 
@@ -99,7 +99,7 @@ class Parser:
             RefusedQueryError: It is not allowed.
             FailedQueryError: It cannot be parsed.
         """
-        asked = _Asked(sql, tuple(tables.items()), database, limits)
+        asked = _JudgedBy(sql, tuple(tables.items()), database, limits)
         found = self._known.pop(asked, None) or self._judged(sql, tables, database, limits)
         self._known[asked] = found
         if len(self._known) > _KNOWN_MAX:
@@ -110,7 +110,7 @@ class Parser:
 
     def _judged(
         self, sql: str, tables: Mapping[str, bool], database: str, limits: QueryLimits
-    ) -> JudgedStatement:
+    ) -> AllowedStatement:
         trees.check_text(sql)
         asked = described(sql, database)
         if asked is not None and asked.name:
@@ -118,14 +118,14 @@ class Parser:
                 kind = "view" if asked.prefix.startswith("SHOW") else "table or view"
                 raise RefusedQueryError(f"`{asked.name}` is no {kind} of this store; SHOW TABLES lists them")
             described_sql = f"{asked.prefix} `{database}`.`{asked.name}`"
-            return JudgedStatement(described_sql, False, {}, limits.settings(), frozenset({asked.name}))
+            return AllowedStatement(described_sql, False, {}, limits.settings(), frozenset({asked.name}))
         tree = trees.parse(self, asked.query if asked is not None else sql)
         judged = judge(tree, tables.keys(), database, limits)
         text = trees.text_of(self, judged.tree)
         # The generated text is checked, too, in case it parses differently from the tree.
         judge(trees.parse(self, text), tables.keys(), database, limits)
         names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
-        return JudgedStatement(
+        return AllowedStatement(
             f"{asked.prefix} ({text})" if asked is not None else text,
             asked is None and str(judged.tree.get("type")).startswith("Select"),
             judged.parameters,

@@ -22,6 +22,16 @@ _PART: Final = re.compile(
     r"(?P<partition>[^_]+)_(?P<least>\d+)_(?P<most>\d+)_(?P<level>\d+)(?:_(?P<mutation>\d+))?"
 )
 
+#: The engine takes the disk of these tables for a remote one, and starts a thread with 8 MiB of stack for each column that it
+#: reads ahead, some fifty in all, which the memory of the process has no room for. The files are local. A buffer for each column
+#: of each part is of 1 MiB unless something is said.
+_READS: Final = {
+    "remote_filesystem_read_method": "read",
+    "remote_filesystem_read_prefetch": "0",
+    "allow_prefetched_read_pool_for_remote_filesystem": "0",
+    "max_read_buffer_size": "65536",
+}
+
 
 class FileSeen(NamedTuple):
     """What tells a file or folder from another one of its name."""
@@ -119,7 +129,7 @@ class EmbeddedTables:
     def _in_session(self, settings: Mapping[str, str]) -> Iterator[Client]:
         """Yield the session of the query before, if its settings are these, else a new one; it ends with a query that fails."""
         # `readonly` last: from there on the session can change nothing, not even this.
-        wanted = {**settings, "readonly": "1"}
+        wanted = {**settings, **_READS, "readonly": "1"}
         kept, self._session = self._session, None
         if kept is not None and kept[0] == wanted:
             client = kept[1]

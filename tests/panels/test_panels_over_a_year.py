@@ -19,6 +19,7 @@ from streams.panels.panel import POINTS_MAX
 from streams.panels.registry import PANELS
 from tests.panels import year
 from tests.panels.asking import answered
+from tests.query.test_room import LEFT_BYTES, figures
 from tests.sinks.stores import embedded
 
 RANGES_S = (year.HOUR_S, year.DAY_S, 30 * year.DAY_S, year.YEAR_S)
@@ -60,3 +61,16 @@ def test_what_is_idle_is_found_of_a_day_a_month_and_a_year(pool: QueryPool, days
         asked = advanced(steps, arrow.decode(data))
     assert asked.made["rows"]
     assert asked.made["sums"]["node_cost_usd"] > 0
+
+
+def test_what_panels_read_of_a_year_leaves_room_in_their_process(pool: QueryPool) -> None:
+    """A thread for each column that is read ahead would fill it with stacks."""
+    for name in ("cost_by_team", "unallocated", "nodes", "job_nodes"):
+        answered(pool, name, year.END_S - year.YEAR_S, year.END_S, year.LONG_JOB)
+    process, queries = pool.acquire("")
+    try:
+        used, most = figures(process.pid)
+        assert queries >= 4
+        assert most - used > LEFT_BYTES
+    finally:
+        pool.release(pool.new_run(), process, queries)

@@ -84,7 +84,7 @@ SMALL = {
 
 DEVELOPMENT = {
     "setuptools", "pip", "wheel", "uv", "ruff", "mypy", "pytest", "pytest-xdist", "pytest-timeout", "hypothesis",
-    "playwright", "import-linter", "aiosmtpd", "jsonschema", "grafana-foundation-sdk", "pyyaml", "greenlet", "coverage",
+    "playwright", "import-linter", "aiosmtpd", "axe-playwright-python", "jsonschema", "grafana-foundation-sdk", "pyyaml", "greenlet", "coverage",
 }  # fmt: skip
 
 

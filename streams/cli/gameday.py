@@ -139,12 +139,16 @@ class GameRun:
             self._send([self._game.receiver(self._clock.now_ms(), *address)])
         try:
             opened, deliveries = self._until_sent(left)
+            is_opened = any(row["rule"] == self._story.rule for row in opened)
+            # Asked while it still pays: once it is taken back, its dollars are no condition any more.
+            because = "" if is_opened else self._why_not()
         finally:
-            self._take_back(owns_record=address is not None)
+            self._take_back()
+        # The record of its owner stays: the end of an alert without one would go to everybody's receiver.
         self._show(opened, deliveries)
         self._wait_for_nothing()
-        if all(row["rule"] != self._story.rule for row in opened):
-            raise TrainfareError(self._why_not())
+        if because:
+            raise TrainfareError(because)
 
     def _until_sent(self, left: list[DemoRecord]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         from streams.explain.why.sql import DELIVERIES
@@ -174,16 +178,12 @@ class GameRun:
             self._producer.send(each.topic, key_of(each.topic, each.value), each.value)
         self._producer.flush()
 
-    def _take_back(self, *, owns_record: bool) -> None:
-        """End its jobs, silence its team, and set its prices to nothing; a record of its owner goes last."""
-        from streams.topics import Topic
-
+    def _take_back(self) -> None:
+        """Silence its team, then end its jobs and set its prices to nothing."""
         now_ms = self._clock.now_ms()
-        silence = self._game.silence(now_ms, now_ms + _QUIET_MS)
-        self._send([silence, *self._game.endings(now_ms), *self._game.prices_of_nothing(now_ms)])
-        if owns_record:
-            self._producer.send(Topic.CONTROLS, f"owner/{self._game.owner}".encode(), None)
-            self._producer.flush()
+        self._send([self._game.silence(now_ms, now_ms + _QUIET_MS)])
+        self._rest(_EVERY_MS)
+        self._send([*self._game.endings(now_ms), *self._game.prices_of_nothing(now_ms)])
 
     def _show(self, opened: list[dict[str, Any]], deliveries: list[dict[str, Any]]) -> None:
         from streams.engine.rules.formatting import instant

@@ -105,22 +105,27 @@ def test_a_story_is_played_sent_and_taken_back(tmp_path: Path) -> None:
         with Serves(tmp_path, env) as serves:
             life = serves.start()
             life.wait_ready()
-            play = ("gameday", "retry-loop", "--minutes", 0, "--yes", "--data", data)
             client = kafka_of(data)
-            done = trainfare(*play, "--to", f"http://127.0.0.1:{sent.port}/me", env=client)
-            assert done.code == 0, done.out + done.err + life.text()[-3000:]
-            assert "retry_loop" in done.out
-            assert f"http://127.0.0.1:{sent.port}" in done.out
-            assert "delivered" in done.out
-            assert "Taken back: its 1 jobs cost $0.00" in done.out
+            for name, story in GAMES.items():
+                play = ("gameday", name, "--minutes", 0, "--yes", "--data", data)
+                done = trainfare(*play, "--to", f"http://127.0.0.1:{sent.port}/me", env=client)
+                assert done.code == 0, done.out + done.err + life.text()[-3000:]
+                assert story.rule in done.out
+                assert f"http://127.0.0.1:{sent.port}" in done.out
+                assert "delivered" in done.out
+                assert "Taken back: its 1 jobs cost $0.00" in done.out
             # Whoever was named got the message, and nobody else.
-            assert {body["type"] for body in sent.bodies} == {"alert.firing"}
+            assert {body["type"] for body in sent.bodies} <= {"alert.firing", "alert.resolved"}
             assert everybody.bodies == []
             asked = "SELECT job_id, state, cost_usd FROM job_costs"
-            (row,) = json.loads(trainfare("sql", asked, "--data", data, "--format", "json").out)
-            assert row["job_id"].startswith("gameday-retry-loop-")
-            assert row["state"] in ("cancelled", "failed")
-            assert float(row["cost_usd"]) == 0
+            rows = json.loads(trainfare("sql", asked, "--data", data, "--format", "json").out)
+            assert len(rows) == len(GAMES)
+            for row in rows:
+                assert row["job_id"].startswith("gameday-")
+                assert row["state"] in ("cancelled", "failed")
+                assert float(row["cost_usd"]) == 0
+            rules = {body["data"]["rule"] for body in sent.bodies}
+            assert rules == {story.rule for story in GAMES.values()}
             off = {
                 "id": "off",
                 "source": "t",
@@ -152,7 +157,7 @@ def test_nobody_is_paged_who_was_not_named(tmp_path: Path, words: tuple[str, ...
 
 
 def test_a_dry_run_prints_events_that_publish_takes() -> None:
-    done = trainfare("gameday", "oversized", "--dry-run")
+    done = trainfare("gameday", "spot-fallback", "--dry-run")
     assert (done.code, done.err) == (0, "")
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert {line["topic"] for line in lines} == {"jobs", "prices"}

@@ -241,7 +241,7 @@ def test_a_long_key_of_a_tag_is_refused(tmp_path: Path) -> None:
 def test_long_lines_are_stored_in_small_inserts(
     store: ClickHouseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "_BYTES_AT_ONCE", 40_000)
+    monkeypatch.setattr(loading, "BATCH_MAX_BYTES", 40_000)
     inserted = []
     insert = store.insert
 

@@ -76,13 +76,14 @@ class Scene:
                 self.book = self.book.with_events([event])
 
     async def pass_ms(self, ms: int, *, blocked: bool = False) -> None:
-        """So much later: a turn, what it began done with, and a turn that sees it."""
+        """So much later: a turn, what it began done with, and a turn that sees it; `blocked`: but for what sending waits for."""
         self.clock.advance(ms)
         for _ in range(3):
             self.canary.run_once()
-            tasks = [self.canary._sending, self.canary._looking, self.canary._writing]
+            sending = None if blocked else self.canary._sending
+            tasks = [sending, self.canary._looking, self.canary._writing]
             waiting = [task for task in tasks if task is not None and not task.done()]
-            await asyncio.wait(waiting, timeout=0.05 if blocked else 5) if waiting else None
+            await asyncio.wait(waiting, timeout=5) if waiting else None
         await self.life.step()
 
     def rows(self) -> list[tuple[Any, ...]]:

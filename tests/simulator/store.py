@@ -149,6 +149,6 @@ def _fits(place: Place, where: Sequence[Condition]) -> bool:
     version, batch, index = place
     for condition in reversed(where):  # versions stand last and say no most often
         value = version if condition.column == "version" else batch.column(condition.column)[index]
-        if not _OPS[condition.op](value, condition.value):
-            return False
+        if value is None or not _OPS[condition.op](value, condition.value):
+            return False  # NULL compares with nothing
     return True

@@ -146,9 +146,7 @@ class MemoryStore:
 
 def _fits(row: Row, where: Sequence[Condition]) -> bool:
     # NULL compares with nothing.
-    return all(
-        row[c.column] is not None and _OPS[c.op](_comparable(row[c.column]), c.value) for c in where
-    )
+    return all(row[c.column] is not None and _OPS[c.op](_comparable(row[c.column]), c.value) for c in where)
 
 
 def _comparable(value: Any) -> Any:

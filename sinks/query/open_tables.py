@@ -7,7 +7,7 @@ parts that are no longer those of the store: what lies on the disk is looked at 
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -155,12 +155,18 @@ def _looked(folder: Path) -> frozenset[FileSeen]:
     Raises:
         QueriesOffError: It cannot be read.
     """
-    if not folder.exists():
-        return frozenset()
+    looked: set[FileSeen] = set()
     try:
         with os.scandir(folder) as found:
-            looked = ((each.name, each.stat(follow_symlinks=False)) for each in found)
-            return frozenset(FileSeen(name, at.st_ino, at.st_mtime_ns) for name, at in looked)
+            for each in found:
+                with suppress(
+                    FileNotFoundError
+                ):  # a part that was merged, or one being made, may go at any moment
+                    at = each.stat(follow_symlinks=False)
+                    looked.add(FileSeen(each.name, at.st_ino, at.st_mtime_ns))
+        return frozenset(looked)
+    except FileNotFoundError:
+        return frozenset()
     except OSError as fault:
         raise QueriesOffError(f"the files of the store cannot be read: {fault.strerror}") from fault
 

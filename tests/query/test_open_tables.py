@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from schemas.tables import JOB_HOURS
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueryFailed
-from sinks.query import QueryLimits, QueryProcess
+from sinks.query import QueryLimits, QueryProcess, open_tables
 from sinks.query.open_tables import EmbeddedTables, FileSeen, present
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.session import Parser, local_client
@@ -186,6 +187,26 @@ def test_parts_that_were_merged_and_those_being_made_are_not_read(
     files: tuple[str, ...], read: tuple[str, ...]
 ) -> None:
     assert present(seen(*files)) == seen(*read)
+
+
+def test_a_part_that_goes_while_files_are_listed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("all_1_1_0", "all_2_2_0"):
+        (tmp_path / name).touch()
+    listed = os.scandir
+
+    @contextmanager
+    def merged_meanwhile(folder: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with listed(folder) as found:
+            entries = [*found]
+        (tmp_path / "all_1_1_0").unlink()
+        yield iter(entries)
+
+    monkeypatch.setattr(os, "scandir", merged_meanwhile)
+    assert {each.name for each in open_tables._looked(tmp_path)} == {"all_2_2_0"}
+    monkeypatch.undo()
+    assert open_tables._looked(tmp_path / "none") == frozenset()
 
 
 def test_a_part_of_the_same_name_is_another_one() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
     from streams.explain.why.margin_history import MarginHistory
+
+_Decoded = TypeVar("_Decoded")
 
 _CONNECT_S = 3.0
 _READ_S = 60.0
@@ -91,9 +93,7 @@ class RemoteReader:
         """
         body = orjson.dumps({"sql": sql, "parameters": parameters})
         headers = {"Content-Type": "application/json", "Accept": arrow.MEDIA_TYPE}
-        status, data = self._request("POST", "/api/v1/query", headers, body)
-        if status != 200:
-            raise _fault(self._url, status, data)
+        data = self._answer("POST", "/api/v1/query", headers, body)
         try:
             return arrow.decode(data)
         except pa.ArrowException as fault:
@@ -131,13 +131,7 @@ class RemoteReader:
 
         at = "" if at_ms is None else f"?at_ms={at_ms}"
         path = f"/api/v1/jobs/{quote(job_id, safe='')}/rules{at}"
-        status, data = self._request("GET", path, {"Accept": "application/json"}, None)
-        if status != 200:
-            raise _fault(self._url, status, data)
-        try:
-            return msgspec.json.decode(data, type=JudgedJob)
-        except ValueError as fault:
-            raise self._stranger() from fault
+        return self._decoded(self._answer("GET", path, {"Accept": "application/json"}, None), JudgedJob)
 
     def histories_before(self, alert: Mapping[str, Any]) -> list[MarginHistory]:
         """How far each rule about the job of an alert, a row of it, was from firing until it opened.
@@ -149,13 +143,8 @@ class RemoteReader:
         from streams.explain.why.margin_history import MarginHistory  # loads the engine
 
         path = f"/api/v1/alerts/{quote(str(alert['alert_id']), safe='')}/before"
-        status, data = self._request("GET", path, {"Accept": "application/json"}, None)
-        if status != 200:
-            raise _fault(self._url, status, data)
-        try:
-            return msgspec.json.decode(data, type=list[MarginHistory])
-        except ValueError as fault:
-            raise self._stranger() from fault
+        data = self._answer("GET", path, {"Accept": "application/json"}, None)
+        return self._decoded(data, list[MarginHistory])
 
     def audited(self) -> dict[str, Any] | None:
         """The worker's last audit; None if there was none yet.
@@ -179,9 +168,7 @@ class RemoteReader:
             TrainfareError: The owner has no receiver there, the token may not, or the worker does not answer.
         """
         body, headers = orjson.dumps({"owner": owner}), {"Content-Type": "application/json"}
-        status, data = self._request("POST", "/api/v1/receivers/test", headers, body)
-        if status != 200:
-            raise _fault(self._url, status, data)
+        data = self._answer("POST", "/api/v1/receivers/test", headers, body)
         found: list[dict[str, Any]] = orjson.loads(data)["results"]
         return found
 
@@ -207,9 +194,7 @@ class RemoteReader:
             TrainfareError: It refuses it, the token may not write, or it does not answer.
         """
         body, headers = orjson.dumps(record), {"Content-Type": "application/json"}
-        status, data = self._request("POST", "/api/v1/controls", headers, body)
-        if status != 202:
-            raise _fault(self._url, status, data)
+        data = self._answer("POST", "/api/v1/controls", headers, body, ok=202)
         found: dict[str, Any] = orjson.loads(data)
         return found
 
@@ -229,21 +214,17 @@ class RemoteReader:
                 while (piece := file.read(_PIECE_BYTES)) or not offset:
                     where = f"/api/v1/bills/pieces?upload={upload}&file={number}&offset={offset}"
                     headers = {"Content-Type": "application/octet-stream"}
-                    status, data = self._request("POST", where, headers, piece)
-                    if status != 200:
-                        raise _fault(self._url, status, data)
+                    self._answer("POST", where, headers, piece)
                     offset += len(piece)
                     if len(piece) < _PIECE_BYTES:
                         break
         body = orjson.dumps({"upload": upload, "files": [str(path) for path in files], "replace": replace})
         headers = {"Content-Type": "application/json"}
         self._pool.answer_s = _LOAD_S
-        status, data = self._request("POST", "/api/v1/bills", headers, body, read_s=_LOAD_S)
-        if status != 200:
-            raise _fault(self._url, status, data)
+        data = self._answer("POST", "/api/v1/bills", headers, body, read_s=_LOAD_S)
         try:
-            return msgspec.json.decode(data, type=dict[str, list[LoadedFile]])["files"]
-        except (ValueError, KeyError) as fault:
+            return self._decoded(data, dict[str, list[LoadedFile]])["files"]
+        except KeyError as fault:
             raise self._stranger() from fault
 
     @property
@@ -252,6 +233,28 @@ class RemoteReader:
 
     def lost_parts(self) -> None:
         """None: the worker's own audit reports them."""
+
+    def _answer(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        *,
+        ok: int = 200,
+        read_s: float = _READ_S,
+    ) -> bytes:
+        """The body of an answer with the status `ok`; any other status is raised as what it says."""
+        status, data = self._request(method, path, headers, body, read_s)
+        if status != ok:
+            raise _fault(self._url, status, data)
+        return data
+
+    def _decoded(self, data: bytes, kind: type[_Decoded]) -> _Decoded:
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except ValueError as fault:
+            raise self._stranger() from fault
 
     def _request(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None, read_s: float = _READ_S

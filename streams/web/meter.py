@@ -74,9 +74,8 @@ class MeterReport:
         self._version = version
         self._settings = settings
         self._speed = speed
-        self._docs_url = (
-            docs_url  # the folder of the documentation; '': what mends a fault has a path and no address
-        )
+        # The folder of the documentation; '': what mends a fault has a path and no address.
+        self._docs_url = docs_url
 
     async def of(self, status: WorkerStatus, checks: Sequence[Check], audit: LastAudit) -> Object:
         """The report; what the store does not answer is null, with its words in `store_fault`."""

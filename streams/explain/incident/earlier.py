@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
+from schemas.durations import MINUTE_MS
 from streams.engine.rules.rule import IS_FLAG
 from streams.explain.why.margin_history import MarginHistory
 
@@ -102,5 +103,7 @@ def _nearly(conditions: Iterable[_Point]) -> _Point | None:
 
 def _spent(minutes: Iterable[Mapping[str, Any]], since_ms: int) -> Decimal:
     """What was paid from the minute of an instant on."""
-    paid = (Decimal(str(each["cost_usd"])) for each in minutes if int(each["minute_ms"]) + 60_000 > since_ms)
+    paid = (
+        Decimal(str(each["cost_usd"])) for each in minutes if int(each["minute_ms"]) + MINUTE_MS > since_ms
+    )
     return sum(paid, Decimal(0))

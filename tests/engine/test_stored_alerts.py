@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from schemas.tables import ALERTS
 from streams.engine.pricing.book import PriceBook
@@ -73,3 +74,27 @@ def test_without_a_row_in_the_store_it_is_opened_at_once() -> None:
     again = owner(stored(first)[1])
     again.judge(T0, T0 + 3 * TICK_MS)
     assert words(stored(again)[0]) == [("firing", TICK_MS)]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_row_says_why_by_what_was_known_at_its_tick_whenever_it_is_stored(leaves: bool) -> None:
+    """A job grew to 8 GPUs; a record that comes after the tick says that it has had 5 of them for a while."""
+    found: list[list[str]] = []
+    for is_stored_at_once in (True, False):
+        log = Log()
+        log.add("jobs", T0, type="started", gpu_count=1)
+        log.add("jobs", T0 + 70 * MINUTE_MS, type="scaled", gpu_count=8)
+        log.judge(T0, T0 + 90 * MINUTE_MS)
+        log.judge(T0 + 90 * MINUTE_MS + TICK_MS, T0 + 100 * MINUTE_MS)
+        rows = stored(log)[0] if is_stored_at_once else None
+        if leaves:
+            log.shard.tracker.leave("j")
+            del log.shard.jobs["j"]
+        else:
+            log.add("jobs", T0 + 90 * MINUTE_MS, type="scaled", gpu_count=5)
+            log.judge(T0 + 100 * MINUTE_MS + TICK_MS, T0 + 100 * MINUTE_MS + TICK_MS)
+        if rows is None:
+            rows = log.shard.tracker.tables(0, 9)[ALERTS]
+        found.append(sorted(row["summary"] for row in rows.to_pylist() if row["rule"].startswith("burn_")))
+    assert found[0] == found[1]
+    assert any("8 GPUs since" in summary for summary in found[0])

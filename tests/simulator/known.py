@@ -30,6 +30,7 @@ KNOWN: dict[int, str] = {
     1744: "costs at the cap added up to more than 64 bits hold (the simulator's own sum did not wrap)",
     2078: "a sweep was cut short by another takeover, and late rows older than the new snapshot stayed",
     2103: "a job left for the archive before any tick had seen it: no alert",
+    2491: "an alert that merely kept firing said why by what was known when its row was stored, not at its tick",
     2698: "an attempt known by its traffic alone stayed metered after it was queued",
     4787: "records that came twice and left nothing to store counted as waiting for ever: reading paused",
     10351: "the same",

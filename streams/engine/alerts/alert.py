@@ -58,8 +58,9 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class HeldRow(NamedTuple):
-    """A row of an alert that keeps firing, as of a tick, and what makes it."""
+    """A row of an alert about a job that keeps firing, as of a tick, and what makes it while the job is as it was then."""
 
+    job_id: str
     alert_id: str
     at_ms: int
     row: Callable[[], Alert]

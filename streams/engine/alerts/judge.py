@@ -187,7 +187,7 @@ class Judge:
             cause = "" if at is None else JOB_RULES[rule].cause(at)
             return alert_of(rule, HELD, at_ms, then, *about, cause, rates, opening)
 
-        return HeldRow(alert_id(NAMES[rule], JOB, job_id, then.started_ms), at_ms, row)
+        return HeldRow(job_id, alert_id(NAMES[rule], JOB, job_id, then.started_ms), at_ms, row)
 
     def _heard_again(self, known: _KnownTicks, line_of: Mapping[int, int]) -> list[Alert]:
         """The rows of alerts that fire after the last of these ticks, and that no silence covers any more."""

@@ -16,6 +16,7 @@ class UnstoredAlerts:
 
     def __init__(self) -> None:
         self._current: dict[str, Alert | Callable[[], Alert]] = {}  # by alert: its row, or what makes it
+        self._to_make: dict[str, set[str]] = {}  # by job: its alerts whose rows are not made
         self._changes: list[Alert] = []  # status changes, in order
         # By alert: the tick of its stored row, where that is ahead of ours, and the newest row of our own.
         self._stored_ms: dict[str, int] = {}
@@ -51,12 +52,20 @@ class UnstoredAlerts:
                 self._defer(each)
 
     def _defer(self, held: HeldRow) -> None:
-        """Add a row that is made once it is stored: most are replaced before."""
+        """Add a row that is made once it is stored, or the job changes: most are replaced before."""
         if held.at_ms < self._stored_ms.get(held.alert_id, held.at_ms):
             self._behind[held.alert_id] = held.row()
         else:
             self._behind.pop(held.alert_id, None)
             self._current[held.alert_id] = held.row
+            self._to_make.setdefault(held.job_id, set()).add(held.alert_id)
+
+    def settle(self, job_id: str) -> None:
+        """Make the rows of a job that wait for it: what they say of the job is about to change."""
+        for alert_id in self._to_make.pop(job_id, ()):
+            row = self._current.get(alert_id)
+            if row is not None and not isinstance(row, Alert):
+                self._current[alert_id] = row()
 
     def mark_stored(self, stored_ms: Mapping[str, int]) -> None:
         """Record that former owners stored and sent rows of these alerts as of these ticks."""
@@ -83,7 +92,7 @@ class UnstoredAlerts:
 
     def drain_rows(self, shard: int, version: int) -> pa.Table:
         """Return the rows under this version, and forget them."""
-        waiting, self._current = self._current.values(), {}
+        waiting, self._current, self._to_make = self._current.values(), {}, {}
         rows = (each if isinstance(each, Alert) else each() for each in waiting)
         return alerts_table(rows, shard, version)
 

@@ -293,8 +293,7 @@ class BurnTracker:
             return False
         if not self._is_steady(before_ms, last_ms):
             return False
-        whole = times_ms[times_ms % MINUTE_MS == 0]
-        if len(whole):
+        if len(whole := times_ms[times_ms % MINUTE_MS == 0]):
             self._write(whole)
         self._chosen_ms = last_ms
         return True
@@ -418,6 +417,8 @@ class BurnTracker:
         dimensions = self._dimensions[job.id] = dimensions_of(job)
         planned = controls.planned_for(dimensions)
         differs = curve.may_differ(job, planned)
+        if differs:
+            self.alerts.settle(job.id)
         whole = differs and curve.build_whole_tail(job, tails, self._curves, planned)
         if differs and not whole:
             self._curves.replace(curve.build(job, tracked.coverage, tails.rates.book, planned, tails.now_ms))
@@ -429,10 +430,8 @@ class BurnTracker:
         since_ms = tails.now_ms - DETAIL_MS
         curve.facts = facts_of(job, curve.lines, profile, unpriced, planned, curve.breaks, since_ms)
         self._set_facts(job)
-        if whole:
-            self._expiry_queue.schedule(job.id, max(curve.newest_ms() + _DRAINED_MS, tails.now_ms))
-        else:
-            self._expiry_queue.schedule(job.id, max(self._drained_ms(job.id), tails.now_ms))
+        drained_ms = curve.newest_ms() + _DRAINED_MS if whole else self._drained_ms(job.id)
+        self._expiry_queue.schedule(job.id, max(drained_ms, tails.now_ms))
         return differs
 
     def _set_facts(self, job: JobState) -> None:
@@ -457,6 +456,7 @@ class BurnTracker:
     def _retire(self, judged_ms: int) -> None:
         """Drop the curves of expired jobs."""
         for job_id in self._expiry_queue.pop_due(judged_ms, self._drained_ms):
+            self.alerts.settle(job_id)
             self._curves.drop(job_id)
             self._policy.drop(job_id)
             self._liveness.drop(job_id)
@@ -467,7 +467,8 @@ class BurnTracker:
             del self._dimensions[job_id]
 
     def leave(self, job_id: str) -> None:
-        """The job leaves memory: keep its curve until it expires, drop what it was built from (events, prices)."""
+        """The job is about to leave memory: keep its curve until it expires, drop what it was built from (events, prices)."""
+        self.alerts.settle(job_id)
         self._dormant.pop(job_id, None)
         if job_id in self._jobs:
             self._jobs[job_id] = JobCurve(turn=turn_of(job_id))
@@ -477,8 +478,7 @@ class BurnTracker:
     def tables(self, shard: int, version: int) -> dict[str, pa.Table]:
         """Return the waiting rows under this version, and forget them."""
         tables: dict[str, pa.Table] = {}
-        rows = self._rows.drain(shard, version)
-        if rows is not None:
+        if (rows := self._rows.drain(shard, version)) is not None:
             tables[BURN_RATES] = rows
         if self.alerts:
             tables[ALERTS] = self.alerts.drain_rows(shard, version)

@@ -347,11 +347,11 @@ def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Tab
         "version": [version] * len(leaving),
     }
     for job in leaving:
+        shard.tracker.leave(job.id)
         shard.archived.add(job.id, version, _last_ms(job))
         del shard.jobs[job.id]
         shard.due.hours_put_off.discard(job.id)
         shard.prices.jobs.drop(job.id)
-        shard.tracker.leave(job.id)
         shard.due.sampled_jobs.discard(job.id)
         shard.snapshots.changes.jobs.discard(job.id)
         shard.snapshots.changes.gone[job.id] = version

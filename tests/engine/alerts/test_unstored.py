@@ -82,7 +82,7 @@ def test_a_row_that_merely_holds_is_made_once_it_is_stored_and_replaces_only_old
         made.append(held)
         return held
 
-    deferred = HeldRow(held.alert_id, last_ms(held), row)
+    deferred = HeldRow(held.subject_name, held.alert_id, last_ms(held), row)
     waiting = UnstoredAlerts()
     waiting.add_all([opened], [deferred])
     waiting.add_all([], [deferred])
@@ -98,7 +98,30 @@ def test_a_row_that_merely_holds_waits_where_a_newer_one_is_stored() -> None:
     _, held, resolved = episode()
     waiting = UnstoredAlerts()
     waiting.mark_stored({held.alert_id: last_ms(resolved)})
-    waiting.add_all([], [HeldRow(held.alert_id, last_ms(held), lambda: held)])
+    waiting.add_all([], [HeldRow(held.subject_name, held.alert_id, last_ms(held), lambda: held)])
     assert not waiting
     waiting.judged(last_ms(resolved))
     assert rows_of(waiting) == [("firing", 9)]
+
+
+def test_a_row_that_merely_holds_is_made_before_its_job_changes() -> None:
+    opened, held, resolved = episode()
+    known, made = "as of the tick", list[str]()
+
+    def row() -> Alert:
+        made.append(known)
+        return held
+
+    waiting = UnstoredAlerts()
+    waiting.add_all([opened], [HeldRow(held.subject_name, held.alert_id, last_ms(held), row)])
+    waiting.settle("another job")
+    assert not made
+    waiting.settle(held.subject_name)
+    known = "as of later"
+    waiting.settle(held.subject_name)
+    assert rows_of(waiting) == [("firing", 9)]
+    assert made == ["as of the tick"]
+    waiting.add_all([], [HeldRow(held.subject_name, held.alert_id, last_ms(held), row)])
+    waiting.add(resolved)
+    waiting.settle(held.subject_name)
+    assert made == ["as of the tick"], "it was replaced"

@@ -13,6 +13,9 @@ from schemas.durations import HOUR_MS
 #: What a ledger row may pay for: each has a column `<component>_cost_usd` in `job_hours`.
 COMPONENTS: Final = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
 
+#: The `instance_type` of energy: an instance of it is a watt, so that an instance-hour is a watt-hour.
+WATT: Final = "watt"
+
 NANO_PER_USD: Final = 10**9
 MILLI: Final = 1_000
 BYTES_PER_GIB: Final = 2**30

@@ -124,9 +124,14 @@ def book_segment(
             for node, component, unit, per_ms in held
             if (price := ledger.price(component, unit, context, step_start_ms)) is not None
         ]
+        amounts = [each for each in held if each[1] == "compute" and each[2] != "ms" and each[3]]
+        watts = [each for each in amounts if each[2] == "instance_milli_ms"]
+        energy = watts if ("instance_type", "watt") in context else []
+        bought = {unit for _, component, unit, per_ms, _ in priced if component == "compute" and per_ms}
+        if energy:  # "Energy without a price of `compute` per `instance_hour`", also with GPUs
+            priced += [(*each, UNPRICED) for each in energy if each[2] not in bought]
         # "Time without GPUs that no price of `compute` applies to": instances, else CPUs, else memory
-        if not values.gpu_milli and not any(c == "compute" and per_ms for _, c, _, per_ms, _ in priced):
-            amounts = [each for each in held if each[1] == "compute" and each[2] != "ms" and each[3]]
+        elif not values.gpu_milli and not bought:
             priced += [(*each, UNPRICED) for each in amounts if each[2] == amounts[0][2]]
         for minute, start_ms, end_ms in minutes(step_start_ms, step_end_ms):
             lost_ms = sum(b - a for a, b in overlaps(lost, start_ms, end_ms))

@@ -103,7 +103,7 @@ def _cost(job: Job) -> str:
     if not is_unpriced(job):
         return known
     hours = f"{job.unpriced_gpu_h:,.1f} GPU-hours have"
-    missing = f"{hours if job.unpriced_gpu_h else 'time without GPUs has'} no price"
+    missing = f"{hours if job.unpriced_gpu_h else 'time without GPUs or energy has'} no price"
     return f"at least {known}; {missing}" if job.cost_usd else f"unpriced: {missing}"
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from schemas.durations import HOUR_MS
 from schemas.events import MATCH_FIELDS, PriceEvent
-from schemas.units import NANO_PER_USD, READABLE
+from schemas.units import NANO_PER_USD, READABLE, WATT
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import GPU_TYPE, INSTANCE_TYPE, Context
 from streams.engine.pricing.gpu_types import product
@@ -230,6 +230,8 @@ def finding(
     counted = (("job", len(of_jobs)), ("node", len(of_nodes)))
     count = " and ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in counted if number)
     name, each_hour = READABLE.get(usage.unit, ("", 0))
+    if _is_energy(usage):
+        name = "Wh"
     most = f", {shown[ordered[0]] / each_hour:.3g} {name}" if each_hour == _MILLI_MS_PER_HOUR else ""
 
     def said(at_most: int) -> str:
@@ -286,10 +288,16 @@ def _gpus(
     return said
 
 
+def _is_energy(usage: UnpricedUsage) -> bool:
+    return usage.component == _COMPUTE and usage.context[INSTANCE_TYPE] == WATT
+
+
 def _compute(usage: UnpricedUsage) -> Callable[[int], str]:
     instance_type, holders = usage.context[INSTANCE_TYPE], "nodes" if usage.of_node else "jobs"
 
     def said(at_most: int) -> str:
+        if _is_energy(usage):
+            return f"energy (instance_type {WATT}), 0 if it is free"
         of = short(instance_type, at_most) if instance_type else f"{holders} without GPUs or instance_type"
         return f"compute of {of}, 0 if it is free"
 
@@ -348,7 +356,7 @@ RULE: Final = LedgerRule(
     thresholds={
         "traffic": Threshold(1, 0, 1, "1: traffic without a price counts; 0: it does not", True),
         "compute": Threshold(
-            1, 0, 1, "1: instances, CPUs and memory without GPUs count; 0: they do not", True
+            1, 0, 1, "1: instances, CPUs and memory without GPUs, and energy, count; 0: they do not", True
         ),
     },
     each="missing price",

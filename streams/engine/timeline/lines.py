@@ -6,13 +6,14 @@ is the sum of overlap x rate, so a late or corrected event re-derives only what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
 from schemas.durations import NEVER_MS
+from schemas.units import WATT
 from streams.engine.pricing.book import PriceBook, Steps
-from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.context import INSTANCE_TYPE, Context, usage_context
 from streams.engine.pricing.kinds import COMPUTE, SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
 from streams.engine.timeline.attempts import Segment
 from streams.engine.timeline.intervals import Interval, Span, split_at
@@ -52,8 +53,8 @@ def attempt_lines(
 ) -> Lines:
     """All lines of an attempt's billed time; GPU-time by node, other time without one.
 
-    Where all its nodes have no GPUs, instances are shared out to them. Time without GPUs that no price of `compute`
-    applies to is shown as unpriced: of instances, else of CPUs, else of memory.
+    Where all its nodes have no GPUs, instances are shared out to them. What no price of `compute` applies to is shown as
+    unpriced unless the price of GPUs includes it.
     """
     lines: Lines = {}
     for segment in segments:
@@ -66,15 +67,38 @@ def attempt_lines(
                     for from_ms, until_ms, price in price_pieces(steps, start_ms, end_ms, component, kind):
                         for node, rate in holders:
                             _extend(lines, Line(node, segment.phase, price), (from_ms, until_ms, rate, flag))
-        if not segment.values.gpu_milli and (held := next(_holders(segment)))[0] is not Kind.JOB_TIME:
-            kind, holders = held
-            of_segment = [each for each, _ in _holders(segment)]
-            for span in without_compute_price(of_segment, context, book, segment.start_ms, segment.end_ms):
+        if (needed := _needs_compute_price(segment)) is not None:
+            line_price = unpriced(COMPUTE, needed.kind)
+            for span in without_compute_price(needed.kinds, context, book, segment.start_ms, segment.end_ms):
                 for start_ms, end_ms, flag in split_at(span, lost):
-                    for node, rate in holders:
-                        line = Line(node, segment.phase, unpriced(COMPUTE, kind))
+                    for node, rate in needed.holders:
+                        line = Line(node, segment.phase, line_price)
                         _extend(lines, line, (start_ms, end_ms, rate, flag))
     return lines
+
+
+class _NeedsPrice(NamedTuple):
+    """What a segment holds of a kind, and the kinds of which a price of any one is enough."""
+
+    kind: Kind
+    holders: Sequence[tuple[str, int]]
+    kinds: Sequence[Kind]
+
+
+def _needs_compute_price(segment: Segment) -> _NeedsPrice | None:
+    """What is unpriced without a price of `compute`; None: nothing.
+
+    Energy is. Of other time, the price of GPUs includes the machine; without GPUs it is of instances, else of CPUs, else of
+    memory.
+    """
+    held = [*_holders(segment)]
+    if segment.values.fields[INSTANCE_TYPE] == WATT:
+        watts = next((each for kind, each in held if kind is Kind.INSTANCE_TIME), None)
+        if watts is not None:
+            return _NeedsPrice(Kind.INSTANCE_TIME, watts, (Kind.INSTANCE_TIME,))
+    if segment.values.gpu_milli or held[0][0] is Kind.JOB_TIME:
+        return None
+    return _NeedsPrice(*held[0], [kind for kind, _ in held])
 
 
 def without_compute_price(

@@ -278,7 +278,7 @@ class Row {
 
   tick() {
     const gpuHours = this.job?.unpriced_gpu_h;
-    const part = gpuHours > 0 ? `${count(gpuHours)} GPU-hours have no price; ` : this.job?.unpriced_compute_h > 0 ? "time without GPUs has no price; " : "";
+    const part = gpuHours > 0 ? `${count(gpuHours)} GPU-hours have no price; ` : this.job?.unpriced_compute_h > 0 ? "time without GPUs or energy has no price; " : "";
     say(this.cost, jobCost(this.ticking.value, this.job), part + exact(this.job?.cost_usd));
   }
 }

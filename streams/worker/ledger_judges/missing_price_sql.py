@@ -6,6 +6,7 @@ from typing import Final
 
 from schemas.events import FLOW_FIELDS, PRICE_FIELDS
 from schemas.reserved import USERS_JOBS
+from schemas.units import WATT
 from streams.engine.rules.missing_price import EVERY_MS
 
 _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
@@ -21,7 +22,7 @@ _HOURS: Final = f"""
 SELECT job_id, attempt, hour, {", ".join(PRICE_FIELDS)}, arrayZip(wall_clock_from_ms, wall_clock_until_ms) AS spans, lacks,
     count() OVER (PARTITION BY job_id, attempt, hour, lacks) AS kinds
 FROM job_hours FINAL
-ARRAY JOIN arrayFilter(c -> c = 'gpu' ? unpriced_gpu_milli_ms > 0 : compute_cost_usd = 0, ['gpu', 'compute']) AS lacks
+ARRAY JOIN arrayFilter(c -> c = 'gpu' ? unpriced_gpu_milli_ms > 0 : (compute_cost_usd = 0 OR instance_type = '{WATT}'), ['gpu', 'compute']) AS lacks
 WHERE hour >= toStartOfHour({_FROM}) AND hour < {_TO}"""
 _HELD: Final = (
     "h.kinds = 1 OR arrayExists(s -> toUnixTimestamp(h.hour) * 1000 + s.1 < m.begin_ms"

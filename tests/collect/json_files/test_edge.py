@@ -22,6 +22,7 @@ from tests.cli.command import trainfare
 from tests.collect.json_files.hand_sums import DEVICES, FROM_MS, HOUR_MS, cost_nano, lines
 from tests.collect.kafka.world import MAPS
 from tests.harness import FAR_FUTURE_MS, meter
+from tests.oracle.compute import compute
 from tests.oracle.model import Line, Tables
 
 MAP = MAPS / "edge.toml"
@@ -143,6 +144,50 @@ def test_files_through_the_commands_cost_the_sums_by_hand(tmp_path: Path, prices
     total_nano = sum(cost_nano(log).values())
     assert result["usd"] == f"{total_nano // 10**9}.{total_nano % 10**9:09d}"
     assert (result["jobs"], result["dead_lettered"], result["unpriced_gpu_hours"]) == (1, 0, "0.000000")
+
+
+def test_energy_without_a_price_is_unpriced_and_said_with_the_command_that_prices_it(
+    tmp_path: Path, prices: list[Path]
+) -> None:
+    """All else has a price; a round two hours later moves the log on."""
+    made = tmp_path / "events.jsonl"
+    logs = [
+        lines("kitchen/17", 40, 7, hours=1),
+        lines("kitchen/18", 1, 8, begin_ms=FROM_MS + 2 * HOUR_MS, hours=1),
+    ]
+    found = [event for log in logs for event in events(log)]
+    made.write_text("\n".join(json.dumps({"topic": t, "value": v}) for t, v in found))
+    others = tmp_path / "others.jsonl"
+    book = [line for path in prices for line in path.read_text().splitlines()]
+    others.write_text("\n".join(line for line in book if json.loads(line)["value"]["sku"] != "edge.power"))
+    data = tmp_path / "meter"
+    replayed = trainfare("replay", others, made, "--data", data)
+    assert replayed.code == 0, replayed.err
+
+    def asked(sql: str) -> list[dict[str, Any]]:
+        done = trainfare("sql", sql, "--data", data, "--format", "json")
+        assert done.code == 0, done.err
+        return list(json.loads(done.out))
+
+    costs_of = "SELECT component, sku, sum(cost_usd) AS usd FROM ledger WHERE job_id = 'kitchen/17'"
+    (energy,) = asked(f"{costs_of} AND component = 'compute' GROUP BY ALL")
+    assert (energy["sku"], float(energy["usd"])) == ("", 0)
+    told = "SELECT subject_kind, subject_name, summary, evidence_sql FROM alerts"
+    (alert,) = asked(f"{told} WHERE rule = 'missing_price'")
+    assert (alert["subject_kind"], alert["subject_name"]) == ("instance_type", "watt")
+    assert " Wh): no price for energy (instance_type watt), 0 if it is free" in alert["summary"]
+    assert "watt,compute,watt,USD,instance_hour," in alert["evidence_sql"]
+    listed = trainfare("jobs", "--data", data)
+    assert "part unpriced" in listed.out
+
+
+def test_the_oracle_says_the_same_of_energy_without_a_price(prices: list[Path]) -> None:
+    said = [json.loads(line)["value"] for path in prices for line in path.read_text().splitlines()]
+    log = [Line("prices", value) for value in said if value["sku"] != "edge.power"]
+    log += [Line(topic, dict(value)) for topic, value in events(lines("kitchen/17", 20, 9, hours=1))]
+    found = meter(log).ledger
+    assert found == compute(log).ledger
+    assert sum(row.quantity for key, row in found.items() if key.component == "compute" and not key.sku) > 0
 
 
 def test_the_check_prints_the_sample() -> None:

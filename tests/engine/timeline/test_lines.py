@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from schemas.events import Component, PriceEvent
+from schemas.events import PRICE_FIELDS, Component, PriceEvent
 from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
 from streams.engine.repricing.price_changes import PriceChanges
@@ -78,6 +78,27 @@ def test_prices_of_other_components_are_none_of_the_machine() -> None:
 def test_nothing_is_booked_of_what_holds_gpus_or_says_nothing() -> None:
     assert booked([]) == []
     assert booked([], gpu_milli=1000, instance_milli=1000) == [("", "gpu", "gpu_milli_ms", "", 0, HOUR_MS)]
+
+
+WATTS = tuple("watt" if name == "instance_type" else None for name in PRICE_FIELDS)
+
+
+@pytest.mark.parametrize("gpu_milli", [0, 1000])
+def test_energy_without_a_price_of_its_own_is_shown_with_gpus_and_without(gpu_milli: int) -> None:
+    prices = [
+        price("g", Component.gpu, Per.gpu_hour),
+        price("c", Component.compute, Per.vcpu_hour),
+        price("w", Component.compute, Per.instance_hour, 1_000),
+    ]
+    found = booked(prices, gpu_milli=gpu_milli, instance_milli=12_000, cpu_milli=1, fields=WATTS)
+    assert [each for each in found if each[2] == "instance_milli_ms"] == [
+        ("", "compute", "instance_milli_ms", "", 0, 1_000),
+        ("", "compute", "instance_milli_ms", "w", 1_000, HOUR_MS),
+    ]
+
+
+def test_a_device_that_reports_no_energy_shows_none() -> None:
+    assert booked([], gpu_milli=1000, fields=WATTS) == [("", "gpu", "gpu_milli_ms", "", 0, HOUR_MS)]
 
 
 def test_lines_differ_from_the_first_instant_with_another_price() -> None:

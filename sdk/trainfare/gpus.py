@@ -19,6 +19,7 @@ class Gpu:
     device: int
     seen_us: int = 0  #: of the driver's clock
     readings: list[float] = field(default_factory=list)  #: its use, since the last look
+    used_percent: list[int] = field(default_factory=lambda: [0, 0])  #: of it by our processes, and by all
     gpu_instance_id: int | None = None
     parent_gpu: int | None = None  #: the GPU that a MIG device is part of
     counters: tuple[int, int] | None = None  #: read before, and to be read
@@ -81,7 +82,10 @@ class Gpus:
         if gpu.parent_gpu is None or gpu.gpu_instance_id is None:
             self._gather(gpu)
             readings, gpu.readings = gpu.readings, []
-            return sum(readings) / len(readings) if readings else self._nvml.busy_ratio(gpu.device)
+            ratio = sum(readings) / len(readings) if readings else self._nvml.busy_ratio(gpu.device)
+            (ours, everyones), gpu.used_percent = gpu.used_percent, [0, 0]
+            # A GPU that others share in turns, or by MPS: what it did is divided as its SMs were.
+            return ratio if ratio is None or not everyones else ratio * ours / everyones
         if gpu.counters is None:
             return None
         before, after = gpu.counters
@@ -92,8 +96,17 @@ class Gpus:
 
     def _gather(self, gpu: Gpu) -> None:
         if gpu.parent_gpu is None or gpu.gpu_instance_id is None:
+            self._divide(gpu)
             new, gpu.seen_us = self._nvml.readings_since(gpu.device, gpu.seen_us)
             gpu.readings += new
+
+    def _divide(self, gpu: Gpu) -> None:
+        """Take whose the use was; nothing in a container, where the driver's numbers are not those of its processes."""
+        if _is_container(self._environ):
+            return
+        for pid, percent in self._nvml.uses_since(gpu.device, gpu.seen_us):
+            gpu.used_percent[1] += percent
+            gpu.used_percent[0] += percent * self._is_ours(pid)
 
     def _mine(self) -> list[Gpu]:
         """Return them; where nothing names them, those that this process or a child of it computes on by now."""

@@ -54,6 +54,17 @@ class _Process(ctypes.Structure):
     )
 
 
+class _ProcessUse(ctypes.Structure):
+    _fields_ = (
+        ("pid", c_uint),
+        ("time_us", c_ulonglong),
+        ("sm_percent", c_uint),
+        ("memory_percent", c_uint),
+        ("encoder_percent", c_uint),
+        ("decoder_percent", c_uint),
+    )
+
+
 class _GpmMetric(ctypes.Structure):
     _fields_ = (("metric", c_uint), ("returned", c_int), ("value", c_double), ("_names", c_void_p * 3))
 
@@ -153,6 +164,26 @@ class Nvml:
         if not self._call(name, c_void_p(device), byref(count), found):
             return []
         return [found[place].pid for place in range(min(count.value, room))]
+
+    def uses_since(self, device: int, since_us: int) -> list[tuple[int, int]]:
+        """Processes that used a GPU's SMs since an instant of the driver's clock, and how many percent; empty where it does not say."""
+        count = c_uint(0)
+        name, since = "nvmlDeviceGetProcessUtilization", c_ulonglong(since_us)
+        if self._returned(name, c_void_p(device), None, byref(count), since) not in (
+            _SUCCESS,
+            _INSUFFICIENT_SIZE,
+        ):
+            return []
+        room = min(count.value + 16, _PROCESSES_MAX)
+        found, count = (_ProcessUse * room)(), c_uint(room)
+        if not self._call(name, c_void_p(device), found, byref(count), since):
+            return []
+        uses = [found[place] for place in range(min(count.value, room))]
+        return [
+            (each.pid, each.sm_percent)
+            for each in uses
+            if each.time_us > since_us and 0 < each.sm_percent <= _PERCENT_MAX
+        ]
 
     def readings_since(self, device: int, since_us: int) -> tuple[list[float], int]:
         """The driver's readings of the use since an instant of its clock (us since 1970), and the newest one's.

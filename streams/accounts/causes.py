@@ -83,6 +83,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "by dcgm or the SDK",
     str(Reason.nul_byte): "rename it at its source: names have no NUL byte",
     "out_of_range": "see that the source reports what can be: a driver or exporter that reports garbage is to be updated",
+    "over_committed": "let shares of a GPU add up to one (HAMi counts cores and memory apart): the pod that came last is metered as what was left",
     "oversize": "raise max_record_kib, max_object_kib or max_file_mib, whichever the collector has",
     "partitions_disagree": "name the node's own fields in node_price_fields or feature_price_fields; see default_partition",
     str(Reason.reserved_name): "rename it at its source, see docs/names.md",

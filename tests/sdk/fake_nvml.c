@@ -1,6 +1,6 @@
 /* A driver's library as far as the SDK calls it: GPUs 0 and 2 are whole, GPU 1 has the MIG instances 1 and 2, GPU 3 may not be
    opened. A file named by FAKE_NVML holds "busy power memory_mib pid now_us" of GPU 0, whose clock goes on by a second at each
-   reading where now_us is 0; GPU 2 is always idle. */
+   reading where now_us is 0; GPU 2 is always idle. FAKE_NVML_USES "pid:percent,pid:percent" are processes that used GPU 0. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ typedef struct { unsigned long long total, free, used; } memory_t;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2_t;
 typedef struct { unsigned long long time_us; union { double d; unsigned u; unsigned long long l; } value; } sample_t;
 typedef struct { unsigned pid; unsigned long long used; unsigned instance, compute; } process_t;
+typedef struct { unsigned pid; unsigned long long time_us; unsigned sm, memory, encoder, decoder; } use_t;
 typedef struct { unsigned gpu_instance; unsigned long long busy; unsigned is_read; } counters_t;
 typedef struct { unsigned metric; int returned; double value; struct { char *a, *b, *c; } info; } metric_t;
 typedef struct { unsigned version, count; counters_t *before, *after; metric_t metrics[98]; } metrics_t;
@@ -86,6 +87,19 @@ int nvmlDeviceGetComputeRunningProcesses_v3(device_t *gpu, unsigned *count, proc
   if (*count < there || (there && !found)) { *count = there; return INSUFFICIENT_SIZE; }
   *count = there;
   if (there) { memset(found, 0, sizeof *found); found->pid = pid; }
+  return 0;
+}
+int nvmlDeviceGetProcessUtilization(device_t *gpu, use_t *found, unsigned *count, unsigned long long since) {
+  const char *text = getenv("FAKE_NVML_USES");
+  if (gpu->gpu_instance >= 0) return NOT_SUPPORTED;
+  if (gpu->index != 0 || !text) return NOT_FOUND;
+  unsigned there = 0, pid, percent;
+  for (const char *at = text; at && sscanf(at, "%u:%u", &pid, &percent) == 2; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+    if (found && there < *count) found[there] = (use_t){pid, since + 1, percent, 9, 9, 9};
+    there++;
+  }
+  if (!found || *count < there) { *count = there; return INSUFFICIENT_SIZE; }
+  *count = there;
   return 0;
 }
 /* A driver keeps a reading of each fifth or sixth of a second: here there are two new ones each time, around the mean. */

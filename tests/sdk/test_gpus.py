@@ -79,6 +79,32 @@ def test_readings_that_the_driver_forgets_until_the_look_are_gathered(
     assert found.look()["util_ratio"] == [0.2, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("uses", "environ", "ratio"),
+    [
+        (f"{PID}:30,9:10", {}, 0.3),
+        (f"{PID}:15,7:15,9:10", {}, 0.3),
+        ("9:10", {}, 0.0),
+        (f"{PID}:30", {}, 0.4),
+        ("", {}, 0.4),
+        (f"{PID}:4294967295,9:10", {}, 0.0),
+        (f"{PID}:30,9:10", {"NVIDIA_VISIBLE_DEVICES": "all"}, 0.4),
+    ],
+)
+def test_of_a_gpu_that_others_share_this_process_used_its_part(
+    library: str,
+    drive: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    uses: str,
+    environ: dict[str, str],
+    ratio: float,
+) -> None:
+    if uses:
+        monkeypatch.setenv("FAKE_NVML_USES", uses)
+    found = gpus(library, {7: PID}, CUDA_VISIBLE_DEVICES="0", **environ)
+    assert looked(found)["util_ratio"] == [ratio]
+
+
 def test_a_gpu_that_keeps_more_readings_than_another_is_asked_how_many(
     library: str, drive: Callable[..., None]
 ) -> None:

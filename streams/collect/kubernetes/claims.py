@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -89,7 +90,7 @@ class _Claim(msgspec.Struct):
 class Claimed(NamedTuple):
     """What a pod's claims are: thousandths of GPUs and their type; `fault` is what is not understood of them."""
 
-    gpu_milli: int = 0
+    share: Fraction = Fraction(0)
     gpu_type: str = ""
     fault: str = ""
 
@@ -111,7 +112,7 @@ class ClaimReader:
         Raises:
             SourceUnavailableError: The API server does not answer.
         """
-        milli, types = 0, set[str]()
+        share, types = Fraction(0), set[str]()
         names = list(_claim_names(pod))
         if len(names) > _CLAIMS_AT_MOST:
             return Claimed(fault=f"more than {_CLAIMS_AT_MOST} claims")
@@ -127,12 +128,12 @@ class ClaimReader:
                 found, said = self._device(pod.spec.node_name or "", result)
                 if found is None:
                     return Claimed(fault=f"claim {called[:63]}: {said}")
-                milli += found
+                share += found
                 if found:
                     types.add(said)
-        return Claimed(milli, types.pop() if len(types) == 1 else "")
+        return Claimed(share, types.pop() if len(types) == 1 else "")
 
-    def _device(self, node: str, result: _AllocatedDevice) -> tuple[int | None, str]:
+    def _device(self, node: str, result: _AllocatedDevice) -> tuple[Fraction | None, str]:
         """Thousandths of a GPU and its type; 0 for what is none by its driver; None and what is not understood."""
         what = f"device {result.driver}/{result.pool}/{result.device}"[:200]
         device = self._of_node(node).get((result.driver, result.pool, result.device))
@@ -140,11 +141,11 @@ class ClaimReader:
         kind, product, profile = (said[name].string if name in said else "" for name in _SAID)
         mig = _MIG.fullmatch(profile) if kind == "mig" else None
         if result.share_id is None and kind in _WHOLE:
-            return 1000, event_text(product)
+            return Fraction(1000), event_text(product)
         if result.share_id is None and mig is not None:
-            return int(mig[1]) * 1000 // (4 if _A30.search(product) else 7), event_text(product)
+            return Fraction(int(mig[1]) * 1000, 4 if _A30.search(product) else 7), event_text(product)
         if not (kind in _WHOLE or kind == "mig" or is_accelerator(result.driver) or is_accelerator(kind)):
-            return 0, ""
+            return Fraction(0), ""
         if device is None:
             return None, f"{what} is in no ResourceSlice of the node that can be read"
         if result.share_id is not None:

@@ -7,7 +7,9 @@ or memory in MiB.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from streams.collect.kubernetes.objects import Quantity
@@ -40,6 +42,10 @@ _REGISTERS: Final = (
     "4pd.io/node-nvidia-register",
     "volcano.sh/node-vgpu-register",
 )
+#: What the schedulers write on a pod: "GPU-1,NVIDIA,11517,25:;", an entry for each GPU and a semicolon after each container.
+_GIVEN: Final = ("hami.io/vgpu-devices-allocated", "volcano.sh/vgpu-ids-new")
+_GIVEN_GPU: Final = re.compile(r"(?:^|[:;])([^,:;\s]{1,128}),[^,:;]{0,128},\d{1,8},\d{1,8}(?=[:;]|$)")
+_GIVEN_CHARS: Final = 4096
 #: The first GPU: "GPU-1,10,46068,100,..." or `[{"id":"GPU-1","count":10,"devmem":46068,...}]`.
 _SPLIT: Final = re.compile(r'[^,:{}\[\]"]{1,128},(\d{1,4}),(\d{1,8}),')
 _SPLIT_JSON: Final = re.compile(r'"(count|devmem)"\s*:\s*(\d{1,8})')
@@ -92,7 +98,14 @@ def held(limits: Mapping[str, Quantity], what: str) -> int:
     return gpus * amounts[what]
 
 
-def held_milli(devices: Mapping[str, int], memory_mib: int) -> int:
+def held_share(devices: Mapping[str, int], memory_mib: int) -> Fraction:
     """The thousandths of GPUs that a pod holds; memory is a whole GPU where its size is not known."""
-    by_memory = devices.get(MIB, 0) * 1000 // memory_mib if memory_mib else devices.get(MIB_GPUS, 0) * 1000
-    return max(devices.get(PERCENT, 0) * 10, by_memory)
+    mib, gpus = devices.get(MIB, 0), devices.get(MIB_GPUS, 0)
+    by_memory = Fraction(mib * 1000, memory_mib) if memory_mib else Fraction(gpus * 1000)
+    return max(Fraction(devices.get(PERCENT, 0) * 10), by_memory)
+
+
+def gpus_of(annotations: Mapping[str, str]) -> Counter[str]:
+    """Which GPUs the scheduler gave a pod, by their ids, and how many shares of each; empty where it says none."""
+    text = next((annotations[name] for name in _GIVEN if annotations.get(name)), "")[:_GIVEN_CHARS]
+    return Counter(_GIVEN_GPU.findall(text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -66,7 +67,11 @@ _REPLICAS_AT_MOST: Final = 1_000
 
 
 class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
-    """A node: `share_milli` is what thousandths of a GPU one nvidia.com/gpu is there, `slices` the MIG slices of one."""
+    """A node: its GPUs, and what one of each resource is there.
+
+    `share_milli` and `shared_milli` are what a position of version 0.1 has of one nvidia.com/gpu and nvidia.com/gpu.shared, rounded
+    down; they count while `replicas` is 0. `slices` are the MIG slices of a GPU, `slices_of_one` those of one nvidia.com/gpu.
+    """
 
     uid: str
     created_s: int
@@ -78,6 +83,9 @@ class NodeFacts(msgspec.Struct, frozen=True, array_like=True):
     draining_s: int | None = None  # since when no pods are bound to it; 0: not known since when
     gpu_memory_mib: int = 0  # of one GPU, where HAMi or Volcano says it
     core_milli: int = 0  # what thousandths of a device one Neuron core is; 0: not known
+    replicas: int = 0  # how many pods share one as nvidia.com/gpu, by time slicing or MPS
+    slices_of_one: int = 0  # 0: it is whole
+    shared_replicas: int = 0  # how many share one as nvidia.com/gpu.shared
 
 
 def unknown_node(options: Options) -> NodeFacts:
@@ -92,14 +100,17 @@ def is_gpu(resource: str, options: Options) -> bool:
     return known or _MIG.fullmatch(resource) is not None or resource in options.resources
 
 
-def gpu_milli(devices: Mapping[str, int], node: NodeFacts, options: Options) -> int:
-    """The thousandths of GPUs that some devices are on a node."""
+def gpu_share(devices: Mapping[str, int], node: NodeFacts, options: Options) -> Fraction:
+    """The thousandths of GPUs that some devices are on a node, without those of ResourceClaims: exact, as a third of a GPU is none."""
     whole = sum(
-        count * _milli_of_one(name, node, options)
-        for name, count in devices.items()
-        if name not in hami.HELD and name != CLAIMED
+        (
+            count * _share_of_one(name, node, options)
+            for name, count in devices.items()
+            if name not in hami.HELD and name != CLAIMED
+        ),
+        Fraction(0),
     )
-    return whole + hami.held_milli(devices, node.gpu_memory_mib) + devices.get(CLAIMED, 0)
+    return whole + hami.held_share(devices, node.gpu_memory_mib)
 
 
 def node_facts(node: Node, options: Options) -> NodeFacts:
@@ -113,14 +124,15 @@ def node_facts(node: Node, options: Options) -> NodeFacts:
     product = labels.get("nvidia.com/gpu.product", "")
     slices = 4 if "A30" in product.split("-") else 7
     mig = _MIG_PRODUCT.fullmatch(product)
-    share_milli = (int(mig[2]) * 1000 // slices if mig else 1000) // replicas
     found = NodeFacts(
         uid=node.metadata.uid,
         created_s=seconds(node.metadata.creation_timestamp),
         fields=_price_fields(node, labels, options),
-        share_milli=max(share_milli, 1),
-        shared_milli=max(1000 // replicas, 1),
         slices=slices,
+        # Where shared ones have a name of their own, the others are whole.
+        replicas=1 if (node.status.capacity or {}).get(_SHARED) else replicas,
+        shared_replicas=replicas,
+        slices_of_one=int(mig[2]) if mig else 0,
         draining_s=_draining_s(node),
         gpu_memory_mib=hami.split_of(node.metadata.annotations or {})[1],
         core_milli=_core_milli(node),
@@ -135,19 +147,21 @@ def _core_milli(node: Node) -> int:
     return min(devices // cores, 1000) if cores else 0
 
 
-def _milli_of_one(resource: str, node: NodeFacts, options: Options) -> int:
-    if resource in options.resources:
-        return round(options.resources[resource] * 1000)
-    if resource == "nvidia.com/gpu":
-        return node.share_milli
-    if resource == _SHARED:
-        return node.shared_milli
-    if resource == NEURON_CORE:
-        return node.core_milli
-    if resource == hami.VGPU:
-        return 0  # how many of them are a GPU is not known
+def _share_of_one(resource: str, node: NodeFacts, options: Options) -> Fraction:
     mig = _MIG.fullmatch(resource)
-    return int(mig[1]) * 1000 // node.slices if mig else 1000
+    if resource in options.resources:
+        return Fraction(round(options.resources[resource] * 1000))
+    if resource == "nvidia.com/gpu":
+        if not node.replicas:
+            return Fraction(node.share_milli)
+        return Fraction(1000 * (node.slices_of_one or node.slices), node.slices * node.replicas)
+    if resource == _SHARED:
+        return Fraction(1000, node.shared_replicas) if node.replicas else Fraction(node.shared_milli)
+    if resource == NEURON_CORE:
+        return Fraction(node.core_milli)
+    if resource == hami.VGPU:
+        return Fraction(0)  # how many of them are a GPU is not known
+    return Fraction(int(mig[1]) * 1000, node.slices) if mig else Fraction(1000)
 
 
 def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, options: Options) -> int:
@@ -167,7 +181,7 @@ def _capacity_milli(node: Node, labels: Mapping[str, str], facts: NodeFacts, opt
     parts = 0
     if split:
         parts = sum(devices.pop(name, 0) for name in hami.NUMBERS) * 1000 // split
-    return parts + gpu_milli(devices, facts, options)
+    return parts + int(gpu_share(devices, facts, options))
 
 
 def _price_fields(node: Node, labels: Mapping[str, str], options: Options) -> dict[str, str]:

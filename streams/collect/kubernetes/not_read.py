@@ -10,6 +10,7 @@ from streams.collect.kubernetes.hami import SHARES, VGPU, split_of
 from streams.collect.kubernetes.node_facts import NEURON_CORE, NodeFacts, is_gpu
 from streams.collect.kubernetes.objects import Node, Pod
 from streams.collect.kubernetes.options import Options
+from streams.collect.kubernetes.state import PodState
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _NAMES_SHOWN: Final = 8
@@ -45,6 +46,15 @@ def not_read_of_pod(
     if claims_fault:
         return NotRead("resource_claims", f"{name}, {claims_fault}")
     return None
+
+
+def over_committed(pod: PodState) -> NotRead | None:
+    """What a pod asks for beyond what others left of its GPUs; None where it holds all of that, or has ended."""
+    held_milli = int(pod.unclaimed)
+    if pod.end_s or not pod.asked_milli or held_milli >= pod.asked_milli:
+        return None
+    said = f"pod {pod.name} asks for {pod.asked_milli / 1000:g} GPUs of node {pod.node}"[:300]
+    return NotRead("over_committed", f"{said}, of which others left {held_milli / 1000:g}: that is metered")
 
 
 def not_read_of_node(node: Node, options: Options) -> NotRead | None:

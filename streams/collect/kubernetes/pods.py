@@ -9,11 +9,13 @@ from typing import Any, Final, NamedTuple
 
 from streams.collect.kubernetes.claims import Claimed
 from streams.collect.kubernetes.ends import PodEnd, end_of, leaving_s
-from streams.collect.kubernetes.node_facts import CLAIMED, NodeFacts, first_label, gpu_milli, is_gpu
+from streams.collect.kubernetes.hami import gpus_of
+from streams.collect.kubernetes.node_facts import CLAIMED, NodeFacts, first_label, gpu_share, is_gpu
 from streams.collect.kubernetes.objects import Pod, condition, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.owners import Identity, identity_of
 from streams.collect.kubernetes.requests import requests_of
+from streams.collect.kubernetes.shares import hold, hold_claimed
 from streams.collect.kubernetes.state import ClusterState, KubernetesAttempt, KubernetesJob, PodState
 from streams.collect.values import event_text
 
@@ -63,7 +65,7 @@ def take(
     now_s: int,
     claimed: Claimed | None = None,
 ) -> Touched | None:
-    """Take what is known of a pod; None where nothing of it is new, or it is of no interest.
+    """Take what is known of a pod; None where nothing of it is new, or it is of no interest. `share_out` has to follow.
 
     `claimed`: what its ResourceClaims are; None: that is not known, or was taken before.
 
@@ -84,6 +86,9 @@ def take(
     changed_s = _take_facts(pod, known, attempt, node, options)
     if claimed is not None:
         changed_s = min(changed_s, _take_claims(claimed, known, attempt))
+    if changed_s != _NO_CHANGE_S:
+        state.on_node.setdefault(known.node, set()).add(uid)
+        state.unshared.add(uid)
     fields = attempt.nodes.get(known.node, {})
     end = end_of(
         pod,
@@ -177,7 +182,8 @@ def _forget_gone(attempt: KubernetesAttempt, state: ClusterState) -> None:
         return
     for uid, pod in list(attempt.pods.items()):
         if pod.is_gone and pod.end_s < state.read_s and (pod.is_replaced or pod.end_type == "completed"):
-            del attempt.pods[uid], state.job_of[uid]
+            state.forget_pod(uid)
+            del attempt.pods[uid]
             attempt.forgotten += 2  # it came and went
             for at_s in [each for each in attempt.sent if each < pod.end_s]:
                 del attempt.sent[at_s]
@@ -191,7 +197,7 @@ def _take_facts(
     if pod.spec.node_name and not known.bound_s:
         known.node = event_text(pod.spec.node_name)
         known.bound_s = _bound_s(pod)
-        known.gpu_milli = gpu_milli(known.devices, node, options)
+        hold(known, gpu_share(known.devices, node, options), gpus_of(pod.metadata.annotations or {}))
         attempt.nodes[known.node] = {**node.fields}
         changed_s = known.bound_s
     if not known.started_s:
@@ -205,10 +211,9 @@ def _take_facts(
 
 def _take_claims(claimed: Claimed, known: PodState, attempt: KubernetesAttempt) -> int:
     """Take the devices of claims, held since it was bound; return from when on the attempt's holdings may be others."""
-    if not claimed.gpu_milli:
+    if not claimed.share:
         return _NO_CHANGE_S
-    known.devices[CLAIMED] = claimed.gpu_milli
-    known.gpu_milli += claimed.gpu_milli
+    hold_claimed(known, claimed.share)
     fields = attempt.nodes.setdefault(known.node, {})
     if claimed.gpu_type and not fields.get("gpu_type"):
         fields["gpu_type"] = claimed.gpu_type

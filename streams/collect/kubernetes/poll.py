@@ -15,12 +15,13 @@ from streams.collect.kubernetes.api import ExpiredError, ListPage, ObjectAnswer
 from streams.collect.kubernetes.claims import Claimed, ClaimReader
 from streams.collect.kubernetes.node_facts import NodeFacts, node_facts, unknown_node
 from streams.collect.kubernetes.nodes import remove_node, take_node
-from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod
+from streams.collect.kubernetes.not_read import NotRead, not_read_of_node, not_read_of_pod, over_committed
 from streams.collect.kubernetes.objects import Bookmark, ErrorStatus, Node, Pod, WatchEvent, seconds
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.owner_reader import OwnerReader
 from streams.collect.kubernetes.owners import identity_of
 from streams.collect.kubernetes.pods import Touched, is_of_interest, lacks_claims, take, vanish
+from streams.collect.kubernetes.shares import share_out
 from streams.collect.kubernetes.state import ClusterState
 from streams.collect.kubernetes.timeline import OWNERS_AT_MOST, AttemptWriter
 
@@ -186,7 +187,9 @@ class Poll:
         touched = [self._take(pod, is_gone=False) for pod in found]
         self._forget_not_read("pod/", listed)
         gone = [uid for uid in state.job_of if uid not in listed and not self._is_gone(uid)]
-        for each in (*touched, *(vanish(uid, state) for uid in gone)):
+        touched += [vanish(uid, state) for uid in gone]
+        self._share_out()
+        for each in touched:
             if each is not None:
                 attempts = changed.setdefault(each.job_id, {})
                 attempts[each.attempt] = min(attempts.get(each.attempt, each.from_s), each.from_s)
@@ -209,6 +212,7 @@ class Poll:
             if pod is None:
                 continue
             touched = self._take(pod, is_gone=event.type == "DELETED")
+            self._share_out()
             if touched is not None:
                 self._write(touched.job_id, {touched.attempt: touched.from_s})
             state.pods_version = pod.metadata.resource_version
@@ -261,6 +265,8 @@ class Poll:
             if touched is not None and not is_gone:
                 self._take_size(pod, touched)
             odd = None if is_gone else not_read_of_pod(pod, self._options, node, claimed.fault)
+            if odd is None and touched is not None and not is_gone:
+                odd = over_committed(self._state.pod(pod.metadata.uid))
             self._say(f"pod/{pod.metadata.uid}", odd, "no_gpu" if touched is None else "")
             return touched
         except ValueError as fault:
@@ -268,6 +274,11 @@ class Poll:
             self._say(f"pod/{pod.metadata.uid[:64]}", NotRead("malformed", f"{said}: {str(fault)[:300]}"), "")
             is_known = pod.metadata.uid in self._state.job_of
             return vanish(pod.metadata.uid, self._state) if is_gone and is_known else None
+
+    def _share_out(self) -> None:
+        for uid in share_out(self._state):
+            if (odd := over_committed(self._state.pod(uid))) is not None:
+                self._say(f"pod/{uid}", odd, "")
 
     def _take_size(self, pod: Pod, touched: Touched) -> None:
         """Take how large the pod's owner says that the attempt becomes, once."""

@@ -6,12 +6,13 @@ All of it is the position: a poll that fails leaves the former one as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 
 from streams.collect.collector import Position
-from streams.collect.kubernetes.node_facts import NodeFacts
+from streams.collect.kubernetes.node_facts import CLAIMED, NodeFacts
 from streams.errors import TrainfareError
 
 #: How long a job without pods is remembered, for the number of its next attempt.
@@ -19,7 +20,11 @@ REMEMBERED_S: Final = 7 * 86_400
 
 
 class PodState(msgspec.Struct, array_like=True):
-    """A pod of an attempt; `addresses` are its own, not its node's. Times in s, 0: not yet; they are set once."""
+    """A pod of an attempt; `addresses` are its own, not its node's. Times in s, 0: not yet; they are set once.
+
+    `gpu_milli` is what it holds in events: `share` by its limits and `claimed` by ResourceClaims, numerators and denominators of thousandths. `asked_milli`
+    is what the limits ask for, `gpus` the thousandths of each GPU that the scheduler names.
+    """
 
     name: str
     slot: str
@@ -40,6 +45,25 @@ class PodState(msgspec.Struct, array_like=True):
     is_replaced: bool = False
     is_gone: bool = False
     addresses: list[str] = []
+    share: tuple[int, int] = (0, 1)
+    claimed: tuple[int, int] = (0, 1)
+    asked_milli: int = 0
+    gpus: dict[str, int] = {}
+
+    @property
+    def unclaimed_milli(self) -> int:
+        """What it holds by its limits, as events have it."""
+        return self.gpu_milli - self.devices.get(CLAIMED, 0)
+
+    @property
+    def unclaimed(self) -> Fraction:
+        """What it holds by its limits, in thousandths; of a pod that version 0.1 read it is what that published."""
+        return Fraction(*self.share) or Fraction(self.unclaimed_milli)
+
+    @property
+    def exact(self) -> Fraction:
+        """What it holds, in thousandths."""
+        return self.unclaimed + (Fraction(*self.claimed) or self.devices.get(CLAIMED, 0))
 
     @property
     def left_s(self) -> int:
@@ -99,6 +123,8 @@ class ClusterState:
         self.jobs: dict[str, KubernetesJob] = {}
         self.nodes: dict[str, SeenNode] = {}
         self.job_of: dict[str, tuple[str, int]] = {}
+        self.on_node: dict[str, set[str]] = {}  #: the pods that are bound to each node, by uid
+        self.unshared: set[str] = set()  #: those of them of which `share_out` has still to say what they hold
         self.not_read: dict[
             str, list[str]
         ] = {}  #: pods and nodes that are not understood -> reason and words
@@ -132,7 +158,25 @@ class ClusterState:
         for job_id, job in found.jobs.items():
             for number, attempt in job.attempts.items():
                 found.job_of.update(dict.fromkeys(attempt.pods, (job_id, number)))
+                for uid, pod in attempt.pods.items():
+                    if pod.node:
+                        found.on_node.setdefault(pod.node, set()).add(uid)
         return found
+
+    def pod(self, uid: str) -> PodState:
+        """A pod that is known."""
+        job_id, number = self.job_of[uid]
+        return self.jobs[job_id].attempts[number].pods[uid]
+
+    def forget_pod(self, uid: str) -> None:
+        """Forget a pod, but for its attempt."""
+        node = self.pod(uid).node
+        there = self.on_node.get(node, set())
+        there.discard(uid)
+        if not there:
+            self.on_node.pop(node, None)
+        self.unshared.discard(uid)
+        del self.job_of[uid]
 
     def position(self) -> dict[str, Any]:
         """Copy it into a position to store; later polls do not change the copy."""
@@ -175,5 +219,5 @@ class ClusterState:
             if all(pod.is_gone and pod.end_s for pod in attempt.pods.values()):
                 job.over_s = max([job.over_s, *(pod.end_s for pod in attempt.pods.values())])
                 for uid in attempt.pods:
-                    self.job_of.pop(uid, None)
+                    self.forget_pod(uid)
                 del job.attempts[number]

@@ -117,7 +117,7 @@ class AttemptWriter:
         if not sizes or not all(sizes) or len(sizes) > OWNERS_AT_MOST:
             return {}
         of_one = {
-            name: pod.gpu_milli / count
+            name: pod.exact / count
             for pod in attempt.pods.values()
             if pod.bound_s and len(pod.devices) == 1
             for name, count in pod.devices.items()
@@ -127,7 +127,7 @@ class AttemptWriter:
             wanted.update(each)
         if not wanted.keys() <= of_one.keys():
             return {}
-        milli = round(sum(count * of_one[name] for name, count in wanted.items()))
+        milli = sum(count * of_one[name] for name, count in wanted.items())
         return (
             {"gpus_requested": milli // 1000}
             if not milli % 1000 and 0 < milli <= MAX_GPU_COUNT * 1000

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.collect.kubernetes.node_facts import gpu_milli, is_gpu, node_facts
+from streams.collect.kubernetes.node_facts import gpu_share, is_gpu, node_facts
 from streams.collect.kubernetes.objects import Node, ObjectMeta, PodSpec
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.owners import identity_of
@@ -29,6 +29,7 @@ def facts(labels: dict[str, str], capacity: dict[str, str] | None = None, **spec
     return node_facts(msgspec.convert(found, Node), OPTIONS)
 
 
+MPS = "nvidia.com/gpu.sharing-strategy"
 H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 
 
@@ -38,13 +39,16 @@ H100 = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
         (H100, "nvidia.com/gpu", 2, 2000),
         ({}, "amd.com/gpu", 1, 1000),
         (H100, "nvidia.com/mig-1g.10gb", 1, 142),
-        (H100, "nvidia.com/mig-3g.40gb", 2, 856),
+        (H100, "nvidia.com/mig-3g.40gb", 2, 857),
+        (H100, "nvidia.com/mig-1g.10gb", 7, 1000),
         (H100, "nvidia.com/mig-7g.80gb", 1, 1000),
         (H100, "nvidia.com/mig-1g.10gb.me", 1, 142),
         ({"nvidia.com/gpu.product": "NVIDIA-A30"}, "nvidia.com/mig-1g.6gb", 1, 250),
         ({"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-2g.10gb"}, "nvidia.com/gpu", 1, 285),
         ({**H100, "nvidia.com/gpu.replicas": "4"}, "nvidia.com/gpu", 1, 250),
         ({**H100, "nvidia.com/gpu.replicas": "4"}, "nvidia.com/gpu.shared", 3, 750),
+        ({**H100, "nvidia.com/gpu.replicas": "3"}, "nvidia.com/gpu.shared", 3, 1000),
+        ({**H100, "nvidia.com/gpu.replicas": "3", MPS: "mps"}, "nvidia.com/gpu", 2, 666),
         ({**H100, "nvidia.com/gpu.replicas": "many"}, "nvidia.com/gpu", 1, 1000),
         ({**H100, "nvidia.com/gpu.replicas": "0"}, "nvidia.com/gpu", 1, 1000),
         (H100, "nvidia.com/gpucores", 50, 500),
@@ -54,7 +58,7 @@ def test_devices_are_thousandths_of_gpus(
     labels: dict[str, str], resource: str, count: int, expected_milli: int
 ) -> None:
     assert is_gpu(resource, OPTIONS)
-    assert gpu_milli({resource: count}, facts(labels), OPTIONS) == expected_milli
+    assert int(gpu_share({resource: count}, facts(labels), OPTIONS)) == expected_milli
 
 
 @pytest.mark.parametrize(
@@ -75,6 +79,11 @@ def test_other_resources_are_no_gpus(resource: str) -> None:
         ),
         ({**H100, "nvidia.com/gpu.replicas": "4"}, {"nvidia.com/gpu": "8"}, 2000),
         (
+            {**H100, "nvidia.com/gpu.replicas": "3"},
+            {"nvidia.com/gpu": "2", "nvidia.com/gpu.shared": "3"},
+            3000,
+        ),
+        (
             {**H100, "nvidia.com/gpu.count": "1"},
             {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"},
             1000,
@@ -83,7 +92,7 @@ def test_other_resources_are_no_gpus(resource: str) -> None:
         (
             {"nvidia.com/gpu.product": "A100-MIG-1g.5gb", "nvidia.com/gpu.count": "7"},
             {"nvidia.com/gpu": "7"},
-            994,
+            1000,
         ),
         ({}, {"cpu": "4"}, 0),
     ],
@@ -359,7 +368,7 @@ def test_other_accelerators_where_the_api_says_how_many(
 ) -> None:
     found = facts({}, capacity)
     assert all(is_gpu(name, OPTIONS) for name in devices)
-    assert (gpu_milli(devices, found, OPTIONS), found.gpu_milli) == (held_milli, node_milli)
+    assert (int(gpu_share(devices, found, OPTIONS)), found.gpu_milli) == (held_milli, node_milli)
 
 
 @pytest.mark.parametrize(

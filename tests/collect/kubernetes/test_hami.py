@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from streams.collect.kubernetes.node_facts import NodeFacts, gpu_milli, is_gpu, node_facts
+from streams.collect.kubernetes.node_facts import NodeFacts, gpu_share, is_gpu, node_facts
 from streams.collect.kubernetes.objects import Node, PodSpec
 from streams.collect.kubernetes.options import Options
 from streams.collect.kubernetes.requests import requests_of
@@ -30,7 +30,7 @@ def facts(register: str, offered: str = "20", options: Options = OPTIONS[0]) -> 
 
 def held_milli(spec: dict[str, Any], node: NodeFacts, options: Options = OPTIONS[0]) -> int:
     requests = requests_of(msgspec.convert(spec, PodSpec), lambda name: is_gpu(name, options))
-    return gpu_milli(requests.devices, node, options)
+    return int(gpu_share(requests.devices, node, options))
 
 
 def pod(*limits: dict[str, str]) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from schemas.column_types import BILLED, LABELS, MILLI, SECOND, TEXT, schema_of
 
 BILL_LINES: Final = "bill_lines"
 BILL_LOADS: Final = "bill_loads"
+FX_RATES: Final = "fx_rates"
 
 SCHEMAS: Final[dict[str, pa.Schema]] = {
     BILL_LINES: schema_of(
         load_id=TEXT,
-        line=pa.int64(),  # where it begins in its file; of Parquet the row
+        line=pa.int64(),  # where it begins in its file; of Parquet the row; counts on after a line of several charges
         invoice_issuer_name=TEXT,
         provider_name=TEXT,
         publisher_name=TEXT,
@@ -30,6 +31,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         charge_description=TEXT,
         charge_frequency=TEXT,
         billing_currency=TEXT,
+        units_per_usd=BILLED,  # the invoice's own rate, where it has one
         billed_cost=BILLED,
         effective_cost=BILLED,
         contracted_cost=BILLED,
@@ -56,7 +58,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         version=pa.uint64(),
     ),
     BILL_LOADS: schema_of(
-        load_id=TEXT,  # SHA-256 of the unpacked file
+        load_id=TEXT,  # SHA-256 of the unpacked file, and of how it was read if it is not FOCUS
         invoice_issuer_name=TEXT,
         billing_account_id=TEXT,
         billing_period_start=SECOND,
@@ -71,9 +73,19 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         time=MILLI,
         version=pa.uint64(),
     ),
+    FX_RATES: schema_of(
+        currency=TEXT,
+        day=SECOND,
+        units=BILLED,  # so many of the currency
+        dollars=BILLED,  # cost so many dollars
+        source=TEXT,  # the file
+        time=MILLI,
+        version=pa.uint64(),
+    ),
 }
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     BILL_LINES: ("load_id", "line"),
     BILL_LOADS: ("load_id", "invoice_issuer_name", "billing_account_id", "billing_period_start"),
+    FX_RATES: ("currency", "day"),
 }

@@ -28,6 +28,7 @@ _MAY_BE_NULL: Final = frozenset(
         "delay_ms",
         "contracted_cost",
         "list_unit_price",
+        "units_per_usd",
         "pricing_quantity",
         "consumed_quantity",
         "begins",

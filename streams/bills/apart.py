@@ -16,9 +16,10 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from schemas.bill_tables import BILL_LINES, BILL_LOADS
+from schemas.bill_tables import BILL_LINES, BILL_LOADS, FX_RATES
 from schemas.escaping import visible
 from sinks.query.process import ENVIRONMENT
+from streams.bills.exchange_rates import RatesLoaded
 from streams.bills.loading import BillStore
 from streams.bills.loading_wire import (
     MESSAGE_MAX_BYTES,
@@ -30,6 +31,7 @@ from streams.bills.loading_wire import (
     with_table,
 )
 from streams.bills.outcome import LoadedFile
+from streams.bills.reading import NOTHING_ASKED, AskedFormat
 from streams.errors import TrainfareError, WrongUseError
 
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from streams.bills.child import main; main()"
@@ -47,12 +49,21 @@ class BillLoad:
         now_ms: Log time of the load.
         replace: Whether the files take the place of the bills that they are about.
         cpu_s: Limit of processor time, in s.
+        asked: What their sender says of their format.
+        is_rates: They are files of exchange rates, not of bills.
     """
 
     def __init__(
-        self, files: Sequence[UploadedFile], now_ms: int, *, replace: bool, cpu_s: int = CPU_S
+        self,
+        files: Sequence[UploadedFile],
+        now_ms: int,
+        *,
+        replace: bool,
+        cpu_s: int = CPU_S,
+        asked: AskedFormat = NOTHING_ASKED,
+        is_rates: bool = False,
     ) -> None:
-        self._asked = LoadRequest([*files], replace, now_ms, cpu_s, MEMORY_BYTES)
+        self._asked = LoadRequest([*files], replace, now_ms, cpu_s, MEMORY_BYTES, asked, is_rates)
         ours, theirs = socket.socketpair()
         with theirs:
             found = [_ROOT, *(path for path in sys.path if path and path != _ROOT)]
@@ -66,7 +77,7 @@ class BillLoad:
             )
         self._channel = Connection(ours.detach())
 
-    def run(self, store: BillStore) -> list[LoadedFile]:
+    def run(self, store: BillStore) -> list[LoadedFile] | list[RatesLoaded]:
         """Load the files into the store; return what became of each.
 
         Raises:
@@ -91,7 +102,7 @@ class BillLoad:
             self.close()
         if message.refused:
             raise WrongUseError(message.refused)
-        return message.files
+        return message.rates if self._asked.is_rates else message.files
 
     def kill(self) -> None:
         """End the process; `run` ends then."""
@@ -108,7 +119,7 @@ class BillLoad:
 
 def _answer(store: BillStore, call: StoreCall, rows: pa.Table | None) -> bytes:
     # The process reads what strangers wrote: it may write bills, and nothing else.
-    if call.table not in (BILL_LINES, BILL_LOADS):
+    if call.table not in (BILL_LINES, BILL_LOADS, FX_RATES):
         raise TrainfareError(f"the process that reads bills asked for the table {visible(call.table[:80])}")
     if rows is None:
         return with_table(b"", store.select(call.table))

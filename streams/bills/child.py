@@ -19,7 +19,9 @@ import pyarrow.parquet
 
 from sinks.query import confine
 from sinks.query.limits import OWN_NICE
-from streams.bills.loading import BillFile, load
+from streams.bills.exchange_rates import load_rates
+from streams.bills.files import BillFile
+from streams.bills.loading import load
 from streams.bills.loading_wire import (
     MESSAGE_MAX_BYTES,
     LoadEnd,
@@ -44,8 +46,12 @@ def main() -> None:
     _close_in(asked)
     files = [BillFile(each.name, partial(open_packed, Path(each.path))) for each in asked.files]
     try:
-        loaded = load(_RemoteStore(channel), files, asked.now_ms, replace=asked.replace)
-        end = LoadEnd([outcome_of(each) for each in loaded])
+        store = _RemoteStore(channel)
+        if asked.is_rates:
+            end = LoadEnd(rates=load_rates(store, files, asked.now_ms))
+        else:
+            loaded = load(store, files, asked.now_ms, replace=asked.replace, asked=asked.asked)
+            end = LoadEnd([outcome_of(each) for each in loaded])
     except WrongUseError as wrong:
         end = LoadEnd(refused=str(wrong))
     except UNPACK_ERRORS as fault:

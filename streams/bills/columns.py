@@ -49,6 +49,8 @@ COLUMNS: Final = (
     _column("charge_description", ColumnKind.TEXT),
     _column("charge_frequency", ColumnKind.TEXT),
     _column("billing_currency", ColumnKind.NAME),
+    # No column of FOCUS: what its loader, or another format, says.
+    _column("units_per_usd", ColumnKind.NUMBER, "x_UnitsPerUsd"),
     _column("billed_cost", ColumnKind.COST),
     _column("effective_cost", ColumnKind.COST),
     _column("contracted_cost", ColumnKind.NUMBER),

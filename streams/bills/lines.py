@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,10 +14,9 @@ from schemas.tables import SCHEMAS
 from schemas.wire_types import MAX_NAME_BYTES
 from streams.bills import values
 from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, CORRECTION, MANDATORY, ColumnKind, FocusColumn
+from streams.bills.formats.record import is_missing
 from streams.errors import WrongUseError
 
-#: A missing value is an empty cell, a NULL of Parquet, or the word.
-_NULL: Final = "NULL"
 _CURRENCY: Final = re.compile(r"[A-Z]{3}", re.ASCII)
 _COLUMNS_MAX: Final = 1_000
 
@@ -32,6 +32,11 @@ class BillLine(NamedTuple):
     def of(self, name: str) -> Any:
         """The value of a column."""
         return self.values[_PLACE[name]]
+
+    def with_value(self, name: str, value: Any) -> BillLine:
+        """The same with another value of a column."""
+        at = _PLACE[name]
+        return self._replace(values=(*self.values[:at], value, *self.values[at + 1 :]))
 
     @property
     def fingerprint(self) -> int:
@@ -49,27 +54,35 @@ class BillLine(NamedTuple):
 _PLACE: Final = {column.name: at for at, column in enumerate(COLUMNS)}
 
 
-class BillLineReader:
-    """Checks the lines of one file, whose columns it is given first.
+def checked_names(where: str, header: Sequence[str]) -> list[str]:
+    """The names of a file's columns.
 
     Raises:
-        WrongUseError: A mandatory column is missing, or one stands twice.
+        WrongUseError: They are too many or too long, or one stands twice.
+    """
+    names = [name.strip() for name in header]
+    if len(names) > _COLUMNS_MAX:
+        raise WrongUseError(f"{where}: more than {_COLUMNS_MAX} columns; is it a bill?")
+    for name in names:
+        if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+            raise WrongUseError(
+                f"{where}: the name of column {values.shown(name)} is longer than {MAX_NAME_BYTES} bytes"
+            )
+    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
+    if doubled:
+        raise WrongUseError(f"{where}: column {values.shown(doubled[0])} stands twice")
+    return names
+
+
+class FocusLineReader:
+    """Checks the lines of one file in the FOCUS format, whose columns it is given first.
+
+    Raises:
+        WrongUseError: A mandatory column is missing.
     """
 
-    def __init__(self, file: str, place: str, header: Sequence[str]) -> None:
+    def __init__(self, file: str, where: str, names: Sequence[str]) -> None:
         self._file = file
-        names = [name.strip() for name in header]
-        where = f"{file} {place}"
-        if len(names) > _COLUMNS_MAX:
-            raise WrongUseError(f"{where}: more than {_COLUMNS_MAX} columns; is it a FOCUS bill?")
-        for name in names:
-            if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
-                raise WrongUseError(
-                    f"{where}: the name of column {values.shown(name)} is longer than {MAX_NAME_BYTES} bytes"
-                )
-        doubled = sorted({name for name in names if names.count(name) > 1})
-        if doubled:
-            raise WrongUseError(f"{where}: column {values.shown(doubled[0])} stands twice")
         at = {name: number for number, name in enumerate(names)}
         self._typed: list[tuple[FocusColumn, int | None]] = []
         for column in COLUMNS:
@@ -83,8 +96,13 @@ class BillLineReader:
         taken = {found for _, found in self._typed}
         self._other = [(name, number) for name, number in at.items() if number not in taken and name]
 
-    def read(self, number: int, place: str, cells: Sequence[object]) -> BillLine:
-        """The checked line.
+    @property
+    def unread(self) -> list[str]:
+        """The columns that are kept as they are, in `other`."""
+        return [name for name, _ in self._other]
+
+    def read(self, number: int, place: str, cells: Sequence[object]) -> Sequence[BillLine]:
+        """The checked line, alone.
 
         Raises:
             WrongUseError: A value is missing or wrong.
@@ -95,23 +113,23 @@ class BillLineReader:
         try:
             for column, at in self._typed:
                 header = column.headers[0]
-                value, was_rounded = _value(column.kind, None if at is None else cells[at])
+                value, was_rounded = checked_value(column.kind, None if at is None else cells[at])
                 rounded += was_rounded
                 found.append(value)
             other = []
             for header, at in self._other:
                 cell = cells[at]
-                if not _is_missing(cell):
+                if not is_missing(cell):
                     other.append((header, values.text(cell)))
             line = BillLine(number, tuple(found), other, rounded)
-            header = _check(line)
+            header = fault_of(line)
         except values.BadValueError as fault:
             raise WrongUseError(
                 f"{self._file} {place}: {header}: {fault}; nothing of this file is loaded"
             ) from None
         if header:
             raise WrongUseError(f"{self._file} {place}: {header}; nothing of this file is loaded")
-        return line
+        return (line,)
 
 
 def rows_of(load_id: str, lines: Sequence[BillLine], version: int) -> pa.Table:
@@ -135,8 +153,13 @@ def _array(found: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(found, kind)
 
 
-def _value(kind: ColumnKind, cell: object) -> tuple[Any, bool]:
-    if _is_missing(cell):
+def checked_value(kind: ColumnKind, cell: object) -> tuple[Any, bool]:
+    """A cell as its column is stored, and whether it was rounded.
+
+    Raises:
+        BadValueError: It is missing where it must not be, or cannot be read.
+    """
+    if is_missing(cell):
         if kind in (ColumnKind.NAME, ColumnKind.COST, ColumnKind.INSTANT):
             raise values.BadValueError("is missing")
         empty: Mapping[ColumnKind, Any] = {ColumnKind.TEXT: "", ColumnKind.NUMBER: None, ColumnKind.TAGS: []}
@@ -150,12 +173,8 @@ def _value(kind: ColumnKind, cell: object) -> tuple[Any, bool]:
     return values.text(cell), False
 
 
-def _is_missing(cell: object) -> bool:
-    return cell is None or cell in ("", _NULL)
-
-
-def _check(line: BillLine) -> str:
-    """What is wrong with values that are readable on their own; empty if nothing is."""
+def fault_of(line: BillLine) -> str:
+    """What is wrong with values of a line that are readable on their own; empty if nothing is."""
     category, charge_class = line.of("charge_category"), line.of("charge_class")
     if category not in CHARGE_CATEGORIES:
         return f"ChargeCategory: {values.shown(category)} is none of {', '.join(sorted(CHARGE_CATEGORIES))}"
@@ -163,6 +182,8 @@ def _check(line: BillLine) -> str:
         return f"ChargeClass: {values.shown(charge_class)} is neither empty nor {CORRECTION}"
     if _CURRENCY.fullmatch(line.of("billing_currency")) is None:
         return f"BillingCurrency: {values.shown(line.of('billing_currency'))} is no code such as USD"
+    if (rate := line.of("units_per_usd")) is not None and rate <= 0:
+        return f"the rate of the invoice is {rate:f}, expected more than 0"
     for period in ("billing", "charge"):
         if line.of(f"{period}_period_end") <= line.of(f"{period}_period_start"):
             return f"{period.capitalize()}PeriodEnd is not after {period.capitalize()}PeriodStart"

@@ -7,32 +7,29 @@ twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import IO, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from schemas.bill_tables import BILL_LINES, BILL_LOADS
 from schemas.tables import SCHEMAS
 from streams.bills.columns import CORRECTION, USD
-from streams.bills.csv_lines import CsvLines
+from streams.bills.files import BillFile, lines_of
+from streams.bills.formats.known import FOCUS
 from streams.bills.limits import BATCH_MAX_BYTES, PERIODS_MAX
 from streams.bills.lines import BillLine, rows_of
-from streams.bills.parquet_lines import MAGIC, ParquetLines
+from streams.bills.parquet_lines import ParquetLines
+from streams.bills.reading import NOTHING_ASKED, AskedFormat, Reading
+from streams.bills.values import total
 from streams.errors import WrongUseError
 
 _AT_ONCE: Final = 20_000
 LOADED: Final = "loaded"
 REPLACED: Final = "replaced"
-
-
-class BillFile(NamedTuple):
-    """A file to load."""
-
-    name: str  # for messages, and its last part for the table
-    open: Callable[[], IO[bytes]]  # unpacked
 
 
 class BillStore(Protocol):
@@ -71,8 +68,12 @@ class Loaded:
     """One file: what it holds, and what became of it."""
 
     file: BillFile
+    asked: AskedFormat
     load_id: str = ""
-    form: str = ""
+    digest: str = ""
+    format: str = ""
+    title: str = ""  # of the format
+    notes: list[str] = field(default_factory=list)
     rounded: int = 0
     fingerprints: list[int] = field(default_factory=list)  # of what was checked, by batch
     periods: dict[PeriodKey, PeriodSums] = field(default_factory=dict)
@@ -90,14 +91,21 @@ class Loaded:
         return all(each.lines == each.correction_lines for each in self.periods.values())
 
 
-def load(store: BillStore, files: Sequence[BillFile], now_ms: int, *, replace: bool) -> list[Loaded]:
+def load(
+    store: BillStore,
+    files: Sequence[BillFile],
+    now_ms: int,
+    *,
+    replace: bool,
+    asked: AskedFormat = NOTHING_ASKED,
+) -> list[Loaded]:
     """Load the files; return what each holds.
 
     Raises:
         WrongUseError: A file is wrong, or a bill that stands would be doubled or (with `replace`) replaced in part, or
             another command loaded one of the bills at the same time.
     """
-    checked = [_checked(file) for file in files]
+    checked = [_checked(file, asked) for file in files]
     ids = [each.load_id for each in checked]
     for each in checked:
         if ids.count(each.load_id) > 1:
@@ -166,24 +174,30 @@ def _version(row: dict[str, object]) -> int:
     return int(str(row["version"]))
 
 
-def _checked(file: BillFile) -> Loaded:
-    found = Loaded(file)
+def _checked(file: BillFile, asked: AskedFormat) -> Loaded:
+    found = Loaded(file, asked)
+    reading = Reading(asked)
     with file.open() as stream:
-        reader, found.form = _reader(file.name, stream)
-        for batch, fingerprint in _batches(reader):
+        lines = lines_of(file.name, stream, reading)
+        for batch, fingerprint in _batches(lines):
             for line in batch:
                 _count(found, line)
             found.fingerprints.append(fingerprint)
-    found.load_id = reader.digest
+    found.digest = lines.digest
+    found.format, found.title, found.notes = reading.format, reading.title, reading.notes
+    found.load_id = _load_id(found.digest, reading)
     if not found.periods:
         raise WrongUseError(f"{file.name}: has a header and no lines; nothing is loaded")
     return found
 
 
-def _reader(name: str, stream: IO[bytes]) -> tuple[CsvLines | ParquetLines, str]:
-    peek = getattr(stream, "peek", None)
-    head = peek(len(MAGIC))[: len(MAGIC)] if peek is not None else b""
-    return (ParquetLines(name, stream), "parquet") if head == MAGIC else (CsvLines(name, stream), "csv")
+def _load_id(digest: str, reading: Reading) -> str:
+    """What a file is known by: its content, and how it was read if that may be otherwise."""
+    asked = reading.asked
+    if reading.format == FOCUS and not asked.units_per_usd:
+        return digest
+    known = f"{digest} {reading.format} {asked.units_per_usd} {asked.issuer}"
+    return hashlib.sha256(known.encode()).hexdigest()
 
 
 def _count(found: Loaded, line: BillLine) -> None:
@@ -199,7 +213,7 @@ def _count(found: Loaded, line: BillLine) -> None:
     sums.correction_lines += line.of("charge_class") == CORRECTION
     found.rounded += line.rounded
     if line.of("billing_currency") == USD:
-        sums.billed_usd += line.of("billed_cost")
+        sums.billed_usd = total((sums.billed_usd, line.of("billed_cost")))
     else:
         sums.other_currency_lines += 1
 
@@ -253,16 +267,16 @@ def _store_lines(store: BillStore, each: Loaded, version: int) -> None:
     """Store the lines as they were checked, and no other: a changed file must not leave lines under this name."""
     changed = WrongUseError(f"{each.file.name}: changed while it was read; load it again")
     with each.file.open() as stream:
-        reader, form = _reader(each.file.name, stream)
-        if form == "parquet" and reader.digest != each.load_id:
+        lines = lines_of(each.file.name, stream, Reading(each.asked))
+        if isinstance(lines, ParquetLines) and lines.digest != each.digest:
             raise changed
         checked = iter(each.fingerprints)
-        for batch, fingerprint in _batches(reader):
+        for batch, fingerprint in _batches(lines):
             if fingerprint != next(checked, None):
                 raise changed
             token = f"bill-{each.load_id}-{batch[0].number}-{len(batch)}"
             store.insert(BILL_LINES, rows_of(each.load_id, batch, version), token)
-    if reader.digest != each.load_id:
+    if lines.digest != each.digest:
         raise changed
 
 
@@ -290,7 +304,7 @@ def _rows(each: Loaded, now_ms: int, version: int) -> list[dict[str, object]]:
             "billing_period_start": key.billing_period_start_s,
             "billing_period_end": sums.billing_period_end_s,
             "file": each.file.name.rpartition("/")[2],
-            "format": each.form,
+            "format": each.format,
             "status": LOADED,
             "lines": sums.lines,
             "correction_lines": sums.correction_lines,

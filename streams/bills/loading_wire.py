@@ -7,8 +7,10 @@ from typing import Final, Literal
 import msgspec
 import pyarrow as pa
 
+from streams.bills.exchange_rates import RatesLoaded
 from streams.bills.limits import BATCH_MAX_BYTES
 from streams.bills.outcome import LoadedFile
+from streams.bills.reading import AskedFormat
 
 #: A batch of lines, with the numbers that are made of its texts.
 MESSAGE_MAX_BYTES: Final = 4 * BATCH_MAX_BYTES
@@ -29,6 +31,8 @@ class LoadRequest(msgspec.Struct, frozen=True):
     now_ms: int
     cpu_s: int
     memory_bytes: int
+    asked: AskedFormat = AskedFormat()
+    is_rates: bool = False  # files of exchange rates, not of bills
 
 
 class StoreCall(msgspec.Struct, frozen=True, tag=True):
@@ -43,6 +47,7 @@ class LoadEnd(msgspec.Struct, frozen=True, tag=True):
     """The last message: what became of each file, or why none was loaded."""
 
     files: list[LoadedFile] = []
+    rates: list[RatesLoaded] = []
     refused: str = ""
 
 

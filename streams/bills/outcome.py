@@ -7,6 +7,7 @@ from decimal import Decimal
 import msgspec
 
 from streams.bills.loading import Loaded
+from streams.bills.values import total
 
 
 class LoadedFile(msgspec.Struct, frozen=True):
@@ -20,6 +21,8 @@ class LoadedFile(msgspec.Struct, frozen=True):
     rounded: int  # numbers of more than 18 decimals
     is_new: bool  # otherwise it was loaded already, and nothing changed
     replaces: list[str]  # the files whose bills it replaces
+    format: str = ""  # as people name it
+    notes: list[str] = []  # what was read in a way that its reader should know
 
 
 def outcome_of(each: Loaded) -> LoadedFile:
@@ -28,12 +31,14 @@ def outcome_of(each: Loaded) -> LoadedFile:
     return LoadedFile(
         name=each.file.name,
         lines=each.lines,
-        billed_usd=sum((period.billed_usd for period in sums), Decimal(0)),
+        billed_usd=total(period.billed_usd for period in sums),
         corrections=sum(period.correction_lines for period in sums),
         other_currency_lines=sum(period.other_currency_lines for period in sums),
         rounded=each.rounded,
         is_new=each.is_new,
         replaces=each.replaces,
+        format=each.title,
+        notes=each.notes,
     )
 
 

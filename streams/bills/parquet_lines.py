@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from streams.bills.limits import BYTES_MAX, COLUMN_MAX_BYTES, LINES_MAX
-from streams.bills.lines import BillLine, BillLineReader
+from streams.bills.lines import BillLine
+from streams.bills.reading import Reading
 from streams.bills.values import TAGS_MAX_BYTES
 from streams.errors import WrongUseError
 
@@ -29,8 +30,9 @@ _READ_BYTES: Final = 2**20
 class ParquetLines:
     """The rows of one file, numbered from 1; `digest` is that of the file."""
 
-    def __init__(self, name: str, stream: IO[bytes]) -> None:
+    def __init__(self, name: str, stream: IO[bytes], reading: Reading) -> None:
         self._name = name
+        self._reading = reading
         self._stream = stream
         self.digest = _digest(name, stream)
 
@@ -46,7 +48,7 @@ class ParquetLines:
             texts = _text_columns(pq.read_metadata(self._stream, memory_map=False), self._name)
             self._stream.seek(0)
             file = pq.ParquetFile(self._stream, read_dictionary=texts, pre_buffer=False)
-            reader = BillLineReader(self._name, "schema", file.schema_arrow.names)
+            self._reading.begin(self._name, "schema", file.schema_arrow.names)
             number = 0
             for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -59,7 +61,7 @@ class ParquetLines:
                 columns = [_values(column) for column in batch.columns]
                 for cells in zip(*columns, strict=True):
                     number += 1
-                    yield reader.read(number, f"row {number}", cells)
+                    yield from self._reading.lines(number, f"row {number}", cells)
         except (pa.ArrowException, OSError, ValueError, OverflowError) as fault:
             reason = " ".join(str(fault).split())[:200]
             raise WrongUseError(f"{self._name}: cannot be read as Parquet: {reason}") from None
@@ -99,7 +101,7 @@ def _text_columns(metadata: Any, name: str) -> list[str]:
     """The columns of text, after a check of the sizes that the file states."""
     schema = metadata.schema
     if metadata.num_columns > _LEAVES_MAX:
-        raise WrongUseError(f"{name}: more than {_LEAVES_MAX} columns; is it a FOCUS bill?")
+        raise WrongUseError(f"{name}: more than {_LEAVES_MAX} columns; is it a bill?")
     total = 0
     for at in range(metadata.num_row_groups):
         group = metadata.row_group(at)

@@ -6,6 +6,7 @@ What is not certain is refused with what was expected.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
@@ -18,7 +19,8 @@ TAGS_MAX_BYTES: Final = 65_536
 TAGS_MAX: Final = 256
 #: Costs and quantities are below it; a Decimal(38, 18) has room for the sum of 100,000 such lines.
 NUMBER_LIMIT: Final = Decimal(10) ** 15
-_PLACE: Final = Decimal(1).scaleb(-18)
+PLACES: Final = 18
+_PLACE: Final = Decimal(1).scaleb(-PLACES)
 _CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _NUMBER: Final = re.compile(r"[+-]?\d{1,20}(?:\.\d{0,60})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 2000, 2100
@@ -44,6 +46,42 @@ def number(value: object) -> tuple[Decimal, bool]:
         raise BadValueError(f"{shown(text)} is {NUMBER_LIMIT:f} or more")
     rounded = exact.quantize(_PLACE, context=_CONTEXT)
     return rounded, rounded != exact
+
+
+def total(amounts: Iterable[Decimal]) -> Decimal:
+    """The exact sum of amounts that `number` gave; the usual context of Python has too few digits for it."""
+    found = Decimal(0)
+    for each in amounts:
+        found = _CONTEXT.add(found, each)
+    return found
+
+
+def difference(one: Decimal, other: Decimal) -> Decimal:
+    """The exact difference of two amounts that `number` gave."""
+    return _CONTEXT.subtract(one, other)
+
+
+def product(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """The product to 18 decimals, rounded half to even; None: one of them is not known."""
+    if one is None or other is None:
+        return None
+    return _CONTEXT.multiply(one, other).quantize(_PLACE, context=_CONTEXT)
+
+
+def units_of(amount: Decimal) -> int:
+    """An amount that `number` gave, in units of its last decimal."""
+    return int(_CONTEXT.scaleb(amount, PLACES))
+
+
+def of_units(units: int) -> Decimal:
+    """The amount of so many units of the last decimal."""
+    return _CONTEXT.scaleb(Decimal(units), -PLACES)
+
+
+def trimmed(amount: Decimal) -> str:
+    """An amount without zeros at its end, and without rounding."""
+    text = f"{amount:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def instant_s(value: object) -> int:

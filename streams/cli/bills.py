@@ -22,11 +22,14 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     from streams.bills.outcome import LoadedFile
 
-_ENDINGS: Final = (".csv", ".csv.gz", ".csv.zst", ".parquet")
-_WANTED: Final = "name a FOCUS bill: CSV, also .gz or .zst, or Parquet, or a folder of them"
+_TEXTS: Final = (".csv", ".json", ".jsonl", ".ndjson")
+_ENDINGS: Final = (*(f"{each}{packed}" for each in _TEXTS for packed in ("", ".gz", ".zst")), ".parquet")
+#: What an export writes about its own files.
+_MANIFEST: Final = "manifest.json"
+_WANTED: Final = "name a bill: CSV or JSON lines, also .gz or .zst, or Parquet, or a folder of them"
 _LEVELS: Final = ("day", "account", "resource", "sku")
 _LIST: Final = """
-SELECT file, status, invoice_issuer_name, billing_account_id, toDate(billing_period_start) AS billing_period_start, lines,
+SELECT file, format, status, invoice_issuer_name, billing_account_id, toDate(billing_period_start) AS billing_period_start, lines,
        correction_lines, other_currency_lines, billed_usd, time AS loaded, load_id
 FROM bill_loads FINAL
 ORDER BY billing_period_start, invoice_issuer_name, billing_account_id, time, file, load_id
@@ -58,7 +61,7 @@ GROUP BY cause ORDER BY cause
 _CURRENCIES: Final = """
 SELECT billing_currency, count() AS lines, sum(billed_cost) AS billed
 FROM billed_lines
-WHERE billing_currency != 'USD' AND toDate(charge_period_start) >= {first:String} AND toDate(charge_period_start) < {until:String}
+WHERE isNull(billed_usd) AND toDate(charge_period_start) >= {first:String} AND toDate(charge_period_start) < {until:String}
 GROUP BY billing_currency ORDER BY billing_currency
 """
 _LEFT_OUT: Final = """
@@ -87,22 +90,55 @@ def load(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="FOCUS 1.0 to 1.3: CSV, also .gz or .zst, or Parquet; or a folder of parts.",
+            help="A bill: FOCUS, AWS CUR, Google Cloud, Azure, Oracle, a list or a licence invoice; CSV, JSON lines or Parquet, "
+            "also .gz or .zst; or a folder of parts.",
         ),
     ],
     data: DataOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Put the files in the place of the bills that they are about.")
     ] = False,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Take the files for this format, whatever their header says: focus, aws-cur-2, aws-cur, gcp, azure-mca, azure-ea, "
+            "oracle, seats, plain.",
+        ),
+    ] = "",
+    issuer: Annotated[
+        str, typer.Option(metavar="NAME", help="Who wrote the invoice, where a plain list does not say it.")
+    ] = "",
+    units_per_usd: Annotated[
+        str,
+        typer.Option(
+            metavar="NUMBER", help="Rate of an invoice in another currency, e.g. 0.92; else that of each day."
+        ),
+    ] = "",
+    is_trial: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Store nothing; show the sums by service, and what is not understood."
+        ),
+    ] = False,
     url: UrlOption = None,
 ) -> None:
     """Load bills: all of the files, or none; the same files again change nothing."""
     check_one_of(data, url)
-    files = with_parts(files, _ENDINGS, _WANTED)
+    files = with_parts(files, _ENDINGS, _WANTED, _MANIFEST)
     must_exist(files, _WANTED)
+    from streams.bills.reading import AskedFormat  # loads Arrow
+
+    asked = AskedFormat(format=form, issuer=issuer, units_per_usd=units_per_usd)
+    if is_trial:
+        from streams.cli.bills_trial import show_trials
+
+        show_trials(files, asked)
+        return
     settings = settings_for(data)
-    with reader(settings) if url is None else reader_at(url, settings, writes=True) as store:
-        loaded = store.load_bills(files, replace=replace)
+    with reader(settings, may_begin=True) if url is None else reader_at(url, settings, writes=True) as store:
+        loaded = store.load_bills(files, asked, replace=replace)
     for each in loaded:
         _say_loaded(each)
 
@@ -113,7 +149,7 @@ def list_(data: DataOption = None, url: UrlOption = None, form: FormatOption = O
         answer = store.ask(_LIST)
     rows = list(answer.rows())
     if form is OutputFormat.table:
-        rows = [(*row[:8], usd(row[8]), row[9], str(row[10])[:12]) for row in rows]
+        rows = [(*row[:9], usd(row[9]), row[10], str(row[11])[:12]) for row in rows]
     write(Grid(answer.names, rows), form)
 
 
@@ -192,9 +228,7 @@ def _found(store: Reader, span: dict[str, str]) -> list[dict[str, object]]:
     for row in found:
         row["meaning"] = _WHAT.get(str(row["cause"]), "")
     for row in store.records(_CURRENCIES, **span):
-        said = (
-            f"{plain(row['billed'])} {row['billing_currency']} in lines that are kept apart and never added"
-        )
+        said = f"{plain(row['billed'])} {row['billing_currency']} in lines without a rate of their day: `trainfare fx load`"
         money = dict.fromkeys(("metered_usd", "billed_usd", "correction_usd", "variance_usd"), 0)
         found.append({"cause": "other_currency", "places": row["lines"], **money, "meaning": said})
     return found
@@ -243,17 +277,21 @@ def _show(
 
 
 def _say_loaded(each: LoadedFile) -> None:
+    from streams.bills.values import trimmed
+
     name = visible(each.name)
     if not each.is_new:
         sys.stdout.write(f"{name}: loaded already, nothing changed\n")
         return
-    said = f"{name}: {each.lines} lines, {plain(each.billed_usd.normalize() if each.billed_usd else each.billed_usd)} USD"
+    said = f"{name}: {each.format}, {each.lines} lines, {trimmed(each.billed_usd)} USD"
     for count, what in (
         (each.corrections, "corrections"),
-        (each.other_currency_lines, "in other currencies, kept apart"),
+        (each.other_currency_lines, "in other currencies, in dollars as far as there are rates"),
         (each.rounded, "numbers of more than 18 decimals, rounded"),
     ):
         said += f"; {count} {what}" if count else ""
     if each.replaces:
         said += f"; replaces {', '.join(map(visible, each.replaces))}"
     sys.stdout.write(said + "\n")
+    for note in each.notes:
+        sys.stdout.write(f"  {visible(note)}\n")

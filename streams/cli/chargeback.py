@@ -78,6 +78,13 @@ def chargeback(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="account, provider or service; may be repeated."),
     ] = None,
+    currency: Annotated[
+        str,
+        typer.Option(
+            metavar="CODE",
+            help="Show the charge in this currency, too, at the last rate of the month: e.g. EUR.",
+        ),
+    ] = "",
     form: Annotated[
         ChargebackFormat, typer.Option("--format", "-f", help="table, csv, json or parquet.")
     ] = ChargebackFormat.table,
@@ -87,6 +94,7 @@ def chargeback(
 ) -> None:
     """Charge a month to those who caused it; the parts sum exactly to the bill and what is only metered."""
     from streams.cli.chargeback_input import MonthReader
+    from streams.cli.shown_currency import rate_of, with_currency
     from streams.costs.charging import Rules, charges
 
     if (form is ChargebackFormat.parquet) != (out is not None):
@@ -100,7 +108,10 @@ def chargeback(
     with reader(settings_for(data)) as store:
         source = MonthReader(store, span, levels, cost)
         charged = charges(source.month(), Rules(idle, share_unallocated, shown))
+        rate = rate_of(store, currency, until) if currency else None
     grid = _grid(levels, charged)
+    if rate is not None:
+        grid = with_currency(grid, rate)
     totals = _totals(charged)
     if form is ChargebackFormat.parquet:
         _write_parquet(grid, out)
@@ -111,12 +122,15 @@ def chargeback(
             "where": where or [],
             "totals": totals,
             "rows": grid.records(),
+            **({} if rate is None else {"rate": rate.record()}),
         }
         sys.stdout.write(to_json(found) + "\n")
     elif form is ChargebackFormat.csv:
         write(grid, OutputFormat.csv)
     else:
         _show(grid, totals, len(levels), cost)
+        if rate is not None:
+            sys.stdout.write(f"{rate.converted(totals['charge_usd'])} at {rate.words()}\n")
     notes = _notes(charged, source.bills, cost, month, is_dropped=source.is_dropped)
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
 
@@ -154,13 +168,14 @@ def _totals(charged: Charged) -> dict[str, object]:
 
 def _show(grid: Grid, totals: dict[str, object], levels: int, cost: BillCost) -> None:
     names = levels + 1 + len(_WHERE)
+    dollars = grid.columns.index("charge_usd") + 1
     shown = [
         at
         for at, column in enumerate(grid.columns)
         if column not in _MAY_BE_EMPTY or any(row[at] for row in grid.rows)
     ]
     rows = [
-        ["" if row[at] is None else row[at] if at < names else usd(row[at]) for at in shown]
+        ["" if row[at] is None else usd(row[at]) if names <= at < dollars else plain(row[at]) for at in shown]
         for row in grid.rows
     ]
     write(Grid(tuple(grid.columns[at] for at in shown), rows), OutputFormat.table)
@@ -182,6 +197,8 @@ def _notes(
     charged: Charged, bills: BillsOfMonth, cost: BillCost, month: str, *, is_dropped: bool
 ) -> list[str]:
     """What a reader would not expect, and what mends it."""
+    from streams.cli.shown_currency import converted_words
+
     notes = []
     if is_dropped:
         notes.append(
@@ -189,9 +206,11 @@ def _notes(
             "and no line finds the jobs of its resource"
         )
     notes += [
-        f"{row['lines']} lines of the bill are not in USD and are charged to nobody: {plain(row['amount'])} {row['billing_currency']}"
+        f"{row['lines']} lines of the bill are not in USD, have no rate of their day, and are charged to nobody: {plain(row['amount'])} "
+        f"{row['billing_currency']}; `trainfare fx load` loads rates"
         for row in bills.currencies
     ]
+    notes += [f"converted: {converted_words(row)}" for row in bills.converted]
     if cost is not BillCost.billed and bills.commitments:
         notes.append(
             f"{bills.commitments} purchases of commitments ({plain(bills.commitments_usd)} USD billed) are in --cost billed alone"

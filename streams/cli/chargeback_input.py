@@ -31,7 +31,8 @@ class BillsOfMonth:
     commitments_usd: Decimal
     billed_usd: Decimal  # of all other lines
     with_amount: int  # lines with an amount other than 0
-    currencies: list[dict[str, Any]]  # of lines in others than dollars
+    currencies: list[dict[str, Any]]  # of lines in others than dollars, without a rate
+    converted: list[dict[str, Any]]  # the same with one
 
 
 class MonthReader:
@@ -101,7 +102,8 @@ class MonthReader:
             commitments_usd=sum((row["commitments_usd"] for row in rows), Decimal(0)),
             billed_usd=sum((row["billed_usd"] for row in rows), Decimal(0)),
             with_amount=sum(row["with_amount"] for row in rows),
-            currencies=self._store.records(charge_sql.currencies_sql(self._basis), **self._month),
+            currencies=self._store.records(charge_sql.CURRENCIES, **self._month),
+            converted=self._store.records(charge_sql.CONVERTED, **self._month),
         )
 
     def _jobs(self, span: dict[str, str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:

@@ -65,8 +65,10 @@ def _too_long(path: Path, line: int) -> WrongUseError:
     return WrongUseError(f"{path} line {line}: longer than {LINE_MAX_BYTES} bytes; write one record a line")
 
 
-def with_parts(paths: list[Path], endings: tuple[str, ...], wanted: str) -> list[Path]:
-    """The paths, in the place of a folder all files below it with one of these endings, by name.
+def with_parts(
+    paths: list[Path], endings: tuple[str, ...], wanted: str, passed_over: str = "\0"
+) -> list[Path]:
+    """The paths, in the place of a folder all files below it with one of these endings, by name, but for those that end in `passed_over`.
 
     What is hidden is passed over: others write there before a file has its name.
 
@@ -82,6 +84,7 @@ def with_parts(paths: list[Path], endings: tuple[str, ...], wanted: str) -> list
             part
             for part in path.rglob("*")
             if part.name.lower().endswith(endings)
+            and not part.name.lower().endswith(passed_over)
             and part.is_file()
             and not any(name.startswith((".", "_")) for name in part.relative_to(path).parts)
         )

@@ -99,6 +99,18 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "fx",
+        "Exchange rates: what a currency costs in dollars on each day.",
+        (
+            ("load", "fx:load", "trainfare fx load eurofxref-hist.csv --data ./meter"),
+            (
+                "show",
+                "fx:show",
+                "trainfare fx show --currency EUR --from 2026-10-01 --to 2026-11-01 --data ./meter",
+            ),
+        ),
+    ),
+    (
         "alerts",
         "Alerts and those who get them.",
         (

@@ -20,7 +20,9 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     from sinks.clickhouse import ClickHouseStore, QueryResult, Server, Target
     from sinks.clickhouse.damage import LostPart
+    from streams.bills.exchange_rates import RatesLoaded
     from streams.bills.outcome import LoadedFile
+    from streams.bills.reading import AskedFormat
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
     from streams.explain.why.margin_history import MarginHistory
@@ -56,8 +58,12 @@ class AnswerSource(Protocol):
         """Detached parts of tables; None if a worker checks them."""
         ...
 
-    def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
+    def load_bills(self, files: Sequence[Path], asked: AskedFormat, *, replace: bool) -> list[LoadedFile]:
         """Load files of bills, all or none; return what became of each."""
+        ...
+
+    def load_rates(self, files: Sequence[Path]) -> list[RatesLoaded]:
+        """Load files of exchange rates; return what became of each."""
         ...
 
     @property
@@ -101,13 +107,21 @@ class Reader:
         """Detached parts of tables; None if a worker checks them."""
         return self._source.lost_parts()
 
-    def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
+    def load_bills(self, files: Sequence[Path], asked: AskedFormat, *, replace: bool) -> list[LoadedFile]:
         """Load files of bills, all or none; return what became of each.
 
         Raises:
             WrongUseError: A file is wrong, or a bill that stands would be doubled.
         """
-        return self._source.load_bills(files, replace=replace)
+        return self._source.load_bills(files, asked, replace=replace)
+
+    def load_rates(self, files: Sequence[Path]) -> list[RatesLoaded]:
+        """Load files of exchange rates; return what became of each.
+
+        Raises:
+            WrongUseError: A file is wrong.
+        """
+        return self._source.load_rates(files)
 
     @property
     def store(self) -> ClickHouseStore | None:
@@ -139,18 +153,32 @@ class _Opened:
 
         return histories_before(self._store, alert)
 
-    def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
-        from streams.bills.loading import BillFile, load
+    def load_bills(self, files: Sequence[Path], asked: AskedFormat, *, replace: bool) -> list[LoadedFile]:
+        from streams.bills.files import BillFile
+        from streams.bills.loading import load
         from streams.bills.outcome import outcome_of, unpack_refusal
         from streams.clock import SystemClock
         from streams.packed import UNPACK_ERRORS, open_packed
 
         named = [BillFile(str(path), partial(open_packed, path)) for path in files]
         try:
-            loaded = load(self._store, named, SystemClock().now_ms(), replace=replace)
+            loaded = load(self._store, named, SystemClock().now_ms(), replace=replace, asked=asked)
         except UNPACK_ERRORS as fault:
             raise WrongUseError(unpack_refusal(fault)) from None
         return [outcome_of(each) for each in loaded]
+
+    def load_rates(self, files: Sequence[Path]) -> list[RatesLoaded]:
+        from streams.bills.exchange_rates import load_rates
+        from streams.bills.files import BillFile
+        from streams.bills.outcome import unpack_refusal
+        from streams.clock import SystemClock
+        from streams.packed import UNPACK_ERRORS, open_packed
+
+        named = [BillFile(str(path), partial(open_packed, path)) for path in files]
+        try:
+            return load_rates(self._store, named, SystemClock().now_ms())
+        except UNPACK_ERRORS as fault:
+            raise WrongUseError(unpack_refusal(fault)) from None
 
     def audited(self) -> None:
         return None
@@ -160,8 +188,8 @@ class _Opened:
 
 
 @contextmanager
-def reader(settings: Settings) -> Iterator[Reader]:
-    """Open the configured store; if a worker has it open, query the worker.
+def reader(settings: Settings, *, may_begin: bool = False) -> Iterator[Reader]:
+    """Open the configured store; if a worker has it open, query the worker. With `may_begin` an empty directory becomes a store.
 
     Raises:
         TrainfareError: Neither is possible.
@@ -169,7 +197,7 @@ def reader(settings: Settings) -> Iterator[Reader]:
     from sinks.clickhouse import ClickHouseStore
     from sinks.target import Embedded
 
-    target = target_of(settings.clickhouse)
+    target = target_of(settings.clickhouse, may_begin=may_begin)
     try:
         store = ClickHouseStore(target)
     except StoreInUse as in_use:
@@ -203,7 +231,7 @@ def reader_at(url: str, settings: Settings, *, writes: bool = False) -> Iterator
     yield Reader(RemoteReader(url, (web.write_token if writes else None) or web.token))
 
 
-def target_of(settings: ClickHouseSettings) -> Target:
+def target_of(settings: ClickHouseSettings, *, may_begin: bool = False) -> Target:
     """Where the configured store is.
 
     Raises:
@@ -214,7 +242,7 @@ def target_of(settings: ClickHouseSettings) -> Target:
     if settings.data_dir is None:
         return server_of(settings)
     target = Embedded(data_dir=settings.data_dir, database=settings.database, retry_for_s=_PATIENCE_S)
-    if not target.engine_dir.is_dir():
+    if not target.engine_dir.is_dir() and not may_begin:
         raise WrongUseError(
             f"--data {settings.data_dir}: no meter's data there; name the directory given to "
             "`trainfare replay` or `trainfare worker`"

@@ -27,7 +27,9 @@ from streams.errors import TrainfareError, WrongUseError
 from streams.web import endpoint, local_token
 
 if TYPE_CHECKING:
+    from streams.bills.exchange_rates import RatesLoaded
     from streams.bills.outcome import LoadedFile
+    from streams.bills.reading import AskedFormat
     from streams.explain.job import Explanation
     from streams.explain.why.judged import JudgedJob
     from streams.explain.why.margin_history import MarginHistory
@@ -198,7 +200,7 @@ class RemoteReader:
         found: dict[str, Any] = orjson.loads(data)
         return found
 
-    def load_bills(self, files: Sequence[Path], *, replace: bool) -> list[LoadedFile]:
+    def load_bills(self, files: Sequence[Path], asked: AskedFormat, *, replace: bool) -> list[LoadedFile]:
         """Send files of bills in pieces, and let the worker load them, all or none.
 
         Raises:
@@ -207,6 +209,24 @@ class RemoteReader:
         """
         from streams.bills.outcome import LoadedFile  # loads Arrow's reader of Parquet
 
+        given = {name: value for name, value in msgspec.structs.asdict(asked).items() if value}
+        return self._sent(files, {"replace": replace, **given}, "files", list[LoadedFile])
+
+    def load_rates(self, files: Sequence[Path]) -> list[RatesLoaded]:
+        """Send files of exchange rates in the same way.
+
+        Raises:
+            WrongUseError: A file is wrong.
+            TrainfareError: The token may not write, or the worker does not answer.
+        """
+        from streams.bills.exchange_rates import RatesLoaded  # loads Arrow's reader of Parquet
+
+        return self._sent(files, {"is_rates": True}, "rates", list[RatesLoaded])
+
+    def _sent(
+        self, files: Sequence[Path], given: Mapping[str, object], of: str, kind: type[_Decoded]
+    ) -> _Decoded:
+        """Upload files and let the worker load them; what it answers under the name `of`."""
         upload = secrets.token_hex(16)
         for number, path in enumerate(files):
             with path.open("rb") as file:
@@ -218,12 +238,12 @@ class RemoteReader:
                     offset += len(piece)
                     if len(piece) < _PIECE_BYTES:
                         break
-        body = orjson.dumps({"upload": upload, "files": [str(path) for path in files], "replace": replace})
+        body = orjson.dumps({"upload": upload, "files": [str(path) for path in files], **given})
         headers = {"Content-Type": "application/json"}
         self._pool.answer_s = _LOAD_S
         data = self._answer("POST", "/api/v1/bills", headers, body, read_s=_LOAD_S)
         try:
-            return self._decoded(data, dict[str, list[LoadedFile]])["files"]
+            return self._decoded(self._decoded(data, dict[str, msgspec.Raw])[of], kind)
         except KeyError as fault:
             raise self._stranger() from fault
 
@@ -250,7 +270,7 @@ class RemoteReader:
             raise _fault(self._url, status, data)
         return data
 
-    def _decoded(self, data: bytes, kind: type[_Decoded]) -> _Decoded:
+    def _decoded(self, data: bytes | msgspec.Raw, kind: type[_Decoded]) -> _Decoded:
         try:
             return msgspec.json.decode(data, type=kind)
         except ValueError as fault:

@@ -24,9 +24,9 @@ class BillCost(StrEnum):
 
 
 _AMOUNTS: Final = {
-    BillCost.billed: "billed_cost",
-    BillCost.effective: "effective_cost",
-    BillCost.list: "list_cost",
+    BillCost.billed: "billed_usd",
+    BillCost.effective: "effective_usd",
+    BillCost.list: "list_usd",
 }
 #: A purchase of commitments pays for usage that bears its cost itself, but where the cash is asked for.
 _COMMITMENT: Final = (
@@ -53,7 +53,7 @@ ORDER BY job_id, attempt, day, node LIMIT {most:UInt64}""",
     "<charge days>": """SELECT DISTINCT l.account AS account, toString(l.provider_name) AS provider,
         toInt64(toDate(l.charge_period_start)) AS first_day, toInt64(toDate(l.charge_period_end - 1)) AS end_day,
         range(toUInt64(first_day), toUInt64(if(end_day - first_day >= 62, first_day, end_day)) + 1) AS days
-    FROM billed_lines AS l WHERE l.billing_currency = 'USD' AND""",
+    FROM billed_lines AS l WHERE isNotNull(l.billed_usd) AND""",
     "<of month>": _OF_MONTH,
     "<commitment>": f"({_COMMITMENT})",
 }
@@ -115,28 +115,41 @@ WHERE job_id IN <known jobs> AND (job_id, attempt) > ({job:String}, {attempt:Int
 ORDER BY job_id, attempt LIMIT {most:UInt64}
 """)
 _BILLS: Final = _filled("""
-SELECT load_id, max(l.line) AS last_line, countIf(l.billing_currency = 'USD') AS lines,
-    maxIf(length(splitByChar('.', toString(l.AMOUNT))[2]), l.billing_currency = 'USD') AS places,
-    countIf(l.billing_currency = 'USD' AND <commitment>) AS commitments,
-    sumIf(l.billed_cost, l.billing_currency = 'USD' AND <commitment>) AS commitments_usd,
-    sumIf(l.billed_cost, l.billing_currency = 'USD' AND NOT <commitment>) AS billed_usd,
-    countIf(l.billing_currency = 'USD' AND l.AMOUNT != 0) AS with_amount
+SELECT load_id, max(l.line) AS last_line, countIf(isNotNull(l.billed_usd)) AS lines,
+    maxIf(length(splitByChar('.', toString(assumeNotNull(l.AMOUNT)))[2]), isNotNull(l.billed_usd)) AS places,
+    countIf(isNotNull(l.billed_usd) AND <commitment>) AS commitments,
+    sumIf(assumeNotNull(l.billed_usd), isNotNull(l.billed_usd) AND <commitment>) AS commitments_usd,
+    sumIf(assumeNotNull(l.billed_usd), isNotNull(l.billed_usd) AND NOT <commitment>) AS billed_usd,
+    countIf(isNotNull(l.billed_usd) AND l.AMOUNT != 0) AS with_amount
 FROM billed_lines AS l WHERE <of month> GROUP BY load_id ORDER BY load_id
 """)
-_CURRENCIES: Final = _filled("""
-SELECT billing_currency, count() AS lines, sum(l.AMOUNT) AS amount
-FROM billed_lines AS l WHERE <of month> AND l.billing_currency != 'USD'
+#: What has no rate, in its own currency, and what was converted, with the days of the rates.
+CURRENCIES: Final = _filled("""
+SELECT billing_currency, count() AS lines, sum(l.billed_cost) AS amount
+FROM billed_lines AS l WHERE <of month> AND isNull(l.billed_usd)
 GROUP BY billing_currency ORDER BY billing_currency
 """)
+CONVERTED: Final = _filled("""
+SELECT billing_currency, count() AS lines, sum(l.billed_cost) AS amount, sum(assumeNotNull(l.billed_usd)) AS amount_usd,
+    toString(min(l.rate_day)) AS first_day, toString(max(l.rate_day)) AS last_day, countIf(isNull(l.rate_day)) AS of_invoice
+FROM billed_lines AS l WHERE <of month> AND l.billing_currency != 'USD' AND isNotNull(l.billed_usd)
+GROUP BY billing_currency ORDER BY billing_currency
+""")
+#: The last rate of a currency before a day.
+RATE: Final = """
+SELECT toString(toDate(max(day))) AS rate_day, argMax(units, day) AS units, argMax(dollars, day) AS dollars
+FROM fx_rates FINAL WHERE currency = {currency:String} AND day < {until:String} AND day >= toDateTime({until:String}, 'UTC') - 604800
+HAVING count() > 0
+"""
 _LINES: Final = _filled("""
 SELECT l.billing_account_id, l.account, toString(l.provider_name), toString(l.service_name), l.resource,
     if(l.tags['trainfare_node'] = '', l.tags['trainfare_job'], '') AS job,
     l.charge_category = 'Usage' AND NOT l.is_correction AS is_usage,
     l.charge_category IN ('Tax', 'Credit', 'Adjustment') OR l.is_correction OR l.AMOUNT < 0 AS is_adjusting,
     toInt64(toUnixTimestamp(l.charge_period_start)) AS start_s, toInt64(toUnixTimestamp(l.charge_period_end)) AS end_s,
-    l.AMOUNT AS amount, l.billed_cost AS billed
+    assumeNotNull(l.AMOUNT) AS amount, assumeNotNull(l.billed_usd) AS billed
 FROM billed_lines AS l
-WHERE <of month> AND l.billing_currency = 'USD' AND l.load_id = {load:String} AND l.line >= {from:Int64} AND l.line < {to:Int64}
+WHERE <of month> AND isNotNull(l.billed_usd) AND l.load_id = {load:String} AND l.line >= {from:Int64} AND l.line < {to:Int64}
     AND NOT ({without_commitments:Bool} AND <commitment>)
 ORDER BY l.line
 """)
@@ -168,11 +181,6 @@ KEPT: Final = "SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 
 def bills_sql(basis: BillCost) -> str:
     """The statement that finds the files of a month's bills, and what they hold."""
     return _BILLS.replace("AMOUNT", _AMOUNTS[basis])
-
-
-def currencies_sql(basis: BillCost) -> str:
-    """The statement that finds what is not in dollars."""
-    return _CURRENCIES.replace("AMOUNT", _AMOUNTS[basis])
 
 
 def lines_sql(basis: BillCost) -> str:

@@ -16,6 +16,8 @@ from aiohttp import web
 
 from schemas.escaping import visible
 from streams.bills.apart import BillLoad
+from streams.bills.exchange_rates import RatesLoaded
+from streams.bills.reading import AskedFormat
 from streams.errors import TrainfareError, WrongUseError
 from streams.memory_budget import MemoryBudget
 from streams.threads import Threads
@@ -35,6 +37,7 @@ _PIECE_TYPE: Final = "application/octet-stream"
 _ARRIVING_MAX_BYTES: Final = 8 * 2**20
 _ASKED_MAX_BYTES: Final = 2**20
 _NAME_MAX_CHARS: Final = 4_096
+_GIVEN_MAX_CHARS: Final = 256
 _UPLOAD: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
@@ -43,6 +46,10 @@ class _AskedLoad(msgspec.Struct, forbid_unknown_fields=True):
     upload: str
     files: list[str]
     replace: bool = False
+    format: str = ""
+    issuer: str = ""
+    units_per_usd: str = ""
+    is_rates: bool = False
 
 
 class BillEndpoint:
@@ -105,11 +112,16 @@ class BillEndpoint:
             raise ApiError(
                 400, f"files: expected 1 to {FILES_MAX} names of {_NAME_MAX_CHARS} characters at most"
             )
+        given = AskedFormat(asked.format, asked.issuer, asked.units_per_usd)
+        if max(map(len, (given.format, given.issuer, given.units_per_usd))) > _GIVEN_MAX_CHARS:
+            raise ApiError(400, f"format, issuer, units_per_usd: longer than {_GIVEN_MAX_CHARS} characters")
         name = _upload(asked.upload)
         files = await self._disk.run(self._uploads.begin_load, caller.token, name, asked.files)
         try:
             async with self._turn:
-                load = BillLoad(files, self._wall_ms(), replace=asked.replace)
+                load = BillLoad(
+                    files, self._wall_ms(), replace=asked.replace, asked=given, is_rates=asked.is_rates
+                )
                 try:
                     loaded = await store.run(load.run)
                 except asyncio.CancelledError:
@@ -125,13 +137,15 @@ class BillEndpoint:
             "bills loaded",
             extra={
                 "files": len(loaded),
-                "new": sum(each.is_new for each in loaded),
+                "new": sum(
+                    bool(each.new if isinstance(each, RatesLoaded) else each.is_new) for each in loaded
+                ),
                 "by": caller.token,
                 "address": caller.address,
                 "first": visible(loaded[0].name[-200:]),
             },
         )
-        return _json({"files": loaded})
+        return _json({"rates" if asked.is_rates else "files": loaded})
 
     def _forget_later(self) -> None:
         """Free the disk of senders who have left, also when no other one comes."""

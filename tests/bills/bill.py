@@ -9,7 +9,8 @@ from pathlib import Path
 
 from schemas.tables import SCHEMAS
 from sinks.clickhouse import ClickHouseStore
-from streams.bills.loading import BillFile, Loaded, load
+from streams.bills.files import BillFile
+from streams.bills.loading import Loaded, load
 from streams.packed import open_packed
 
 #: Real bills of September 2024, made anonymous.

@@ -65,8 +65,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = trainfare("bills", "load", path, "--data", root / "meter")
     assert done.code == 0, done.err
     assert (
-        done.out
-        == f"{root}/=april\\x1b.csv: 5 lines, 5.25 USD; 1 corrections; 1 in other currencies, kept apart\n"
+        done.out == f"{root}/=april\\x1b.csv: FOCUS, 5 lines, 5.25 USD; 1 corrections; "
+        "1 in other currencies, in dollars as far as there are rates\n"
     )
     return root / "meter"
 
@@ -95,7 +95,7 @@ def test_findings_are_named(data: Path) -> None:
         "FOUND double_count: 1 x lines that say the same twice",
         "FOUND late_line: 1 x corrections",
         "FOUND missing_tag: 1 x only billed",
-        "FOUND other_currency: 1 x 7.000000000000000000 EUR in lines that are kept apart and never added",
+        "FOUND other_currency: 1 x 7.000000000000000000 EUR in lines without a rate of their day: `trainfare fx load`",
     ):
         assert said in done.out, done.out
 
@@ -196,7 +196,7 @@ def test_months_whose_minutes_were_dropped_are_named(data: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("load", "nowhere.csv"), "no such file; name a FOCUS bill"),
+        (("load", "nowhere.csv"), "no such file; name a bill"),
         (("load", "docs"), "docs: 0 files with .csv"),
         (("reconcile", "--from", "October"), "--from October: expected a day such as 2026-10-01"),
         (("reconcile", "--by", "node"), "--by"),

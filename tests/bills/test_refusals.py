@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sinks.clickhouse import ClickHouseStore
-from streams.bills import csv_lines, loading
+from streams.bills import loading, text_lines
 from streams.bills.columns import COLUMNS, MANDATORY
 from streams.bills.csv_lines import CsvLines
 from streams.bills.parquet_lines import ParquetLines
+from streams.bills.reading import NOTHING_ASKED, Reading
 from streams.errors import WrongUseError
 from tests.bills.bill import USUAL, file_of, line, loaded, stored, text_of, written
 
@@ -24,7 +25,7 @@ HEADER, FIRST, SECOND = GOOD.splitlines()
 
 def refusal(path: Path) -> str:
     with pytest.raises(WrongUseError) as caught, path.open("rb") as stream:
-        list(CsvLines("f.csv", stream))
+        list(CsvLines("f.csv", stream, Reading(NOTHING_ASKED)))
     return str(caught.value)
 
 
@@ -148,7 +149,7 @@ def test_a_crash_before_the_last_insert_shows_nothing_and_the_next_load_complete
 def test_a_bomb_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_lines, "BYTES_MAX", 10_000_000)
+    monkeypatch.setattr(text_lines, "BYTES_MAX", 10_000_000)
     path = tmp_path / "f.csv.gz"
     with gzip.open(path, "wb") as file:
         file.write(f"{HEADER}\n".encode())
@@ -158,7 +159,7 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(
         pytest.raises(WrongUseError, match="more than 10000000 bytes unpacked"),
         file_of(path).open() as stream,
     ):
-        list(CsvLines("f.csv", stream))
+        list(CsvLines("f.csv", stream, Reading(NOTHING_ASKED)))
 
 
 def test_a_long_text_in_a_dictionary_of_parquet_is_refused(store: ClickHouseStore, tmp_path: Path) -> None:
@@ -215,7 +216,7 @@ def test_many_texts_in_dictionaries_of_parquet_are_refused_before_they_are_copie
         pytest.raises(WrongUseError, match="rows from 1: more than 268435456 bytes"),
         path.open("rb") as stream,
     ):
-        list(ParquetLines("f.parquet", stream))
+        list(ParquetLines("f.parquet", stream, Reading(NOTHING_ASKED)))
 
 
 def test_a_nested_list_of_one_text_is_refused_before_it_is_copied(tmp_path: Path) -> None:
@@ -226,7 +227,7 @@ def test_a_nested_list_of_one_text_is_refused_before_it_is_copied(tmp_path: Path
     pq.write_table(pa.table(usual | {"x_list": lists}), path, compression="zstd")
     assert path.stat().st_size < 2**20
     with pytest.raises(WrongUseError, match="rows from 1: "), path.open("rb") as stream:
-        list(ParquetLines("f.parquet", stream))
+        list(ParquetLines("f.parquet", stream, Reading(NOTHING_ASKED)))
 
 
 def test_a_long_key_of_a_tag_is_refused(tmp_path: Path) -> None:
@@ -235,7 +236,7 @@ def test_a_long_key_of_a_tag_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table(usual | {"Tags": tags}), path)
     with pytest.raises(WrongUseError, match="row 1: Tags: longer than 8192 bytes"), path.open("rb") as stream:
-        list(ParquetLines("f.parquet", stream))
+        list(ParquetLines("f.parquet", stream, Reading(NOTHING_ASKED)))
 
 
 def test_long_lines_are_stored_in_small_inserts(

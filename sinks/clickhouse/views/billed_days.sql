@@ -30,8 +30,8 @@ FROM
         -- Seconds of the period before the day begins, and before it ends.
         if(number = 0, 0, number * 86400 - toInt64(toUnixTimestamp(l.charge_period_start)) % 86400) AS from_s,
         if(number + 1 = days, length_s, (number + 1) * 86400 - toInt64(toUnixTimestamp(l.charge_period_start)) % 86400) AS to_s,
-        toDecimal128(toDecimal256(l.billed_cost, 18) * to_s / length_s - toDecimal256(l.billed_cost, 18) * from_s / length_s, 18) AS billed,
-        toDecimal128(toDecimal256(l.list_cost, 18) * to_s / length_s - toDecimal256(l.list_cost, 18) * from_s / length_s, 18) AS listed,
+        toDecimal128(toDecimal256(assumeNotNull(l.billed_usd), 18) * to_s / length_s - toDecimal256(assumeNotNull(l.billed_usd), 18) * from_s / length_s, 18) AS billed,
+        toDecimal128(toDecimal256(assumeNotNull(l.list_usd), 18) * to_s / length_s - toDecimal256(assumeNotNull(l.list_usd), 18) * from_s / length_s, 18) AS listed,
         l.is_correction AS is_correction,
         l.is_tagged AS is_tagged,
         l.is_correction OR l.charge_period_end <= l.billing_period_start AS is_late,
@@ -45,6 +45,6 @@ FROM
         if(span > 62, 1, span) AS days
     FROM billed_lines AS l
     ARRAY JOIN range(toUInt64(days)) AS number
-    WHERE l.billing_currency = 'USD'
+    WHERE isNotNull(l.billed_usd)
 ) AS s
 GROUP BY day, account, resource, sku

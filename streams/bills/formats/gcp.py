@@ -1,0 +1,163 @@
+"""Google Cloud's detailed billing export: the BigQuery table as JSON lines, Parquet or CSV.
+
+In CSV what is nested is JSON in a cell, or columns such as `service.id` or `service_id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Final
+
+from streams.bills import values
+from streams.bills.columns import USD
+from streams.bills.formats.record import BillFormat, BillRecord, Charge, next_month
+
+_GOOGLE: Final = "Google Cloud"
+_CATEGORIES: Final = {
+    "regular": "Usage",
+    "tax": "Tax",
+    "adjustment": "Adjustment",
+    "rounding_error": "Adjustment",
+    "rounding error": "Adjustment",
+}
+#: Credits that are a lower price of the usage; others, such as a promotion, are charges of their own.
+_DISCOUNTS: Final = frozenset(
+    {
+        "COMMITTED_USAGE_DISCOUNT",
+        "COMMITTED_USAGE_DISCOUNT_DOLLAR_BASE",
+        "DISCOUNT",
+        "FEE_UTILIZATION_OFFSET",
+        "RESELLER_MARGIN",
+        "SUBSCRIPTION_BENEFIT",
+        "SUSTAINED_USAGE_DISCOUNT",
+    }
+)
+_SERVICES: Final = {
+    "Compute Engine": "Compute",
+    "Kubernetes Engine": "Compute",
+    "Cloud Run": "Compute",
+    "Vertex AI": "AI and Machine Learning",
+    "Cloud TPU": "AI and Machine Learning",
+    "Cloud Storage": "Storage",
+    "Cloud Filestore": "Storage",
+    "Cloud SQL": "Databases",
+    "Cloud Spanner": "Databases",
+    "Networking": "Networking",
+    "BigQuery": "Analytics",
+    "Cloud Logging": "Management and Governance",
+    "Cloud Monitoring": "Management and Governance",
+}
+_COLUMNS: Final = {
+    "billing_account_id": ("billing_account_id",),
+    "sub_account_id": ("project.id",),
+    "sub_account_name": ("project.name",),
+    "charge_description": ("sku.description",),
+    "billing_currency": ("currency",),
+    "list_unit_price": ("price.list_price",),
+    "pricing_quantity": ("usage.amount_in_pricing_units",),
+    "pricing_unit": ("usage.pricing_unit",),
+    "consumed_quantity": ("usage.amount",),
+    "consumed_unit": ("usage.unit",),
+    "commitment_discount_id": ("subscription.instance_id",),
+    "service_name": ("service.description", "service.id"),
+    "resource_id": ("resource.global_name", "resource.name"),
+    "resource_name": ("resource.name",),
+    "region_id": ("location.region", "location.location"),
+    "availability_zone": ("location.zone",),
+    "sku_id": ("sku.id",),
+}
+
+
+def _charges(record: BillRecord, charge: Charge) -> Iterator[Charge]:
+    kind = record.text("cost_type").lower()
+    category = _CATEGORIES.get(kind)
+    if category is None:
+        category = "Adjustment"
+        record.findings.note(f"lines of the unknown cost_type {kind[:60]!r}: taken for adjustments")
+    cost = record.cost("cost")
+    list_cost = record.number("cost_at_list")
+    month = record.month("invoice.month")
+    service = record.text("service.description")
+    credits_ = [_credit(each) for each in record.objects("credits")]
+    billed = values.total([cost, *(amount for kind, _, amount in credits_ if kind in _DISCOUNTS)])
+    is_covered = any(kind.startswith("COMMITTED_USAGE_DISCOUNT") for kind, _, _ in credits_)
+    is_correction = any(
+        record.text(f"adjustment_info.{each}") for each in ("id", "type", "mode", "description")
+    )
+    charge |= {
+        "invoice_issuer_name": _GOOGLE,
+        "provider_name": _GOOGLE,
+        "publisher_name": record.text("seller_name") or _GOOGLE,
+        "billing_period_start": month,
+        "billing_period_end": next_month(month),
+        "charge_period_start": record.instant("usage_start_time"),
+        "charge_period_end": record.instant("usage_end_time"),
+        "charge_category": category,
+        "charge_class": "Correction" if is_correction else None,
+        "charge_frequency": "Usage-Based" if category == "Usage" else "One-Time",
+        "units_per_usd": None
+        if charge["billing_currency"] == USD
+        else record.number("currency_conversion_rate"),
+        "billed_cost": billed,
+        "effective_cost": billed,
+        "contracted_cost": cost,
+        "list_cost": cost if list_cost is None else list_cost,
+        "pricing_category": ("Committed" if is_covered else _pricing_category(charge))
+        if category == "Usage"
+        else "",
+        "commitment_discount_status": "Used" if is_covered else None,
+        "service_category": next(
+            (found for name, found in _SERVICES.items() if service.startswith(name)), "Other"
+        ),
+        "tags": {
+            **record.pairs("project.labels"),
+            **record.pairs("tags"),
+            **record.pairs("labels"),
+        },
+    }
+    yield charge
+    for kind, name, amount in credits_:
+        if kind not in _DISCOUNTS:
+            yield charge | {
+                "charge_category": "Credit",
+                "charge_frequency": "One-Time",
+                "charge_description": name or kind or "credit",
+                "billed_cost": amount,
+                "effective_cost": amount,
+                "contracted_cost": amount,
+                "list_cost": amount,
+                "list_unit_price": None,
+                "pricing_category": "",
+                "pricing_quantity": None,
+                "pricing_unit": None,
+                "consumed_quantity": None,
+                "consumed_unit": None,
+                "commitment_discount_status": None,
+            }
+
+
+def _credit(found: dict[str, object]) -> tuple[str, str, Decimal]:
+    """Kind, name and amount of a credit."""
+    if found.get("amount") is None:
+        raise values.BadValueError("a credit has no amount")
+    return (
+        values.text(found.get("type")).upper(),
+        values.text(found.get("full_name") or found.get("name")),
+        values.number(found["amount"])[0],
+    )
+
+
+def _pricing_category(charge: Charge) -> str:
+    what = str(charge["charge_description"] or "")
+    return "Dynamic" if what.startswith(("Spot ", "Preemptible ")) else "Standard"
+
+
+DETAILED: Final = BillFormat(
+    "gcp",
+    "Google Cloud detailed billing export",
+    ("billing_account_id", "cost", "usage_start_time"),
+    _COLUMNS,
+    _charges,
+    is_nested=True,
+)

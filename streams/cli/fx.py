@@ -1,0 +1,77 @@
+"""`trainfare fx load` and `show`: what currencies cost in dollars, by day."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from schemas.escaping import visible
+from streams.cli.bills import day_of
+from streams.cli.files import must_exist
+from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, plain, write
+from streams.cli.reading import reader, reader_at
+
+_WANTED: Final = "name a file of daily rates: the European Central Bank's CSV, or date,currency,usd"
+_SHOW: Final = """
+SELECT currency, toString(toDate(day)) AS day, units, dollars, source, time AS loaded
+FROM fx_rates FINAL
+WHERE (empty({currency:String}) OR currency = {currency:String}) AND day >= {first:String} AND day < {until:String}
+ORDER BY currency, day LIMIT {limit:UInt64}
+"""
+
+
+def load(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="The European Central Bank's CSV (unpacked), or date,currency,usd; also .gz or .zst.",
+        ),
+    ],
+    data: DataOption = None,
+    url: UrlOption = None,
+) -> None:
+    """Load exchange rates; one that stands otherwise is restated, and with it every figure that was converted."""
+    check_one_of(data, url)
+    must_exist(files, _WANTED)
+    settings = settings_for(data)
+    with reader(settings, may_begin=True) if url is None else reader_at(url, settings, writes=True) as store:
+        found = store.load_rates(files)
+    for each in found:
+        sys.stdout.write(
+            f"{visible(each.name)}: {each.rates} rates of {each.currencies} currencies, {each.first_day} to {each.last_day}; "
+            f"{each.new} new, {each.restated} restated\n"
+        )
+        for change in each.changes:
+            sys.stdout.write(f"  {change}\n")
+        if each.restated > len(each.changes):
+            sys.stdout.write(f"  and {each.restated - len(each.changes)} more\n")
+
+
+def show(
+    data: DataOption = None,
+    currency: Annotated[str, typer.Option(metavar="CODE", help="One currency, e.g. EUR; else all.")] = "",
+    first: Annotated[str, typer.Option("--from", metavar="DAY", help="First day, e.g. 2026-10-01.")] = "",
+    until: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last one.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
+    url: UrlOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Show the rates that hold."""
+    check_one_of(data, url)
+    span = {
+        "first": day_of("--from", first, date(1999, 1, 1)),
+        "until": day_of("--to", until, date(2100, 1, 1)),
+    }
+    settings = settings_for(data)
+    with reader(settings) if url is None else reader_at(url, settings) as store:
+        answer = store.ask(_SHOW, currency=currency, limit=limit, **span)
+    rows = list(answer.rows())
+    if form is OutputFormat.table:
+        rows = [(*row[:2], *map(plain, row[2:4]), *row[4:]) for row in rows]
+    write(Grid(answer.names, rows), form)

@@ -11,6 +11,7 @@ BILLED: Final = pa.decimal128(38, 18)  # Decimal(38, 18): a bill's amounts, fine
 COUNT: Final = pa.decimal128(18, 3)  # Decimal(18, 3): thousandths of a GPU
 LABELS: Final = pa.map_(pa.string(), pa.string())
 OFFSETS: Final = pa.list_(pa.uint32())  # Array(UInt32)
+INSTANTS: Final = pa.list_(pa.int64())  # Array(Int64): ms since 1970
 NAMES: Final = pa.list_(pa.string())  # Array(String)
 MEASURES: Final = pa.map_(pa.string(), pa.float64())
 TEXT: Final = pa.string()
@@ -36,6 +37,7 @@ _MAY_BE_NULL: Final = frozenset(
         "planned_usd_per_hour",
         "ticket_since",
         "page_since",
+        "quiet_since",
         "duration_ms",
     }
 )

@@ -11,6 +11,7 @@ from schemas import bill_tables, budget_tables, clock_table, control_table, rece
 from schemas.column_types import (
     BYTES,
     COUNT,
+    INSTANTS,
     LABELS,
     MEASURES,
     MILLI,
@@ -271,6 +272,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         margins=TEXT,
         ticket_since=MILLI,
         page_since=MILLI,
+        openings=INSTANTS,  # of its rule for its subject, the last ones: whether it flaps
+        quiet_since=MILLI,
         shard=pa.uint16(),
         version=pa.uint64(),
     ),

@@ -40,7 +40,9 @@ _PARAMETER_BYTES: Final = 65_536
 ESCALATED: Final = " #for "
 #: Receipts of all jobs are kept by its owner.
 RECEIPT_SHARD: Final = 0
-_INSTANTS: Final = dict.fromkeys(("time", "started", "resolved", "held", "changed"), MILLI)
+_INSTANTS: Final = dict.fromkeys(
+    ("time", "started", "resolved", "held", "changed", "ticket_since", "page_since", "quiet_since"), MILLI
+)
 
 
 @dataclass
@@ -248,11 +250,14 @@ class StoredDeliveries:
             )
         return found
 
-    def about_subjects(self, rules: Collection[str], subjects: Collection[str]) -> list[Alert]:
-        """The alerts of these rules about these subjects, those that have ended too."""
+    def about_subjects(
+        self, rules: Collection[str], subjects: Collection[str], since_ms: int = 0
+    ) -> list[Alert]:
+        """The alerts of these rules about these subjects whose last change was at `since_ms` or later, those that have ended too."""
         found: list[Alert] = []
         for some in pieces(sorted(set(subjects))):
             where = [Condition("rule", "in", sorted(rules)), Condition("subject_name", "in", some)]
+            where.append(Condition("changed", ">=", since_ms))
             found += (_alert(row) for row in _rows(self._store.select(ALERTS, where)))
         return found
 
@@ -369,6 +374,8 @@ def _alert(row: Mapping[str, Any]) -> Alert:
         opened_nano_per_hour=_nano(row["opened_usd_per_hour"]),
         ticket_ms=row["ticket_since"],
         page_ms=row["page_since"],
+        openings=tuple(row["openings"]),
+        quiet_ms=row["quiet_since"],
         margins=row["margins"],
     )
 

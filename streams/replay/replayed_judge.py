@@ -10,7 +10,7 @@ from typing import Final
 
 from schemas.durations import DAY_MS, HOUR_MS, MINUTE_MS, NEVER_MS
 from sinks.port import Store
-from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.known_prices import KnownPrices
@@ -71,7 +71,7 @@ class LogJudge:
             controls = self._spans.at(end_ms)
             alerts = await self._threads.run(self._fleet.judge_sources, controls, 0, end_ms)
             await self._store_changes(owner, LedgerChanges(end_ms, alerts))
-            return alerts
+            return [each for each in alerts if is_change(each)]
         if first_ms >= end_ms:
             return []
         known = await self._threads.run(self._store.meta.get, JUDGED_KEY)
@@ -95,7 +95,7 @@ class LogJudge:
         await self._store_changes(owner, LedgerChanges(part.until_ms, alerts))
         own = await self._threads.run(self._fleet.judge_own, self._own, controls, *part)
         await self._store_changes(owner, LedgerChanges(part.until_ms, own))
-        found += [*alerts, *own]
+        found += [each for each in (*alerts, *own) if is_change(each)]
         for span in _weeks(part) if controls.receipts else ():
             found += await self._issue_receipts(owner, controls, span)
         return found

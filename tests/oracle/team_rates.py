@@ -11,23 +11,27 @@ from fractions import Fraction
 MINUTE_MS = 60_000
 
 
-def flapping(held: Sequence[int], last: int) -> list[tuple[str, int]]:
+def flapping(held: Sequence[int], last: int, every: int = 5) -> list[tuple[str, int]]:
     """ "the fourth time within 3 h that it opens: the alert then stays open until the rule has not held for 1 h"; in minutes, each five.
 
-    `held`: where the rule holds.
+    "Openings meanwhile send no message, but they count". `held`: where the rule holds.
     """
     changes: list[tuple[str, int]] = []
     opened: list[int] = []
-    firing = flaps = False
-    for at in range(5, last + 1, 5):
-        if at in held and not firing:
+    firing = flaps = before = False
+    for at in range(every, last + 1, every):
+        holds = at in held
+        if holds and not before:
             opened.append(at)
-            firing, flaps = True, sum(at - 180 < each for each in opened) >= 4
-            changes.append(("firing", at))
+            flaps = sum(at - 180 < each for each in opened) >= 4
+            if not firing:
+                firing = True
+                changes.append(("firing", at))
         quiet = not any(at - 60 <= each <= at for each in held)
-        if firing and at not in held and (quiet or not flaps):
+        if firing and not holds and (quiet or not flaps):
             firing = False
             changes.append(("resolved", at))
+        before = holds
     return changes
 
 

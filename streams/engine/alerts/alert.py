@@ -54,6 +54,9 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     opened_nano_per_hour: int = 0  # what its subject paid when the episode began
     ticket_ms: int | None = None  # when it became a ticket, or more, that began as less; None: it did not
     page_ms: int | None = None  # when it became a page that began as less; None: it did not
+    #: When its rule opened for its subject, the last times, openings that nobody was told of among them; empty: of a job's shard.
+    openings: tuple[int, ...] = ()
+    quiet_ms: int | None = None  # since when the rule does not hold, of one that flaps; kept when it is over
     margins: str = ""  # as `margins_text` has them, of the instant at which it opened; '': its judge is asked
 
 
@@ -80,7 +83,7 @@ class Address(NamedTuple):
 
 def is_change(alert: Alert) -> bool:
     """Whether the row is a change of status or the end of a silence, which is sent, rather than an update of figures."""
-    return alert.status == RESOLVED or alert.held_ms <= alert.changed_ms
+    return alert.status == RESOLVED or (alert.held_ms <= alert.changed_ms and alert.quiet_ms is None)
 
 
 def is_withheld(alert: Alert) -> bool:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
+from streams.engine.alerts.openings import flaps, summary_of, with_opening
 from streams.engine.alerts.resolving import resolved
+from streams.engine.kernels.episode_steps import QUIET_MS
 from streams.engine.rules.rule import PAGE
 
 #: The kind of the subject; the subject's name says which part.
@@ -49,20 +53,32 @@ class MeterFinding(NamedTuple):
     evidence_sql: str = ""
     cost_nano: int = 0
     ratio: float = 0.0
+    is_off: bool = False  # what looks at it was switched off: it does not stay open
+
+
+def is_due(last: Alert | None, at_ms: int) -> bool:
+    """Whether an alert that flaps is over by then, if its rule does not hold: it was quiet for long enough."""
+    return last is not None and last.quiet_ms is not None and at_ms >= last.quiet_ms + QUIET_MS
 
 
 def after(last: Alert | None, found: MeterFinding) -> Alert | None:
     """The alert's next row; None if nothing changes. `last`: the last row of that rule and subject."""
     fires = last is not None and last.status == FIRING
-    if found.holds == fires:
+    if not (fires or found.holds):
         return None
     # Later than the last change, whatever the clock: messages are ordered by it.
     at_ms = found.at_ms if last is None else max(found.at_ms, last.changed_ms + 1)
     if last is not None and fires:
-        return resolved(last, at_ms)
+        if found.holds:
+            if last.quiet_ms is None:
+                return None
+            return replace(last, quiet_ms=None, held_ms=at_ms, openings=with_opening(last, at_ms))
+        if found.is_off or not flaps(last) or is_due(last, at_ms):
+            return resolved(last, at_ms)
+        return replace(last, quiet_ms=at_ms) if last.quiet_ms is None else None
     again = last is not None and last.resolved_ms is not None and at_ms - last.resolved_ms <= SAME_EPISODE_MS
     started_ms = last.started_ms if again and last is not None else at_ms
-    return Alert(
+    alert = Alert(
         alert_id=alert_id(found.rule, METER, found.subject, started_ms),
         rule=found.rule,
         severity=PAGE,
@@ -85,4 +101,6 @@ def after(last: Alert | None, found: MeterFinding) -> Alert | None:
         changed_ms=at_ms,
         firings=last.firings + 1 if again and last is not None else 1,
         silenced=False,
+        openings=with_opening(last, at_ms),
     )
+    return replace(alert, summary=summary_of(alert))

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, Alert, alert_id
 from streams.engine.alerts.resolving import resolved
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.rules.finding import LedgerFinding
-from streams.engine.rules.rule import margins_text
+from streams.engine.rules.rule import DIGEST, PAGE, margins_text
 
 
 def hourly_changes(
@@ -106,4 +108,17 @@ def opened(found: LedgerFinding) -> Alert:
         shared_cause=found.shared_cause,
         opened_nano_per_hour=min(max(found.usd_nano_per_hour, 0), MAX_COST_NANO),
         margins=margins_text(found.margins),
+    )
+
+
+def raised(fires: Alert, now: Alert) -> Alert:
+    """An alert that has become more urgent: it fires anew, with the figures of now."""
+    return replace(
+        now,
+        ticket_ms=now.changed_ms if fires.severity == DIGEST else fires.ticket_ms,
+        page_ms=now.changed_ms if now.severity == PAGE else None,
+        alert_id=fires.alert_id,
+        started_ms=fires.started_ms,
+        opened_nano_per_hour=fires.opened_nano_per_hour,
+        margins=fires.margins,
     )

@@ -1,65 +1,168 @@
-"""Alerts of a rule on the ledger that open again and again: the fourth within three hours stays open until an hour of quiet.
+"""Alerts that open again and again: the fourth opening within three hours stays open until an hour of quiet, whatever the rule.
 
-A function of when the subject's alerts opened and of where the rule held in the hour before, so that any cut gives the same.
+It stands between a rule's judge and what is stored and told. A judge sees its rule alone: `as_judged` says what holds for it, and
+`told` makes of its changes the rows of alerts. All that it knows stands in these rows, so that any cut of a log gives the same.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
-from schemas.durations import HOUR_MS
+from schemas.durations import MINUTE_MS
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.alerts.resolving import FLAPS
-from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
-from streams.engine.rules.finding import LedgerFinding
-from streams.engine.rules.formatting import SENTENCE_AT_MOST
+from streams.engine.alerts.openings import flaps, openings_of, summary_of, with_opening
+from streams.engine.alerts.resolving import resolved
+from streams.engine.kernels.episode_steps import QUIET_MS
+from streams.engine.ledger_rules.episodes import raised
+from streams.engine.rules.rule import is_above
 
-#: The opening of so many within `FLAPS_WITHIN_MS`, itself included, is that of one that flaps.
-OPENINGS: Final = 4
-QUIET_MS: Final = HOUR_MS
-_SAID: Final = f"; {FLAPS}"
+#: What ends one that flaps at once, as its job's end, is looked at so often.
+_EVERY_MS: Final = 5 * MINUTE_MS
+
+#: A rule, and the kind and the name of what its alert is about.
+Subject: TypeAlias = tuple[str, str, str]
+#: Whether what an alert is about is over at an instant, or somebody has dealt with it: then it does not stay open.
+IsOver: TypeAlias = Callable[[Alert, int], bool]
 
 
-class Flaps:
-    """Call `goes_on` for each alert that fires and whose rule does not hold, in the order of instants."""
+def subject_of(alert: Alert) -> Subject:
+    """What an alert's episodes belong to."""
+    return alert.rule, alert.subject_kind, alert.subject_name
 
-    def __init__(self, opened: Iterable[tuple[str, int]], found: Iterable[LedgerFinding]) -> None:
-        """Take the subjects of the rule's alerts with the instants at which they opened, and where the rule holds.
 
-        `found` reaches back for an hour before the first instant that is asked for, where an alert that flaps fires.
-        """
-        self._opened: dict[str, set[int]] = defaultdict(set)
-        for name, at_ms in opened:
-            self._opened[name].add(at_ms)
-        self._held: dict[str, list[int]] = defaultdict(list)
-        for each in found:
-            self._held[each.subject_name].append(each.at_ms)
+def changed_ms(alert: Alert) -> int:
+    """When the row last changed, be it that nobody is told of that."""
+    return max(alert.changed_ms, alert.held_ms, alert.quiet_ms or 0)
 
-    def flaps(self, alert: Alert) -> bool:
-        """Whether the alert is one of so many."""
-        opened = self._opened[alert.subject_name]
-        opened.add(alert.started_ms)
-        return (
-            sum(alert.started_ms - FLAPS_WITHIN_MS < each <= alert.started_ms for each in opened) >= OPENINGS
+
+def as_judged(firing: Iterable[Alert]) -> list[Alert]:
+    """The alerts of which the rule holds, as its judge knows them: each begins where its rule opened last."""
+    return [
+        replace(
+            alert, started_ms=openings_of(alert)[-1], changed_ms=max(alert.changed_ms, openings_of(alert)[-1])
         )
+        for alert in firing
+        if alert.quiet_ms is None
+    ]
 
-    def goes_on(self, alert: Alert, at_ms: int) -> bool:
-        """Whether an alert stays at an instant, as it flaps and its rule held in the hour before."""
-        if not self.flaps(alert):
-            return False
-        return any(at_ms - QUIET_MS <= each < at_ms for each in self._held[alert.subject_name])
 
-    def said(self, changes: Iterable[Alert]) -> list[Alert]:
-        """The changes; the beginnings of alerts that flap say so, where there is room."""
-        return [
-            msgspec.structs.replace(each, summary=f"{each.summary}{_SAID}")
-            if each.status == FIRING
-            and self.flaps(each)
-            and len(each.summary) + len(_SAID) <= SENTENCE_AT_MOST
-            else each
-            for each in changes
-        ]
+def told(
+    changes: Iterable[Alert],
+    firing: Iterable[Alert],
+    last: Mapping[Subject, Alert],
+    span: tuple[int, int],
+    is_over: IsOver,
+) -> list[Alert]:
+    """The rows that changes of judges make, in order: of alerts that open, end, begin to be quiet or are so no more.
+
+    Args:
+        changes: Of some rules, those of a subject in order.
+        firing: What fires of these rules, as it is stored.
+        last: The last alerts of the subjects of which something opens.
+        span: The last minute that was judged, and the last one to judge.
+        is_over: Asked of alerts that are open as they flap alone.
+    """
+    of_subject: dict[Subject, list[tuple[int, Alert]]] = {}
+    for place, each in enumerate(changes):
+        of_subject.setdefault(subject_of(each), []).append((place, each))
+    stored: dict[Subject, list[Alert]] = {}
+    for alert in firing:
+        stored.setdefault(subject_of(alert), []).append(alert)
+    quiet = {
+        subject for subject, alerts in stored.items() if any(each.quiet_ms is not None for each in alerts)
+    }
+    found: list[_Placed] = []
+    for subject in sorted(quiet | of_subject.keys()):
+        alerts = stored.get(subject, [])
+        known = [*alerts, last[subject]] if subject in last else alerts
+        now = max(known, key=lambda alert: openings_of(alert)[-1], default=None)
+        steps = _Steps(now, alerts, span, is_over)
+        found += steps.rows(of_subject.get(subject, ()))
+    return [each.row for each in sorted(found, key=lambda each: (each.at_ms, each.place))]
+
+
+class _Placed(NamedTuple):
+    """A row, and its place among others: its instant, and the place of the change that made it; -1: none did."""
+
+    at_ms: int
+    place: int
+    row: Alert
+
+
+class _Steps:
+    """The steps of one subject, whose last alert is `now`."""
+
+    def __init__(
+        self, now: Alert | None, firing: Iterable[Alert], span: tuple[int, int], is_over: IsOver
+    ) -> None:
+        self._now = now
+        self._firing = {alert.alert_id: alert for alert in firing}  # as they were told
+        self._told_as: dict[
+            str, str
+        ] = {}  # by the id of an episode that is not told: the alert that goes on by it
+        self._since_ms, self._until_ms = span
+        self._is_over = is_over
+
+    def rows(self, changes: Iterable[tuple[int, Alert]]) -> Iterator[_Placed]:
+        """Yield the rows of what changed, and of what ends by itself."""
+        for place, each in changes:
+            yield from self._ended_before(each.changed_ms)
+            row = self._opened(each) if each.status == FIRING else self._closed(each)
+            if row is not None:
+                yield _Placed(each.changed_ms, place, row)
+        yield from self._ended_before(self._until_ms + 1)
+
+    def _ended_before(self, before_ms: int) -> Iterator[_Placed]:
+        now = self._now
+        if now is None or now.quiet_ms is None or now.status != FIRING:
+            return
+        end_ms = now.quiet_ms + QUIET_MS
+        first_ms = max(self._since_ms, now.quiet_ms) // _EVERY_MS * _EVERY_MS + _EVERY_MS
+        looks = range(first_ms, min(before_ms, end_ms), _EVERY_MS)
+        over_ms = next((at_ms for at_ms in looks if self._is_over(now, at_ms)), end_ms)
+        if over_ms < before_ms:
+            self._now = resolved(now, over_ms)
+            yield _Placed(over_ms, -1, self._now)
+
+    def _opened(self, each: Alert) -> Alert | None:
+        now, at_ms = self._now, each.changed_ms
+        openings = openings_of(now)
+        if at_ms in openings:
+            return None  # a new owner judges again what it knows
+        if openings and at_ms < openings[-1]:  # what is known late
+            self._firing[each.alert_id] = each
+            return each
+        is_same = now is not None and now.status == FIRING and each.alert_id == now.alert_id
+        if now is None or now.status != FIRING or not (is_same or flaps(now)):
+            now = replace(each, openings=with_opening(now, at_ms))
+            self._now = replace(now, summary=summary_of(now))
+            self._firing[each.alert_id] = self._now
+            return self._now
+        openings = now.openings if is_same else with_opening(now, at_ms)
+        if is_above(each.severity, now.severity):  # what is more urgent is told, however often it came before
+            now = raised(now, each)
+        self._now = replace(now, openings=openings, quiet_ms=None, held_ms=at_ms)
+        self._firing[now.alert_id] = self._now
+        self._told_as[each.alert_id] = now.alert_id
+        return self._now
+
+    def _closed(self, each: Alert) -> Alert | None:
+        now, at_ms = self._now, each.changed_ms
+        if now is None or each.started_ms != openings_of(now)[-1]:
+            other = self._firing.get(self._told_as.get(each.alert_id, each.alert_id))
+            if other is None or other is now or each.started_ms != openings_of(other)[-1]:
+                return None
+            del self._firing[other.alert_id]
+            return resolved(other, at_ms)
+        if now.status != FIRING:
+            return each
+        if not flaps(now) or self._is_over(now, at_ms):
+            self._now = resolved(now, at_ms)
+        elif now.quiet_ms is None:
+            self._now = replace(now, quiet_ms=at_ms)
+        else:
+            return None
+        return self._now

@@ -10,13 +10,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from msgspec.structs import replace
-
 from schemas.durations import DAY_MS, MINUTE_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.meter_rules import SAME_EPISODE_MS
 from streams.engine.alerts.resolving import resolved
-from streams.engine.ledger_rules.episodes import opened
+from streams.engine.ledger_rules.episodes import opened, raised
 from streams.engine.rules.finding import LedgerSettings
 from streams.engine.rules.incident import (
     TOGETHER_MS,
@@ -27,7 +25,7 @@ from streams.engine.rules.incident import (
     operator_of,
     severity_of,
 )
-from streams.engine.rules.rule import DIGEST, PAGE, is_above
+from streams.engine.rules.rule import is_above
 
 #: A price that was named explains what its jobs burn for so long.
 EXPLAINED_MS = DAY_MS
@@ -90,7 +88,7 @@ def _changes(
                 yield resolved(fires, at_ms)
                 fires = None
             elif is_above(severity_of(covered := _covered(members, of), at_ms), fires.severity):
-                fires = _raised(fires, opened(finding(of, covered, at_ms, operator)))
+                fires = raised(fires, opened(finding(of, covered, at_ms, operator)))
                 yield fires
         recent = alerts[bisect_left(began_ms, at_ms - TOGETHER_MS) : bisect_left(began_ms, at_ms)]
         is_named = any(at_ms - EXPLAINED_MS <= each <= at_ms for each in named_ms)
@@ -107,19 +105,6 @@ def _covered(members: Sequence[SharedAlert], of: LedgerSettings) -> list[SharedA
             near.setdefault(at_ms, []).append(each)
     are_covered = {at_ms for at_ms, others in near.items() if are_incident(others, of.thresholds)}
     return [each for each in members if are_covered.intersection(minutes_after(each.started_ms))]
-
-
-def _raised(fires: Alert, now: Alert) -> Alert:
-    """An incident that has become more urgent: it fires anew, with the figures of now."""
-    return replace(
-        now,
-        ticket_ms=now.changed_ms if fires.severity == DIGEST else fires.ticket_ms,
-        page_ms=now.changed_ms if now.severity == PAGE else None,
-        alert_id=fires.alert_id,
-        started_ms=fires.started_ms,
-        opened_nano_per_hour=fires.opened_nano_per_hour,
-        margins=fires.margins,
-    )
 
 
 def _over_ms(alert: SharedAlert) -> int:

@@ -14,8 +14,8 @@ from weakref import ReferenceType, ref
 from schemas.tables import ALERTS
 from sinks.errors import SinkBusy
 from sinks.rows import Rows
-from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.meter_rules import METER, MeterFinding, after
+from streams.engine.alerts.alert import FIRING, Alert, is_change
+from streams.engine.alerts.meter_rules import METER, MeterFinding, after, is_due
 from streams.engine.alerts.rows import alerts_table
 from streams.notify.history import StoredDeliveries
 from streams.threads import Threads
@@ -57,6 +57,13 @@ class _AlertState:
     last: dict[tuple[str, str], Alert] | None = None  # None: the table was not read yet
     changes: deque[_Change] = field(default_factory=deque)
 
+    def is_due(self, found: MeterFinding) -> bool:
+        """Whether its alert flaps, and was quiet for long enough."""
+        last = None if self.last is None else self.last.get((found.rule, found.subject))
+        if last is None or last.status != FIRING or found.holds:
+            return False
+        return found.is_off or is_due(last, found.at_ms)
+
 
 class SelfAlerts:
     """`update` records findings; `step` stores and sends the resulting changes.
@@ -82,13 +89,13 @@ class SelfAlerts:
         self._news = asyncio.Event()
 
     def update(self, shard: int, found: MeterFinding) -> None:
-        """Record a finding about a subject of the shard; repeating it has no effect.
+        """Record a finding about a subject of the shard; repeating it has no effect, unless an alert that flaps is over by it.
 
         Ignored for shards that are not ours.
         """
         state = self._alert_state(shard)
         key = (found.rule, found.subject)
-        if state is None or state.said.get(key) == found.holds:
+        if state is None or (state.said.get(key) == found.holds and not state.is_due(found)):
             return
         state.said[key] = found.holds
         state.heard.append(found)
@@ -99,12 +106,16 @@ class SelfAlerts:
         for each in found:
             self.update(shard, each)
         state, subjects = self._alert_state(shard), frozenset(each.subject for each in found)
-        if state is None or state.said_only.get(rule) == subjects:
+        if state is None:
+            return
+        only = _Only(rule, subjects, at_ms)
+        is_known = state.said_only.get(rule) == subjects
+        if is_known and not any(state.is_due(each) for each in _others(only, state.last or {})):
             return
         state.said_only[rule] = subjects
         for key in [key for key in state.said if key[0] == rule and key[1] not in subjects]:
             del state.said[key]
-        state.heard.append(_Only(rule, subjects, at_ms))
+        state.heard.append(only)
         self._news.set()
 
     async def run(self) -> None:
@@ -177,7 +188,7 @@ class SelfAlerts:
             change = state.changes[0]
             await self._threads.run(self._insert(shard, owner, change))
             state.changes.popleft()
-            if not owner.gone:
+            if is_change(change.alert) and not owner.gone:
                 logger.warning(
                     "alert about the meter",
                     extra={

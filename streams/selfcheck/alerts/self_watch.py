@@ -105,4 +105,4 @@ class SelfWatch:
     def _resolve_canary_alerts(self) -> None:
         """Resolve open alerts of the canary if it was switched off."""
         for rule in (CANARY_WRONG, CANARY_LATE):
-            self._alerts.update(SHARD, MeterFinding(rule, SUBJECT, False, self._clock.now_ms()))
+            self._alerts.update(SHARD, MeterFinding(rule, SUBJECT, False, self._clock.now_ms(), is_off=True))

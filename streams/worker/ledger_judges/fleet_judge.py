@@ -6,6 +6,7 @@ All calls block, so they belong in a thread.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -14,10 +15,11 @@ import pyarrow as pa
 from schemas.columns import rows_of, values_of
 from schemas.durations import HOUR_MS
 from sinks.port import Store
-from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.alert import RESOLVED, Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
 from streams.engine.ledger_rules.episodes import hourly_changes, opened
+from streams.engine.ledger_rules.flapping import as_judged, changed_ms
 from streams.engine.ledger_rules.known_prices import KnownBook
 from streams.engine.ledger_rules.price_jumps import jump_changes
 from streams.engine.ledger_rules.quiet_hours import QuietHours
@@ -46,9 +48,11 @@ from streams.engine.state.dimensions import AlertDimensions
 from streams.worker.ledger_judges.ahead_jobs import ahead_jobs
 from streams.worker.ledger_judges.clock_ahead_judge import ClockAheadJudge
 from streams.worker.ledger_judges.empty_group_judge import EmptyGroupJudge
+from streams.worker.ledger_judges.flapping_alerts import FlappingAlerts, Told
 from streams.worker.ledger_judges.held_jobs_judge import RULES as HELD_JOBS_RULES
 from streams.worker.ledger_judges.held_jobs_judge import HeldJobsJudge
 from streams.worker.ledger_judges.incident_judge import IncidentJudge
+from streams.worker.ledger_judges.job_use_judge import RULES as JOB_USE_RULES
 from streams.worker.ledger_judges.job_use_judge import JobUseJudge
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from streams.worker.ledger_judges.missing_price_judge import MissingPriceJudge
@@ -105,35 +109,51 @@ class FleetJudge:
         """
         self._known_alerts.read_firing()
         span = since_ms, until_ms
-        changes = self._oversized.judge(*self._known(oversized.RULE.name, controls), *span, controls)
-        changes += self._missing_price.judge(*self._known(missing_price.RULE.name, controls), *span, books)
-        changes += self._held_jobs.judge(controls.fleet_rules, self._firing(HELD_JOBS_RULES), *span)
-        changes += self._of_sources(controls, *span)
-        jumped = self._price_jumps(controls, jumps, until_ms)
+        told = FlappingAlerts(self._store, self._known_alerts, controls, span).told
+        known = partial(self._known, controls=controls)
+        name = oversized.RULE.name
+        changes = told(self._oversized.judge(*known(name), *span, controls), name)
+        name = missing_price.RULE.name
+        changes += told(self._missing_price.judge(*known(name), *span, books), name)
+        held = self._held_jobs.judge(controls.fleet_rules, self._firing(HELD_JOBS_RULES), *span)
+        changes += told(held, *HELD_JOBS_RULES)
+        changes += self._of_sources(told, controls, *span)
+        name = price_jump.RULE.name
+        jumped = told(self._price_jumps(*known(name), jumps, until_ms), name)
         changes += jumped
-        known = self._known(incident.RULE.name, controls)
-        changes += self._incidents.judge(*known, jumped, span, controls.operators)
-        changes += self._empty_group.judge(*self._known(empty_group.NAME, controls), *span)
-        changes += self._team_ceiling.judge(controls, self._firing((team_ceiling.NAME,)), *span)
-        changes += self._job_use.judge(lambda rule: self._known(rule, controls), *span, controls)
-        changes += self._resubmit.judge(*self._known(resubmit_loop.NAME, controls), *span)
+        name = incident.RULE.name
+        changes += told(self._incidents.judge(*known(name), jumped, span, controls.operators), name)
+        name = empty_group.NAME
+        changes += told(self._empty_group.judge(*known(name), *span), name)
+        name = team_ceiling.NAME
+        changes += told(self._team_ceiling.judge(controls, self._firing((name,)), *span), name)
+        changes += told(self._job_use.judge(known, *span, controls), *JOB_USE_RULES)
+        name = resubmit_loop.NAME
+        changes += told(self._resubmit.judge(*known(name), *span), name)
         named = [*changes]
-        others = self._firing(_BY_HOUR)
+        changes += told(self._by_hour(controls, named, *span), *_BY_HOUR)
+        name = retry_overhead.NAME
+        changes += told(retry_overheads(self._store, *known(name), named, *span), name)
+        return self._new(changes, controls)
+
+    def _by_hour(
+        self, controls: Controls, named: Sequence[Alert], since_ms: int, until_ms: int
+    ) -> list[Alert]:
+        """The changes of the rules that are judged at whole hours; `named`: what the others tell in the span."""
+        others, changes = self._firing(_BY_HOUR), list[Alert]()
         begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
         # Before the next hour ends, in whatever spans these minutes are judged.
         if since_ms // EVERY_MS < min(until_ms, begin_ms + HOUR_MS - 1) // EVERY_MS:
             episodes = self._episodes(named, begin_ms - HOUR_MS, begin_ms)
-            forgotten = self._forgotten_before(controls, others, begin_ms, episodes)
-            changes, others = changes + forgotten, others + forgotten
+            changes = self._forgotten_before(controls, others, begin_ms, episodes)
+            others = others + changes
         if begin_ms < end_ms:
             episodes = self._episodes(named, begin_ms, end_ms)
             found = self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms, **episodes})
             quiet = self._quiet_hours(controls, [*others, *found], begin_ms, end_ms)
             hours = range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS)
-            changes += hourly_changes(others, found, hours, quiet.goes_on)
-            known = self._known(retry_overhead.NAME, controls)
-            changes += retry_overheads(self._store, *known, named, begin_ms, end_ms)
-        return self._new(changes, controls)
+            changes = changes + hourly_changes(others, found, hours, quiet.goes_on)
+        return changes
 
     def _quiet_hours(
         self, controls: Controls, of: Iterable[Alert | LedgerFinding], begin_ms: int, end_ms: int
@@ -156,14 +176,16 @@ class FleetJudge:
         return {**found, **{name: [span[place] for span in spans] for place, name in enumerate(AHEAD)}}
 
     def _firing(self, rules: Collection[str]) -> list[Alert]:
-        return [alert for alert in self._known_alerts.firing() if alert.rule in rules]
+        """The alerts of these rules that hold, as their judges know them."""
+        return as_judged(alert for alert in self._known_alerts.firing() if alert.rule in rules)
 
     def _known(self, rule: str, controls: Controls) -> tuple[LedgerSettings, list[Alert]]:
-        """The settings of a rule, and its alerts that fire."""
+        """The settings of a rule, and its alerts that hold."""
         return settings_of(rule, controls.fleet_rules), self._firing((rule,))
 
-    def _price_jumps(self, controls: Controls, jumps: Sequence[PriceJump], until_ms: int) -> list[Alert]:
-        of, before = self._known(price_jump.RULE.name, controls)
+    def _price_jumps(
+        self, of: LedgerSettings, before: Sequence[Alert], jumps: Sequence[PriceJump], until_ms: int
+    ) -> list[Alert]:
         found = (
             price_jump.finding(of, jump, use)
             for jump, use in price_uses(self._store, jumps)
@@ -174,12 +196,15 @@ class FleetJudge:
     def judge_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
         """The changes of the rules about sources alone, which need no ledger: where nothing of them is metered there may be none."""
         self._known_alerts.read_firing()
-        changes = self._of_sources(controls, since_ms, until_ms)
-        return self._new(changes, controls)
+        told = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms)).told
+        return self._new(self._of_sources(told, controls, since_ms, until_ms), controls)
 
-    def _of_sources(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
-        found = self._sources.judge(*self._known(not_understood.RULE.name, controls), since_ms, until_ms)
-        return found + self._clocks.judge(*self._known(clock_ahead.RULE.name, controls), since_ms, until_ms)
+    def _of_sources(self, told: Told, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
+        found: list[Alert] = []
+        judges = (self._sources, not_understood.RULE.name), (self._clocks, clock_ahead.RULE.name)
+        for judge, rule in judges:
+            found += told(judge.judge(*self._known(rule, controls), since_ms, until_ms), rule)
+        return found
 
     def _new(self, changes: Sequence[Alert], controls: Controls) -> list[Alert]:
         self._known_alerts.read(self._known_alerts.missing(alert.alert_id for alert in changes))
@@ -188,7 +213,10 @@ class FleetJudge:
 
     def judge_own(self, own: OwnRulesJudge, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
         """The changes of the rules by SQL at the instants of (since_ms, until_ms]."""
-        return self._new(own.judge(controls, since_ms, until_ms), controls)
+        changes = own.judge(controls, since_ms, until_ms)
+        known = {alert.rule for alert in (*self._known_alerts.firing(), *changes)}
+        flapping = FlappingAlerts(self._store, self._known_alerts, controls, (since_ms, until_ms))
+        return self._new(flapping.told(changes, *(known - LEDGER_RULES.keys())), controls)
 
     def lacks_prices(self, controls: Controls, since_ms: int, until_ms: int) -> bool:
         """Whether there may be usage without a price in the span, so that prices known then have to be handed in."""
@@ -212,7 +240,9 @@ class FleetJudge:
 
     def _is_stored(self, alert: Alert) -> bool:
         row = self._known_alerts.last(alert.alert_id)
-        return row is not None and (row.status == alert.status or row.changed_ms >= alert.changed_ms)
+        if row is None:
+            return False
+        return row.status == alert.status == RESOLVED or changed_ms(row) >= changed_ms(alert)
 
     def _found(self, controls: Controls, bound: Mapping[str, object]) -> list[LedgerFinding]:
         """Where the rules hold in the hours; a rule is not asked about if the span has nothing that it looks at."""

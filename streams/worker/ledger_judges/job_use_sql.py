@@ -63,11 +63,11 @@ SELECT job_id, {_HALF_HOUR}, toInt64(sum(toDecimal128(cost_usd, 9)) * 1000000000
 FROM job_minutes FINAL PREWHERE {IN} AND job_id IN {{jobs:Array(String)}}
 WHERE component = 'gpu' AND unit = 'gpu_milli_ms' AND quantity > 0 GROUP BY job_id, slot"""
 
-#: When alerts of these rules about jobs ended last before a span.
+#: When these rules about jobs, of which alerts stood, held last before a span.
 ENDED: Final = """
-SELECT rule, subject_name, toUnixTimestamp64Milli(max(resolved)) AS until_ms FROM alerts FINAL
-WHERE rule IN {rules:Array(String)} AND resolved >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
-    AND resolved <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
+SELECT rule, subject_name, toUnixTimestamp64Milli(max(assumeNotNull(coalesce(quiet_since, resolved)))) AS until_ms FROM alerts FINAL
+WHERE rule IN {rules:Array(String)} AND coalesce(quiet_since, resolved) >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
+    AND coalesce(quiet_since, resolved) <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')
 GROUP BY rule, subject_name"""
 
 #: The alerts of a rule that opened in a span: of which job and team.

@@ -7,8 +7,10 @@ from typing import Final
 
 from sinks.rows import Rows
 from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.openings import openings_of
 from streams.engine.alerts.own_rule_records import PREFIX as OWN_RULES
 from streams.engine.alerts.own_rule_records import PREFIX_END as OWN_RULES_END
+from streams.engine.ledger_rules.flapping import Subject, subject_of
 from streams.engine.rules.registry import BUDGET_NAMES, LEDGER_RULES
 from streams.notify.history import StoredDeliveries
 
@@ -25,6 +27,8 @@ class KnownAlerts:
         self._rows: dict[str, Alert | None] = {}
         self._found: list[Alert] = []
         self._is_read = False
+        self._last: dict[Subject, str] = {}  # the alert of each subject whose rule opened last
+        self._looked_for: set[Subject] = set()  # subjects whose last alerts were read
 
     def read_firing(self, since_ms: int | None = None) -> None:
         """Read what fires, and what changed since then if that is given, once; blocks."""
@@ -37,7 +41,7 @@ class KnownAlerts:
             found += self._records.changed_of_rules(RULES, SHARD, since_ms)
             found += self._records.of_rules_between(OWN_RULES, OWN_RULES_END, SHARD, since_ms)
         rows = {alert.alert_id: alert for alert in found}
-        self._rows |= rows
+        self.stored(rows.values())
         self._found += rows.values()
         self._is_read = True
 
@@ -52,12 +56,23 @@ class KnownAlerts:
     def read(self, alert_ids: Collection[str]) -> None:
         """Look for these rows; blocks."""
         found = self._records.alerts_of(alert_ids)
-        self._rows |= {each: found.get(each) for each in alert_ids}
+        self._rows |= dict.fromkeys(alert_ids)
+        self.stored(found.values())
         self._found += found.values()
 
     def firing(self) -> list[Alert]:
         """All that fire."""
         return [row for row in self._rows.values() if row is not None and row.status == FIRING]
+
+    def last_of(self, subjects: Collection[Subject], since_ms: int) -> dict[Subject, Alert]:
+        """The last alert of each of these subjects of which one fires, or changed at `since_ms` or later; blocks."""
+        if unknown := sorted(set(subjects) - self._looked_for):
+            rules, names = ({each[place] for each in unknown} for place in (0, 2))
+            found = self._records.about_subjects(rules, names, max(since_ms, 0))
+            self.stored(alert for alert in found if alert.alert_id not in self._rows)
+            self._looked_for.update(unknown)
+        rows = {each: self._rows[self._last[each]] for each in subjects if each in self._last}
+        return {each: row for each, row in rows.items() if row is not None}
 
     def newest_ms(self) -> int:
         """The last instant at which something that fires began to; 0: nothing fires."""
@@ -72,3 +87,7 @@ class KnownAlerts:
         """Take rows that the store has now."""
         for alert in alerts:
             self._rows[alert.alert_id] = alert
+            subject = subject_of(alert)
+            last = self._rows.get(self._last.get(subject, ""))
+            if last is None or openings_of(last)[-1] <= openings_of(alert)[-1]:
+                self._last[subject] = alert.alert_id

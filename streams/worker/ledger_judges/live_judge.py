@@ -13,7 +13,7 @@ from schemas.durations import DAY_MS, MINUTE_MS
 from sinks.errors import SinkError
 from sinks.port import Store
 from streams.clock import Clock
-from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.alert import FIRING, Alert, is_change
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.budget_used import Minutes
@@ -291,7 +291,7 @@ class LedgerRules:
         self._unsure = None
         alerts = judgement.changes.alerts
         judgement.duty.known_alerts.stored(alerts)
-        self._tell(judgement.duty, judgement.owner, alerts)
+        self._tell(judgement.duty, judgement.owner, [alert for alert in alerts if is_change(alert)])
 
     def _tell(self, duty: _Duty, owner: OwnedShard, changes: Sequence[Alert] = ()) -> None:
         """Offer these, and before them what the judge found in the store: nothing else reads what landed after the takeover.

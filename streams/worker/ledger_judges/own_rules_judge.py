@@ -24,6 +24,7 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.own_rule_records import PREFIX, OwnRule
 from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.episodes import hourly_changes
+from streams.engine.ledger_rules.flapping import as_judged
 from streams.engine.ledger_rules.own_rule_findings import OwnRuleError, own_findings
 from streams.engine.rules.finding import LedgerFinding
 from streams.engine.rules.rule import JOB
@@ -102,7 +103,8 @@ class OwnRulesJudge:
     def judge(self, controls: Controls, since_ms: int, until_ms: int) -> list[Alert]:
         """The changes at the instants of (since_ms, until_ms] of each rule; not whether they are silenced."""
         self._known_alerts.read_firing()
-        firing = [alert for alert in self._known_alerts.firing() if alert.rule.startswith(PREFIX)]
+        known = as_judged(self._known_alerts.firing())
+        firing = [alert for alert in known if alert.rule.startswith(PREFIX)]
         rules = {rule.rule: rule for rule in controls.own_rules}
         first_ms = since_ms + MINUTE_MS
         changes = [

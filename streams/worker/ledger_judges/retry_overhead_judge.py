@@ -21,14 +21,17 @@ def retry_overheads(
     of: LedgerSettings,
     firing: Sequence[Alert],
     changes: Iterable[Alert],
-    begin_ms: int,
-    end_ms: int,
+    since_ms: int,
+    until_ms: int,
 ) -> list[Alert]:
-    """The changes of the rule's alerts at the whole hours in (begin_ms, end_ms].
+    """The changes of the rule's alerts at the whole hours in (since_ms, until_ms].
 
     `firing`: its alerts that fire; `changes`: of other rules, what is not stored yet. Hour by hour: the alert that fires says
     which job of a run its next hour is about.
     """
+    begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
+    if begin_ms == end_ms:
+        return []
     found: list[RunLosses] = []
     if of.enabled:
         least_nano = round(of.thresholds["least_usd"] * NANO_PER_USD)

@@ -6,16 +6,13 @@ All calls block, so they belong in a thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
 
 from schemas.columns import rows_of
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.ledger_rule_records import settings_of
-from streams.engine.kernels.episode_steps import FLAPS_WITHIN_MS
 from streams.engine.ledger_rules.episodes import hourly_changes
-from streams.engine.ledger_rules.flapping import QUIET_MS, Flaps
 from streams.engine.rules.finding import LedgerFinding, LedgerSettings
 from streams.engine.rules.team_ceiling import EVERY_MS, NAME, TEAM, TeamJob, finding, holds, limit_nano
 from streams.worker.ledger_judges import team_ceiling_sql
@@ -25,11 +22,6 @@ from streams.worker.ledger_judges.named_rows import named_rows
 from streams.worker.ledger_judges.reader import SqlStore
 
 _SLOTS_PER_HOUR = HOUR_MS // EVERY_MS
-#: When alerts of rules opened, by subject.
-OPENED: Final = """
-SELECT subject_name, toUnixTimestamp64Milli(started) AS started_ms FROM alerts FINAL
-WHERE rule IN {rules:Array(String)} AND started > fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')
-    AND started <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')"""
 
 
 class TeamCeilingJudge:
@@ -44,25 +36,8 @@ class TeamCeilingJudge:
         if not instants:
             return []
         limits = _Limits(controls)
-        if not (limits.least_nano or firing):
-            return []
-        first_ms = min((alert.started_ms for alert in firing), default=instants[0])
-        opened = [(row["subject_name"], row["started_ms"]) for row in self._opened(first_ms, instants[-1])]
-        is_flapping = any(map(Flaps(opened, ()).flaps, firing))
-        looked_at = range(instants[0] - QUIET_MS * is_flapping, instants[-1] + 1, EVERY_MS)
-        found = [*self._found(limits, looked_at, controls)] if limits.least_nano else []
-        flaps = Flaps(opened, found)
-
-        def goes_on(alert: Alert, at_ms: int) -> bool:
-            known = controls.acknowledged_for(alert.subject_name, at_ms - 1)
-            return not known and flaps.goes_on(alert, at_ms)
-
-        return flaps.said(hourly_changes(firing, found, instants, goes_on))
-
-    def _opened(self, first_ms: int, last_ms: int) -> Iterator[Mapping[str, Any]]:
-        """When alerts of the rule opened."""
-        bound = {"rules": [NAME], "from_ms": first_ms - FLAPS_WITHIN_MS, "to_ms": last_ms}
-        return rows_of(self._store.query(OPENED, bound))
+        found = self._found(limits, instants, controls) if limits.least_nano else ()
+        return hourly_changes(firing, found, instants)
 
     def _found(self, limits: _Limits, instants: range, controls: Controls) -> Iterator[LedgerFinding]:
         bound = {"from_ms": instants[0] - EVERY_MS, "to_ms": instants[-1]}
@@ -102,3 +77,11 @@ class _Limits:
     def of(self, team: str) -> LedgerSettings:
         """The settings of a team."""
         return self._own.get(team, self._all)
+
+
+def is_dealt_with(controls: Controls, alert: Alert, at_ms: int) -> bool:
+    """Whether somebody has acknowledged what a team pays, or its limit is gone or above what its alert tells of."""
+    of = _Limits(controls).of(alert.subject_name)
+    limit = limit_nano(of.thresholds) if of.enabled else 0
+    is_known = controls.acknowledged_for(alert.subject_name, at_ms - 1)
+    return bool(is_known) or not 0 < limit <= alert.usd_nano_per_hour

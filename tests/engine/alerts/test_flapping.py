@@ -20,7 +20,6 @@ from tests.engine.alerts.scene import (
     MINUTE_MS,
     START_MS,
     SUSTAINED,
-    UNPRICED,
     UNPRICED_ON,
     USUAL,
     At,
@@ -28,9 +27,16 @@ from tests.engine.alerts.scene import (
 )
 
 IDLE = At(facts=(NAMES.index("held"),))
+#: These say themselves when they may come again: an hour later, and when a job is twice as old.
+AGAIN_LATER = ("burn_drift", "runaway_length")
+BURNS = {"burn_fast": FAST, "burn_sustained": SUSTAINED}
 each = pytest.mark.parametrize(
     ("rule", "opens"),
-    [("burn_fast", FAST), ("burn_sustained", SUSTAINED), ("unpriced", UNPRICED), ("held", IDLE)],
+    [
+        (name, BURNS.get(name, At(facts=(number,))))
+        for number, name in enumerate(NAMES)
+        if name not in AGAIN_LATER
+    ],
 )
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.durations import HOUR_MS, MINUTE_MS
+from streams.engine.alerts import meter_rules
 from streams.engine.alerts.alert import Alert, alert_id, is_change
 from streams.engine.alerts.meter_rules import (
     BOOKS_UNBALANCED,
     CANARY_LATE,
+    CANARY_WRONG,
+    CLOCK_WRONG,
     METER,
     SAME_EPISODE_MS,
+    SHARDS_UNOWNED,
     MeterFinding,
     after,
 )
@@ -17,13 +22,13 @@ from streams.engine.alerts.meter_rules import (
 T0 = 1_800_000_000_000
 
 
-def told(*found: tuple[int, bool]) -> list[Alert]:
+def told(*found: tuple[int, bool], rule: str = CANARY_LATE) -> list[Alert]:
     """The rows that these findings (ms after T0, holds) lead to, in order."""
     rows: list[Alert] = []
     for after_ms, holds in found:
         row = after(
             rows[-1] if rows else None,
-            MeterFinding(CANARY_LATE, "canary", holds, T0 + after_ms, "12 s", "SELECT 1"),
+            MeterFinding(rule, "canary", holds, T0 + after_ms, "12 s", "SELECT 1"),
         )
         rows += [] if row is None else [row]
     return rows
@@ -81,3 +86,32 @@ def test_rules_and_subjects_have_ids_of_their_own() -> None:
     ]
     rows = [after(None, each) for each in found]
     assert len({row.alert_id for row in rows if row is not None}) == 4
+
+
+RULES = (BOOKS_UNBALANCED, CANARY_LATE, CANARY_WRONG, CLOCK_WRONG, SHARDS_UNOWNED)
+FLAPS = [
+    each for number in range(4) for each in ((number * MINUTE_MS, True), (number * MINUTE_MS + 5, False))
+]
+
+
+def test_the_rules_are_all_that_there_are() -> None:
+    texts = {value for name, value in vars(meter_rules).items() if name.isupper() and isinstance(value, str)}
+    assert {each for each in texts if "_" in each and " " not in each} == {*RULES}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_fourth_opening_in_three_hours_stays_open_until_an_hour_of_quiet(rule: str) -> None:
+    again = [(40 * MINUTE_MS, True), (41 * MINUTE_MS, False)]
+    late = [(100 * MINUTE_MS, False), (101 * MINUTE_MS - 1, False), (101 * MINUTE_MS, False), (102 * MINUTE_MS, False)]  # fmt: skip
+    rows = told(*FLAPS, *again, *late, rule=rule)
+    changes = [(each.status, each.changed_ms - T0) for each in rows if is_change(each)]
+    assert changes[6:] == [("firing", 3 * MINUTE_MS), ("resolved", 101 * MINUTE_MS)]
+    assert rows[6].summary == "12 s; stays open until quiet for 1 h"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_is_switched_off_does_not_stay_open(rule: str) -> None:
+    last = told(*FLAPS, rule=rule)[-1]
+    over = after(last, MeterFinding(rule, "canary", False, T0 + HOUR_MS // 2, is_off=True))
+    assert over is not None
+    assert (over.status, over.resolved_ms) == ("resolved", T0 + HOUR_MS // 2)

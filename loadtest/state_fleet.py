@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from loadtest.state_history import MinuteSamples
+from loadtest.state_history import IntervalSamples
 from loadtest.state_measure import Restored, Taken, rss_mib
 from schemas.decode import decode
 from schemas.events import ControlEvent, Event, PriceEvent
@@ -47,6 +47,7 @@ class Fleet:
         self._reference = ReferenceLog(self._book, {})
         self.shards = [Shard(number, ShardSettings(), self._book) for number in range(shards)]
         self._views = [self._reference.view() for _ in self.shards]
+        self._fed: dict[int, list[IntervalSamples]] = {}  # by the length of their intervals
         # In files, as it is not the worker that keeps them.
         self._folder = tempfile.TemporaryDirectory(prefix="state")
         self.chains: list[list[tuple[int, Path]]] = [[] for _ in self.shards]
@@ -83,8 +84,12 @@ class Fleet:
 
     def sample(self, interval_ms: int) -> None:
         """Samples of all GPUs over an interval that ends now."""
-        for shard in self.shards:
-            self._samples(shard, interval_ms)
+        if interval_ms not in self._fed:
+            self._fed[interval_ms] = [
+                IntervalSamples(self._owners(shard), _GPU_IDS, interval_ms) for shard in self.shards
+            ]
+        for shard, samples in zip(self.shards, self._fed[interval_ms], strict=True):
+            samples.feed(shard, self.now_ms)
 
     def sample_seconds(self, count: int) -> None:
         """Seconds of samples only."""
@@ -108,7 +113,7 @@ class Fleet:
 
     def history(self, hours: int, say: Callable[[str], None]) -> None:
         """Hours of samples and of nothing else, a message for each node and minute."""
-        fed = [MinuteSamples(self._owners(shard), _GPU_IDS) for shard in self.shards]
+        fed = [IntervalSamples(self._owners(shard), _GPU_IDS) for shard in self.shards]
         for minute in range(1, hours * 60 + 1):
             self.now_ms += 60_000
             for shard, samples in zip(self.shards, fed, strict=True):

@@ -1,6 +1,7 @@
-"""Hours of a fleet's samples in minutes: one message for each node and minute, as a fetch brings its bytes.
+"""A fleet's samples, one message for each node and interval, as a fetch brings its bytes.
 
-What differs from minute to minute is written over the bytes of the minute before.
+What differs from interval to interval is written over the bytes of the one before: to build each message anew takes far longer than to
+read it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from schemas.durations import MINUTE_MS
 from streams.engine.batch import LogBatch
 from streams.engine.raw_records import RawRecords
 from streams.engine.shard.shard import Shard
@@ -21,12 +23,14 @@ _POWER = b"456.5"
 _RECORDS_PER_BATCH = 4_000
 
 
-class MinuteSamples:
-    """The samples of a shard's nodes, (job, node) each, by minutes."""
+class IntervalSamples:
+    """The samples of a shard's nodes, (job, node) each, by intervals of one length: minutes, unless another one is given."""
 
-    def __init__(self, owners: Sequence[tuple[str, str]], gpus: Sequence[str]) -> None:
+    def __init__(
+        self, owners: Sequence[tuple[str, str]], gpus: Sequence[str], interval_ms: int = MINUTE_MS
+    ) -> None:
         """ValueError: names of another length than the first one's."""
-        values = [_message(job_id, node, gpus) for job_id, node in owners]
+        values = [_message(job_id, node, gpus, interval_ms) for job_id, node in owners]
         size = len(values[0])
         if any(len(value) != size for value in values):
             raise ValueError("names of jobs and nodes must be of one length")
@@ -38,7 +42,7 @@ class MinuteSamples:
         self._random = np.random.default_rng(1)
 
     def feed(self, shard: Shard, now_ms: int) -> None:
-        """A minute that ends now."""
+        """An interval that ends now."""
         for place, digit in enumerate(str(now_ms).encode()):
             self._data[:, self._time_at + place] = digit
         for places in (self._util_at, self._power_at):
@@ -62,9 +66,9 @@ class MinuteSamples:
                 raise AssertionError("a hole")
 
 
-def _message(job_id: str, node: str, gpus: Sequence[str]) -> bytes:
+def _message(job_id: str, node: str, gpus: Sequence[str], interval_ms: int) -> bytes:
     event = {
-        "source": "load", "time_ms": int(_TIME), "interval_ms": 60_000, "job_id": job_id, "node": node,
+        "source": "load", "time_ms": int(_TIME), "interval_ms": interval_ms, "job_id": job_id, "node": node,
         "gpus": gpus, "util_ratio": [float(_UTIL)] * len(gpus), "power_w": [float(_POWER)] * len(gpus),
         "memory_used_mib": [70_000] * len(gpus), "gpu_type": "H100",
     }  # fmt: skip

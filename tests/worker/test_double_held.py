@@ -15,7 +15,7 @@ from schemas.tables import (
     NODE_HOURS,
     NODE_MINUTES,
 )
-from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.rules.double_held import DoubleHolding, NodeHeld, NodeHolding, doubly_held, margins
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world
@@ -76,7 +76,8 @@ def holds(
 
 
 def told(changes: list[Alert], rule: str = "double_held") -> list[tuple[str, str, int]]:
-    return [(a.subject_name, a.status, (a.changed_ms - T0) // M) for a in changes if a.rule == rule]
+    found = (each for each in changes if each.rule == rule and is_change(each))
+    return [(each.subject_name, each.status, (each.changed_ms - T0) // M) for each in found]
 
 
 def test_a_lost_end_is_one_alert_until_the_end_is_published(world: World) -> None:

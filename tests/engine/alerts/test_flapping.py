@@ -29,11 +29,12 @@ from tests.engine.alerts.scene import (
 IDLE = At(facts=(NAMES.index("held"),))
 #: These say themselves when they may come again: an hour later, and when a job is twice as old.
 AGAIN_LATER = ("burn_drift", "runaway_length")
-BURNS = {"burn_fast": FAST, "burn_sustained": SUSTAINED}
+TRAFFIC = At(h1=4, traffic_usd=30)
+BY_FIGURES = {"burn_fast": FAST, "burn_sustained": SUSTAINED, "traffic": TRAFFIC}
 each = pytest.mark.parametrize(
     ("rule", "opens"),
     [
-        (name, BURNS.get(name, At(facts=(number,))))
+        (name, BY_FIGURES.get(name, At(facts=(number,))))
         for number, name in enumerate(NAMES)
         if name not in AGAIN_LATER
     ],

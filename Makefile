@@ -39,11 +39,13 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
 COMPOSE = docker compose --env-file deploy/images.env
 UP_ARGS ?=
+HELM ?= helm
+MANIFESTS ?= deploy/kubernetes/trainfare.yaml
 EXAMPLE_DATA ?= ./meter
 EXAMPLE_ARGS ?=
 EXAMPLE_FILES ?= examples/helios-500.jsonl.gz
 
-.PHONY: help demo example test test-long coverage coverage-erased check bench bench-check peers lock site dist pin secrets image up down docs clean
+.PHONY: help demo example test test-long coverage coverage-erased check bench bench-check peers lock site dist pin secrets image up down manifests docs clean
 
 help:  ## List the verbs.
 	@echo "make VERB [NAME=VALUE...]    PYTHON=/path/to/python3 names the Python to make .venv with (3.11 to 3.14)"
@@ -171,11 +173,18 @@ up: deploy/images.env secrets  ## Start Kafka, ClickHouse, workers, Grafana and 
 down:  ## Stop what `make up` started; the volumes stay.
 	@$(COMPOSE) down
 
-docs: $(STAMP)  ## Write the generated pages and the JSON Schemas of messages.
+manifests:  ## Render deploy/kubernetes/trainfare.yaml from the Helm chart (HELM: the program; MANIFESTS: another file).
+	@text=$$($(HELM) template trainfare deploy/helm/trainfare --namespace trainfare \
+		--kube-version 1.34.0 --values deploy/helm/examples/gpu-cluster.yaml); \
+		printf '%s\n' '# Rendered from deploy/helm/trainfare with deploy/helm/examples/gpu-cluster.yaml: make manifests. docs/kubernetes.md says how it is used.' \
+		"$$text" > $(MANIFESTS)
+
+docs: $(STAMP)  ## Write the generated pages, the chart's values and the JSON Schemas of messages.
 	@$(BIN)/python -m streams.config.page > docs/settings.md
 	@for page in events usage_events reference_events; do $(BIN)/python -m schemas.events_docs $$page.md > docs/$$page.md; done
 	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md docs/views.md docs/bill_tables.md
 	@$(BIN)/python -m streams.rules.page docs/rules.md docs/ledger_rules.md
+	@$(BIN)/python -m deploy.helm.write
 	@for type in $$($(BIN)/python -c 'from schemas.messages.json_schema import MESSAGES; print(*MESSAGES)'); do \
 		$(BIN)/python -m schemas.messages.json_schema $$type > schemas/messages/$$type.json; done
 

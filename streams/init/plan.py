@@ -17,8 +17,8 @@ from streams.init.price_file import prices_csv
 from streams.init.proposals import Proposal
 from streams.init.surroundings import Surroundings
 from streams.init.texts import (
+    chart_values,
     collect_toml,
-    manifest,
     options_model,
     secret_manifest,
     trainfare_toml,
@@ -31,10 +31,12 @@ COLLECT_FILE: Final = "collect.toml"
 PRICES_FILE: Final = "prices.csv"
 TOKEN_FILE: Final = "token"  # noqa: S105 - the name of a file
 _ALLOCATIONS: Final = "allocations.json"
-_IN_PODS: Final = Path("/var/lib/trainfare")
-_OF_ALLOCATIONS: Final = ("allocations_file", "allocations_output_file")
-#: Options that say how the API server is reached from this machine; a pod has its ServiceAccount for that.
-_FROM_OUTSIDE: Final = ("url", "token_file", "ca_file", "client_cert_file", "client_key_file")
+#: Collectors of this machine that the Helm chart runs in the cluster.
+_IN_CHART: Final = ("dcgm", "kubernetes")
+#: Options that the chart gives itself: in a pod the ServiceAccount says how the API server is reached, and files have their places.
+_OF_CHART: Final = (
+    "url", "token_file", "ca_file", "client_cert_file", "client_key_file", "allocations_file", "allocations_output_file",
+)  # fmt: skip
 
 
 class Service(NamedTuple):
@@ -108,15 +110,12 @@ def planned(
     ]
     if found.source == "kubernetes":
         inside = {
-            name: {
-                option: _IN_PODS / _ALLOCATIONS if option in _OF_ALLOCATIONS else value
-                for option, value in table.items()
-                if option not in _FROM_OUTSIDE
-            }
+            name: {option: value for option, value in table.items() if option not in _OF_CHART}
             for name, table in tables.items()
+            if name in _IN_CHART
         }
         files += [
-            PlannedFile("kubernetes/collector-config.yaml", manifest(collect_toml(inside))),
+            PlannedFile("kubernetes/values.yaml", chart_values(inside)),
             PlannedFile("kubernetes/collector-token.yaml", secret_manifest(site.token), is_secret=True),
         ]
     files += [

@@ -1,4 +1,4 @@
-"""Writes the files of a configuration as texts: TOML, systemd's units, and manifests of Kubernetes.
+"""Writes the files of a configuration as texts: TOML, systemd's units, and what Kubernetes takes.
 
 What comes from outside is escaped by the rules of each form: no name can add a line, a key or a command.
 """
@@ -26,6 +26,8 @@ _COLLECT_HEAD: Final = (
     "# What `trainfare collect` reads: a table for each collector. Written by `trainfare init`, which leaves it alone\n"
     "# once you have changed it. `trainfare collect NAME --dry-run` shows what a change does.\n"
 )
+#: Of collectors in a cluster.
+TOKEN_SECRET: Final = "trainfare-collector"  # noqa: S105 - the name of a Secret
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
 _COMMENT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+")
 
@@ -126,38 +128,41 @@ def unit(
     )
 
 
-def manifest(collect: str) -> str:
-    """What of deploy/kubernetes/collector.yaml is this cluster's own."""
-    return f"""# This cluster's part of deploy/kubernetes/collector.yaml: apply that first, then this one.
-# Written by `trainfare init`, which leaves it alone once you have changed it.
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: trainfare-collector
-  namespace: trainfare
-data:
-  collect.toml: {_yaml_text(collect)}
-"""
+def chart_values(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """The values of the Helm chart (deploy/helm/trainfare) that are this cluster's own."""
+    lines = [
+        "# This cluster's values of the Helm chart: helm install trainfare deploy/helm/trainfare --values FILE. docs/kubernetes.md",
+        "# Written by `trainfare init`, which leaves it alone once you have changed it.",
+        "collectors:",
+        "  # The Secret of collector-token.yaml. The workers' web_write_token is to be the same.",
+        f"  token: {{name: {TOKEN_SECRET}, key: token}}",
+        "  tables:",
+    ]
+    for name, table in tables.items():
+        lines.append(f"    {_in_yaml(name)}:" if table else f"    {_in_yaml(name)}: {{}}")
+        lines += [f"      {_in_yaml(option)}: {_in_yaml(value)}" for option, value in table.items()]
+    return "\n".join(lines) + "\n"
 
 
 def secret_manifest(token: str) -> str:
-    """The token of the worker for deploy/kubernetes/collector.yaml."""
+    """The Secret with the token of the worker, which `chart_values` names."""
     return f"""# The token that collectors show to the worker. Written once by `trainfare init`; keep it out of repositories.
 apiVersion: v1
 kind: Secret
 metadata:
-  name: trainfare-collector
+  name: {TOKEN_SECRET}
   namespace: trainfare
 type: Opaque
 stringData:
-  token: {_yaml_text(token)}
+  token: {_in_yaml(token)}
 """
 
 
-def _yaml_text(text: str) -> str:
-    """A text in quotes: that of JSON, but for characters that need two escapes there and one here."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return _NOT_ASCII.sub(lambda found: f"\\U{ord(found[0]):08x}", quoted)
+def _in_yaml(value: object) -> str:
+    """A value as JSON, which is YAML, but for characters that need two escapes there and one here."""
+    if isinstance(value, (date, Path)):
+        value = value.isoformat().replace("+00:00", "Z") if isinstance(value, date) else str(value)
+    return _NOT_ASCII.sub(lambda found: f"\\U{ord(found[0]):08x}", json.dumps(value, ensure_ascii=False))
 
 
 def _as_comment(name: str, field: FieldInfo) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.helm.values import Values
 from streams.collect.registry import options_of
 from streams.init.price_file import rows_in
-from tests.cli.command import ROOT, Done, trainfare
+from tests.cli.command import Done, trainfare
 from tests.collect.kubernetes import objects
 from tests.collect.kubernetes.server import Change, ReplayServer
 from tests.init.slurm_site import SlurmSite, node
@@ -227,7 +228,7 @@ def test_a_damaged_collect_file_is_named(site: Site) -> None:
     assert "collect.toml" in done.one_line()
 
 
-def test_a_cluster_of_kubernetes_gets_manifests_of_its_own(site: Site) -> None:
+def test_a_cluster_of_kubernetes_gets_values_of_its_own(site: Site) -> None:
     odd = objects.node("n1", topology='x: y\n- "z')
     odd["spec"] = {"providerID": "aws:///us-east-1a/i-0"}
     server = ReplayServer({"nodes": [Change(1, "ADDED", odd)], "pods": []})
@@ -242,15 +243,12 @@ def test_a_cluster_of_kubernetes_gets_manifests_of_its_own(site: Site) -> None:
     assert "gpu.h100.aws,aws,H100,6.88,gpu_hour" in site.text("prices.csv")
     table = tomllib.loads(site.text("collect.toml"))["kubernetes"]
     assert table["url"] == server.url
-    config = yaml.safe_load(site.text("kubernetes/collector-config.yaml"))
-    inside = tomllib.loads(config["data"]["collect.toml"])["kubernetes"]
-    assert "url" not in inside
-    assert inside["since"] == table["since"]
-    token = yaml.safe_load(site.text("kubernetes/collector-token.yaml"))["stringData"]["token"]
-    assert token == site.text("token").strip()
-    deployed = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/collector.yaml").read_text()))
-    names = {(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace")) for each in deployed}
-    for name in ("config", "token"):
-        own = yaml.safe_load(site.text(f"kubernetes/collector-{name}.yaml"))
-        assert (own["kind"], own["metadata"]["name"], own["metadata"]["namespace"]) in names
-    assert "kubernetes/collector-config.yaml: unchanged" in again.out
+    collectors = yaml.safe_load(site.text("kubernetes/values.yaml"))["collectors"]
+    Values.model_validate({"collectors": collectors})
+    inside = collectors["tables"]["kubernetes"]
+    assert not inside.keys() & {"url", "allocations_output_file"}
+    assert inside["since"] == table["since"].isoformat().replace("+00:00", "Z")
+    secret = yaml.safe_load(site.text("kubernetes/collector-token.yaml"))
+    assert secret["stringData"]["token"] == site.text("token").strip()
+    assert collectors["token"] == {"name": secret["metadata"]["name"], "key": "token"}
+    assert "kubernetes/values.yaml: unchanged" in again.out

@@ -1,4 +1,4 @@
-"""deploy/kubernetes/network-policy.yaml: nothing by default, and what the other files need, by labels and ports that these have."""
+"""The network policies of deploy/kubernetes/trainfare.yaml: nothing by default, and what the other objects need, by labels and ports that these have."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
-from tests.deploy.test_kubernetes import COLLECTOR, FOLDER, WORKER, of_kind
+from tests.deploy.chart import manifests, pod_templates
+from tests.deploy.test_kubernetes import of_kind
 
-POLICIES = list(yaml.safe_load_all((FOLDER / "network-policy.yaml").read_text()))
-TEMPLATES = [each["spec"]["template"] for each in [*WORKER, *COLLECTOR] if "template" in each.get("spec", {})]
-APPS = {each["metadata"]["labels"]["app"]: each for each in TEMPLATES}
-#: A worker needs a rule of its own for each of these.
-OF_WORKER = "trainfare-worker"
+OBJECTS = manifests()
+POLICIES = [each for each in OBJECTS if each["kind"] == "NetworkPolicy"]
+APPS = pod_templates(OBJECTS)
+OF_RELEASE = {"app.kubernetes.io/name": "trainfare", "app.kubernetes.io/instance": "trainfare"}
 
 
 def selected(policy: dict[str, Any]) -> set[str]:
@@ -51,23 +50,28 @@ def namespaces(app: str, direction: str, port: object) -> set[str]:
     }
 
 
-def test_it_is_of_the_namespace_and_kind_that_the_others_are() -> None:
-    for each in POLICIES:
-        assert (each["apiVersion"], each["kind"]) == ("networking.k8s.io/v1", "NetworkPolicy")
-        assert each["metadata"]["namespace"] == of_kind("Namespace", WORKER)["metadata"]["name"]
+def test_they_are_of_the_namespace_that_the_others_are() -> None:
+    for each in OBJECTS:
+        assert each["metadata"].get("namespace") == (
+            None if each["kind"].startswith("Cluster") else "trainfare"
+        )
     names = [each["metadata"]["name"] for each in POLICIES]
     assert len(set(names)) == len(names)
 
 
 def test_by_default_nothing_goes_in_or_out_of_any_pod() -> None:
-    (denied,) = (each for each in POLICIES if each["metadata"]["name"] == "default-deny")
-    assert denied["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    (denied,) = (each for each in POLICIES if each["metadata"]["name"] == "trainfare-default-deny")
+    assert denied["spec"] == {
+        "podSelector": {"matchLabels": OF_RELEASE},
+        "policyTypes": ["Ingress", "Egress"],
+    }
+    assert selected(denied) == set(APPS)
 
 
 def test_every_pod_has_a_policy_and_every_policy_a_pod() -> None:
-    assert set(APPS) == {OF_WORKER, "trainfare-topics", "trainfare-collector"}
-    own = {each["metadata"]["name"]: selected(each) for each in POLICIES if each["spec"]["podSelector"]}
-    assert own == {app: {app} for app in APPS}
+    assert set(APPS) == {"worker", "topics", "collector"}
+    own = [selected(each) for each in POLICIES if each["spec"]["podSelector"] != {"matchLabels": OF_RELEASE}]
+    assert sorted(own, key=str) == sorted(({app} for app in APPS), key=str)
 
 
 @pytest.mark.parametrize("direction", ["ingress", "egress"])
@@ -88,24 +92,24 @@ def test_each_rule_names_its_peers_and_its_ports(direction: str) -> None:
 
 
 def test_a_worker_is_reached_at_its_port_by_those_who_ask_and_send() -> None:
-    assert "http" in ports_of(OF_WORKER)
-    assert namespaces(OF_WORKER, "ingress", "http") == {"ingress-nginx", "monitoring", "None"}
-    (rule,) = rules(OF_WORKER, "ingress")
-    assert {"podSelector": {"matchLabels": {"app": "trainfare-collector"}}} in rule["from"]
+    assert "http" in ports_of("worker")
+    assert namespaces("worker", "ingress", "http") == {"ingress-nginx", "monitoring", "None"}
+    (rule,) = rules("worker", "ingress")
+    assert {"podSelector": {"matchLabels": APPS["collector"]["metadata"]["labels"]}} in rule["from"]
     assert [each["port"] for each in rule["ports"]] == ["http"]
 
 
 def test_a_worker_reaches_the_kafka_and_the_clickhouse_of_its_settings() -> None:
-    settings = tomllib.loads(of_kind("ConfigMap", WORKER)["data"]["trainfare.toml"])
+    settings = tomllib.loads(of_kind("ConfigMap", "worker")["data"]["trainfare.toml"])
     host, _, port = settings["kafka"]["bootstrap_servers"].partition(":")
-    for app in (OF_WORKER, "trainfare-topics"):
+    for app in ("worker", "topics"):
         assert namespaces(app, "egress", int(port)) == {host.split(".")[1]}
     store = urlsplit(settings["clickhouse"]["url"])
-    assert namespaces(OF_WORKER, "egress", store.port) == {str(store.hostname).split(".")[1]}
+    assert namespaces("worker", "egress", store.port) == {str(store.hostname).split(".")[1]}
 
 
 def test_receivers_of_alerts_are_outside_of_the_cluster() -> None:
-    (out,) = (rule for rule in rules(OF_WORKER, "egress") if "ipBlock" in rule["to"][0])
+    (out,) = (rule for rule in rules("worker", "egress") if "ipBlock" in rule["to"][0])
     assert [each["port"] for each in out["ports"]] == [443]
     first, second = (each["ipBlock"] for each in out["to"])
     assert {"10.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8"} <= set(
@@ -115,12 +119,12 @@ def test_receivers_of_alerts_are_outside_of_the_cluster() -> None:
 
 
 def test_the_collector_reaches_a_worker_the_api_server_and_the_exporters_of_its_configuration() -> None:
-    app = "trainfare-collector"
+    app = "collector"
     (to_worker,) = (
         rule for rule in rules(app, "egress") if "podSelector" in rule["to"][0] and len(rule["to"][0]) == 1
     )
-    assert to_worker["to"] == [{"podSelector": {"matchLabels": {"app": OF_WORKER}}}]
-    document = tomllib.loads(of_kind("ConfigMap")["data"]["collect.toml"])
+    assert to_worker["to"] == [{"podSelector": {"matchLabels": APPS["worker"]["metadata"]["labels"]}}]
+    document = tomllib.loads(of_kind("ConfigMap", "collector")["data"]["collect.toml"])
     wanted = {urlsplit(target).port for target in document["dcgm"]["targets"]} | {443, 6443}
     (nodes,) = (rule for rule in rules(app, "egress") if "ipBlock" in rule["to"][0])
     assert {each["port"] for each in nodes["ports"]} == wanted
@@ -139,7 +143,7 @@ def test_all_look_up_names_and_named_ports_are_ports_of_their_pods() -> None:
     for app in APPS:
         for rule in rules(app, "egress"):
             for peer in rule["to"]:
-                label = peer.get("podSelector", {}).get("matchLabels", {}).get("app")
+                label = peer.get("podSelector", {}).get("matchLabels", {}).get("app.kubernetes.io/component")
                 for port in rule["ports"]:
                     if isinstance(port["port"], str):
                         assert port["port"] in ports_of(str(label))

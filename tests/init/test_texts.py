@@ -19,8 +19,8 @@ from streams.config.load import load_settings
 from streams.errors import WrongUseError
 from streams.init.price_file import prices_csv, rows_in
 from streams.init.texts import (
+    chart_values,
     collect_toml,
-    manifest,
     options_model,
     secret_manifest,
     toml_value,
@@ -130,6 +130,13 @@ def test_systemd_takes_a_unit(tmp_path: Path) -> None:
 
 
 @given(_TEXT)
-def test_a_manifest_holds_its_text_whatever_that_is(text: str) -> None:
-    assert yaml.safe_load(manifest(text))["data"] == {"collect.toml": text}
+def test_what_kubernetes_takes_holds_its_text_whatever_that_is(text: str) -> None:
+    table = {
+        "cluster": text,
+        "gpu_types": {text: text},
+        "targets": [text],
+        "since": datetime(2026, 3, 1, tzinfo=UTC),
+    }
+    found = yaml.safe_load(chart_values({"kubernetes": table, "dcgm": {}}))["collectors"]["tables"]
+    assert found == {"kubernetes": {**table, "since": "2026-03-01T00:00:00Z"}, "dcgm": {}}
     assert yaml.safe_load(secret_manifest(text))["stringData"] == {"token": text}

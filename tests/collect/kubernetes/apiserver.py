@@ -18,20 +18,19 @@ from typing import Any, Final
 
 import urllib3
 
+from tests.go_tools import go, kube_apiserver
+
 ADMIN: Final = "admin-token"
 COLLECTOR: Final = "collector-token"
-COLLECTOR_USER: Final = "system:serviceaccount:trainfare:trainfare"
+COLLECTOR_USER: Final = "system:serviceaccount:trainfare:trainfare-collector"
 _TRIES: Final = 600  # of 0.1 s
 
 
 def missing() -> list[str]:
     """Return what is not installed of what it needs."""
-    found = {"etcd": shutil.which("etcd"), "kube-apiserver": _binary()}
+    server = os.environ.get("KUBE_APISERVER") or shutil.which("kube-apiserver") or go()
+    found = {"etcd": shutil.which("etcd"), "kube-apiserver, nor go to build it": server}
     return [name for name, path in found.items() if path is None]
-
-
-def _binary() -> str | None:
-    return os.environ.get("KUBE_APISERVER") or shutil.which("kube-apiserver")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -97,6 +96,17 @@ class ApiServerProcess:
         """Change some fields of an object."""
         return self.send("PATCH", path, body, "application/strategic-merge-patch+json")
 
+    def until(self, path: str) -> None:
+        """Wait until the server serves a path: that of a kind which was defined a moment ago."""
+        for _ in range(_TRIES):
+            try:
+                self.send("GET", path)
+            except AssertionError:
+                time.sleep(0.1)
+            else:
+                return
+        raise AssertionError(f"{path} is not served")
+
     def is_ready(self) -> bool:
         try:
             return self.ca_file.exists() and self._answer("GET", "/readyz", None, "text/plain") == b"ok"
@@ -123,7 +133,7 @@ def running(directory: Path) -> Iterator[ApiServerProcess]:
         f"--initial-cluster=default=http://127.0.0.1:{peer_port}",
     ]
     command = [
-        _binary() or "kube-apiserver",
+        str(kube_apiserver()),
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         f"--secure-port={port}",
         "--bind-address=127.0.0.1",

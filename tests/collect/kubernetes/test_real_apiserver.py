@@ -1,4 +1,4 @@
-"""The collector against a real kube-apiserver on a real etcd, with the rights of deploy/kubernetes/collector.yaml alone."""
+"""The collector against a real kube-apiserver on a real etcd, with the rights that the chart gives it alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from streams.clock import SystemClock
 from streams.collect.collector import Position, SourceUnavailableError
@@ -20,14 +19,14 @@ from tests.collect.kubernetes.record import Player, play
 from tests.collect.kubernetes.test_recorded import cost_nano, of_pods
 from tests.collect.slurm.test_recorded import PRICE
 from tests.collect.world import Log
+from tests.deploy.chart import manifests
 from tests.harness import meter
-from tests.meta.tree import ROOT
 from tests.oracle.model import Line
 
 _MISSING = missing()
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(7_200),  # the first time the server is compiled
     pytest.mark.skipif(bool(_MISSING), reason=f"not installed: {', '.join(_MISSING)}; see README.md here"),
 ]
 _PATHS = {
@@ -39,7 +38,7 @@ _PATHS = {
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServerProcess]:
     with running(tmp_path / "k") as found:
-        for each in yaml.safe_load_all((ROOT / "deploy/kubernetes/collector.yaml").read_text()):
+        for each in manifests():
             if each["kind"] in _PATHS:
                 found.send("POST", _PATHS[each["kind"]], each)
         yield found

@@ -129,7 +129,7 @@ class KeyOfSecret(Table):
 class Selector(Table):
     """Labels that all must match; none would be everything, and is refused."""
 
-    matchLabels: Labels = Field(min_length=1, description="Labels.")  # noqa: N815 - Kubernetes' name
+    matchLabels: Labels = Field(min_length=1, description="Labels.")
 
 
 class IpBlock(Table):
@@ -144,9 +144,9 @@ class Peer(Table):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
 
-    namespaceSelector: Selector | SkipJsonSchema[None] = Field(default=None, description="Its namespace.")  # noqa: N815
-    podSelector: Selector | SkipJsonSchema[None] = Field(default=None, description="Its pod.")  # noqa: N815
-    ipBlock: IpBlock | SkipJsonSchema[None] = Field(default=None, description="Its addresses.")  # noqa: N815
+    namespaceSelector: Selector | SkipJsonSchema[None] = Field(default=None, description="Its namespace.")
+    podSelector: Selector | SkipJsonSchema[None] = Field(default=None, description="Its pod.")
+    ipBlock: IpBlock | SkipJsonSchema[None] = Field(default=None, description="Its addresses.")
 
 
 Port: TypeAlias = Annotated[int, Field(ge=1, le=65_535)]
@@ -180,10 +180,10 @@ class Image(Table):
         pattern=r"^(sha256:[0-9a-f]{64})?$",
         description="Its digest. Set it: under the same tag there may be another image tomorrow.",
     )
-    pullPolicy: Literal["IfNotPresent", "Always", "Never"] = Field(  # noqa: N815
+    pullPolicy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", description="When a node asks the registry."
     )
-    pullSecrets: list[DnsName] = Field(  # noqa: N815
+    pullSecrets: list[DnsName] = Field(
         default=[], description="Names of Secrets by which nodes log in to the registry."
     )
 
@@ -219,14 +219,14 @@ class Secrets(Table):
 class Placed(Table):
     """Where pods run."""
 
-    nodeSelector: Labels = Field(default={}, description="Labels of nodes on which they may run.")  # noqa: N815
+    nodeSelector: Labels = Field(default={}, description="Labels of nodes on which they may run.")
     tolerations: list[dict[str, Any]] = Field(default=[], description="Taints that they tolerate.")
     affinity: dict[str, Any] = Field(default={}, description="Their affinity.")
-    priorityClassName: str = Field(  # noqa: N815
+    priorityClassName: str = Field(
         default="", pattern=r"^([a-z0-9][a-z0-9.-]{0,252})?$", description="Their priority class."
     )
-    podAnnotations: Labels = Field(default={}, description="Annotations of the pods.")  # noqa: N815
-    serviceAccountAnnotations: Labels = Field(  # noqa: N815
+    podAnnotations: Labels = Field(default={}, description="Annotations of the pods.")
+    serviceAccountAnnotations: Labels = Field(
         default={}, description="Annotations of their ServiceAccount, as for a cloud's identities."
     )
 
@@ -240,22 +240,22 @@ class Workers(Placed):
         le=4096,
         description="How many. They share partitions: no more than `settings.kafka.partitions`.",
     )
-    updateStrategy: Literal["OnDelete", "RollingUpdate"] = Field(  # noqa: N815
+    updateStrategy: Literal["OnDelete", "RollingUpdate"] = Field(
         default="OnDelete",
         description="`OnDelete`: an upgrade takes effect when you delete the pods, all at once, as two versions must not run in "
         "one group. `RollingUpdate`: one after the other; for changes of settings alone.",
     )
-    terminationGracePeriodSeconds: int = Field(  # noqa: N815
+    terminationGracePeriodSeconds: int = Field(
         default=60, ge=10, le=600, description="A worker stores what it has metered before it leaves."
     )
     resources: Resources = Field(
         default=Resources(requests={"cpu": "1", "memory": "2Gi"}, limits={"memory": "4Gi"}),
         description="Requests and limits of a worker.",
     )
-    scratchSize: Quantity = Field(  # noqa: N815
+    scratchSize: Quantity = Field(
         default="256Mi", description="Most that compiled kernels take. They may be lost."
     )
-    tmpSize: Quantity = Field(default="512Mi", description="Most that queries of users put on disk.")  # noqa: N815
+    tmpSize: Quantity = Field(default="512Mi", description="Most that queries of users put on disk.")
 
 
 class Topics(Table):
@@ -270,12 +270,12 @@ class Topics(Table):
 class Volume(Table):
     """Positions and allocations of collectors: a restart goes on where the last one stopped."""
 
-    existingClaim: str = Field(  # noqa: N815
+    existingClaim: str = Field(
         default="",
         pattern=r"^([a-z0-9][a-z0-9.-]{0,252})?$",
         description="A PersistentVolumeClaim of yours; none: the chart makes one, and uninstalling keeps it.",
     )
-    storageClassName: str = Field(  # noqa: N815
+    storageClassName: str = Field(
         default="", pattern=r"^([a-z0-9][a-z0-9.-]{0,252})?$", description="Its class; none: the cluster's."
     )
     size: Quantity = Field(default="1Gi", description="Its size.")
@@ -400,7 +400,7 @@ class DisruptionBudget(Table):
     """A PodDisruptionBudget of the workers."""
 
     enabled: bool = Field(default=True, description="Whether there is one.")
-    maxUnavailable: int = Field(  # noqa: N815
+    maxUnavailable: int = Field(
         default=1, ge=1, le=4096, description="How many workers may be evicted at a time."
     )
 
@@ -419,7 +419,7 @@ class Ingress(Table):
     """An Ingress before the Service. The page has tokens and live streams: TLS is not optional."""
 
     enabled: bool = Field(default=False, description="Whether there is one.")
-    className: str = Field(  # noqa: N815
+    className: str = Field(
         default="",
         pattern=r"^([a-z0-9][a-z0-9.-]{0,252})?$",
         description="Its class; none: the cluster's.",
@@ -429,7 +429,7 @@ class Ingress(Table):
         pattern=_DNS_NAME,
         description="Its host. Name it in `settings.web.public_url` too.",
     )
-    tlsSecret: DnsName = Field(  # noqa: N815
+    tlsSecret: DnsName = Field(
         default="trainfare-tls", description="The Secret with its certificate and key."
     )
     annotations: Labels = Field(default={}, description="Its annotations, as for cert-manager.")
@@ -438,7 +438,7 @@ class Ingress(Table):
 class Values(Table):
     """All values. Those that are not known are refused, and so is what cannot be."""
 
-    fullnameOverride: str = Field(  # noqa: N815
+    fullnameOverride: str = Field(
         default="",
         pattern=r"^([a-z]([a-z0-9-]{0,38}[a-z0-9])?)?$",
         description="What names of objects begin with; none: the release's name, with `-trainfare` if that is not in it.",
@@ -468,11 +468,11 @@ class Values(Table):
     workers: Workers = Field(default=Workers(), description="The workers.")
     topics: Topics = Field(default=Topics(), description="The Job that creates the topics.")
     collectors: Collectors = Field(default=Collectors(), description="The collectors.")
-    networkPolicy: NetworkPolicy = Field(default=NetworkPolicy(), description="Who may talk to whom.")  # noqa: N815
-    disruptionBudget: DisruptionBudget = Field(  # noqa: N815
+    networkPolicy: NetworkPolicy = Field(default=NetworkPolicy(), description="Who may talk to whom.")
+    disruptionBudget: DisruptionBudget = Field(
         default=DisruptionBudget(), description="A PodDisruptionBudget of the workers."
     )
-    serviceMonitor: ServiceMonitor = Field(  # noqa: N815
+    serviceMonitor: ServiceMonitor = Field(
         default=ServiceMonitor(), description="For the Prometheus operator."
     )
     ingress: Ingress = Field(default=Ingress(), description="An Ingress before the Service.")

@@ -37,7 +37,7 @@ class Cluster:
     def __init__(self, server: ApiServerProcess) -> None:
         self.server = server
         self._config = server.directory / "kubeconfig"
-        config = {
+        config: dict[str, Any] = {
             "clusters": [
                 {"name": "c", "cluster": {"server": server.url, "certificate-authority": str(server.ca_file)}}
             ],
@@ -48,10 +48,10 @@ class Cluster:
         self._config.write_text(yaml.safe_dump(config))
         self._config.chmod(0o600)
         server.send("POST", "/api/v1/namespaces", _NAMESPACE)
-        for each in definitions_of_the_operator():
-            server.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", each)
-        for each in ("servicemonitors", "podmonitors"):
-            server.until(f"/apis/monitoring.coreos.com/v1/namespaces/{RELEASE}/{each}")
+        for definition in definitions_of_the_operator():
+            server.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        for name in ("servicemonitors", "podmonitors"):
+            server.until(f"/apis/monitoring.coreos.com/v1/namespaces/{RELEASE}/{name}")
 
     def helm(self, *words: str) -> str:
         return helm(*words, KUBECONFIG=str(self._config), HELM_NAMESPACE=RELEASE)

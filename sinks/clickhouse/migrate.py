@@ -54,6 +54,13 @@ class Migration(NamedTuple):
         """A checksum that detects an edited file."""
         return xxhash.xxh3_64_intdigest(self.sql.encode())
 
+    @property
+    def about(self) -> str:
+        """What it is for: the first sentence of its comment, '' without one."""
+        first = re.match(r"(?:--.*\n)+", self.sql)
+        text = "" if first is None else " ".join(re.sub(r"^--", "", first[0], flags=re.MULTILINE).split())
+        return re.split(r"(?<=[.:;]) ", text, maxsplit=1)[0].rstrip(".:;")
+
     def statements(self) -> list[str]:
         """The statements; each ends in a semicolon at the end of a line."""
         parts = re.split(r";\s*\n", self.sql + "\n")
@@ -101,13 +108,18 @@ def form_of(connection: ClickHouseConnection, database: str) -> Form:
     found = connection.call(lambda client: client.query(_FORM, parameters={"db": database})).result_rows
     comments = {str(name): str(comment) for name, comment in found}
     is_new = comments.pop("migrations", None) is None
-    matches = ((name, _ORIGIN.fullmatch(comment)) for name, comment in comments.items())
-    views = {name: ViewOrigin(match[1], match[2]) for name, match in matches if match is not None}
+    views = origins_of(comments)
     if is_new:
         return Form(is_new, {}, views)
     recorded = f"SELECT name, checksum FROM `{database}`.migrations FINAL"  # noqa: S608 - settings allow plain names only
     rows = connection.call(lambda client: client.query(recorded)).result_rows
     return Form(is_new, {str(name): int(checksum) for name, checksum in rows}, views)
+
+
+def origins_of(comments: Mapping[str, str]) -> dict[str, ViewOrigin]:
+    """What the views were made of, by their comments; one of other people has another comment and is left out."""
+    matches = ((name, _ORIGIN.fullmatch(comment)) for name, comment in comments.items())
+    return {name: ViewOrigin(match[1], match[2]) for name, match in matches if match is not None}
 
 
 def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile, ...]) -> Mismatch | None:
@@ -122,7 +134,10 @@ def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile,
         if origin.fingerprint != ours.get(name) and is_later(origin.release, release())
     ]
     if newer:
-        return Mismatch(f"made by a later version (it has {newer[-1]})", "use that version of trainfare")
+        return Mismatch(
+            f"made by a later version than {release()} (it has {newer[-1]})",
+            "use that version of trainfare, or later",
+        )
     other = [
         name
         for name, checksum in sorted(form.migrations.items())
@@ -143,7 +158,8 @@ def outdated(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile,
     ]
 
 
-def _gone(form: Form, views: tuple[ViewFile, ...]) -> list[str]:
+def gone(form: Form, views: tuple[ViewFile, ...]) -> list[str]:
+    """The views of an earlier version that this one has no more."""
     return sorted(form.views.keys() - {view.name for view in views})
 
 
@@ -184,11 +200,11 @@ def migrate(
         for attempt in connection.attempts(QueryFailed):
             with attempt:
                 _make(connection, stale, comments)
-    gone = _gone(form, views)
+    dropped = gone(form, views)
     # Read again: a migration may have made a table of that name.
-    for name in _gone(form_of(connection, database), views) if gone else ():
+    for name in gone(form_of(connection, database), views) if dropped else ():
         _run(connection, f"DROP VIEW IF EXISTS `{name}`")
-    return [*(each.name for each in waiting), *(view.name for view in stale), *gone]
+    return [*(each.name for each in waiting), *(view.name for view in stale), *dropped]
 
 
 def _apply(connection: ClickHouseConnection, migration: Migration) -> None:

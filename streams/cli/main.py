@@ -171,6 +171,11 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
             ),
         ),
     ),
+    (
+        "upgrade",
+        "Upgrades: what a new version will change.",
+        (("check", "upgrade:check", "trainfare upgrade check --data ./meter"),),
+    ),
     ("config", "The settings.", (("check", "setup:check", "trainfare config check --format json"),)),
     ("topics", "The topics on Kafka.", (("create", "setup:create", "trainfare topics create"),)),
 )

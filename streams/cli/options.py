@@ -6,6 +6,7 @@ Only commands may import it; nothing else reads the environment.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ import typer
 
 from schemas.escaping import visible
 from sinks.engine_installed import require_engine
-from streams.config.load import load_settings
+from streams.config.load import former_names, load_settings
 from streams.config.settings import Settings
 from streams.errors import WrongUseError
 
@@ -70,6 +71,7 @@ def require_store(settings: Settings) -> None:
 
 
 def settings_for(data: Path | None = None, **overrides: object) -> Settings:
-    """The settings of the environment, overridden by the command line (`meter__as_of_ms=...`)."""
+    """The settings of the environment, overridden by the command line (`meter__as_of_ms=...`); former names are said on stderr."""
+    sys.stderr.writelines(f"warning: {visible(str(each))}\n" for each in former_names(os.environ))
     given = {name.replace("__", ".", 1): value for name, value in overrides.items()}
     return load_settings(os.environ, overrides={"clickhouse.data_dir": data, **given})

@@ -163,6 +163,24 @@ class RemoteReader:
         found: dict[str, Any] = orjson.loads(data)
         return found
 
+    def view_origins(self) -> dict[str, str] | None:
+        """Of each view what it was made of, by the comment that it has; None from a worker that does not say it.
+
+        Raises:
+            TrainfareError: The worker does not answer, or the token may not read.
+        """
+        status, data = self._request("GET", "/api/v1/tables", {"Accept": "application/json"}, None)
+        if status == 404:
+            return None
+        if status != 200:
+            raise _fault(self._url, status, data)
+        views = [each for each in orjson.loads(data)["tables"] if each["is_view"]]
+        return (
+            {each["name"]: each["origin"] for each in views}
+            if all("origin" in each for each in views)
+            else None
+        )
+
     def receivers_tested(self, owner: str) -> list[dict[str, Any]]:
         """Let the worker send a test message to each receiver of an owner; return what happened, of each.
 

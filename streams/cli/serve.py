@@ -8,10 +8,8 @@ from typing import Annotated
 import typer
 
 from streams.cli.cycles import collect_rarely
-from streams.cli.options import require_store, settings_for
-from streams.cli.worker import exit_quietly_while_loading
+from streams.cli.worker import exit_quietly_while_loading, settings_of_service
 from streams.errors import WrongUseError
-from streams.log import configure_logging
 
 
 def serve(
@@ -22,11 +20,9 @@ def serve(
 ) -> None:
     """Take events over HTTP, keep them in a log on disk, and meter them; without Kafka."""
     exit_quietly_while_loading()
-    settings = settings_for(data)
+    settings = settings_of_service(data)
     if not settings.web.enabled:
         raise WrongUseError("serve takes events over HTTP: set web.enabled = true")
-    require_store(settings)
-    configure_logging(settings.log)
     from streams.worker.health.memory import share_arenas
 
     share_arenas()

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
+from schemas.escaping import visible
 from streams.cli.faults import FAILED
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
-from streams.config.load import groups, load_origins, load_settings
+from streams.config.load import former_names, groups, load_origins, load_settings
 from streams.config.settings import Settings
 
 
@@ -44,7 +45,8 @@ def check(
             shown = "***" if secret else "" if value is None or isinstance(value, SecretStr) else str(value)
             rows.append((f"{group}.{name}", shown, origins.get(f"{group}.{name}", "default")))
     write(Grid(("setting", "value", "from"), rows), form)
-    sys.stderr.writelines(f"note: {note}\n" for note in notes_of(settings))
+    notes = [*map(str, former_names(os.environ)), *notes_of(settings)]
+    sys.stderr.writelines(f"note: {visible(note)}\n" for note in notes)
 
 
 def notes_of(settings: Settings) -> list[str]:

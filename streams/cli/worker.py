@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 
 from streams.cli.cycles import collect_rarely
 from streams.cli.faults import DONE
-from streams.cli.options import DataOption, require_store, settings_for
+from streams.cli.options import DataOption, require_store
+from streams.config.load import former_names, load_settings
+from streams.config.settings import Settings
 from streams.log import configure_logging
+
+logger = logging.getLogger(__name__)
 
 
 def worker(data: DataOption = None) -> None:
     """Run a worker; up to kafka.partitions workers share the load."""
     exit_quietly_while_loading()
-    settings = settings_for(data)
-    require_store(settings)
-    configure_logging(settings.log)
+    settings = settings_of_service(data)
     from streams.worker.health.memory import share_arenas
 
     share_arenas()
@@ -28,6 +33,29 @@ def worker(data: DataOption = None) -> None:
 
     collect_rarely()
     run_worker(settings)
+
+
+def settings_of_service(data: Path | None) -> Settings:
+    """The settings of what runs until it is stopped, its log configured: that has a line for each former name of a setting.
+
+    Raises:
+        SettingsError: One or more settings are invalid.
+        EngineMissing: The store is a directory, and the embedded ClickHouse is not installed.
+    """
+    settings = load_settings(os.environ, overrides={"clickhouse.data_dir": data})
+    require_store(settings)
+    configure_logging(settings.log)
+    for renamed, origin in former_names(os.environ):
+        logger.warning(
+            "a setting has another name now: rename it, the next minor version does not read the former one",
+            extra={
+                "former": renamed.former,
+                "setting": renamed.name,
+                "origin": origin,
+                "runbook": "docs/upgrade.md#settings",
+            },
+        )
+    return settings
 
 
 def exit_quietly_while_loading() -> None:

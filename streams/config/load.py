@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from streams.config.live import AlertSettings, is_loopback
+from streams.config.renamed import BY_FORMER, FormerName
 from streams.config.settings import Settings
 from streams.errors import WrongUseError
 
@@ -55,10 +56,11 @@ class SettingsError(WrongUseError):
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A value as written, and where."""
+    """A value as written, where, and the former name of its setting if it stands under that."""
 
     value: object
     origin: str
+    former: str | None = None
 
 
 def groups() -> dict[str, type[BaseModel]]:
@@ -111,6 +113,12 @@ def load_origins(env: Mapping[str, str], file: Path | None = None) -> dict[str, 
     return {setting: each.origin for setting, each in _read(env, file)[0].items()}
 
 
+def former_names(env: Mapping[str, str], file: Path | None = None) -> list[FormerName]:
+    """The former names of settings whose values are used."""
+    given = _read(env, file)[0].values()
+    return [FormerName(BY_FORMER[each.former], each.origin) for each in given if each.former is not None]
+
+
 # Not pydantic-settings: it has no origins, no `..._FILE` variables and no suggestions of similar names, and treats a
 # missing file as empty. What it would replace here is shorter than its adapters.
 def _read(env: Mapping[str, str], file: Path | None) -> tuple[dict[str, _Given], list[Fault]]:
@@ -143,8 +151,12 @@ def _from_file(path: Path, faults: list[Fault]) -> dict[str, _Given]:
             setting = f"{group}.{name}"
             if setting in _FIELDS:
                 given[setting] = _Given(value, str(path))
-            else:
+            elif (renamed := BY_FORMER.get(setting)) is None:
                 faults.append(_unknown(setting, _FIELDS, str(path)))
+            elif renamed.name.partition(".")[2] in table:
+                faults.append(_given_twice(setting, renamed.name, str(path)))
+            else:
+                given[renamed.name] = _Given(value, str(path), setting)
     return given
 
 
@@ -165,6 +177,13 @@ def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[str, 
                 faults.append(Fault(setting, _HIDDEN, expected, "the environment"))
             elif env.get(by_file):
                 _read_secret(setting, Path(env[by_file]), by_file, given, faults)
+    for setting, renamed in BY_FORMER.items():
+        former = variable(*setting.split("."))
+        known.add(former)
+        if env.get(former) and renamed.name in given:
+            faults.append(_given_twice(former, variable(*renamed.name.split(".")), "the environment"))
+        elif env.get(former):
+            given[renamed.name] = _Given(env[former], former, setting)
     prefixes = tuple(variable(group, "") for group in groups())
     faults.extend(
         _unknown(name, known, "the environment")
@@ -280,6 +299,11 @@ def _smtp_faults(alerts: AlertSettings) -> Iterator[tuple[str, str]]:
         )
     if alerts.smtp_ca_location is not None and not alerts.smtp_ca_location.is_file():
         yield "alerts.smtp_ca_location", "expected a readable file"
+
+
+def _given_twice(former: str, name: str, origin: str) -> Fault:
+    """The fault of a setting that stands under its former name and its own."""
+    return Fault(former, "a value", f"expected only {name}, which is its name now", origin)
 
 
 def _unknown(name: str, known: Collection[str], origin: str) -> Fault:

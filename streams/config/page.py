@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from streams.config.load import groups, is_secret, variable
+from streams.config.renamed import RENAMED
 
 _HEAD = """# Settings
 
@@ -37,6 +38,16 @@ Two more variables are read by the command itself: `TRAINFARE_CONFIG` (above) an
 This page is generated: `python -m streams.config.page > docs/settings.md`.
 """
 
+_FORMER = """
+## Former names
+
+A setting that was renamed is read under its former name, in the file and as a variable, by the minor version that renamed it, with a warning; the next one refuses it.
+Under both names at once it is refused. `trainfare config check` and [`trainfare upgrade check`](upgrade.md) list those that you use.
+
+| former name | name | renamed in |
+|---|---|---|
+"""
+
 
 def render() -> str:
     """The whole page."""
@@ -47,6 +58,8 @@ def render() -> str:
             f"\n## [{group}]\n\n{summary}\n\n| setting | variable | default | allowed | meaning |\n|---|---|---|---|---|\n"
         )
         parts.extend(_row(group, name, field) for name, field in model.model_fields.items())
+    parts.append(_FORMER)
+    parts.extend(f"| `{each.former}` | `{each.name}` | {each.since} |\n" for each in RENAMED)
     return "".join(parts)
 
 

@@ -11,9 +11,9 @@ from streams.web.cache import Cache
 from streams.web.store_reader import StoreReader
 
 _COLUMNS: Final = """
-SELECT c.table AS name, t.engine = 'View' AS is_view, c.name AS column_name, c.type AS type
+SELECT c.table AS name, t.engine = 'View' AS is_view, t.comment AS origin, c.name AS column_name, c.type AS type
 FROM system.columns AS c
-INNER JOIN (SELECT name, engine FROM system.tables WHERE database = currentDatabase()) AS t ON t.name = c.table
+INNER JOIN (SELECT name, engine, comment FROM system.tables WHERE database = currentDatabase()) AS t ON t.name = c.table
 WHERE c.database = currentDatabase()
 ORDER BY is_view DESC, name, c.position
 SETTINGS final = 0, max_execution_time = 30"""
@@ -107,6 +107,7 @@ class Tables:
                         "name": name,
                         "is_view": bool(row["is_view"]),
                         "about": about.get(name, ""),
+                        "origin": row["origin"],
                         "columns": [],
                     },
                 )

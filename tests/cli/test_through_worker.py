@@ -181,6 +181,18 @@ def test_a_bill_is_loaded_by_the_worker(data: Path, worker: Worker) -> None:
     assert "is loaded already, by bill.csv; --replace" in refused.one_line()
 
 
+def test_an_upgrade_is_checked_through_the_worker(data: Path, worker: Worker) -> None:
+    for where in (("--data", data), ("--url", worker.url)):
+        done = trainfare("upgrade", "check", *where, "--format", "json", env=ASKING)
+        assert (done.code, done.err) == (0, "")
+        steps = {(each["part"], each["subject"]): each["at the first start"] for each in json.loads(done.out)}
+        assert steps["tables", "tables"].startswith("stay: all")
+        assert steps["tables", "views"].startswith("stay: all"), "the worker says what they were made of"
+        assert steps["snapshots", "all shards"] == "none yet", "a replay makes none"
+        assert steps["settings", "all"] == "are read as they are"
+        assert any(worker.url in subject for part, subject in steps if part == "store")
+
+
 def test_another_worker_on_the_same_port_says_so(data: Path, worker: Worker, tmp_path: Path) -> None:
     port = worker.url.rpartition(":")[2]
     done = trainfare(

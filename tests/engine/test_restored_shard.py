@@ -15,7 +15,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard import snapshot_writer
 from streams.engine.shard.shard import Shard
-from streams.engine.shard.snapshot_writer import UnknownFormatError
+from streams.engine.shard.snapshot_format import FORMAT, UnknownFormatError
 from streams.errors import TrainfareError
 from tests.engine.test_shard import T0, batch, event, shard
 from tests.oracle.cases import price
@@ -42,10 +42,10 @@ def test_restored_shard_goes_on_where_the_snapshot_ends() -> None:
 def test_snapshot_of_another_format_is_refused_with_what_to_do() -> None:
     point = shard().checkpoint(T0, 1, open_attempts=True)
     blob = msgspec.msgpack.decode(zstandard.decompress(point.snapshot))
-    blob["format"] = snapshot_writer.FORMAT + 1
+    blob["format"] = FORMAT + 1
     changed = zstandard.compress(msgspec.msgpack.encode(blob))
     assert issubclass(UnknownFormatError, TrainfareError)  # said in words, without a traceback
-    with pytest.raises(UnknownFormatError, match="run the program that wrote it"):
+    with pytest.raises(UnknownFormatError, match="run the version that wrote it"):
         Shard.restore(3, ShardSettings(), PriceBook.empty(), [changed])
 
 

@@ -18,6 +18,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.shard import snapshot_writer
 from streams.engine.shard.parts import DueWork, set_member
 from streams.engine.shard.read_back import drop_counts
+from streams.engine.shard.snapshot_format import format_of
 from streams.engine.shard.snapshot_writer import StoredBlob
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot.archive_index import ArchiveIndex
@@ -69,7 +70,7 @@ def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
         UnknownFormatError: The program does not support its format.
     """
     raw = zstandard.decompress(data)
-    snapshot_writer.check_format(msgspec.msgpack.decode(raw, type=snapshot_writer.SnapshotFormat).format)
+    format_of(raw)
     return msgspec.msgpack.decode(raw, type=JobsOfChain), len(raw)
 
 

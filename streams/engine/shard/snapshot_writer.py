@@ -1,6 +1,7 @@
 """Writes snapshots of a shard: what changed since the last one, and a slice of what did not.
 
-It defines the format and encodes state; `snapshot_reader` restores from a chain, and storage is handled elsewhere.
+It encodes state; `snapshot_format` has the number of the format, `snapshot_reader` restores from a chain. Storage is handled
+elsewhere.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import numpy as np
 import zstandard
 
 from schemas.events import PriceEvent
+from schemas.release import release
 from streams.engine.burn.tracker import BurnTrackerBlob
 from streams.engine.coverage.ids import SeenPart
 from streams.engine.ledger.sums import MonthSums
 from streams.engine.shard.ahead_records import AheadMinutes
 from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.dead_letters import Minutes
+from streams.engine.shard.snapshot_format import FORMAT, check_archived, format_of
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot.compaction import CompactionSlice
 from streams.engine.snapshot.compression import LEVEL, new_compressor
@@ -26,21 +29,16 @@ from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, JobBlob, Nod
 from streams.engine.snapshot.job_parts import JobPart, PaidPart, dump_owed, dump_paid, dump_part
 from streams.engine.state.changes import OwedHour
 from streams.engine.state.job import JobState
-from streams.errors import TrainfareError
 
-#: The format below. A snapshot of another format is refused; increment this with every incompatible change.
-FORMAT: Final = 5
 _SMALL_BYTES: Final = 2**16
+_WRITER: Final = release()
 
 
-class UnknownFormatError(TrainfareError, ValueError):
-    """A snapshot was written by another version of the program."""
-
-
-class SnapshotBlob(msgspec.Struct):
-    """What changed since the previous snapshot, and a slice of what did not."""
+class SnapshotBlob(msgspec.Struct, kw_only=True):
+    """What changed since the previous snapshot, and a slice of what did not; begins with what `format_in_head` finds."""
 
     format: int
+    written_by: str = ""
     shard: int
     version: int
     next: dict[str, int]
@@ -77,7 +75,7 @@ class SnapshotBlob(msgspec.Struct):
     ahead: AheadMinutes = {}  # records ahead of the log in the newest minute of each topic
 
 
-class StoredBlob(SnapshotBlob):
+class StoredBlob(SnapshotBlob, kw_only=True):
     """A snapshot as read: jobs stay encoded, as most are included again later in a chain."""
 
     jobs: list[msgspec.Raw]  # type: ignore[assignment]  # encoded
@@ -129,6 +127,7 @@ def build_snapshot(shard: ShardState) -> bytes:
     shard.snapshots.book = shard.prices.book
     blob = SnapshotBlob(
         format=FORMAT,
+        written_by=_WRITER,
         shard=shard.number,
         version=shard.snapshots.version,
         next=shard.position.next,
@@ -212,14 +211,14 @@ def unpack(data: bytes) -> StoredBlob:
         UnknownFormatError: The program does not support its format.
     """
     raw = zstandard.decompress(data)
-    check_format(msgspec.msgpack.decode(raw, type=SnapshotFormat).format)
+    format_of(raw)
     return msgspec.msgpack.decode(raw, type=StoredBlob)
 
 
 def whole_jobs(data: bytes) -> list[str]:
     """The jobs that the snapshot in `data` includes whole."""
     raw = zstandard.decompress(data)
-    check_format(msgspec.msgpack.decode(raw, type=SnapshotFormat).format)
+    format_of(raw)
     return [each.id for each in msgspec.msgpack.decode(raw, type=_Whole).jobs]
 
 
@@ -255,10 +254,14 @@ def job_blobs(shard: ShardState, jobs: Iterable[JobState], version: int) -> Iter
 
 
 def unpack_job(data: bytes) -> ArchivedJob:
-    """Decode an archived job: the inverse of `job_blobs`."""
-    archived = msgspec.msgpack.decode(zstandard.decompress(data), type=ArchivedJob)
-    check_format(archived.format)
-    return archived
+    """Decode an archived job: the inverse of `job_blobs`.
+
+    Raises:
+        UnknownFormatError: The program does not support its format.
+    """
+    raw = zstandard.decompress(data)
+    check_archived(raw)
+    return msgspec.msgpack.decode(raw, type=ArchivedJob)
 
 
 def _ids(part: SeenPart) -> list[bytes]:
@@ -273,22 +276,3 @@ def seen_part(arrays: list[bytes]) -> SeenPart:
         np.frombuffer(clock, "<i8").astype(np.int64),
         *(np.frombuffer(h, "<u8").astype(np.uint64) for h in halves),
     )
-
-
-class SnapshotFormat(msgspec.Struct):
-    """The format number of a snapshot of any format."""
-
-    format: int
-
-
-def check_format(found: int) -> None:
-    """Check the format number of a snapshot.
-
-    Raises:
-        UnknownFormatError: The program does not support it.
-    """
-    if found != FORMAT:
-        raise UnknownFormatError(
-            f"the stored state has format {found}, this program reads format {FORMAT}: "
-            "run the program that wrote it, or meter the log again into an empty store"
-        )

@@ -13,7 +13,7 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from schemas.tables import ARCHIVE, SCHEMAS
-from streams.engine.shard import snapshot_writer
+from streams.engine.shard.snapshot_format import FORMAT
 from tests.golden.snapshots.scene import END, HERE, PIECES, Judging, read_log
 
 
@@ -35,7 +35,7 @@ def main() -> int:
     assert machine.store.tables[ARCHIVE]
     target.mkdir()
     about = {
-        "format": snapshot_writer.FORMAT,
+        "format": FORMAT,
         "read": END,
         "chain": [[one.version, one.parent, one.root] for one in chain],
     }

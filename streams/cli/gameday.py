@@ -153,7 +153,8 @@ class GameRun:
     def _until_sent(self, left: list[DemoRecord]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         from streams.explain.why.sql import DELIVERIES
 
-        due_ms = self._clock.now_ms() + _PATIENCE_MS + self._live_ms()
+        turn_ms = self._story.every_minutes * MINUTE_MS
+        due_ms = self._clock.now_ms() + _PATIENCE_MS + turn_ms + self._live_ms()
         while True:
             now_ms = self._clock.now_ms()
             self._send([each for each in left if each.time_ms <= now_ms])

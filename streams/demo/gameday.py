@@ -13,7 +13,7 @@ import orjson
 
 from schemas.durations import MINUTE_MS
 from streams.demo.records import DemoRecord
-from streams.demo.story_logs import BEGIN_MS, STORIES
+from streams.demo.story_logs import BEGIN_MS, STORIES, Story
 from streams.topics import Topic
 
 PREFIX: Final = "gameday"
@@ -24,20 +24,51 @@ _UNPRICED_BY: Final = ("gpu_type",)
 
 
 class GameStory(NamedTuple):
-    """What a story should give: which rule, of what severity by default, in which minute of its log."""
+    """What a story should give: which rule, of what severity by default, in which minute of its log.
+
+    `every_minutes`: the rule is judged at whole so many minutes, or of each job once in so many; 0: at every tick.
+    """
 
     rule: str
     severity: str
     minute: float
     about: str
+    every_minutes: int = 0
 
 
-#: Stories whose rule opens where what came before it is dated back. `idle-gpus` and `oversized` are none: theirs did not.
+def deadlock() -> Story:
+    """A training job on 256 GPUs reports the same step again and again: its ranks wait for each other."""
+    story = Story("h100-od")
+    about = {
+        "owner": "mia",
+        "team": "foundation",
+        "gpu_type": "H100",
+        "purchase": "on_demand",
+        "region": "us-east-1",
+    }
+    # Its rate is declared: that it is high is nobody's news.
+    story.job(0, "moe-pretrain", "started", gpu_count=256, expected_usd_per_hour="640", **about)
+    for minute in range(1, 241):
+        step = min(minute, _DEADLOCK_MINUTE) * 50
+        story.job(minute, "moe-pretrain", "heartbeat", progress={"step": step})
+    story.job(241, "moe-pretrain", "cancelled")
+    return story
+
+
+_DEADLOCK_MINUTE: Final = 40
 GAMES: Final[Mapping[str, GameStory]] = {
     "retry-loop": GameStory("retry_loop", "page", 23, "a job runs out of memory at the same step, and is started again each time"),
+    "deadlock": GameStory("stalled", "page", _DEADLOCK_MINUTE + 16, "a job on 256 GPUs stands at one step, and pays on"),
     "cross-region": GameStory("traffic", "ticket", 123, "a job reads its data from another region, for more than its GPUs cost"),
     "spot-fallback": GameStory("price_basis", "ticket", 137, "a spot job is preempted, and goes on at the price on demand"),
+    # Of each job once in five minutes, after ten minutes more than it takes.
+    "idle-gpus": GameStory("idle_gpus", "ticket", 140, "a notebook holds four GPUs after its process has ended", 5),
+    # Its first rate is known after six whole minutes, and it is judged at the whole five minutes after that.
+    "oversized": GameStory("oversized", "ticket", 192, "a test is started on 64 GPUs, where such tests take one or two", 5),
 }  # fmt: skip
+_STORIES: Final = {**STORIES, "deadlock": deadlock}
+#: A story whose rule is judged at whole five minutes is sent so long before: it must be stored by then.
+_STORED_MS: Final = 30_000
 
 
 @dataclass(frozen=True)
@@ -91,12 +122,15 @@ class Game:
 
 
 def game(name: str, now_ms: int, live_ms: int, owner: str) -> Game:
-    """A story with names of its own, whose alert is due `live_ms` after `now_ms`; owner '': one of its own, too."""
+    """A story with names of its own, whose alert is due `live_ms` after `now_ms`, or when its rule is judged next; owner '': one of its own, too."""
     run = f"{PREFIX}-{name}-{now_ms // 1000:x}"
-    shift_ms = now_ms + live_ms - BEGIN_MS - round(GAMES[name].minute * MINUTE_MS)
+    due_ms = now_ms + live_ms
+    if every_ms := GAMES[name].every_minutes * MINUTE_MS:
+        due_ms = -(-(due_ms + _STORED_MS) // every_ms) * every_ms
+    shift_ms = due_ms - BEGIN_MS - round(GAMES[name].minute * MINUTE_MS)
     whose = owner or run
     records = []
-    for line in STORIES[name]().content().splitlines():
+    for line in _STORIES[name]().content().splitlines():
         event = orjson.loads(line)
         topic, value = Topic(event["topic"]), event["value"]
         value |= {"source": run, "time_ms": value["time_ms"] + shift_ms}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
 from schemas.events import PriceEvent
+from sinks.clickhouse.lock import LOCK_NAME
 from streams.cli.faults import FAILED
 from streams.cli.init_given import answers, fields_of, site_at, with_fields, with_written, written_tables
 from streams.cli.init_shown import show_changes, show_found, show_notes, show_unpriced, text_of_start
+from streams.cli.kernels import compiled_beside
 from streams.clock import SystemClock
 from streams.config.load import load_settings
 from streams.errors import WrongUseError
@@ -23,6 +25,7 @@ from streams.init.names import NAMES
 from streams.init.plan import COLLECT_FILE, PRICES_FILE, SETTINGS_FILE, planned
 from streams.init.price_file import prices_csv, prices_in
 from streams.init.proposals import GivenAnswers, Proposal, UnpricedKind, propose, unfit_lists, unpriced
+from streams.init.starting import is_held
 from streams.init.surroundings import Surroundings
 from streams.init.texts import options_model
 
@@ -55,22 +58,41 @@ def run(asked: InitRequest) -> None:
     if asked.name is not None and asked.name not in NAMES:
         raise unknown(asked.name)
     clock, directory = SystemClock(), asked.directory
-    now_ms = clock.now_ms()
     fields = fields_of(asked.price_field)
-    given = answers(asked.price, asked.alias, asked.prices, fields.get("cloud"), now_ms)
+    given = answers(asked.price, asked.alias, asked.prices, fields.get("cloud"), clock.now_ms())
     written = written_tables(directory)
     name = asked.name or detected()
-    known = written.get(name, {})
+    is_started = asked.writes and asked.starts and not is_held(directory / LOCK_NAME)
+    # While the scheduler is asked, and the user.
+    with compiled_beside(is_wanted=is_started) as until_compiled:
+        _set_up(asked, _Said(name, clock, fields, given, written), until_compiled)
+
+
+class _Said(NamedTuple):
+    """What the options and the files say before anything is asked."""
+
+    name: str
+    clock: SystemClock
+    fields: dict[str, str]
+    given: GivenAnswers
+    written: Mapping[str, Mapping[str, Any]]
+
+
+def _set_up(asked: InitRequest, said: _Said, until_compiled: Callable[[], None]) -> None:
+    """Look, propose, write and start."""
+    directory, now_ms = asked.directory, said.clock.now_ms()
+    known = said.written.get(said.name, {})
     login = {key: value for key, each in asked.login.items() if (value := each or known.get(key))}
-    found = with_fields(look(name, login, clock), fields)
-    given = with_written(given, directory, found.source, now_ms)
+    found = with_fields(look(said.name, login, said.clock), said.fields)
+    given = with_written(said.given, directory, found.source, now_ms)
     state = read_state(directory)
     site = site_at(directory, now_ms)
     show_found(found)
     proposal = _proposed(found, given, asks=asked.asks)
     show_notes(unfit_lists(found, given, proposal.aliases, now_ms))
     missing = unpriced(found.kinds, proposal.aliases, {}, _prices(proposal, now_ms), now_ms)
-    plan = planned(found, proposal, [each.line or each.kind.gpu_type for each in missing], site, written)
+    lines = [each.line or each.kind.gpu_type for each in missing]
+    plan = planned(found, proposal, lines, site, said.written)
     all_changes = changes(directory, plan.files, state)
     show_changes(all_changes, directory, proposal, with_texts=not asked.writes)
     if asked.asks and not typer.confirm(f"Write these to {directory}?", default=True, err=True):
@@ -79,9 +101,9 @@ def run(asked: InitRequest) -> None:
         write_files(directory, all_changes, state)
         missing = _missing_now(found, directory, now_ms)
         if asked.starts:
-            from streams.cli.init_start import start_all  # loads the compiler of kernels
+            from streams.cli.init_start import start_all  # loads what reads a store
 
-            start_all(plan, site, state, found, asked.wait_s)
+            start_all(plan, site, state, found, asked.wait_s, until_compiled)
         else:
             sys.stdout.write(text_of_start(plan, directory))
     if missing:

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,6 @@ from schemas.escaping import visible
 from sinks.private_files import read_private
 from streams.broker.broker import ACCESS_FILE
 from streams.cli.init_jobs import show_first_jobs
-from streams.cli.kernels import compile_kernels
 from streams.clock import SystemClock
 from streams.errors import TrainfareError
 from streams.init.files import InitState, text_in, write_state
@@ -28,7 +27,14 @@ _COMMAND_S: Final = 120
 _ACCESS_BYTES: Final = 65_536
 
 
-def start_all(plan: SetupPlan, site: Site, state: InitState, found: Surroundings, wait_s: int) -> None:
+def start_all(
+    plan: SetupPlan,
+    site: Site,
+    state: InitState,
+    found: Surroundings,
+    wait_s: int,
+    until_compiled: Callable[[], None],
+) -> None:
     """Start what does not run yet, publish the prices, and show the first jobs.
 
     Raises:
@@ -37,7 +43,7 @@ def start_all(plan: SetupPlan, site: Site, state: InitState, found: Surroundings
     """
     meter, *collectors = plan.services
     if not is_held(meter.lock_file):
-        compile_kernels()
+        until_compiled()
     if site.uses_kafka:
         _say(_answer_of(site, meter, {}, "topics", "create"))
     _start(meter, site, state, SETTINGS_FILE)

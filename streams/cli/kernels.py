@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,6 +17,7 @@ from streams.cli.progress import progress
 
 _MODULE: Final = "streams.cli.kernels"
 _HALF: Final = "--half"
+_COMMAND: Final = [sys.executable, "-m", _MODULE]
 
 
 def compile_kernels() -> None:
@@ -53,6 +54,32 @@ def _other_half(*, is_wanted: bool) -> Iterator[None]:
         except BaseException:
             other.kill()
             raise
+
+
+@contextmanager
+def compiled_beside(*, is_wanted: bool) -> Iterator[Callable[[], None]]:
+    """Compile the kernels in a process of its own during the block, which is ended with it.
+
+    The function that is yielded shows how far it is, waits for it, and loads no compiler. What that process does not compile,
+    for whatever reason, a meter compiles as it starts.
+    """
+    if not is_wanted:
+        yield lambda: None
+        return
+    null = subprocess.DEVNULL
+    with subprocess.Popen(_COMMAND, stdin=null, stdout=null, stderr=subprocess.PIPE, text=True) as process:
+        lines = process.stderr
+
+        def finish() -> None:
+            for line in lines or ():
+                sys.stderr.write(line)
+                sys.stderr.flush()
+            process.wait()
+
+        try:
+            yield finish
+        finally:
+            process.terminate()
 
 
 def _compile_half() -> None:

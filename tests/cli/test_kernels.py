@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.cli import kernels
 from streams.cli.kernels import compile_kernels
 from streams.engine.kernels import _jit, warm
 
@@ -28,6 +29,7 @@ import os, subprocess
 os.cpu_count = lambda: {cores}
 begun, popen = [1], subprocess.Popen
 subprocess.Popen = lambda *a, **k: (begun.append(1), popen(*a, **k))[1]
+from streams.cli import kernels
 from streams.cli.kernels import compile_kernels
 compile_kernels()
 print(len(begun))
@@ -106,3 +108,30 @@ def test_rules_are_compiled_for_one_set_of_types(tmp_path: Path) -> None:
         [sys.executable, "-c", COUNTED], cwd=ROOT, env=env, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == ["reaches_ratios 2"]
+
+
+BESIDE = """
+import sys, time
+print("compiling: 1 of 2", file=sys.stderr, flush=True)
+time.sleep({seconds})
+print("compiling: 2 of 2", file=sys.stderr)
+"""
+
+
+def test_what_compiles_beside_is_shown_once_it_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kernels, "_COMMAND", [sys.executable, "-c", BESIDE.format(seconds=0)])
+    with kernels.compiled_beside(is_wanted=True) as finish:
+        assert capsys.readouterr().err == "", "questions are asked meanwhile"
+        finish()
+    assert capsys.readouterr().err.splitlines() == ["compiling: 1 of 2", "compiling: 2 of 2"]
+    with kernels.compiled_beside(is_wanted=False) as finish:
+        finish()
+    assert capsys.readouterr().err == ""
+
+
+def test_what_compiles_beside_ends_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_COMMAND", [sys.executable, "-c", BESIDE.format(seconds=3_600)])
+    with pytest.raises(KeyboardInterrupt), kernels.compiled_beside(is_wanted=True):
+        raise KeyboardInterrupt

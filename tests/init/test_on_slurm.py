@@ -5,16 +5,11 @@ docs/init.md shows this run.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -23,8 +18,8 @@ from typing import Final
 import pytest
 
 from tests.collect.slurm.test_quickstart import _MISSING, _PATH, free_row
-from tests.forked import ROOT, without_settings
-from tests.kafka.broker import _free_ports
+from tests.forked import ROOT
+from tests.init.started import StartedMeter
 
 _CLUSTER: Final = ROOT / "examples/quickstart/slurm-cluster.sh"
 _PAGE: Final = ROOT / "docs/init.md"
@@ -33,47 +28,19 @@ _PRICES: Final = "sku,gpu_type,usd,per,from\nlab.h100,H100,3.60,gpu_hour,\n"
 _VARIES: Final = re.compile(r"/\S*/live|\d+(?:\.\d+)*| {2,}")
 
 
-class SlurmMachine:
+class SlurmMachine(StartedMeter):
     """The cluster, and commands beside it."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.directory = folder / "live"
         self._cluster = folder / "slurm"
         port = str(free_row(5))
         subprocess.run([_CLUSTER, "start", self._cluster, port], check=True, capture_output=True, timeout=300)
-        self.env = {
-            **without_settings(),
-            "PATH": f"{Path(sys.executable).parent}:{_PATH}",
-            "HOME": str(folder),
-            "TZ": "UTC",
-            "SLURM_CONF": str(self._cluster / "slurm.conf"),
-            "TRAINFARE_WEB_PORT": str(_free_ports(1)[0]),
-            "TRAINFARE_LOG_LEVEL": "warning",
-        }
-
-    def run(self, *words: object, code: int = 0) -> str:
-        done = subprocess.run(
-            [str(word) for word in words],
-            env=self.env,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-        return done.stdout
+        path = f"{Path(sys.executable).parent}:{_PATH}"
+        super().__init__(folder, PATH=path, SLURM_CONF=str(self._cluster / "slurm.conf"))
 
     def submit(self, name: str, gpus: int, command: str) -> str:
         words = ("--gres", f"gpu:h100:{gpus}", "--output", "/dev/null", "--wrap", command)
         return self.run("sbatch", "--parsable", "--account", "vision", "--job-name", name, *words).strip()
-
-    def metered(self) -> dict[str, tuple[str, Decimal]]:
-        """State and dollars of each job; GPU-time without a price fails."""
-        jobs = json.loads(self.run("trainfare", "jobs", "--data", self.directory, "--format", "json"))
-        assert all(Decimal(job["unpriced_gpu_h"]) == 0 for job in jobs), jobs
-        return {job["job_id"]: (job["state"], Decimal(job["cost_usd"])) for job in jobs}
 
     def accounted(self, ids: list[str]) -> dict[str, tuple[str, Decimal]]:
         """The same by sacct: (end - begin) x GPUs x a tenth of a cent, from the second on at which the meter began."""
@@ -92,10 +59,7 @@ class SlurmMachine:
         return found
 
     def stop(self) -> None:
-        for path in self.directory.glob("*.json"):
-            for pid in re.findall(r'"trainfare[^"]*":\[(\d+),', path.read_text()):
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGTERM)
+        super().stop()
         subprocess.run([_CLUSTER, "stop", self._cluster], check=False, capture_output=True, timeout=120)
 
 
@@ -119,11 +83,8 @@ def test_a_type_in_another_case_costs_what_sacct_says(machine: SlurmMachine) -> 
     assert [line for line in out.splitlines() if line.rstrip().endswith("equal")], out
     assert "differs" not in out
 
-    deadline_s = time.monotonic() + 120
-    while (metered := machine.metered()) != (accounted := machine.accounted(ids)):
-        assert time.monotonic() < deadline_s, f"{metered} {accounted}"
-        time.sleep(1)
-    assert metered[ids[1]][1] > 0
+    machine.until_metered(lambda: machine.accounted(ids))
+    assert machine.metered()[ids[1]][1] > 0
     assert "no alert is like that" in machine.run("trainfare", "alerts", "list", "--data", machine.directory)
 
     shown = _PAGE.read_text().split("```\n$ trainfare init slurm")[1].split("```")[0].split("\n", 1)[1]

@@ -17,13 +17,18 @@ class ReleaseError(Exception):
     """The tag is not that of the version; the message says what to change."""
 
 
-def notes(tag: str, project: str, changelog: str) -> str:
+def notes(tag: str, project: str, changelog: str, *others: str) -> str:
     """What the changelog says of the tag's version.
 
     Raises:
-        ReleaseError: The tag, the version of `project` (pyproject.toml) and the newest heading are not the same.
+        ReleaseError: The tag, the version of `project` (pyproject.toml) and of `others`, and the newest heading are not the same.
     """
     version = tomllib.loads(project)["project"]["version"]
+    for each in others:
+        if (other := tomllib.loads(each)["project"])["version"] != version:
+            raise ReleaseError(
+                f"{other['name']} is {other['version']}, and the release {version}: change its pyproject.toml"
+            )
     if tag != f"v{version}":
         raise ReleaseError(
             f"the tag is {tag}, and pyproject.toml says {version}: tag v{version}, or change it"
@@ -49,7 +54,10 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
         sys.stderr.write("usage: python -m deploy.check_release TAG\n")
         return 2
     try:
-        text = notes(arguments[0], (root / "pyproject.toml").read_text(), (root / "CHANGELOG.md").read_text())
+        project, changelog, sdk = (
+            root / name for name in ("pyproject.toml", "CHANGELOG.md", "sdk/pyproject.toml")
+        )
+        text = notes(arguments[0], project.read_text(), changelog.read_text(), sdk.read_text())
     except ReleaseError as fault:
         sys.stderr.write(f"check_release: {fault}\n")
         return 1

@@ -42,12 +42,17 @@ def test_what_differs_is_said(tag: str, changelog: str, why: str) -> None:
 
 def test_the_exit_code_says_whether_it_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "sdk").mkdir()
+    (tmp_path / "sdk/pyproject.toml").write_text(PROJECT)
     (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
     assert main(["v1.2.0"], tmp_path) == 0
     assert capsys.readouterr().out == "### Asking\n\n- More.\n"
     assert main(["v1.2.1"], tmp_path) == 1
     assert "pyproject.toml says 1.2.0" in capsys.readouterr().err
     assert main([], tmp_path) == 2
+    (tmp_path / "sdk/pyproject.toml").write_text('[project]\nname = "trainfare-sdk"\nversion = "1.1.0"\n')
+    assert main(["v1.2.0"], tmp_path) == 1
+    assert "trainfare-sdk is 1.1.0, and the release 1.2.0" in capsys.readouterr().err
 
 
 def test_the_changelog_has_the_version_of_this_checkout_or_what_comes_after_it() -> None:

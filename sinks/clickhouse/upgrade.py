@@ -24,7 +24,7 @@ WHERE chunk = 0 AND (shard, version) IN (SELECT shard, max(version) FROM snapsho
 _SHOWN: Final = 6
 
 
-class SnapshotHead(NamedTuple):
+class StoredHead(NamedTuple):
     """The beginning of the newest snapshot of a shard."""
 
     shard: int
@@ -36,7 +36,7 @@ class StoredForm(NamedTuple):
     """What made a store, and the newest snapshots in it. `has_origins`: whether it is known what views were made of."""
 
     form: Form
-    heads: Sequence[SnapshotHead]
+    heads: Sequence[StoredHead]
     has_origins: bool = True
 
 
@@ -59,7 +59,7 @@ def read_form(target: Target, head_bytes: int) -> StoredForm:
         )
     finally:
         connection.close()
-    return StoredForm(form, [SnapshotHead(int(n), int(v), bytes.fromhex(str(head))) for n, v, head in rows])
+    return StoredForm(form, [StoredHead(int(n), int(v), bytes.fromhex(str(head))) for n, v, head in rows])
 
 
 def changes_to(

@@ -17,7 +17,7 @@ from streams.config.load import former_names, load_settings
 from streams.config.settings import Settings
 
 if TYPE_CHECKING:
-    from sinks.clickhouse.upgrade import SnapshotHead, StoredForm
+    from sinks.clickhouse.upgrade import StoredForm, StoredHead
     from streams.cli.remote import RemoteReader
 
 
@@ -31,7 +31,7 @@ class UpgradeStep(NamedTuple):
 
 
 def check(data: DataOption = None, url: UrlOption = None, form: FormatOption = OutputFormat.table) -> None:
-    """Say what the first start of this version changes: tables, views, snapshots, settings; exit 1 where it would refuse to start."""
+    """Say what the first start of this version changes, without doing it; exit 1 where it would refuse to start."""
     check_one_of(data, url)
     settings = load_settings(os.environ, overrides={"clickhouse.data_dir": data})
     from sinks.clickhouse.upgrade import changes_to  # loads ClickHouse's client
@@ -71,7 +71,7 @@ def _stored(settings: Settings, url: str | None) -> tuple[str, StoredForm]:
 def _through(worker: RemoteReader) -> StoredForm:
     """What a worker of any version has, by its SQL."""
     from sinks.clickhouse.migrate import Form, origins_of
-    from sinks.clickhouse.upgrade import HEADS, MIGRATIONS, SnapshotHead, StoredForm
+    from sinks.clickhouse.upgrade import HEADS, MIGRATIONS, StoredForm, StoredHead
     from streams.engine.shard.snapshot_format import HEAD_BYTES
 
     done = {str(name): int(str(checksum)) for name, checksum in worker.ask(MIGRATIONS, {}).rows()}
@@ -79,15 +79,12 @@ def _through(worker: RemoteReader) -> StoredForm:
     comments = worker.view_origins()
     return StoredForm(
         Form(is_new=False, migrations=done, views=origins_of(comments or {})),
-        [
-            SnapshotHead(int(str(n)), int(str(version)), bytes.fromhex(str(head)))
-            for n, version, head in heads
-        ],
+        [StoredHead(int(str(n)), int(str(version)), bytes.fromhex(str(head))) for n, version, head in heads],
         has_origins=comments is not None,
     )
 
 
-def _snapshots(heads: Sequence[SnapshotHead]) -> Iterator[UpgradeStep]:
+def _snapshots(heads: Sequence[StoredHead]) -> Iterator[UpgradeStep]:
     from streams.engine.shard.snapshot_format import FORMAT, format_in_head
 
     if not heads:

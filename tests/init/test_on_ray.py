@@ -1,23 +1,29 @@
-"""`trainfare init ray` beside a real Ray with made-up GPUs: its first job costs what Ray's own times say."""
+"""`trainfare init ray` beside a real Ray with made-up GPUs, and beside its recorded answers: a first job costs what Ray's own times say."""
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from streams.clock import SystemClock
+from streams.collect.ray.api import ACTORS, JOBS
 from tests.collect.ray.record import Cluster, _until_ready, running_node
 from tests.collect.ray.test_quickstart import _RAY
+from tests.collect.ray.world import Dashboard, recorded
 from tests.init.started import StartedMeter
 from tests.kafka.broker import _free_ports
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(1_800),
-    pytest.mark.skipif(not (Path(_RAY) / "ray").exists(), reason="no Ray: RAY=FOLDER names its programs"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
+#: The last look of the recording before its second submission of `sweep-1`: one job is completed, one has failed.
+_ENDED: Final = 11
+_MS: Final = re.compile(r"\b1[78]\d{11}(\d{6})?\b")
 _USD_PER_GPU_MS = Decimal("0.000001")  # $3.60 an hour
 
 
@@ -48,6 +54,7 @@ def meter(tmp_path: Path) -> Iterator[StartedMeter]:
         found.stop()
 
 
+@pytest.mark.skipif(not (Path(_RAY) / "ray").exists(), reason="no Ray: RAY=FOLDER names its programs")
 def test_first_job_of_a_real_ray_costs_what_its_own_times_say(cluster: Cluster, meter: StartedMeter) -> None:
     words = ("trainfare", "init", "ray", "--yes", "--url", cluster.address, "--price", "H100=3.60")
     said = meter.run(*words, "--wait", 0)
@@ -68,3 +75,50 @@ def test_first_job_of_a_real_ray_costs_what_its_own_times_say(cluster: Cluster, 
     print(again)  # noqa: T201 - what a user sees
     assert "trainfare-collect-ray: runs" in again
     assert any(line.startswith(job) and "completed" in line for line in again.splitlines())
+
+
+def shifted(answers: dict[str, Any], by_ms: int) -> dict[str, Any]:
+    """The answers with all of their times, in ms and ns, so much later."""
+
+    def later(found: re.Match[str]) -> str:
+        return str(int(found[0]) + by_ms * (10**6 if found[1] else 1))
+
+    moved: dict[str, Any] = json.loads(_MS.sub(later, json.dumps(answers)))
+    return moved
+
+
+def held(answers: dict[str, Any], job: dict[str, Any]) -> Decimal:
+    """What the GPUs of a job's supervisor cost, by Ray's own times."""
+    name = f"_ray_internal_job_actor_{job['submission_id']}"
+    (actor,) = (each for each in answers[ACTORS]["data"]["actors"].values() if each["name"] == name)
+    held_ms = min(actor["endTime"], job["end_time"]) - actor["startTime"]
+    return round(held_ms * actor["requiredResources"]["GPU"]) * _USD_PER_GPU_MS
+
+
+def test_first_jobs_of_a_recorded_ray_cost_what_its_own_times_say(meter: StartedMeter) -> None:
+    clock, looks = SystemClock(), recorded()
+    dashboard = Dashboard(shifted(looks[0]["answers"], clock.now_ms() - looks[0]["time_ms"]))
+    try:
+        words = ("trainfare", "init", "ray", "--yes", "--url", dashboard.address, "--price", "H100=3.60")
+        said = meter.run(*words, "--price", "A100=3.60", "--wait", 0)
+        print(said)  # noqa: T201 - what a user sees
+        assert "no job has held a GPU yet" in said
+        since = tomllib.loads((meter.directory / "collect.toml").read_text())["ray"]["since"]
+        by_ms = round(since.timestamp() * 1000) + 5_000 - looks[0]["time_ms"]
+        answers = shifted(looks[_ENDED]["answers"], by_ms)
+        meter.until(lambda: clock.now_ms() > looks[_ENDED]["time_ms"] + by_ms)
+        dashboard.answers = answers
+        ended = {job["status"]: job for job in answers[JOBS] if job["status"] in ("SUCCEEDED", "FAILED")}
+        done, failed = ended["SUCCEEDED"], ended["FAILED"]
+        wanted = {
+            done["submission_id"]: ("completed", held(answers, done)),
+            "sweep-1": ("failed", held(answers, failed)),
+        }
+        meter.until_metered(lambda: wanted)
+        assert all(usd > 0 for _, usd in wanted.values())
+        again = meter.run(*words, "--price", "A100=3.60", "--wait", 60)
+        print(again)  # noqa: T201 - what a user sees
+        assert "trainfare-collect-ray: runs" in again
+        assert any(line.startswith("sweep-1 ") and "failed" in line for line in again.splitlines())
+    finally:
+        dashboard.close()

@@ -72,7 +72,7 @@ def test_first_jobs_of_a_real_cluster_cost_what_their_pods_held(
     player.node("n1", _LABELS, {"nvidia.com/gpu": "8"}, "aws:///us-east-1a/i-0")
     login = ("--url", server.url, "--token-file", server.token_file, "--ca-file", server.ca_file)
     words = ("trainfare", "init", "kubernetes", "--yes", *login, "--price", "NVIDIA-H100-80GB-HBM3=3.60")
-    said = meter.run(*words, "--wait", 0)
+    said = meter.run(*words, "--wait", 20)
     print(said)  # noqa: T201 - what a user sees
     assert f"found: Kubernetes at {server.url}, 1 nodes" in said
     assert "  8 GPUs of type H100" in said or "  8 GPUs of type NVIDIA-H100-80GB-HBM3" in said

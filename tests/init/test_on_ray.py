@@ -21,8 +21,9 @@ from tests.init.started import StartedMeter
 from tests.kafka.broker import _free_ports
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
-#: The last look of the recording before its second submission of `sweep-1`: one job is completed, one has failed.
-_ENDED: Final = 11
+#: Looks of the recording: both nodes are there and no job is yet; one job is completed, and one has failed.
+_BEGUN: Final = 2
+_ENDED: Final = 9
 _MS: Final = re.compile(r"\b1[78]\d{11}(\d{6})?\b")
 _USD_PER_GPU_MS = Decimal("0.000001")  # $3.60 an hour
 
@@ -57,7 +58,7 @@ def meter(tmp_path: Path) -> Iterator[StartedMeter]:
 @pytest.mark.skipif(not (Path(_RAY) / "ray").exists(), reason="no Ray: RAY=FOLDER names its programs")
 def test_first_job_of_a_real_ray_costs_what_its_own_times_say(cluster: Cluster, meter: StartedMeter) -> None:
     words = ("trainfare", "init", "ray", "--yes", "--url", cluster.address, "--price", "H100=3.60")
-    said = meter.run(*words, "--wait", 0)
+    said = meter.run(*words, "--wait", 20)
     print(said)  # noqa: T201 - what a user sees
     assert f"found: Ray at {cluster.address}, 1 nodes" in said
     assert "  4 GPUs of type H100" in said
@@ -92,19 +93,19 @@ def held(answers: dict[str, Any], job: dict[str, Any]) -> Decimal:
     name = f"_ray_internal_job_actor_{job['submission_id']}"
     (actor,) = (each for each in answers[ACTORS]["data"]["actors"].values() if each["name"] == name)
     held_ms = min(actor["endTime"], job["end_time"]) - actor["startTime"]
-    return round(held_ms * actor["requiredResources"]["GPU"]) * _USD_PER_GPU_MS
+    return Decimal(round(held_ms * actor["requiredResources"]["GPU"])) * _USD_PER_GPU_MS
 
 
 def test_first_jobs_of_a_recorded_ray_cost_what_its_own_times_say(meter: StartedMeter) -> None:
     clock, looks = SystemClock(), recorded()
-    dashboard = Dashboard(shifted(looks[0]["answers"], clock.now_ms() - looks[0]["time_ms"]))
+    dashboard = Dashboard(shifted(looks[_BEGUN]["answers"], clock.now_ms() - looks[_BEGUN]["time_ms"]))
     try:
         words = ("trainfare", "init", "ray", "--yes", "--url", dashboard.address, "--price", "H100=3.60")
-        said = meter.run(*words, "--price", "A100=3.60", "--wait", 0)
+        said = meter.run(*words, "--price", "A100=3.60", "--wait", 20)
         print(said)  # noqa: T201 - what a user sees
         assert "no job has held a GPU yet" in said
         since = tomllib.loads((meter.directory / "collect.toml").read_text())["ray"]["since"]
-        by_ms = round(since.timestamp() * 1000) + 5_000 - looks[0]["time_ms"]
+        by_ms = round(since.timestamp() * 1000) + 5_000 - looks[_BEGUN]["time_ms"]
         answers = shifted(looks[_ENDED]["answers"], by_ms)
         meter.until(lambda: clock.now_ms() > looks[_ENDED]["time_ms"] + by_ms)
         dashboard.answers = answers

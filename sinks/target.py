@@ -28,6 +28,8 @@ class Server:
     connect_timeout_s: int = 5
     request_timeout_s: int = 60
     retry_for_s: float = 10.0
+    #: The cluster whose servers all have the tables; "": this server alone.
+    cluster: str = ""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -52,7 +54,7 @@ class Server:
         return urlsplit(self.url).port or _PORTS[self.scheme]
 
     def __str__(self) -> str:
-        return f"ClickHouse at {self.url}"
+        return f"ClickHouse at {self.url}{self.cluster and f', cluster {self.cluster}'}"
 
 
 @dataclass(frozen=True, kw_only=True)

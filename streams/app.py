@@ -94,6 +94,7 @@ def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Targ
         reader_user=clickhouse.reader_user,
         reader_password=clickhouse.reader_password.get_secret_value(),
         retry_for_s=retry_for_s,
+        cluster=clickhouse.cluster or "",
     )
 
 

@@ -51,6 +51,11 @@ _TRANSPORT: Final = frozenset(
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _INSERT: Final = re.compile(rb"\s*INSERT\s+INTO\s+(?P<table>.+?)\s+FORMAT\s+(?P<format>\w+)\s*", re.I | re.S)
+#: The engine has no queue of statements for clusters, and its replicated tables take no rows.
+_ON_CLUSTER: Final = re.compile(rb" ON CLUSTER `\w+`")
+_REPLICATED: Final = re.compile(
+    rb"ENGINE = Replicated(?P<engine>\w+)\('[^']*', '[^']*'(?:, )?(?P<version>\w*)\)"
+)
 _FORMAT: Final = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
 _CODE: Final = re.compile(r"Code: (\d+)")
 
@@ -59,9 +64,18 @@ class Front(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: tuple[str, int], engine_dir: Path) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        engine_dir: Path,
+        config: Path | None = None,
+        *,
+        is_plain: bool = False,
+    ) -> None:
         super().__init__(address, Handler)
-        self.engine = str(engine_dir)
+        self.engine = f"{engine_dir}?config-file={config}" if config else str(engine_dir)
+        self.is_of_cluster = config is not None
+        self.is_plain = is_plain
         self.faults = Faults()
         self.forms = 0  # requests that came as a form
         # One handle stays open, so that the engine does not stop and start between requests.
@@ -90,6 +104,11 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         parameters = dict(parse_qsl(url.query, keep_blank_values=True))
         body = self._body()
+        if self.server.is_of_cluster:
+            body = _ON_CLUSTER.sub(b"", body)
+            if self.server.is_plain:
+                body, made = _REPLICATED.subn(rb"ENGINE = \g<engine>(\g<version>)", body)
+                body += b" SETTINGS non_replicated_deduplication_window = 1000" * made
         if url.path == "/faultless":
             self.server.faults.clear()
             self._reply(200, b"ok\n")
@@ -262,10 +281,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--config", type=Path, help="of the engine: its cluster and ZooKeeper")
+    parser.add_argument("--plain", action="store_true", help="replicated tables are made without replication")
     options = parser.parse_args()
     target = Embedded(data_dir=options.data)
     lock.acquire(target.data_dir)
-    front = Front(("127.0.0.1", options.port), target.engine_dir)
+    front = Front(("127.0.0.1", options.port), target.engine_dir, options.config, is_plain=options.plain)
     print(json.dumps({"port": front.server_port}), flush=True)  # noqa: T201 - whoever started it reads this
     front.serve_forever()
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,8 +20,12 @@ ROOT = Path(__file__).parents[1]
 class StoreProcess:
     """A ClickHouse server for tests; `start` after `kill` brings it back with its data, at the same address."""
 
-    def __init__(self, data_dir: Path, *, copied: bool = True) -> None:
-        """`copied`: with the tables of an empty store from the first start on, so that nobody migrates it."""
+    def __init__(self, data_dir: Path, *, copied: bool = True, options: Sequence[str] = ()) -> None:
+        """`copied`: with the tables of an empty store from the first start on, so that nobody migrates it.
+
+        `options`: more ones of `tests.store_front`.
+        """
+        self._options = options
         self._data_dir = begun(data_dir) if copied else data_dir
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
@@ -46,7 +51,7 @@ class StoreProcess:
         )
 
     def start(self) -> Self:
-        options = ["--data", str(self._data_dir), "--port", str(self.port)]
+        options = ["--data", str(self._data_dir), "--port", str(self.port), *self._options]
         command = [sys.executable, "-m", "tests.store_front", *options]
         self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sinks.clickhouse.connection import ClickHouseConnection
-from sinks.clickhouse.migrate import Form, Migration, form_of, mismatch, outdated, shipped
+from sinks.clickhouse.migrate import Form, Migration, elsewhere, form_of, mismatch, outdated, shipped
 from sinks.clickhouse.view_files import ViewFile, shipped_views
 from sinks.errors import QueryFailed, SinkError, StoreInUse
 from sinks.query.refusal import QueriesOffError
@@ -24,6 +24,10 @@ _RIGHTS: Final = (
     "DROP VIEW",
     "CREATE DATABASE",
 )
+_MACROS: Final = ("shard", "replica")
+_SERVERS: Final = f"""
+SELECT uniqExact(shard_num), count(), (SELECT count() FROM system.macros WHERE macro IN {_MACROS})
+FROM system.clusters WHERE cluster = {{cluster:String}}"""  # noqa: S608 - of constants
 _SYSTEM: Final = "system"  # a database that there always is
 
 
@@ -79,11 +83,17 @@ def _checked(
     yield StoreCheck("version", f"{target} answers, version {_command(connection, 'SELECT version()')}")
     if isinstance(target, Server):
         yield _rights(connection, target)
+        if target.cluster:
+            yield _cluster(connection, target)
     form = form_of(connection, target.database)
     if form.is_new:
         yield StoreCheck(
             "migrations", f"database {target.database} has no tables of the meter yet: a worker makes them"
         )
+        return
+    other = elsewhere(form, target)
+    if other is not None:
+        yield StoreCheck("cluster", other.found, other.mend)
         return
     yield from _form(form, migrations, views)
 
@@ -106,6 +116,31 @@ def _rights(connection: ClickHouseConnection, target: Server) -> StoreCheck:
         f"{target.user} lacks {listed} on {target.database}.*",
         f"GRANT {listed} ON {target.database}.* TO {target.user}",
     )
+
+
+def _cluster(connection: ClickHouseConnection, target: Server) -> StoreCheck:
+    """Check that the server knows the cluster, and has the names that its replicated tables need."""
+    bound = {"cluster": target.cluster}
+    found = connection.call(lambda client: client.query(_SERVERS, parameters=bound)).result_rows[0]
+    shards, replicas, macros = (int(each) for each in found)
+    if not shards:
+        return StoreCheck(
+            "cluster",
+            f"the server knows no cluster {target.cluster}",
+            "name one of system.clusters in clickhouse.cluster, or define it in remote_servers",
+        )
+    if macros < len(_MACROS):
+        return StoreCheck(
+            "cluster",
+            f"the server lacks the macros {' and '.join(_MACROS)}",
+            "set them on each server: the same shard for replicas of the same rows, another replica for each",
+        )
+    said = f"{target.cluster}: {shards} shards, {replicas} servers"
+    if replicas == shards * 2:
+        return StoreCheck(
+            "cluster", f"{said}; with two replicas a shard nothing is stored while one of them is down"
+        )
+    return StoreCheck("cluster", said)
 
 
 def _form(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile, ...]) -> Iterator[StoreCheck]:

@@ -1,8 +1,9 @@
 """Clients of one ClickHouse, one per thread, and the retries around every call."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import clickhouse_connect
@@ -13,6 +14,7 @@ from stamina.instrumentation import set_on_retry_hooks
 
 from sinks.clickhouse import lock
 from sinks.clickhouse.absence import Absence
+from sinks.clickhouse.cluster import CONSISTENT, READING, on_cluster
 from sinks.clickhouse.faults import mapped, without_frames
 from sinks.driver_pool import driver_pool
 from sinks.engine_installed import require_engine
@@ -57,6 +59,18 @@ class ClickHouseConnection:
         if isinstance(target, Embedded):
             require_engine(f"a store in a directory ({target.data_dir})")
             lock.acquire(target.data_dir)
+
+    def change(self, statement: str, parameters: Mapping[str, object] | None = None) -> None:
+        """Run a statement that makes or changes something, on all servers of a cluster; it must be repeatable.
+
+        Raises:
+            SinkError: It fails on one of them.
+        """
+        forms = [statement]
+        if isinstance(self.target, Server) and self.target.cluster:
+            forms = on_cluster(statement, self.target.cluster, self._database)
+        for form in forms:
+            self.call(partial(_command, sql=form, parameters=dict(parameters or {})))
 
     def call(self, work: Callable[[Client], T]) -> T:
         """Run one request; retry temporary faults for `retry_for_s` in total, then raise the last one.
@@ -122,12 +136,19 @@ class ClickHouseConnection:
     def _open(self) -> Client:
         client = _embedded(self.target) if isinstance(self.target, Embedded) else _remote(self.target)
         client.database = self._database
+        if isinstance(self.target, Server) and self.target.cluster:
+            for name, value in (READING if self._read_only else CONSISTENT).items():
+                client.set_client_setting(name, value)
         if self._read_only:
             # Direct reads of a table return current rows, as the views do.
             client.set_client_setting("final", 1)
             # Last: from here on this client can change nothing, not even this setting.
             client.set_client_setting("readonly", 2)
         return client
+
+
+def _command(client: Client, sql: str, parameters: dict[str, object]) -> None:
+    client.command(sql, parameters=parameters)
 
 
 def _embedded(target: Embedded) -> Client:

@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 import xxhash
 
 from schemas.release import is_later, release
+from sinks.clickhouse.cluster import on_cluster
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.view_files import ViewFile, fingerprints
 from sinks.errors import QueryFailed, StoreMismatch
+from sinks.target import Server, Target
 
 _FILE: Final = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
 LEDGER: Final = """
@@ -24,7 +26,7 @@ CREATE TABLE IF NOT EXISTS migrations
 ENGINE = ReplacingMergeTree ORDER BY name
 """
 _FORM: Final = """
-SELECT name, comment FROM system.tables
+SELECT name, comment, engine FROM system.tables
 WHERE database = {db:String} AND (name = 'migrations' OR engine = 'View')
 """
 _ORIGIN: Final = re.compile(r"trainfare (\S+) ([0-9a-f]{16})")
@@ -81,6 +83,7 @@ class Form(NamedTuple):
     is_new: bool  # there is no record of migrations yet
     migrations: dict[str, int]  # name -> checksum
     views: dict[str, ViewOrigin]  # those that a release with files of views made
+    is_spread: bool = False  # over the servers of a cluster
 
 
 class Mismatch(NamedTuple):
@@ -100,20 +103,24 @@ def shipped() -> list[Migration]:
 def create_database(connection: ClickHouseConnection, database: str) -> None:
     """Create the database, by a request that does not use it yet."""
     sql = f"CREATE DATABASE IF NOT EXISTS `{database}`"
+    target = connection.target
+    if isinstance(target, Server) and target.cluster:
+        (sql,) = on_cluster(sql, target.cluster, database)
     connection.call(lambda client: client.command(sql, use_database=False))
 
 
 def form_of(connection: ClickHouseConnection, database: str) -> Form:
     """Read what a store has run and made: one query for its views, one for its migrations."""
     found = connection.call(lambda client: client.query(_FORM, parameters={"db": database})).result_rows
-    comments = {str(name): str(comment) for name, comment in found}
+    comments = {str(name): str(comment) for name, comment, _ in found}
+    is_spread = any(engine == "Distributed" for _, _, engine in found)
     is_new = comments.pop("migrations", None) is None
     views = origins_of(comments)
     if is_new:
-        return Form(is_new, {}, views)
+        return Form(is_new, {}, views, is_spread)
     recorded = f"SELECT name, checksum FROM `{database}`.migrations FINAL"  # noqa: S608 - settings allow plain names only
     rows = connection.call(lambda client: client.query(recorded)).result_rows
-    return Form(is_new, {str(name): int(checksum) for name, checksum in rows}, views)
+    return Form(is_new, {str(name): int(checksum) for name, checksum in rows}, views, is_spread)
 
 
 def origins_of(comments: Mapping[str, str]) -> dict[str, ViewOrigin]:
@@ -146,6 +153,19 @@ def mismatch(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile,
     if other:
         return Mismatch(f"made by another build ({other[0]} differs)", "use that build, or give a new store")
     return None
+
+
+def elsewhere(form: Form, target: Target) -> Mismatch | None:
+    """Why tables of one server must not be taken for those of a cluster, nor the other way round."""
+    is_of_cluster = isinstance(target, Server) and bool(target.cluster)
+    if form.is_new or form.is_spread == is_of_cluster:
+        return None
+    if is_of_cluster:
+        return Mismatch(
+            "made without clickhouse.cluster",
+            "name another clickhouse.database and meter the log again into it",
+        )
+    return Mismatch("made with clickhouse.cluster", "set it again")
 
 
 def outdated(form: Form, migrations: Sequence[Migration], views: tuple[ViewFile, ...]) -> list[ViewFile]:
@@ -181,7 +201,7 @@ def migrate(
         QueryFailed: ClickHouse cannot make something; a view is named with its file.
     """
     form = form_of(connection, database)
-    fault = mismatch(form, migrations, views)
+    fault = mismatch(form, migrations, views) or elsewhere(form, connection.target)
     if fault is not None:
         raise StoreMismatch(f"{connection.target} was {fault.found}; {fault.mend}")
     if form.is_new:
@@ -229,4 +249,4 @@ def _make(connection: ClickHouseConnection, views: Sequence[ViewFile], comments:
 
 
 def _run(connection: ClickHouseConnection, statement: str) -> None:
-    connection.call(lambda client: client.command(statement))
+    connection.change(statement)

@@ -81,7 +81,7 @@ class ClickHouseStore:
     def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
         """Delete rows; they are gone on return (without `wait`: later), and leave the disk at the next merge."""
         sql, parameters = select.delete(table, where, wait=wait)
-        self._connection.call(lambda client: client.command(sql, parameters=parameters))
+        self._connection.change(sql, parameters)
 
     def forget_part(self, part: LostPart) -> None:
         """Delete the files of a detached part."""
@@ -90,7 +90,7 @@ class ClickHouseStore:
 
     def drop_months(self, table: str, before: int) -> list[int]:
         """Drop the months of a table before one (202611: November 2026), and return them."""
-        return drop_months(self._connection, table, before)
+        return drop_months(self._connection, table, before, self.target.database)
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Run our own read-only SQL; DateTime columns are returned as uint32 seconds."""

@@ -262,4 +262,5 @@ def server_of(settings: ClickHouseSettings) -> Server:
         reader_user=settings.reader_user,
         reader_password=settings.reader_password.get_secret_value(),
         retry_for_s=_PATIENCE_S,
+        cluster=settings.cluster or "",
     )

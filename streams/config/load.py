@@ -278,10 +278,10 @@ def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     if folder is not None and not folder.is_dir():
         yield "alerts.owner_secrets_dir", "expected a directory that this user can read"
     yield from _smtp_faults(settings.alerts)
-    if clickhouse.cluster is not None:
+    if clickhouse.cluster is not None and clickhouse.data_dir is not None:
         yield (
             "clickhouse.cluster",
-            "expected none: this version makes no replicated tables; name one server in clickhouse.url, and back it up",
+            "expected none with clickhouse.data_dir: the embedded ClickHouse replicates nothing; name one of the servers in clickhouse.url",
         )
 
 

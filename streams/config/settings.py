@@ -148,7 +148,8 @@ class ClickHouseSettings(Group):
     )
     cluster: str | None = Field(
         default=None,
-        description="Reserved for the name of a ClickHouse cluster; refused, as this version makes no replicated tables.",
+        description="The name that the servers give their cluster (`remote_servers`): tables are replicated and spread over it. With the first "
+        "start only; see docs/clickhouse_cluster.md.",
     )
 
     @field_validator("url")

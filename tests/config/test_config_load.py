@@ -157,7 +157,6 @@ def test_variables_of_an_orchestrator_are_not_ours() -> None:
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_MECHANISM": "PLAIN"}, "kafka.sasl_password"),
         ({"KAFKA_SSL_CA_LOCATION": "/nowhere/ca.pem"}, "kafka.ssl_ca_location"),
         ({"CLICKHOUSE_DATA_DIR": "./meter", "CLICKHOUSE_CLUSTER": "c"}, "clickhouse.cluster"),
-        ({"CLICKHOUSE_URL": "http://ch:8123", "CLICKHOUSE_CLUSTER": "c"}, "clickhouse.cluster"),
         ({"METER_JOB_HORIZON_MS": "60000"}, "meter.late_horizon_ms"),
     ],
 )

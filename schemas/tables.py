@@ -30,6 +30,7 @@ UNATTRIBUTED_MINUTES: Final = "unattributed_minutes"
 JOBS: Final = "jobs"
 ATTEMPTS: Final = "attempts"
 JOB_CHECKPOINTS: Final = "job_checkpoints"
+ATTEMPT_GPUS: Final = "attempt_gpus"
 NODE_MINUTES: Final = "node_minutes"
 NODE_HOURS: Final = "node_hours"
 BURN_RATES: Final = "burn_rates"
@@ -198,6 +199,14 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
+    ATTEMPT_GPUS: schema_of(
+        job_id=TEXT,
+        attempt=pa.uint32(),
+        node=TEXT,
+        gpu=TEXT,
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
     NODE_MINUTES: schema_of(
         minute=SECOND,
         node=TEXT,
@@ -223,6 +232,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         purchase=TEXT,
         team=TEXT,
         paid_ms=pa.int64(),
+        starting_ms=pa.int64(),  # of it, from `provisioned` to `ready`
         gpu_milli_ms=pa.int64(),
         unpriced_gpu_milli_ms=pa.int64(),
         cost_usd=MONEY,
@@ -430,6 +440,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     JOBS: ("job_id",),
     ATTEMPTS: ("job_id", "attempt"),
     JOB_CHECKPOINTS: ("job_id", "attempt", "time", "source", "id"),
+    ATTEMPT_GPUS: ("job_id", "attempt", "node", "gpu"),
     NODE_MINUTES: ("node", "minute", "sku", "price_effective", "unit"),
     NODE_HOURS: ("node", "hour"),
     BURN_RATES: ("job_id", "time"),

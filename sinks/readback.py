@@ -8,6 +8,7 @@ import pyarrow as pa
 from schemas.tables import (
     ALERTS,
     ARCHIVE,
+    ATTEMPT_GPUS,
     ATTEMPTS,
     BOOKS,
     BURN_RATES,
@@ -30,7 +31,7 @@ SHARDED = (
     ALERTS,
 )  # fmt: skip
 #: A crash may interrupt a checkpoint after any table, and an alert is stored before its checkpoint.
-_VERSIONED = (*SHARDED, JOB_CHECKPOINTS, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
+_VERSIONED = (*SHARDED, JOB_CHECKPOINTS, ATTEMPT_GPUS, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
 
 
 class Readback:

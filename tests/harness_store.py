@@ -13,6 +13,7 @@ import pyarrow as pa
 from schemas.tables import (
     ALERTS,
     ARCHIVE,
+    ATTEMPT_GPUS,
     ATTEMPTS,
     BOOKS,
     BURN_RATES,
@@ -39,6 +40,7 @@ TABLES = (
     JOBS,
     ATTEMPTS,
     JOB_CHECKPOINTS,
+    ATTEMPT_GPUS,
     NODE_HOURS,
     NODE_MINUTES,
     DEAD_LETTERS,

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.tables import (
+    ATTEMPT_GPUS,
     ATTEMPTS,
     JOB_HOURS,
     JOB_MINUTES,
@@ -105,8 +106,9 @@ _HOUR = (
     "lost_cost_usd",
     "starting_lost_cost_usd",
 )
+_NODE_MEASURES = ("paid_ms", "starting_ms", "gpu_milli_ms", "unpriced_gpu_milli_ms", "cost_usd")
 _SPANS = ("wall_clock_from_ms", "wall_clock_until_ms")
-_NODE_HOUR = (*PRICE_FIELDS, "team", "paid_ms", "gpu_milli_ms", "unpriced_gpu_milli_ms", "cost_usd")
+_NODE_HOUR = (*PRICE_FIELDS, "team", *_NODE_MEASURES)
 _JOB = (
     "state",
     "attempts",
@@ -142,6 +144,7 @@ def tables_of(select: Select) -> Tables:
         job_id, attempt, minute_s, _ = key
         so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0, 0, 0))
         found.usage[minute_s // 60, job_id, attempt] = UsageRow(*map(add, so_far, values))
+    found.gpus = {key: None for key, *_ in select(ATTEMPT_GPUS, ("version",))}
     _add_nodes(select, found)
     for key, *values, labels, quality, progress, wall_clock_ms in select(JOBS, _JOB):
         state, attempts, *names = values
@@ -183,8 +186,6 @@ def _add_nodes(select: Select, found: Tables) -> None:
             node, minute_s, *rest = key
             found.nodes[NodeKey(minute_s // 60, node, *rest)] = NodeRow(quantity, cost_nano)
     for key, *values in select(NODE_HOURS, _NODE_HOUR):
-        if any(values[-4:]):
-            paid_ms, gpu_milli_ms, unpriced, cost_nano = values[-4:]
-            where_node = (key[0], key[1] // 3600)
-            dimensions = tuple(values[:-4])
-            found.node_hours[where_node] = NodeHourRow(dimensions, paid_ms, gpu_milli_ms, unpriced, cost_nano)
+        dimensions, measures = values[: -len(_NODE_MEASURES)], values[-len(_NODE_MEASURES) :]
+        if any(measures):
+            found.node_hours[key[0], key[1] // 3600] = NodeHourRow(tuple(dimensions), *measures)

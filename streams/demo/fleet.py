@@ -25,6 +25,7 @@ _SAMPLES_FROM_MS: Final = 30 * MINUTE_MS  # before the start; coarser there
 _FINE_TRAFFIC_FROM_MS: Final = 10 * MINUTE_MS
 _NODE_AWAY_MS: Final = 3 * MINUTE_MS
 _NEW_SPOT_NODE_MS: Final = 100_000
+_NODE_STARTS_MS: Final = 150_000
 _RETRY_MS: Final = 5_000
 
 Timer = Callable[[int], None]
@@ -95,7 +96,7 @@ class Fleet:
         name = nodes.add()
         fields = {**nodes.pool.price_fields, "gpu_count": GPUS_PER_NODE}
         self._out.node(time_ms, name, "provisioned", fields)
-        self._out.node(time_ms, name, "ready", {})
+        self._at(time_ms + _NODE_STARTS_MS, lambda now_ms: self._out.node(now_ms, name, "ready", {}))
         return name
 
     def _remove_node(self, time_ms: int, pool: str, name: str, in_ms: int) -> None:

@@ -141,7 +141,9 @@ SELECT
     n.gpu_h AS "GPU-hours",
     u.productive AS "productive",
     u.memory AS "memory in use, at most",
-    n.usd AS "cost"
+    n.usd AS "cost",
+    nullIf(s.starting_s, 0) AS "node start-up",
+    g.ids AS "GPU ids"
 FROM
 (
     SELECT
@@ -167,6 +169,20 @@ LEFT ANY JOIN
     WHERE {_ITS_MINUTES}
     GROUP BY node
 ) AS u ON u.node = n.node
+LEFT ANY JOIN
+(
+    SELECT node, sum(starting_ms) / 1000 AS starting_s
+    FROM node_hours FINAL
+    WHERE {IN_HOURS} AND node IN (SELECT node FROM job_minutes WHERE {_ITS_MINUTES})
+    GROUP BY node
+) AS s ON s.node = n.node
+LEFT ANY JOIN
+(
+    SELECT node, arrayStringConcat(arraySort(groupUniqArray(gpu)), ' ') AS ids
+    FROM attempt_gpus FINAL
+    WHERE job_id = {JOB}
+    GROUP BY node
+) AS g ON g.node = n.node
 ORDER BY n.usd DESC, n.node"""
 
 GPU_USE: Final = f"""
@@ -307,7 +323,7 @@ DEBUG: Final = Dashboard(
         Panel(
             "job_nodes",
             "Where it ran: job, node, GPUs",
-            "Each node that the job held in the range, with the GPUs held there and what it made of them; the 200 dearest, as far back as minutes are kept.",
+            "Each node that the job held in the range, with the GPUs held there, what it made of them, how long the node took to be ready, and the GPUs that were sampled; the 200 dearest, as far back as minutes are kept.",
             NODES,
             "table",
             "text",
@@ -319,6 +335,7 @@ DEBUG: Final = Dashboard(
                 "productive": "ratio",
                 "memory in use, at most": "bytes",
                 "cost": "usd",
+                "node start-up": "seconds",
             },
             span=24,
         ),

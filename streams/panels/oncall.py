@@ -178,6 +178,16 @@ WHERE {USERS_JOBS} AND {IN_HOURS} AND (queued_ms > 0 OR starting_ms > 0)
 GROUP BY time
 ORDER BY time"""
 
+STARTS: Final = f"""
+SELECT
+    {bucket("hour", 3_600)} AS time,
+    uniq(node) AS "nodes",
+    sum(starting_ms) / 1000 / uniq(node) AS "mean seconds"
+FROM node_hours FINAL
+WHERE {IN_HOURS} AND starting_ms > 0
+GROUP BY time
+ORDER BY time"""
+
 ALERTS_COLUMNS: Final = """
     toString(a.severity) AS "severity",
     toString(a.status) AS "status",
@@ -340,6 +350,7 @@ ONCALL: Final = Dashboard(
             "How many nodes began to be paid in each step, how many ceased to be, and how many were paid in it. Beyond 6 hours by whole hours.",
             NODES,
             "lines",
+            span=8,
         ),
         Panel(
             "waiting",
@@ -348,6 +359,15 @@ ONCALL: Final = Dashboard(
             WAITING,
             "lines",
             "seconds",
+            span=8,
+        ),
+        Panel(
+            "node_starts",
+            "Nodes that started, and how long they took",
+            "Nodes of each step between provisioned and ready, and how long they were so on average, paid and of no use to a job.",
+            STARTS,
+            "lines",
+            span=8,
         ),
         Panel(
             "ratios",

@@ -294,6 +294,8 @@ GROUP BY attempt, phase, run ORDER BY attempt, start_ms
 #: Of a job: its newest checkpoints, its nodes by GPU-time, its newest hours; the first two are counted as well.
 CHECKPOINTS_MAX: Final = 500
 NODES_MAX: Final = 200
+#: Of one node.
+GPUS_MAX: Final = 64
 HOURS_MAX: Final = 2_000
 
 CHECKPOINTS: Final = f"""
@@ -302,11 +304,21 @@ FROM job_checkpoints FINAL WHERE job_id = {{job:String}} ORDER BY time DESC, att
 {SETTINGS}"""
 
 NODES: Final = f"""
-SELECT node, toFloat64(sum(if(component = 'gpu', quantity, 0))) / 3600000000 AS gpu_h, sum(cost_usd) AS usd,
-       toInt64(toUnixTimestamp(min(minute))) * 1000 AS from_ms, toInt64(toUnixTimestamp(max(minute)) + 60) * 1000 AS to_ms,
-       count() OVER () AS nodes
-FROM job_minutes FINAL WHERE job_id = {{job:String}} AND node != '' AND quantity != 0
-GROUP BY node ORDER BY gpu_h DESC, node LIMIT {NODES_MAX}
+SELECT n.node AS node, n.gpu_h AS gpu_h, n.usd AS usd, n.from_ms AS from_ms, n.to_ms AS to_ms, n.nodes AS nodes, g.gpus AS gpus
+FROM
+(
+    SELECT node, toFloat64(sum(if(component = 'gpu', quantity, 0))) / 3600000000 AS gpu_h, sum(cost_usd) AS usd,
+           toInt64(toUnixTimestamp(min(minute))) * 1000 AS from_ms, toInt64(toUnixTimestamp(max(minute)) + 60) * 1000 AS to_ms,
+           count() OVER () AS nodes
+    FROM job_minutes FINAL WHERE job_id = {{job:String}} AND node != '' AND quantity != 0
+    GROUP BY node ORDER BY gpu_h DESC, node LIMIT {NODES_MAX}
+) AS n
+LEFT ANY JOIN
+(
+    SELECT node, arraySort(groupUniqArray({GPUS_MAX})(gpu)) AS gpus
+    FROM attempt_gpus FINAL WHERE job_id = {{job:String}} GROUP BY node
+) AS g ON g.node = n.node
+ORDER BY n.gpu_h DESC, n.node
 {SETTINGS}"""
 
 TRAFFIC: Final = f"""

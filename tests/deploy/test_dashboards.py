@@ -17,6 +17,7 @@ import pytest
 from deploy.grafana.make_dashboards import FOLDER, files, statement
 from schemas.tables import (
     ALERTS,
+    ATTEMPT_GPUS,
     ATTEMPTS,
     BURN_RATES,
     DEAD_LETTERS,
@@ -175,8 +176,20 @@ def fill(store: ClickHouseStore) -> None:
             ),
         ],
         NODE_HOURS: [
-            {"node": "n1", "hour": BEGIN, "paid_ms": 1_800_000, "cost_usd": Decimal(30), "gpu_type": "H100"},
+            {
+                "node": "n1",
+                "hour": BEGIN,
+                "paid_ms": 1_800_000,
+                "starting_ms": 90_000,
+                "cost_usd": Decimal(30),
+                "gpu_type": "H100",
+            },
             {"node": "n2", "hour": BEGIN, "paid_ms": 120_000, "cost_usd": Decimal(2), "gpu_type": "H100"},
+        ],
+        ATTEMPT_GPUS: [
+            {"job_id": "a", "attempt": attempt, "node": "n1", "gpu": gpu}
+            for attempt in (1, 2)
+            for gpu in ("GPU-b", "GPU-a")
         ],
         ALERTS: [
             {"alert_id": "1", "status": "firing", "subject_kind": "job", "subject_name": "a", **alert},
@@ -339,6 +352,11 @@ def test_nodes_begin_and_end(store: ClickHouseStore) -> None:
     assert (row["begun"], row["ended"], row["paid"]) == (2, 0, 2)
 
 
+def test_how_long_nodes_took_is_a_mean_over_those_that_started(store: ClickHouseStore) -> None:
+    (row,) = asked(store, "node_starts")
+    assert (row["nodes"], row["mean seconds"]) == (1, 90)
+
+
 def test_how_long_jobs_wait_is_a_mean_over_those_that_waited(store: ClickHouseStore) -> None:
     (row,) = asked(store, "waiting")
     assert (row["in the queue"], row["starting"]) == (60.0, 30.0)
@@ -398,6 +416,7 @@ def test_one_job_has_its_attempts_nodes_and_traffic(store: ClickHouseStore) -> N
     (node,) = asked(store, "job_nodes")
     assert (node["node"], node["GPUs"], node["productive"]) == ("n1", 8.0, 0.875)
     assert node["memory in use, at most"] == 7 * 2**20
+    assert (node["node start-up"], node["GPU ids"]) == (90, "GPU-a GPU-b")
     assert [(step(row), row["series"], row["requests"]) for row in asked(store, "job_requests")] == [
         (2, "read", 900)
     ]

@@ -82,6 +82,10 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
             book_samples(ledger, attempt.number, samples, team)
         for minute, row in usage(samples).items():
             tables.usage[minute, job_id, attempt.number] = row
+        for sample in samples:
+            if sample.first_s < sample.end_s:
+                where = (job_id, attempt.number, sample.node)
+                tables.gpus.update(((*where, gpu), None) for gpu in sample.permille)
         # "the time in which at least one of its attempts is starting, running or held suspended"
         before_ms = _length_ms(covered)
         covered = union([*covered, *((s.start_ms, s.end_ms) for s in segments)])

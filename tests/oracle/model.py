@@ -126,6 +126,7 @@ class NodeRow(NamedTuple):
 class NodeHourRow(NamedTuple):
     dimensions: tuple[str, ...]  # PRICE_FIELDS and team as they held last in the hour
     paid_ms: int
+    starting_ms: int
     gpu_milli_ms: int
     unpriced_gpu_milli_ms: int
     cost_nano: int
@@ -171,6 +172,7 @@ class Tables:
     unattributed: dict[tuple[int, str, str], UnattributedRow] = field(
         default_factory=dict
     )  # minute, node, GPU
+    gpus: dict[tuple[str, int, str, str], None] = field(default_factory=dict)  # job, attempt, node, GPU
     hours: dict[HourKey, HourRow] = field(default_factory=dict)
     nodes: dict[NodeKey, NodeRow] = field(default_factory=dict)
     node_hours: dict[tuple[str, int], NodeHourRow] = field(default_factory=dict)  # node, hour

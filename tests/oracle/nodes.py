@@ -45,6 +45,24 @@ def paid_time(events: list[Json], as_of_ms: int) -> list[Segment]:
     return [s for s in segments if s.start_ms < s.end_ms]
 
 
+def starting_time(events: list[Json]) -> list[tuple[int, int]]:
+    """Time "from `provisioned` to `ready`", if a time of service begins so and nothing else came between."""
+    ordered = sorted(events, key=lambda e: (e["time_ms"], NODE_TYPES.index(e["type"]), e["source"], e["id"]))
+    found: list[tuple[int, int]] = []
+    began_ms, in_service = None, False
+    for event in ordered:
+        kind = event["type"]
+        if kind == "provisioned":
+            began_ms = began_ms if in_service else event["time_ms"]
+        elif kind == "ready" and began_ms is not None:
+            found.append((began_ms, event["time_ms"]))
+        if kind != "provisioned":
+            began_ms = None
+        # While terminated every event but `provisioned` changes nothing.
+        in_service = kind == "provisioned" or (kind != "terminated" and (in_service or event is ordered[0]))
+    return found
+
+
 def node_rows(node: str, events: list[Json], book: PriceBook, as_of_ms: int) -> dict[NodeKey, NodeRow]:
     """The rows of one node."""
     quantities: Counter[NodeKey] = Counter()
@@ -78,7 +96,8 @@ def node_hour_rows(
 ) -> dict[tuple[str, int], NodeHourRow]:
     """The hours of one node: its rows summed, its time of service, and what it was last."""
     found: dict[tuple[str, int], NodeHourRow] = {}
-    empty = NodeHourRow((), 0, 0, 0, 0)
+    empty = NodeHourRow((), 0, 0, 0, 0, 0)
+    starting = starting_time(events)
     for segment in paid_time(events, as_of_ms):
         start_ms = segment.start_ms
         while start_ms < segment.end_ms:
@@ -89,6 +108,8 @@ def node_hour_rows(
             found[events[0]["node"], hour] = so_far._replace(
                 dimensions=(*(values.fields.get(name) or "" for name in PRICE_FIELDS), values.team),
                 paid_ms=so_far.paid_ms + until_ms - start_ms,
+                starting_ms=so_far.starting_ms
+                + sum(max(0, min(until_ms, b) - max(start_ms, a)) for a, b in starting),
             )
             start_ms = until_ms
     for key, row in rows.items():

@@ -12,6 +12,7 @@ from schemas.column_types import MONEY
 from schemas.columns import count, money
 from schemas.tables import (
     ALERTS,
+    ATTEMPT_GPUS,
     ATTEMPTS,
     BURN_RATES,
     DEAD_LETTERS,
@@ -55,6 +56,7 @@ def load(store: ClickHouseStore) -> None:
         (JOB_USAGE_MINUTES, _usage()),
         (BURN_RATES, _rates()),
         (JOB_CHECKPOINTS, _checkpoints()),
+        (ATTEMPT_GPUS, _long_gpus()),
         (ALERTS, _alerts()),
         (DELIVERIES, _each_hour("time", outcome="delivered", attempt=1)),
         (DEAD_LETTERS, _each_hour("time", topic="jobs", reason="too_late")),
@@ -184,8 +186,19 @@ def _node_hours() -> dict[str, Any]:
         "gpu_type": "H100",
         "instance_type": "p5",
         "paid_ms": np.where((place // _NODES + place % _NODES) % 100 == 0, 0, 3_600_000),
+        "starting_ms": np.where((place // _NODES + place % _NODES) % 100 == 1, 150_000, 0),
         "gpu_milli_ms": 8 * 60 * _GPU_MINUTE,
         "cost_usd": 40,
+        "version": 1,
+    }
+
+
+def _long_gpus() -> dict[str, Any]:
+    return {
+        "job_id": LONG_JOB,
+        "attempt": 1,
+        "node": [f"node-{node}" for node in range(_LONG_NODES) for _ in range(8)],
+        "gpu": [f"GPU-{each}" for each in range(8 * _LONG_NODES)],
         "version": 1,
     }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.oracle.model import Tables
 
-PARTS = ("ledger", "hours", "usage", "unattributed", "nodes", "node_hours", "jobs", "attempts")
+PARTS = ("ledger", "hours", "usage", "unattributed", "gpus", "nodes", "node_hours", "jobs", "attempts")
 MOST_SHOWN = 12
 
 

@@ -41,6 +41,7 @@ class Holder:
         "number",
         "packed",
         "part",
+        "stored_gpus",
     )
 
     def __init__(self, number: int, job_id: str, attempt: int, node: str) -> None:
@@ -50,6 +51,7 @@ class Holder:
         self.node = node
         # GPU id -> slot, in the order of first appearance, which is the GPU's ordinal.
         self.gpus: dict[str, int] = {}
+        self.stored_gpus = 0  # how many of them, that a sample covered, are in a table
         self.exported_gpus = -1  # how many of them were exported; -1: the holder itself is new
         self.last_owed_hour = NO_HOUR  # the hour that was last found changed, until it is written
         self.packed = b""  # its packed rows, see PackedRows

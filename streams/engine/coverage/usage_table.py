@@ -1,4 +1,4 @@
-"""Builds the rows of `job_usage_minutes` and `unattributed_minutes`: sampled GPU usage by minute, with and without a job.
+"""Builds the rows of `job_usage_minutes`, `unattributed_minutes` and `attempt_gpus`: sampled GPU usage by minute, and the GPUs of it.
 
 Columns of coverage in, an Arrow table out.
 """
@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.columns import seconds_of_minutes, table_of, take_text
-from schemas.tables import JOB_USAGE_MINUTES, SCHEMAS, UNATTRIBUTED_MINUTES
+from schemas.tables import ATTEMPT_GPUS, JOB_USAGE_MINUTES, SCHEMAS, UNATTRIBUTED_MINUTES
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.store import BEGINNING_S
 
 _MEASURES = (
     "sampled_gpu_s",
@@ -32,7 +33,41 @@ def usage_tables(coverage: Coverage, rows: I64, shard: int, version: int) -> dic
         JOB_USAGE_MINUTES: usage_rows(coverage, rows[~idle], shard, version),
         UNATTRIBUTED_MINUTES: unattributed_rows(coverage, rows[idle], shard, version),
     }
+    tables[ATTEMPT_GPUS] = gpu_rows(coverage, rows, shard, version)
     return {name: table for name, table in tables.items() if table.num_rows}
+
+
+def gpu_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:
+    """Build the rows of `attempt_gpus` that these rows of coverage give reason for."""
+    found = _covered_gpus(coverage, rows)
+    job_ids, attempts, nodes, gpus = zip(*found, strict=True) if found else ((), (), (), ())
+    columns = {
+        "job_id": pa.array(job_ids, pa.string()),
+        "attempt": pa.array(attempts, pa.uint32()),
+        "node": pa.array(nodes, pa.string()),
+        "gpu": pa.array(gpus, pa.string()),
+        "shard": pa.array([shard] * len(found), pa.uint16()),
+        "version": pa.array([version] * len(found), pa.uint64()),
+    }
+    return table_of(SCHEMAS[ATTEMPT_GPUS], columns)
+
+
+def _covered_gpus(coverage: Coverage, rows: I64) -> list[tuple[str, int, str, str]]:
+    """Return (job_id, attempt, node, GPU) of the holders of these rows of which more GPUs are covered than when they were asked for last.
+
+    All covered GPUs of such a holder: a GPU that becomes covered changes a row.
+    """
+    store = coverage.store
+    newest_s = store.slots["newest_s"]
+    found: list[tuple[str, int, str, str]] = []
+    for holder in coverage.holders(np.unique(store.rows["holder"][rows]).tolist()):
+        if holder.is_idle or holder.stored_gpus == len(holder.gpus):
+            continue
+        covered = [gpu for gpu, slot in holder.gpus.items() if newest_s[slot] != BEGINNING_S]
+        if len(covered) != holder.stored_gpus:
+            holder.stored_gpus = len(covered)
+            found += [(holder.job_id, holder.attempt, holder.node, gpu) for gpu in covered]
+    return found
 
 
 def unattributed_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:

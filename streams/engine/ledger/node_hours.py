@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from enum import Enum
 from typing import Final
 
 import numpy as np
@@ -26,10 +27,10 @@ from streams.engine.state.node import NodeState, OpenNodeHour
 from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines
-from streams.engine.timeline.nodes import NodeSegment, cut_segments, paid_intervals
+from streams.engine.timeline.nodes import NodeSegment, cut_segments, paid_intervals, starting_intervals
 
 #: The measures of a row.
-_PAID, _GPU, _UNPRICED, _COST, _MEASURES = range(5)
+_PAID, _STARTING, _GPU, _UNPRICED, _COST, _MEASURES = range(6)
 _NO_DIMENSIONS: Final = ("",) * (len(PRICE_FIELDS) + 1)
 
 
@@ -50,11 +51,23 @@ def changed_node_hours(node: NodeState, lines: Lines, as_of_ms: int) -> set[int]
 
 
 def _pieces(segments: Iterable[NodeSegment], places: dict[tuple[str, ...], int]) -> list[Interval]:
-    """Return time of service as intervals whose rate stands for the dimensions."""
+    """Return time of service as intervals whose rate stands for the dimensions, and for whether the node was on its way."""
     return [
-        (segment.start_ms, segment.end_ms, places.setdefault(segment.dimensions, len(places)), 0)
+        (
+            segment.start_ms,
+            segment.end_ms,
+            2 * places.setdefault(segment.dimensions, len(places)) + segment.is_starting,
+            0,
+        )
         for segment in segments
     ]
+
+
+class _Time(Enum):
+    """Time of a node that is no quantity of a price."""
+
+    SERVICE = "service"
+    STARTING = "starting"
 
 
 class NodeHourRows:
@@ -71,7 +84,7 @@ class NodeHourRows:
         # By curve.
         self._owners = array("i")
         self._prices = array("i")
-        self._price_index: dict[PriceRef | None, int] = {None: 0}  # None: time of service
+        self._price_index: dict[PriceRef | _Time, int] = {}
         self._curves: list[Sequence[Interval]] = []
 
     def add(self, node: NodeState, hours: Iterable[int], as_of_ms: int) -> None:
@@ -100,7 +113,9 @@ class NodeHourRows:
                 node.open_hour = OpenNodeHour(hour, segments, as_of_ms, dimensions, paid)
         owner = len(self._piece_ptr) - 1
         self._piece_ptr.append(len(self._hours))
-        self._add_curve(owner, None, paid)
+        self._add_curve(owner, _Time.SERVICE, paid)
+        if starting := starting_intervals(segments, as_of_ms):
+            self._add_curve(owner, _Time.STARTING, starting)
         for line, intervals in node.booked_lines.items():
             self._add_curve(owner, line.price, intervals)
 
@@ -109,7 +124,7 @@ class NodeHourRows:
         self._hours.append(hour)
         self._dimensions.append(self._dimension_index.setdefault(dimensions, len(self._dimension_index)))
 
-    def _add_curve(self, owner: int, price: PriceRef | None, intervals: Sequence[Interval]) -> None:
+    def _add_curve(self, owner: int, price: PriceRef | _Time, intervals: Sequence[Interval]) -> None:
         self._owners.append(owner)
         self._prices.append(self._price_index.setdefault(price, len(self._price_index)))
         self._curves.append(intervals)
@@ -123,8 +138,8 @@ class NodeHourRows:
         price, prices = np.array(self._prices, np.int32), list(self._price_index)
         sum_hours(
             ptr, start, end, rate, lost, np.array(self._owners, np.int32),
-            np.array([each.usd_nano if each else 0 for each in prices], np.int64)[price],
-            np.array([each.divisor if each else 1 for each in prices], np.int64)[price],
+            np.array([0 if isinstance(each, _Time) else each.usd_nano for each in prices], np.int64)[price],
+            np.array([1 if isinstance(each, _Time) else each.divisor for each in prices], np.int64)[price],
             np.array([_columns_of(each) for each in prices], np.int32)[price],
             np.array(self._piece_ptr, np.int64), hours * HOUR_MS, (hours + 1) * HOUR_MS, np.arange(size), sums,
         )  # fmt: skip
@@ -133,6 +148,7 @@ class NodeHourRows:
             "hour": seconds_of_minutes((hours * MINUTES_PER_HOUR).astype(np.int32)),
             "node": take_text(self._nodes, place),
             "paid_ms": pa.array(sums[:, _PAID].copy()),
+            "starting_ms": pa.array(sums[:, _STARTING].copy()),
             "gpu_milli_ms": pa.array(sums[:, _GPU].copy()),
             "unpriced_gpu_milli_ms": pa.array(sums[:, _UNPRICED].copy()),
             "cost_usd": money(np.minimum(sums[:, _COST], MAX_COST_NANO)),
@@ -154,10 +170,10 @@ def _is_open(last: NodeSegment, hour: int, as_of_ms: int) -> bool:
     return last.goes_on and last.end_ms == OPEN_MS and last.start_ms < as_of_ms and is_of_hour
 
 
-def _columns_of(price: PriceRef | None) -> tuple[int, int, int, int, int, int]:
+def _columns_of(price: PriceRef | _Time) -> tuple[int, int, int, int, int, int]:
     """Return the measures of quantity, lost quantity, cost, lost cost, and again quantity and lost cost; -1: none."""
-    if price is None:
-        return (_PAID, -1, -1, -1, -1, -1)
+    if isinstance(price, _Time):
+        return (_PAID if price is _Time.SERVICE else _STARTING, -1, -1, -1, -1, -1)
     if price.component != "gpu":
         return (-1, -1, _COST, -1, -1, -1)
     return (_GPU, -1, _COST, -1, -1 if price.sku else _UNPRICED, -1)
@@ -177,7 +193,7 @@ def emptied_node_hours(rows: pa.Table, shard: int, version: int) -> pa.Table:
     """Return stored rows of `node_hours` with all measures 0."""
     zeros = np.zeros(len(rows), np.int64)
     columns = {name: rows[name].combine_chunks() for name in rows.column_names}
-    for name in ("paid_ms", "gpu_milli_ms", "unpriced_gpu_milli_ms"):
+    for name in ("paid_ms", "starting_ms", "gpu_milli_ms", "unpriced_gpu_milli_ms"):
         columns[name] = pa.array(zeros)
     columns["cost_usd"] = money(zeros)
     columns["shard"] = pa.array(np.full(len(rows), shard, np.uint16))

@@ -36,6 +36,7 @@ class NodeSegment(NamedTuple):
     fields: tuple[str | None, ...]
     goes_on: bool = False
     team: str = ""  # whose idle time it is; no price matches it
+    is_starting: bool = False  # between `provisioned` and the `ready` that followed
 
     @property
     def dimensions(self) -> tuple[str, ...]:
@@ -74,11 +75,18 @@ def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
     service_begin = 0  # index in `segments` of the current period of service
     gpu_milli, fields, team = 0, NO_FIELDS, ""
     terminated = False
+    arriving = (
+        0  # how many of the last segments began with `provisioned`, and nothing else has happened since
+    )
     for position, event in enumerate(ordered):
         if terminated and event.type != NodeType.provisioned:
             continue
         if terminated:
             service_begin = len(segments)
+        if event.type == NodeType.ready and arriving:
+            segments[-arriving:] = [segment._replace(is_starting=True) for segment in segments[-arriving:]]
+        if event.type != NodeType.provisioned:
+            arriving = 0
         terminated = event.type == NodeType.terminated
         gpu_milli = gpu_milli if event.gpu_milli is None else event.gpu_milli
         fields = named_fields(fields, event.fields)
@@ -86,6 +94,9 @@ def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
         end_ms = ordered[position + 1].time_ms if position + 1 < len(ordered) else OPEN_MS
         if not terminated and event.time_ms < end_ms:
             segments.append(NodeSegment(event.time_ms, end_ms, gpu_milli, fields, team=team))
+            arriving += event.type == NodeType.provisioned and (
+                arriving > 0 or len(segments) - 1 == service_begin
+            )
     if not terminated:
         segments[service_begin:] = [segment._replace(goes_on=True) for segment in segments[service_begin:]]
     return tuple(segments)
@@ -95,6 +106,11 @@ def cut_segments(segments: Iterable[NodeSegment], as_of_ms: int) -> list[NodeSeg
     """The billed time of segments."""
     cut = (segment._replace(end_ms=segment.billed_until_ms(as_of_ms)) for segment in segments)
     return [segment for segment in cut if segment.start_ms < segment.end_ms]
+
+
+def starting_intervals(segments: Iterable[NodeSegment], as_of_ms: int) -> list[Interval]:
+    """The time of segments in which the node was on its way, as intervals of rate 1."""
+    return paid_intervals([segment for segment in segments if segment.is_starting], as_of_ms)
 
 
 def paid_intervals(segments: Iterable[NodeSegment], as_of_ms: int) -> list[Interval]:

@@ -46,6 +46,7 @@ const COLUMNS = [
   { title: "Cost", class: "num" },
   { title: "From", class: "" },
   { title: "To", class: "" },
+  { title: "GPUs sampled", class: "wide" },
 ];
 
 export class Nodes {
@@ -60,7 +61,7 @@ export class Nodes {
     this.element.hidden = !nodes?.total;
     if (this.element.hidden) return;
     const now = this.meter.timeMs;
-    this.table.body.replaceChildren(...nodes.shown.map((each) => row(COLUMNS, [foreign(visible(each.node)), count(each.gpu_h), amount(money(each.usd), exact(each.usd)), near(each.from_ms, now), near(each.to_ms, now)])));
+    this.table.body.replaceChildren(...nodes.shown.map((each) => row(COLUMNS, [foreign(visible(each.node)), count(each.gpu_h), amount(money(each.usd), exact(each.usd)), near(each.from_ms, now), near(each.to_ms, now), each.gpus?.length ? foreign(visible(each.gpus.join(" "))) : "–"])));
     const left = nodes.total - nodes.shown.length;
     this.more.textContent = left > 0 ? `and ${count(left)} nodes with less GPU time` : "";
   }

@@ -65,6 +65,33 @@ def test_a_service_that_turns_out_shorter_takes_its_hours_back() -> None:
     assert sorted(hour - T0 // HOUR_MS for _, hour in got.node_hours) == [0, 1]
 
 
+WAYS = [
+    GPU,
+    node("provisioned", 0.75, gpu_count=1),
+    node("ready", 1.25),
+    node("draining", 2),
+    node("ready", 2.5),  # it was drained, and on no way
+    node("terminated", 3),
+    node("provisioned", 4),
+    node("draining", 4.25),
+    node("ready", 4.5),  # something else came between
+    node("ready", 0, "known-late"),
+    node("provisioned", 1, "known-late"),  # in the middle of its service
+    node("ready", 2, "known-late"),
+    node("provisioned", 5, "lost"),  # no `ready` ever came
+]
+
+
+@pytest.mark.parametrize("cut", range(2, len(WAYS)))
+def test_a_node_is_on_its_way_from_provisioned_to_the_ready_that_followed(cut: int) -> None:
+    want = compute(WAYS, as_of_ms=T0 + 6 * HOUR_MS)
+    for again in ({}, {"restarts": [cut]}, {"crashes": {cut: 1}}):
+        assert_same(meter(WAYS, cuts=[cut], open_at=[cut], as_of_ms=T0 + 6 * HOUR_MS, **again), want)
+    starting = {key: row.starting_ms for key, row in want.node_hours.items() if row.starting_ms}
+    hour = T0 // HOUR_MS
+    assert starting == {("n", hour): HOUR_MS // 4, ("n", hour + 1): HOUR_MS // 4}
+
+
 def test_hours_of_nodes_that_a_snapshot_without_hours_has_are_all_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

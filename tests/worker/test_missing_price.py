@@ -7,9 +7,11 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from schemas.events import PRICE_FIELDS, Component, PriceEvent
@@ -19,6 +21,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import Kind
+from streams.worker.ledger_judges import missing_price_sql
 from streams.worker.ledger_judges.known_alerts import KnownAlerts
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world
@@ -339,3 +342,26 @@ def test_its_command_mends_it(
         price = book.price_at(context, "gpu", Kind.GPU_TIME, at_ms)
         assert price is not None
         assert price.usd_nano == 3_200_000_000
+
+
+def test_a_price_that_comes_while_the_rule_is_judged_leaves_nothing_to_tell(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As live does: rows are restated between the statement of what lacks a price and that of whose it is."""
+    store = world.store
+    query = store.query
+
+    def restated(sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        if sql == missing_price_sql.JOBS:
+            monkeypatch.setattr(store, "query", query)
+            for minute in (0, 1):
+                at_ms = T0 + minute * M
+                measure = {"component": "gpu", "unit": "gpu_milli_ms", "quantity": 0}
+                world.put(JOB_MINUTES, job_id="a", minute=at(at_ms), **measure)
+            assert world.store is store
+        return query(sql, parameters)
+
+    unpriced(world, "a", 0)
+    monkeypatch.setattr(store, "query", restated)
+    assert told(world.look(1)) == []
+    assert told(world.look(2)) == []

@@ -85,10 +85,17 @@ class MissingPriceJudge:
             now = {(missing.kind, missing.subject) for missing in lacking}
             if now - known_before:
                 holders = self._holders(at_ms)
-                for missing, usages in lacking.items():
+                held = {each.usage for each in holders}
+                for missing, usages in [*lacking.items()]:
                     key = missing.kind, missing.subject
-                    if key not in known_before:
-                        said[key] = finding(of, finder, missing, usages, holders, at_ms)
+                    if key in known_before:
+                        continue
+                    if held.isdisjoint(usage for usage, _ in usages):
+                        # Its price came between the two statements: it lacks none any more.
+                        del lacking[missing]
+                        now.discard(key)
+                        continue
+                    said[key] = finding(of, finder, missing, usages, holders, at_ms)
             for missing in lacking:
                 key = missing.kind, missing.subject
                 # Of one that fires already only that it still holds counts.

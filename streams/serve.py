@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from schemas.durations import DAY_MS
-from streams.app import run_worker
+from sinks.clickhouse import ClickHouseStore, Embedded
+from sinks.errors import StoreMismatch
+from streams.app import run_worker, target_of
 from streams.broker.broker import LocalBroker
 from streams.broker.writers import LocalRecordLog
 from streams.clock import Clock, SystemClock
 from streams.config.live import ServeSettings
 from streams.config.settings import Settings
+from streams.segmented_log.directory import DIRECTORY
 from streams.segmented_log.log import LogOptions
 from streams.web.record_log import Writers
 
@@ -24,9 +28,10 @@ def run_serve(settings: Settings, data: Path, clock: Clock | None = None) -> Non
 
     Raises:
         TrainfareError: A fault that an operator must fix.
-        SinkError: The directory is in use, or not this user's.
+        SinkError: The directory is in use, not this user's, or has a store of another log.
     """
     clock = SystemClock() if clock is None else clock
+    _check_store(settings, data)
     logging.getLogger("aiokafka.conn").addFilter(lambda record: record.msg != _IN_THE_CLEAR)
     with LocalBroker(data, settings.kafka, log_options(settings.serve), clock) as broker:
         kafka = broker.worker_settings()
@@ -35,6 +40,24 @@ def run_serve(settings: Settings, data: Path, clock: Clock | None = None) -> Non
             LocalRecordLog(broker.log, kafka.partitions, "controls"),
         )
         run_worker(settings.model_copy(update={"kafka": kafka}), clock, writers)
+
+
+def _check_store(settings: Settings, data: Path) -> None:
+    """Check, before a log is made beside it, that a store was not made from another log.
+
+    Raises:
+        StoreMismatch: It was, e.g. from replayed files.
+    """
+    target = target_of(settings.clickhouse)
+    if not isinstance(target, Embedded) or (data / DIRECTORY).exists() or not target.engine_dir.is_dir():
+        return
+    with closing(ClickHouseStore(target)) as store:
+        log = store.meta.get("log")
+    if log is not None:
+        raise StoreMismatch(
+            f"{data} has a store of another log ({log}), which `serve` cannot go on with: give it a directory of its own; "
+            f"`trainfare serve --data {data} --read-only` shows this one on the page"
+        )
 
 
 def log_options(serve: ServeSettings) -> LogOptions:

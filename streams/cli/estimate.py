@@ -107,7 +107,7 @@ def _forecast(
         raise WrongUseError("--hours is needed: no similar past job says how long it takes")
     at_ms = SystemClock().now_ms()
     found = forecast(plan, book, past, at_ms)
-    show_forecast(plan, found, past, book, at_ms, form)
+    show_forecast(plan, found, past, book, at_ms, form, like)
     sku = next(part.price.sku for part in found.cases[0].parts if part.price and part.component == "gpu")
     note = nearer(book, context_of(plan.fields, plan.team, plan.project), sku, at_ms)
     if note is not None:

@@ -42,9 +42,15 @@ _COLUMNS: Final = ("case", "component", "basis", "price_usd", "per", "wall_clock
 
 
 def show_forecast(
-    plan: Plan, found: Forecast, past: Past | None, book: PriceBook, at_ms: int, form: OutputFormat
+    plan: Plan,
+    found: Forecast,
+    past: Past | None,
+    book: PriceBook,
+    at_ms: int,
+    form: OutputFormat,
+    like: str = "",
 ) -> None:
-    """Write a forecast to stdout."""
+    """Write a forecast to stdout; `like`: the job that it is made from."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
     prices = _Prices(book)
     if form is OutputFormat.json:
@@ -61,10 +67,14 @@ def show_forecast(
     kind = visible(", ".join(f"{name}={value}" for name, value in past.kind.items()))
     many = "job" if past.jobs == 1 else "jobs"
     sys.stdout.write(
-        f"from {past.jobs} completed {many} ({kind}): median {hours_of(past.median_ms)} h, p90 {hours_of(past.p90_ms)} h, "
-        f"{_ratio(past.attempts, past.jobs)} attempts a job, {_percent(past.lost_gpu_milli_ms, past.gpu_milli_ms)} of "
-        "the GPU-time lost\n"
+        f"from {past.jobs} {many} that completed at any time ({kind}): median {hours_of(past.median_ms)} h, "
+        f"p90 {hours_of(past.p90_ms)} h, {_ratio(past.attempts, past.jobs)} attempts a job, "
+        f"{_percent(past.lost_gpu_milli_ms, past.gpu_milli_ms)} of the GPU-time lost\n"
     )
+    if like:
+        sys.stdout.write(
+            f"`trainfare job {visible(like)}` has other medians: it compares with the other jobs of the 30 days before its end\n"
+        )
 
 
 def _basis(found: Forecast, past: Past | None) -> str:
@@ -183,20 +193,26 @@ def _said(job: RanJob, there: Elsewhere, found: Comparison) -> Iterator[str]:
     cheaper = "as it ran was cheaper by" if found.saved_nano >= 0 else "elsewhere would have been cheaper by"
     yield f"{cheaper} {amount} USD" if found.saved_nano else "both cost the same"
     if found.break_even_lost_nano is not None:
-        spot, preempted = (
-            _spot_side(found),
-            f"{job.preemptions} preemptions " if found.ran.is_spot else "preemptions ",
-        )
-        yield (
-            f"{verdict(found)}: {preempted}cost {usd(usd_of(spot.lost_nano))} USD on the spot side, where both sides cost "
-            f"the same at {usd(usd_of(found.break_even_lost_nano))} USD"
-        )
+        yield f"{verdict(found)}: {_of_preemptions(job, found, found.break_even_lost_nano)}"
         if there.past is not None:
             yield f"what spot loses is taken from similar completed spot jobs: {there.past.jobs}"
         elif found.elsewhere.is_spot:
             yield "no similar completed spot job is in the store: no preemption is assumed"
     if there.speed != 1 and found.break_even_speed is not None:
         yield f"both cost the same where time is multiplied by {decimal_of(found.break_even_speed)}"
+
+
+def _of_preemptions(job: RanJob, found: Comparison, break_even_nano: int) -> str:
+    """Say what preemptions cost on the spot side, and from what on the other side is cheaper."""
+    lost, most = (usd(usd_of(nano)) for nano in (_spot_side(found).lost_nano, max(break_even_nano, 0)))
+    if found.ran.is_spot:
+        many = "1 preemption" if job.preemptions == 1 else f"{job.preemptions} preemptions"
+        cost = f"{many} cost {lost} USD"
+    else:
+        cost = f"preemptions would cost about {lost} USD"
+    if break_even_nano < 0:
+        return f"{cost}, and without any it is dearer, too"
+    return f"{cost}; it is cheaper as long as they cost less than {most} USD"
 
 
 def _spot_side(found: Comparison) -> Side:

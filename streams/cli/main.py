@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from schemas.release import UNKNOWN, release
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
+from streams.cli.patience import still_at_work
 
 #: (command, `module:function` in streams.cli, example).
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -142,7 +143,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         "Receipts of jobs that ended, and weekly digests.",
         (
             ("show", "receipts:show", "trainfare receipts show train-7b --data ./meter"),
-            ("ask", "receipts:ask", "trainfare receipts ask ada"),
+            ("ask", "receipts:ask", "trainfare receipts ask ada --data ./meter"),
         ),
     ),
     (
@@ -178,6 +179,15 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     ),
     ("config", "The settings.", (("check", "setup:check", "trainfare config check --format json"),)),
     ("topics", "The topics on Kafka.", (("create", "setup:create", "trainfare topics create"),)),
+)
+
+
+#: The words that name commands.
+_NAMES: Final = frozenset(
+    (
+        *(name for name, *_ in (*COMMANDS, *GROUPS)),
+        *(name for _, _, verbs in GROUPS for name, *_ in verbs),
+    )
 )
 
 
@@ -247,7 +257,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if os.environ.get(DEBUG_VARIABLE) != "1":
         # A short command reports failures in one line; worker and replay set up logs of their own.
         logging.getLogger().handlers = [logging.NullHandler()]
-    sys.exit(guarded(lambda: build(given)(given, prog_name="trainfare", standalone_mode=False)))
+    command = " ".join(each for each in given[:2] if not each.startswith("-") and each in _NAMES)
+    with still_at_work(command):
+        code = guarded(lambda: build(given)(given, prog_name="trainfare", standalone_mode=False))
+    sys.exit(code)
 
 
 if __name__ == "__main__":

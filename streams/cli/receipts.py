@@ -10,12 +10,13 @@ import msgspec
 import typer
 
 from schemas.escaping import visible
-from streams.cli.options import DataOption, settings_for
+from streams.cli.acting import ActingWorker
+from streams.cli.options import DataOption, UrlOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
-from streams.cli.reading import reader
+from streams.cli.reading import Reader, reader
 from streams.clock import SystemClock
 from streams.errors import TrainfareError, WrongUseError
-from streams.explain.receipts import FOUND, SENT
+from streams.explain.receipts import FOUND, KNOWN, NOT_SENT, SENT
 from streams.topics import Topic
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def show(
         str,
         typer.Argument(
             metavar="[ID]",
-            help="Id of a receipt, or of a job for its last receipt; if absent, the newest are listed.",
+            help="Id of a receipt, or of a job that ended; if absent, the newest receipts are listed.",
         ),
     ] = "",
     owner: Annotated[str, typer.Option(help="Only those sent to this owner.")] = "",
@@ -43,17 +44,34 @@ def show(
     data: DataOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show the receipts of jobs and weekly digests that were sent, or one of them."""
+    """Show the receipts of jobs and weekly digests that were sent, or one of them; of an ended job without one what it would say."""
     with reader(settings_for(data)) as store:
         if not receipt:
             _list(store.records(_LIST, owner=owner, most=limit), form)
             return
-        found = store.records(FOUND, id=receipt)
-    if not found:
-        raise TrainfareError(
-            f"'{visible(receipt[:_SHOWN_CHARS])}': neither a receipt nor a job that has one; `trainfare receipts show` lists them"
-        )
+        found = store.records(FOUND, id=receipt) or [_made_now(store, receipt)]
     _one(found[0], form)
+
+
+def _made_now(store: Reader, job_id: str) -> dict[str, object]:
+    """The receipt of a job to which none was sent, as a row.
+
+    Raises:
+        TrainfareError: It has not ended, or there is no such job.
+    """
+    from streams.worker.receipts.receipt_reader import ReceiptReader  # loads the engine
+
+    made = ReceiptReader(store.records).now(job_id)
+    if made is not None:
+        return {"message": made.message.decode(), "owner": made.owner, "outcomes": NOT_SENT}
+    name = visible(job_id[:_SHOWN_CHARS])
+    if store.records(KNOWN, job=job_id):
+        raise TrainfareError(
+            f"job '{name}' has not ended; `trainfare job {name}` has what it has cost so far"
+        )
+    raise TrainfareError(
+        f"'{name}': neither a receipt nor a job of this store; `trainfare receipts show` lists receipts, `trainfare jobs` jobs"
+    )
 
 
 def _list(found: Sequence[Mapping[str, Any]], form: OutputFormat) -> None:
@@ -99,11 +117,18 @@ def ask(
     ] = "",
     off: Annotated[bool, typer.Option("--off", help="Stop sending them.")] = False,
     comment: Annotated[str, typer.Option(help="Why; it is kept in the record.")] = "",
+    data: DataOption = None,
+    url: UrlOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record, and publish nothing.")] = False,
 ) -> None:
-    """Ask for receipts of an owner's jobs and a weekly digest: publish a record of `controls`."""
+    """Ask for receipts of an owner's jobs and a weekly digest: through the worker of --data or --url, else by Kafka."""
     if not owner:
         raise WrongUseError("receipts ask: name an owner")
+    through_worker = data is not None or url is not None
+    what = (
+        f"the weekly digest of team {visible(team)}" if team else "receipts of their jobs and a weekly digest"
+    )
+    done = f"{visible(owner)} {'no longer gets' if off else 'gets'} {what}"
     from streams.engine.alerts.receipt_records import receipt_request  # loads the engine
 
     name, fields = receipt_request(owner, team, on=not off, comment=comment)
@@ -119,14 +144,13 @@ def ask(
     if dry_run:
         sys.stdout.write(f"{visible(record.decode())}\nnothing was published\n")
         return
+    if through_worker:
+        answer = ActingWorker(data, url).control({"kind": "receipt", "owner": owner, **fields}, "")
+        sys.stdout.write(f"{done}: written by {visible(str(answer['by']))}\n")
+        return
     settings = settings_for()
     from streams.transport.producer import LogProducer  # loads Kafka clients
 
     with LogProducer(settings.kafka) as producer:
         producer.send(Topic.CONTROLS, f"receipt/{name}".encode(), record)
-    what = (
-        f"the weekly digest of team {visible(team)}" if team else "receipts of their jobs and a weekly digest"
-    )
-    sys.stdout.write(
-        f"{visible(owner)} {'no longer gets' if off else 'gets'} {what}: acknowledged by {settings.kafka.bootstrap_servers}\n"
-    )
+    sys.stdout.write(f"{done}: acknowledged by {settings.kafka.bootstrap_servers}\n")

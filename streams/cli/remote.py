@@ -342,5 +342,5 @@ def _fault(url: str, status: int, data: bytes) -> Exception:
     if code == "query_failed":
         return query_failed(message)
     if status == 401:
-        return TrainfareError(f"the worker at {url} asks for its token: set web.token (TRAINFARE_WEB_TOKEN)")
+        return TrainfareError(f"the worker at {url} asks for its token: {local_token.WHERE}")
     return TrainfareError(f"the worker at {url} answers: {message}")

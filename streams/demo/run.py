@@ -6,8 +6,7 @@ import asyncio
 import base64
 import heapq
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -33,7 +32,7 @@ from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.replay.broker import EmbeddedBroker
 from streams.replay.replay import until
 from streams.web import descriptors
-from streams.web.local_access import LocalAccess
+from streams.web.local_access import LocalAccess, served
 from streams.web.server import WebServer
 from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
@@ -49,6 +48,8 @@ _OPEN_ATTEMPTS_INTERVAL_MS: Final = 1_000  # a minute of the fleet's time
 _TICK_POLL_MS: Final = 50
 _DELIVERY_TIMEOUT_MS: Final = 5_000
 _SECRET_BYTES: Final = 32
+#: How long messages wait for others, in the fleet's time.
+_WAITS: Final = ("incident_wait_ms", "group_wait_ms", "group_interval_ms", "repeat_interval_ms")
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class _Demo:
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
         receiver = WebhookReceiver(secret, self._screen.received)
         descriptors.raise_limit()
-        async with stopped_by_signals(self._stop), _served(self._server(), self._door) as url:
+        async with stopped_by_signals(self._stop), served(self._server(), self._door) as url:
             await receiver.start()
             try:
                 with EmbeddedBroker() as broker:
@@ -135,6 +136,8 @@ class _Demo:
                 "webhook_secret": SecretStr(secret),
                 "default_webhook": SecretStr(receiver.url),
                 "allow_hosts": receiver.host_port,
+                # Otherwise a page would be half an hour late by the fleet's clock.
+                **{name: round(getattr(settings.alerts, name) / self._options.speed) for name in _WAITS},
             }
         )
         return settings.model_copy(update={"kafka": kafka, "alerts": alerts})
@@ -268,15 +271,3 @@ class _Captions:
         while self._next[0] <= to_ms:
             self._print_line(*self._next)
             self._next = next(self._captions)
-
-
-@asynccontextmanager
-async def _served(server: WebServer, access: LocalAccess) -> AsyncIterator[str]:
-    """Serve the page and the API; other commands find them by the store's directory."""
-    await server.start()
-    try:
-        access.open(server.url)
-        yield server.url
-    finally:
-        access.close()
-        await server.stop()

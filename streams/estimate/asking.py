@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -37,7 +37,8 @@ def stored_book(records: Records, gpu_type: str) -> PriceBook:
         TrainfareError: No price and no job knows the type of GPU.
     """
     book = price_book(records(STORED_PRICES))
-    check_gpu_type(book, gpu_type, (str(row["gpu_type"]) for row in records(_GPU_TYPES)))
+    if gpu_type:
+        check_gpu_type(book, gpu_type, (str(row["gpu_type"]) for row in records(_GPU_TYPES)))
     return book
 
 
@@ -50,8 +51,21 @@ def past_jobs(records: Records, names: Mapping[str, str]) -> Past | None:
     kind = past.chosen(wanted, records(sql, **parameters)[0])
     if kind is None:
         return None
-    of_jobs, of_hours = (records(sql, **each)[0] for sql, each in past.statements(kind, names))
-    return past.past_of(kind, names, of_jobs, of_hours)
+    sql, parameters = past.figures(kind, names)
+    return past.past_of(kind, names, records(sql, **parameters)[0])
+
+
+def usual_kinds(
+    records: Records, names: Mapping[str, str], job_id: str, until_ms: int
+) -> Iterator[past.Kind]:
+    """Yield the kinds of a job of which enough others were completed lately, from narrow to wide; they may have no hours."""
+    wanted = past.kinds(names)
+    if wanted:
+        sql, parameters = past.counting_lately(wanted, names, job_id, until_ms)
+        row = records(sql, **parameters)[0]
+        for place, kind in enumerate(wanted):
+            if int(str(row[f"jobs{place}"])) >= past.JOBS_WANTED:
+                yield kind
 
 
 def usual_cost(
@@ -61,7 +75,7 @@ def usual_cost(
 
     The cost is in nano-dollars. None: there are too few of each.
     """
-    for kind in past.kinds(names):
+    for kind in usual_kinds(records, names, job_id, until_ms):
         sql, parameters = past.costing(kind, names, job_id, until_ms)
         row = records(sql, **parameters)[0]
         jobs = int(str(row["jobs"]))
@@ -84,7 +98,7 @@ def other_purchase(purchase: str) -> str:
 
 
 def job_facts(records: Records, job_id: str) -> dict[str, Any]:
-    """Team, project, experiment, state, GPUs, wall_clock_ms and the price fields of a job's last attempt.
+    """Team, project, experiment, state, GPUs, wall_clock_ms, attempts and the price fields of a job's last attempt.
 
     Raises:
         TrainfareError: The store does not know it, or it has no attempt.
@@ -92,7 +106,8 @@ def job_facts(records: Records, job_id: str) -> dict[str, Any]:
     found, attempts = records(ran.JOB, job=job_id), records(ran.ATTEMPTS, job=job_id)
     if not found or not attempts:
         raise TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
-    return {**found[0], "fields": dict(ran.attempts_of(attempts)[-1].fields)}
+    tried = ran.attempts_of(attempts)
+    return {**found[0], "attempts": tried, "fields": dict(tried[-1].fields)}
 
 
 def ran_job(records: Records, job_id: str, there: Elsewhere, book: PriceBook) -> RanJob:
@@ -150,10 +165,11 @@ def ran_span(records: Records, job_id: str) -> RanSpan:
     Raises:
         TrainfareError: The store does not know it, it has paid for nothing, or all of its minutes were dropped.
     """
-    facts = job_facts(records, job_id)
-    attempts = ran.attempts_of(records(ran.ATTEMPTS, job=job_id))
+    # Of a job that goes on, each statement may find more than the one before: the attempts are those of all its cost so far.
     span = records(ran.SPAN, job=job_id)
     hours_nano = ran.nano_of(str(records(ran.HOURS_COST, job=job_id)[0]["usd"]))
+    facts = job_facts(records, job_id)
+    attempts = facts["attempts"]
     if not span and not hours_nano:
         raise TrainfareError(f"job {job_id!r}: has paid for nothing yet, so there is nothing to compare")
     if not span:

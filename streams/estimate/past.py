@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -31,6 +31,13 @@ _ENDED: Final = f"state = 'completed' AND wall_clock_ms > 0 AND {USERS_JOBS}"
 _COST: Final = " + ".join(f"toDecimal128({name}_cost_usd, 9)" for name in COMPONENTS)
 #: Completed jobs that ended so long before count for the usual cost.
 RECENT_MS: Final = 30 * 86_400_000
+
+_ENDED_MS: Final = "toUnixTimestamp64Milli(assumeNotNull(ended))"
+#: Other jobs that were completed in this time.
+_LATELY: Final = (
+    f"{_ENDED} AND job_id != {{job:String}} AND ended IS NOT NULL"
+    f" AND {_ENDED_MS} <= {{until_ms:Int64}} AND {_ENDED_MS} > {{until_ms:Int64}} - {RECENT_MS}"
+)
 
 #: In percent: the range of a figure over similar jobs, and where most of them lie.
 QUANTILES: Final = (0, 25, 50, 75, 95, 100)
@@ -85,6 +92,17 @@ def counting(wanted: list[Kind], names: Mapping[str, str]) -> Sql:
     return f"SELECT {counts} FROM jobs FINAL WHERE {_ENDED}", dict(parameters)
 
 
+def counting_lately(wanted: list[Kind], names: Mapping[str, str], job_id: str, until_ms: int) -> Sql:
+    """The statement that counts the other jobs of each kind that were completed lately: one row, columns `jobs0`..."""
+    counts = ", ".join(f"countIf({_condition(kind)}) AS jobs{place}" for place, kind in enumerate(wanted))
+    parameters = {field: names[field] for kind in wanted for field in kind}
+    return f"SELECT {counts} FROM jobs FINAL WHERE {_LATELY}", {
+        **parameters,
+        "job": job_id,
+        "until_ms": until_ms,
+    }
+
+
 def chosen(wanted: list[Kind], row: Mapping[str, Any]) -> Kind | None:
     """The narrowest kind with `JOBS_WANTED` jobs, else the narrowest of those with the most; None without any."""
     counts = [int(row[f"jobs{place}"]) for place in range(len(wanted))]
@@ -92,13 +110,15 @@ def chosen(wanted: list[Kind], row: Mapping[str, Any]) -> Kind | None:
     return next((kind for kind, count in zip(wanted, counts, strict=True) if count >= most > 0), None)
 
 
-def statements(kind: Kind, names: Mapping[str, str]) -> Iterator[Sql]:
-    """Yield the two statements of a kind: of its jobs, and of their hours."""
+def figures(kind: Kind, names: Mapping[str, str]) -> Sql:
+    """The statement of the figures of a kind: one row, of its jobs and of their hours."""
     parameters: dict[str, object] = {field: names[field] for field in kind}
     where = f"{_ENDED} AND {_condition(kind)}"
-    yield f"{_DURATIONS} FROM jobs FINAL WHERE {where}", parameters
-    of_jobs = f"job_id IN (SELECT job_id FROM jobs FINAL WHERE {where})"
-    yield f"SELECT {_HOURS} FROM job_hours FINAL WHERE {of_jobs}", parameters
+    of_jobs = f"{_DURATIONS} FROM jobs FINAL WHERE {where}"
+    of_hours = (
+        f"SELECT {_HOURS} FROM job_hours FINAL WHERE job_id IN (SELECT job_id FROM jobs FINAL WHERE {where})"
+    )
+    return f"SELECT * FROM ({of_jobs}) AS j CROSS JOIN ({of_hours}) AS h", parameters
 
 
 def costing(kind: Kind, names: Mapping[str, str], job_id: str, until_ms: int) -> Sql:
@@ -144,11 +164,7 @@ def _costs(kind: Kind) -> str:
 
 
 def _similar(kind: Kind) -> str:
-    ended_ms = "toUnixTimestamp64Milli(assumeNotNull(ended))"
-    return (
-        f"{_ENDED} AND {_condition(kind)} AND job_id != {{job:String}} AND ended IS NOT NULL"
-        f" AND {ended_ms} <= {{until_ms:Int64}} AND {ended_ms} > {{until_ms:Int64}} - {RECENT_MS}"
-    )
+    return f"{_LATELY} AND {_condition(kind)}"
 
 
 def _costing_parameters(
@@ -157,17 +173,17 @@ def _costing_parameters(
     return {**{field: names[field] for field in kind}, "job": job_id, "until_ms": until_ms}
 
 
-def past_of(kind: Kind, names: Mapping[str, str], jobs: Mapping[str, Any], hours: Mapping[str, Any]) -> Past:
-    """What the rows of the two statements say."""
+def past_of(kind: Kind, names: Mapping[str, str], row: Mapping[str, Any]) -> Past:
+    """What the row of the statement of a kind says."""
     return Past(
         kind={field: names[field] for field in kind},
-        jobs=int(jobs["jobs"]),
-        median_ms=_between(jobs, "median"),
-        p90_ms=_between(jobs, "p90"),
-        attempts=int(jobs["tried"]),
-        gpu_milli_ms=int(hours["gpu"]),
-        lost_gpu_milli_ms=int(hours["lost_gpu"]),
-        following_nano={name: int(Decimal(hours[name]).scaleb(9)) for name in FOLLOWING},
+        jobs=int(row["jobs"]),
+        median_ms=_between(row, "median"),
+        p90_ms=_between(row, "p90"),
+        attempts=int(row["tried"]),
+        gpu_milli_ms=int(row["gpu"]),
+        lost_gpu_milli_ms=int(row["lost_gpu"]),
+        following_nano={name: int(Decimal(row[name]).scaleb(9)) for name in FOLLOWING},
     )
 
 

@@ -116,13 +116,16 @@ def attempts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
 def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) -> tuple[Paid, ...]:
     """The quantities of the rows of `QUANTITIES`.
 
-    The start-up of an attempt is lost to what ended the attempt before it; other work to what ended its own.
+    The start-up of an attempt is lost to what ended the attempt before it; other work to what ended its own. Rows of an
+    attempt that began after `attempts` were read are left out.
     """
     states = {attempt.number: attempt.state for attempt in attempts}
     before = dict(zip(sorted(states)[1:], sorted(states), strict=False))
     found = []
     for row in rows:
         attempt, is_starting = int(row["attempt"]), bool(row["is_starting"])
+        if attempt not in states:
+            continue
         cause = states.get(before.get(attempt, attempt) if is_starting else attempt)
         lost, lost_nano = int(row["lost"]), nano_of(row["lost_usd"])
         found.append(

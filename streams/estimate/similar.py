@@ -10,17 +10,18 @@ from schemas.durations import HOUR_MS
 from streams.errors import TrainfareError
 from streams.estimate import past, ran
 from streams.estimate.amounts import half_even
-from streams.estimate.asking import Records, usual_cost
+from streams.estimate.asking import Records, usual_kinds
 
 #: The figures that are compared; those in dollars are nano-dollars here and decimals where they are shown.
 FIGURES: Final = ("usd_per_hour", "cost_usd", "wall_clock_ms")
 _IN_USD: Final = frozenset({"usd_per_hour", "cost_usd"})
 _NAMES: Final = dict(zip(past.QUANTILES, ("least", "p25", "median", "p75", "p95", "most"), strict=True))
-_JOB: Final = """
+_JOB: Final = f"""
 SELECT team, project, experiment, gpu_type, purchase, toString(gpu_count) AS gpus, state, wall_clock_ms,
        ended IS NOT NULL AS is_over,
-       toUnixTimestamp64Milli(ifNull(ended, (SELECT max(last_event) FROM jobs FINAL))) AS until_ms
-FROM jobs FINAL WHERE job_id = {job:String}
+       toUnixTimestamp64Milli(ifNull(ended, (SELECT max(last_event) FROM jobs FINAL))) AS until_ms,
+       ({ran.HOURS_COST.strip()}) AS usd
+FROM jobs FINAL WHERE job_id = {{job:String}}
 """
 
 
@@ -55,7 +56,7 @@ def similar_jobs(records: Records, job_id: str) -> SimilarJobs | None:
     names = {
         name: str(job[name]) for name in ("team", "project", "experiment", "gpu_type", "purchase", "gpus")
     }
-    cost_nano = ran.nano_of(str(records(ran.HOURS_COST, job=job_id)[0]["usd"]))
+    cost_nano = ran.nano_of(str(job["usd"]))
     wall_ms = int(job["wall_clock_ms"])
     own = {
         "usd_per_hour": half_even(cost_nano * HOUR_MS, wall_ms) if wall_ms else None,
@@ -63,15 +64,16 @@ def similar_jobs(records: Records, job_id: str) -> SimilarJobs | None:
         "wall_clock_ms": wall_ms,
     }
     until_ms = int(job["until_ms"])
-    usual = usual_cost(records, names, job_id, until_ms)
     kind: dict[str, str] = {}
     jobs, others = 0, dict[str, Mapping[str, int]]()
-    if usual is not None:
-        kind = {name: names[name] for name in usual[0]}
-        sql, parameters = past.spreading(usual[0], names, job_id, until_ms)
+    for wanted in usual_kinds(records, names, job_id, until_ms):
+        sql, parameters = past.spreading(wanted, names, job_id, until_ms)
         row = records(sql, **parameters)[0]
-        jobs = int(str(row["jobs"]))
-        others = {name: _quantiles(row, name, jobs) for name in FIGURES}
+        found_jobs = int(str(row["jobs"]))
+        if found_jobs >= past.JOBS_WANTED:
+            kind, jobs = {name: names[name] for name in wanted}, found_jobs
+            others = {name: _quantiles(row, name, jobs) for name in FIGURES}
+            break
     figures = {name: SimilarFigure(own[name], others.get(name, {})) for name in FIGURES}
     return SimilarJobs(job_id, str(job["state"]), bool(job["is_over"]), kind, jobs, figures)
 

@@ -12,6 +12,9 @@ LEFT ANY JOIN
     FROM (SELECT alert_id, receiver, argMax(outcome, (time, attempt)) AS outcome FROM deliveries FINAL GROUP BY alert_id, receiver)
     GROUP BY alert_id
 ) AS d ON d.alert_id = r.receipt_id"""
+#: The outcome of a receipt that is made when somebody looks, and was sent to nobody.
+NOT_SENT: Final = "not sent: made from the store now"
+KNOWN: Final = "SELECT state FROM jobs FINAL WHERE job_id = {job:String}"
 #: The receipt of an id, else the last one of the job of this id.
 FOUND: Final = f"""
 SELECT r.receipt_id AS receipt_id, r.owner AS owner, r.message AS message, d.outcomes AS outcomes

@@ -158,7 +158,11 @@ class BillEndpoint:
 
     def _checked_store(self) -> StoreReader:
         if self._store is None:
-            raise ApiError(403, "this process loads no bills; a worker does", "bills_off")
+            raise ApiError(
+                403,
+                "a demo and a store served with --read-only load no bills; stop it and load them with `trainfare bills load --data DIR`, or load them through a worker",
+                "bills_off",
+            )
         return self._store
 
     async def close(self) -> None:

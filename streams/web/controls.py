@@ -43,6 +43,11 @@ _RETRY_AFTER_S: Final = 5
 #: The store is asked for so long whether it has what is acknowledged.
 _KNOWN_WITHIN_S: Final = 2.0
 _CLIENTS_MAX: Final = 256
+#: Why a demo, or a store at rest, takes no acts, and what does.
+NOT_HERE: Final = (
+    "nobody can act here: a demo and a store served with --read-only write no controls; start a meter, "
+    "`trainfare serve --data DIR` or `trainfare worker`, and act there"
+)
 
 
 def accepted(written: Mapping[str, Any]) -> web.Response:
@@ -109,7 +114,7 @@ class ControlEndpoint:
 
     def _check_enabled(self) -> None:
         if self._log is None:
-            raise ApiError(403, "this process writes no controls; a worker does", "acting_off")
+            raise ApiError(403, NOT_HERE, "acting_off")
 
     async def _write(self, asked: Mapping[str, Any], caller: Caller) -> dict[str, str]:
         assert self._log is not None

@@ -150,7 +150,11 @@ class IngestEndpoint:
             ApiError: None of them was written, or Kafka may lack some.
         """
         if self._log is None:
-            raise ApiError(403, "this process takes no events; a worker does", "ingest_off")
+            raise ApiError(
+                403,
+                "a demo and a store served with --read-only take no events; `trainfare serve --data DIR` and `trainfare worker` do",
+                "ingest_off",
+            )
         async with received_body(request, BODY_MAX_BYTES, sender.budget, address, self._now_ms) as body:
             check(body.data)
             async with sender.turn:

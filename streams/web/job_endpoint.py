@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
@@ -11,12 +12,11 @@ from streams.explain import wire
 from streams.web.detail import Details
 from streams.web.encode import json_answer
 from streams.web.figures import ApiFigures
-from streams.web.job_estimates import elsewhere, similar
+from streams.web.job_estimates import elsewhere, receipt_now, similar
 from streams.web.job_list import one_of
-from streams.web.middleware import client_of
 from streams.web.parameters import instant, known, named_job
-from streams.web.query_service import QueryService
 from streams.web.receipts import receipt_answer
+from streams.web.store_reader import StoreReader
 
 
 class JobParts(Protocol):
@@ -33,8 +33,8 @@ class JobParts(Protocol):
         ...
 
     @property
-    def queries(self) -> QueryService:
-        """Statements with limits."""
+    def estimates(self) -> StoreReader:
+        """What reads for comparisons and receipts."""
         ...
 
 
@@ -66,7 +66,7 @@ class JobEndpoint:
     async def similar(self, request: web.Request) -> web.Response:
         """The job beside similar jobs."""
         job_id, _ = named_job(request, set())
-        found = await similar(self._parts.queries, client_of(request), job_id)
+        found = await similar(self._parts.estimates, job_id)
         return json_answer(known(job_id, found))
 
     async def elsewhere(self, request: web.Request) -> web.Response:
@@ -74,11 +74,15 @@ class JobEndpoint:
         job_id, _ = named_job(request, set())
         parts = self._parts
         known(job_id, await parts.figures.one(job_id))
-        return json_answer(await elsewhere(parts.queries, client_of(request), job_id))
+        return json_answer(await elsewhere(parts.estimates, job_id))
 
     async def receipt(self, request: web.Request) -> web.Response:
-        """Its last receipt."""
+        """Its last receipt; of an ended job to which none was sent what it would say now."""
         job_id, asked = named_job(request, {"format"})
         form = one_of("format", asked.get("format", "json"), ("json", "text"))
-        known(job_id, await self._parts.figures.one(job_id))
-        return receipt_answer(job_id, await self._parts.details.receipt(job_id), form)
+        parts = self._parts
+        known(job_id, await parts.figures.one(job_id))
+        found: Mapping[str, object] | None = await parts.details.receipt(job_id)
+        if found is None:
+            found = await receipt_now(parts.estimates, job_id)
+        return receipt_answer(job_id, found, form)

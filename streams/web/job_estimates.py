@@ -1,6 +1,7 @@
-"""A job beside similar ones, and at other places of the price list: what `trainfare job` and `trainfare estimate` say.
+"""A job beside similar ones, at other places of the price list, and its receipt by now: what `trainfare job`, `estimate` and `receipts show` say.
 
-Their statements have the limits of those of costs, and all of one answer together a limit of time.
+Each answer asks a few short statements, which a process apart would make ten times as long; they have limits, and all of one
+answer together a limit of time.
 """
 
 from __future__ import annotations
@@ -8,46 +9,45 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
-from typing import Any, Final, TypeVar
+from concurrent.futures import CancelledError
+from typing import Final, TypeVar
 
-from sinks.answer import QueryResult
+from sinks.clickhouse import ClickHouseStore
 from streams.errors import TrainfareError
 from streams.estimate.alternatives import alternatives
 from streams.estimate.asking import Records
 from streams.estimate.shown import alternatives_object
 from streams.estimate.similar import similar_jobs, similar_object
-from streams.threads import Threads
-from streams.web.costs import rows_asked
+from streams.explain.receipts import NOT_SENT
 from streams.web.errors import ApiError
-from streams.web.places import Client
-from streams.web.query_service import QueryService
+from streams.web.store_reader import StoreReader
+from streams.worker.receipts.receipt_reader import ReceiptReader
 
 T = TypeVar("T")
 #: All statements of one answer.
 _WITHIN_S: Final = 30.0
-_THREADS: Final = Threads("estimates", 2)
+_LIMITS: Final = "SETTINGS max_execution_time = 30, max_memory_usage = 268435456, max_threads = 2"
 
 
-async def similar(service: QueryService, client: Client, job_id: str) -> dict[str, object] | None:
+async def similar(reader: StoreReader, job_id: str) -> dict[str, object] | None:
     """A job beside similar jobs that were completed lately; None: the store does not know it.
 
     Raises:
-        ApiError: A query failed, or all together took too long.
+        ApiError: A statement failed, or all together took too long.
     """
 
     def work(records: Records) -> dict[str, object] | None:
         found = similar_jobs(records, job_id)
         return None if found is None else similar_object(found)
 
-    return await _worked(service, client, work)
+    return await _worked(reader, work)
 
 
-async def elsewhere(service: QueryService, client: Client, job_id: str) -> dict[str, object]:
+async def elsewhere(reader: StoreReader, job_id: str) -> dict[str, object]:
     """What a job of the store would have cost at each place of the price list; `reason`: why that is not known ('').
 
     Raises:
-        ApiError: A query failed, or all together took too long.
+        ApiError: A statement failed, or all together took too long.
     """
 
     def work(records: Records) -> dict[str, object]:
@@ -56,38 +56,44 @@ async def elsewhere(service: QueryService, client: Client, job_id: str) -> dict[
         except TrainfareError as fault:
             return {"reason": str(fault), "job_id": job_id, "places": []}
 
-    return await _worked(service, client, work)
+    return await _worked(reader, work)
 
 
-async def _worked(service: QueryService, client: Client, work: Callable[[Records], T]) -> T:
-    """Run what asks for one thing after the other in a thread; whatever it still asks ends with the request."""
-    loop = asyncio.get_running_loop()
+async def receipt_now(reader: StoreReader, job_id: str) -> dict[str, object] | None:
+    """The receipt that nobody was sent, as a row; None: the job has not ended.
+
+    Raises:
+        ApiError: A statement failed, or all together took too long.
+    """
+
+    def work(records: Records) -> dict[str, object] | None:
+        made = ReceiptReader(records).now(job_id)
+        if made is None:
+            return None
+        return {"message": made.message.decode(), "owner": made.owner, "outcomes": NOT_SENT}
+
+    return await _worked(reader, work)
+
+
+async def _worked(reader: StoreReader, work: Callable[[Records], T]) -> T:
+    """Run what asks for one thing after the other in a thread of the reader; it asks nothing more once the request is over."""
     is_over = threading.Event()
-    running: list[Future[list[dict[str, object]]]] = []
 
-    async def answer(sql: str, parameters: dict[str, Any]) -> list[dict[str, object]]:
-        if is_over.is_set():
-            raise CancelledError
-        return await rows_asked(service, client, (sql, parameters), _objects)
+    def answered(store: ClickHouseStore) -> T:
+        def records(sql: str, **parameters: object) -> list[dict[str, object]]:
+            if is_over.is_set():
+                raise CancelledError
+            answer = store.ask(f"{sql.rstrip()}\n{_LIMITS}", parameters)
+            return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
 
-    def records(sql: str, **parameters: object) -> list[dict[str, object]]:
-        if is_over.is_set():
-            raise CancelledError
-        running[:] = [asyncio.run_coroutine_threadsafe(answer(sql, parameters), loop)]
-        return running[0].result()
+        return work(records)
 
     try:
         async with asyncio.timeout(_WITHIN_S):
-            return await _THREADS.run(work, records)
+            return await reader.run(answered)
     except TimeoutError:
         raise ApiError(
             504, f"the statements of this answer ran longer than {_WITHIN_S:g} s", "query_timed_out"
         ) from None
     finally:
         is_over.set()
-        for each in running:
-            each.cancel()
-
-
-def _objects(answer: QueryResult) -> list[dict[str, object]]:
-    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from streams.config.live import WebSettings
 from streams.web.endpoint import Endpoint, announce, withdraw
@@ -72,3 +74,32 @@ class LocalAccess:
         """Remove the address; the token stays."""
         if self._is_open and self._data_dir is not None:
             withdraw(self._data_dir, os.getpid())
+
+
+class Served(Protocol):
+    """A server that is not started."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, once it is started."""
+        ...
+
+    async def start(self) -> None:
+        """Listen."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        ...
+
+
+@asynccontextmanager
+async def served(server: Served, access: LocalAccess, terminal: TextIO | None = None) -> AsyncIterator[str]:
+    """Serve the page and the API of a store that is open; other commands find them by the store's directory."""
+    await server.start()
+    try:
+        access.open(server.url, terminal)
+        yield server.url
+    finally:
+        access.close()
+        await server.stop()

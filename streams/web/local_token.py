@@ -14,6 +14,11 @@ from sinks.errors import SinkError
 from sinks.private_files import read_private, write_private
 
 FILE_NAME: Final = "token"
+#: What a command says that was refused without one.
+WHERE: Final = (
+    "set TRAINFARE_WEB_TOKEN (web.token), e.g. to the content of the file `token` in the worker's data directory, which a "
+    "demo names at its start; --data DIR instead of --url reads it by itself"
+)
 _RANDOM_BYTES: Final = 32
 _FILE_MAX_BYTES: Final = 256
 #: The format of a token that an operator may have written: as long as any token must be, and valid in headers and URLs.

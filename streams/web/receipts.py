@@ -29,12 +29,10 @@ def receipt_answer(job_id: str, row: Mapping[str, Any] | None, form: str) -> web
     """The receipt as the message that was sent, or as text.
 
     Raises:
-        ApiError: The job has none.
+        ApiError: The job has not ended.
     """
     if row is None:
-        raise ApiError(
-            404, f"job {job_id!r} has no receipt: `trainfare receipts ask OWNER` asks for those of an owner"
-        )
+        raise ApiError(404, f"job {job_id!r} has not ended: its receipt is made when it does")
     if form == "json":
         sent = msgspec.json.decode(str(row["message"]))
         return json_answer(sent)

@@ -20,7 +20,7 @@ from streams.web.alert_history import AlertHistory
 from streams.web.assets import Asset
 from streams.web.bills import BillEndpoint
 from streams.web.budget_detail import BudgetDetails
-from streams.web.controls import ControlEndpoint
+from streams.web.controls import NOT_HERE, ControlEndpoint
 from streams.web.costs import costs, month, span
 from streams.web.detail import Details
 from streams.web.encode import json_answer
@@ -46,6 +46,7 @@ from streams.web.receivers import ReceiverEndpoint
 from streams.web.scopes import Scope
 from streams.web.security import COOKIE, RequestGuard
 from streams.web.server_metrics import ServerFacts
+from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
 from streams.web.tables import Tables
 from streams.worker.health.worker_status import Check
@@ -76,13 +77,14 @@ class Parts:
     health: Health
     broadcaster: Broadcaster
     queries: QueryService
+    estimates: StoreReader
     tables: Tables
     meter: MeterReport
     assets: Mapping[str, Asset]
     guard: RequestGuard
     version: str
     audit: Callable[[], LastAudit]
-    speed: float  # of the meter's clock; 1 except in the demo
+    speed: float  # of the meter's clock; 1 except in the demo, and 0 where nobody meters
     edge: Callable[[], ServerFacts]
     controls: ControlEndpoint
     ingest: IngestEndpoint
@@ -206,7 +208,7 @@ class Routes:
     def _acts_need(self) -> str:
         """What must be set before a page can offer to write controls, in words; '': nothing."""
         if not self._parts.controls.enabled:
-            return f"this process writes no controls; trainfare worker and trainfare serve do, with {_HOW_TO_WRITE}"
+            return f"{NOT_HERE}, with {_HOW_TO_WRITE}"
         return "" if self._parts.guard.may_write else f"set {_HOW_TO_WRITE}, and restart the worker"
 
     @property

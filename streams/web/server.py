@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -53,13 +53,15 @@ from streams.worker.health.worker_status import WorkerStatus
 logger = logging.getLogger(__name__)
 
 _STOP_WITHIN_S = 2.0
+#: The speed of the clock of a store that nobody meters into: its figures stay those of its last instant.
+AT_REST: Final = 0.0
 
 
 class WebServer:
     """The server. `store` and `worker` are called for every response: both may become available later.
 
     `local_token` has all scopes beside the tokens of the settings; it does not close what is open without it.
-    `standing` are the controls in force. `shown_settings` are those that the page of the meter shows, by name; no secret is among them.
+    `speed` is that of the meter's clock: 1, or as fast as a demo is, or `AT_REST`. `standing` are the controls in force. `shown_settings` are those that the page of the meter shows, by name; no secret is among them.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class WebServer:
             StoreReader(store, "web"),
             StoreReader(store, "health", 1),
             StoreReader(store, "bills", 1),
+            StoreReader(store, "estimates", 2),
         ]
         # A process that writes no controls meters no log of its own: it is a demo, which ends with its store.
         self._bills = BillEndpoint(None if controls is None else self._readers[2], wall_ms, now_ms)
@@ -130,6 +133,7 @@ class WebServer:
                 health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
+                estimates=self._readers[3],
                 meter=MeterReport(
                     figures, self._readers[0], now_ms, release(), shown_settings or {}, speed, docs_url
                 ),

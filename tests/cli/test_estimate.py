@@ -105,7 +105,7 @@ def test_did_spot_pay(data: Path) -> None:
     page = trainfare("estimate", "--of", "s", "--data", data).out
     assert "elsewhere: purchase=on_demand" in page
     assert (
-        "spot paid: 1 preemptions cost 5.85 USD on the spot side, where both sides cost the same at 38.40 USD"
+        "spot paid: 1 preemption cost 5.85 USD; it is cheaper as long as they cost less than 38.40 USD\n"
         in page
     )
 
@@ -122,6 +122,10 @@ def test_would_spot_have_paid(data: Path) -> None:
     assert found["elsewhere"]["cost_usd"] == "24.960000000"
     page = trainfare("estimate", "--of", "o2", "--data", data).out
     assert "nothing named: compared with spot" in page
+    assert (
+        "spot would have paid: preemptions would cost about 5.76 USD; it is cheaper as long as they cost less than"
+        in page
+    )
     assert "as it ran: gpu by on-demand at 3.60 USD per gpu_hour\n" in page
     assert "elsewhere: purchase=spot; gpu by spot at 1.20 USD per gpu_hour\n" in page
     named = trainfare("estimate", "--of", "o2", "--purchase", "spot", "--data", data).out
@@ -161,6 +165,11 @@ def test_the_expected_cost_says_what_it_rests_on(data: Path) -> None:
         assert said in trainfare(*words, *more).out
     like = trainfare("estimate", "--like", "o1", "--data", data).out
     assert "expected: 100.80 USD: 3.5 h, the median of 6 similar past jobs, retries included\n" in like
+    assert "from 6 jobs that completed at any time (" in like
+    assert (
+        "`trainfare job o1` has other medians: it compares with the other jobs of the 30 days before its end\n"
+        in like
+    )
 
 
 def test_forecast_of_a_kind_with_history(data: Path) -> None:

@@ -68,7 +68,7 @@ def test_one_is_shown_as_it_was_sent(data: Path, name: str) -> None:
 def test_what_there_is_not_is_said_in_one_line(data: Path) -> None:
     done = trainfare("receipts", "show", "rc_\x1b", "--data", data)
     assert done.code == 1
-    assert r"'rc_\x1b': neither a receipt nor a job that has one" in done.one_line()
+    assert r"'rc_\x1b': neither a receipt nor a job of this store" in done.one_line()
 
 
 def test_a_dry_run_shows_the_record_and_needs_no_kafka() -> None:

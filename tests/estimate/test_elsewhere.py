@@ -181,3 +181,9 @@ def test_against_a_plain_sum_in_fractions(
     surviving_nano = found.ran.cost_nano - found.ran.lost_nano
     assert surviving_nano + found.break_even_lost_nano == found.elsewhere.cost_nano
     assert (found.saved_nano > 0) == (found.break_even_lost_nano > found.ran.lost_nano)
+
+
+def test_an_attempt_that_began_after_they_were_read_is_left_out() -> None:
+    attempts = attempts_of([{"attempt": 1, "state": "failed", **dict.fromkeys(_FIELDS, "")}])
+    found = paid_of([_row(1, 2), _row(2, 3, starting=True), _row(2, 0)], attempts)
+    assert [(each.attempt, each.lost_quantity) for each in found] == [(1, 2)]

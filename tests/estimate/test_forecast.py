@@ -184,7 +184,7 @@ def test_quantiles_lie_between_two_times(times_ms: list[int]) -> None:
         row |= {f"{name}_low": ordered[low], f"{name}_high": ordered[low + (tenths_after > 0)]}
         row[f"{name}_tenths"] = tenths_after
     hours = {"gpu": 0, "lost_gpu": 0, "compute": "0", "network": "0", "storage": "0"}
-    found = past_jobs.past_of((), {}, row, hours)
+    found = past_jobs.past_of((), {}, row | hours)
     exact = [Fraction(len(ordered) - 1) * tenths / 10 for tenths in (5, 9)]
     between = [
         ordered[int(at)] + (at - int(at)) * (ordered[min(int(at) + 1, len(ordered) - 1)] - ordered[int(at)])

@@ -32,7 +32,6 @@ COMMANDS = {
     "streams/cli/price_show.py:show",
     "streams/cli/prices.py:load",
     "streams/cli/receipts.py:ask",
-    "streams/cli/receipts.py:show",
     "streams/cli/replay.py:replay",
     "streams/cli/serve.py:serve",
     "streams/cli/setup.py:check",

@@ -194,6 +194,20 @@ def test_the_speed_of_another_clock_is_measured_where_it_is_not_told(board: Boar
     expect(page.locator("#clock")).to_have_text(told, timeout=15_000)
 
 
+def test_of_a_store_at_rest_it_is_said_and_nothing_ticks(board: Board, script: Script) -> None:
+    script.speed, script.frozen = 0, True
+    page = board().page
+    expect(page.locator("#link-text")).to_have_text("read-only: nobody meters")
+    expect(page.locator("#clock")).to_have_text(re.compile(r"^as of 2026-06-01 \d\d:\d\d:\d\d UTC$"))
+    expect(page.locator("#spend-sub")).to_have_text("the day of the last figures")
+    spent = page.locator("#spend").text_content()
+    expect(page.locator("#link-text")).to_have_text("read-only: nobody meters")
+    page.wait_for_timeout(1_000)  # ticks of a live page would have changed it
+    assert page.locator("#spend").text_content() == spent
+    script.specs = []
+    expect(page.locator("#jobs")).to_contain_text("No job was live at the last instant of this store.")
+
+
 def test_the_readers_own_clock_needs_no_words(board: Board, script: Script) -> None:
     script.now_ms = int(time.time() * 1000)
     script.speed = 1

@@ -89,7 +89,7 @@ def broken(shelf: Shelf, bound: Bound) -> Iterator[Row]:
 
 
 def _nobody(_: Shelf, __: Bound) -> Iterator[Row]:
-    yield {"jobs": 0, "low": "0", "high": "0"}
+    yield {**{f"jobs{place}": 0 for place in range(len(_KIND_NAMES))}, "jobs": 0, "low": "0", "high": "0"}
 
 
 def _nothing(_: Shelf, __: Bound) -> Iterator[Row]:
@@ -174,7 +174,10 @@ def _statements() -> Iterator[tuple[str, Callable[[Shelf, Any], Iterator[Row]]]]
         yield digest_sql.largest_sql(kind), partial(week_largest, kind)
     names = dict.fromkeys(_KIND_NAMES, "x")
     for absent in _subsets(_KIND_NAMES):
-        for of_kind in past.kinds({name: "" if name in absent else "x" for name in names}):
+        wanted = past.kinds({name: "" if name in absent else "x" for name in names})
+        if wanted:
+            yield past.counting_lately(wanted, names, "", 0)[0], _nobody
+        for of_kind in wanted:
             yield past.costing(of_kind, names, "", 0)[0], _nobody
 
 

@@ -139,9 +139,17 @@ def test_a_receipt_is_what_the_command_prints(estimate_store: ClickHouseStore, s
                 assert "\u202e" not in text
             detail = await client.get(paths(job_id, "")[-1].replace("job/?", "job?"))
             assert detail["receipt"]["receipt_id"] == said[job_id]["receipt"]["data"]["receipt_id"]
-        none = await client.get("/api/v1/jobs/s/receipt", 404)
-        assert "has no receipt" in none["error"]["message"]
+        # To whom none was sent it is made of what the store has.
+        assert (await client.get("/api/v1/jobs/s/receipt")) == said["s"]["receipt"]
+        text = (await client.get("/api/v1/jobs/s/receipt?format=text")).decode()
+        assert text == said["s"]["text"]
+        assert "not sent: made from the store now" in text
         assert (await client.get("/api/v1/jobs/s"))["receipt"] is None
+        none = await client.get("/api/v1/jobs/waits/receipt", 404)
+        assert "has not ended" in none["error"]["message"]
+        assert said["waits"]["receipt"] == (
+            "trainfare: job 'waits' has not ended; `trainfare job waits` has what it has cost so far"
+        )
 
     served(estimate_store, work)
 

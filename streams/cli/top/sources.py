@@ -94,7 +94,7 @@ class HttpSource:
 
 def _refused(url: str, status: int, body: bytes) -> str:
     if status == 401:
-        return f"{url} asks for a token: set web.token (TRAINFARE_WEB_TOKEN) to that of the worker"
+        return f"{url} asks for its token: {local_token.WHERE}"
     try:
         said = str(json.loads(body)["error"]["message"])
     except (ValueError, KeyError, TypeError):

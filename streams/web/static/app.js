@@ -64,13 +64,14 @@ function status() {
   const waiting = !meter.heard;
   document.body.classList.toggle("stale", stale);
   const quiet = meter.quiet && last?.burn.jobs_live > 0;
-  const state = waiting ? "waiting" : stale ? "stale" : quiet ? "quiet" : "live";
+  const state = waiting ? "waiting" : stale ? "stale" : meter.atRest ? "rest" : quiet ? "quiet" : "live";
   mark(byId("link"), "data-state", state);
   const locked = trouble?.status === 401 && (stale || waiting);
   const words = {
     waiting: locked ? "locked" : trouble ? "no figures" : "connecting",
     stale: `stale: figures are ${duration(meter.ageMs)} old`,
     quiet: "no new figures",
+    rest: "read-only: nobody meters",
     live: way === "polling" ? "live (polling)" : "live",
   }[state];
   say(byId("link-text"), words);
@@ -79,8 +80,8 @@ function status() {
   say(byId("notice"), text);
   byId("notice").hidden = !text;
   if (waiting) return;
-  const clock = meter.foreign ? `meter clock ${instant(meter.timeMs)}` : `${hour(meter.timeMs)} ${zone(meter.timeMs)}`;
-  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.reportedSpeed ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${instant(meter.asOfMs)}`);
+  const clock = meter.atRest ? `as of ${instant(meter.asOfMs)}` : meter.foreign ? `meter clock ${instant(meter.timeMs)}` : `${hour(meter.timeMs)} ${zone(meter.timeMs)}`;
+  say(byId("clock"), meter.speed === 1 || meter.atRest ? clock : `${clock}, ${meter.reportedSpeed ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${instant(meter.asOfMs)}`);
   const firing = last.burn.alerts_firing;
   if (meter.asOfMs === null) say(byId("clock"), "no figures yet", "");
   const title = `${stale ? "stale · " : ""}${firing ? `(${firing}) ` : ""}${money(last.burn.usd_per_hour_now)}/h · trainfare`;

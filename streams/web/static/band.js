@@ -79,6 +79,7 @@ export class Band {
     const spent = this.spend.value;
     if (spent === null) return;
     say(byId("spend"), money(spent), exact(this.burn.spend_today_usd));
+    if (this.meter.atRest) return say(byId("spend-sub"), "the day of the last figures");
     const leftMs = DAY_MS - (this.meter.timeMs % DAY_MS);
     const byMidnight = spent + (Number(this.burn.usd_per_hour_now) * leftMs) / 3_600_000;
     say(byId("spend-sub"), `at this rate ${roughly(byMidnight)} by 24:00 UTC`);

@@ -5,6 +5,7 @@ import { count, duration, exact, money, percent, plural, price, stamp, times } f
 
 const PICTURE = { width: 320, height: 26, pad: 6, middle: 13 };
 const PLACES_FIRST = 12;
+const ENDED = ["completed", "cancelled", "preempted", "failed"];
 const FAR = 3; // from so many times the median on it is said as a multiple, as in receipts
 
 const FIGURES = [
@@ -179,15 +180,22 @@ export class Receipt {
   }
 
   show({ receipt, job }) {
-    this.element.hidden = !receipt;
-    if (!receipt || this.shown === JSON.stringify(receipt)) return;
-    this.shown = JSON.stringify(receipt);
+    const isOver = ENDED.includes(job.state);
+    this.element.hidden = !receipt && !isOver;
+    const key = JSON.stringify([receipt, isOver, job.job_id]);
+    if (this.element.hidden || this.shown === key) return;
+    this.shown = key;
     const path = `api/v1/${this.pathOf(job.job_id, "/receipt")}`;
-    const file = (words, form, ending) => h("a", { href: `${path}${path.includes("?") ? "&" : "?"}format=${form}`, download: `receipt-${receipt.receipt_id}.${ending}` }, words);
+    const file = (words, form, ending) => h("a", { href: `${path}${path.includes("?") ? "&" : "?"}format=${form}`, download: `receipt-${receipt?.receipt_id ?? "now"}.${ending}` }, words);
+    const downloads = h("p", { class: "downloads" }, file("Download as text", "text", "txt"), file("Download as JSON", "json", "json"));
+    if (!receipt) {
+      this.body.replaceChildren(h("p", { class: "sub" }, "None was sent. Owners who ask for receipts get one when a job ends; this one is made from the store as it is now."), downloads);
+      return;
+    }
     this.body.replaceChildren(
       h("p", {}, foreign(visible(receipt.summary))),
       h("p", { class: "sub" }, `Of its end at ${stamp(receipt.ended_ms)}, to `, foreign(visible(receipt.owner)), `: ${receipt.outcomes || "no message yet"}.`),
-      h("p", { class: "downloads" }, file("Download as text", "text", "txt"), file("Download as JSON", "json", "json")),
+      downloads,
     );
   }
 }

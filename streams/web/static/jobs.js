@@ -156,7 +156,8 @@ export class Jobs {
   showEmpty() {
     const isLive = this.filters.state.value === "live";
     const ended = isLive ? h("p", {}, h("a", { class: "button", href: this.filters.address({ state: "all", cursor: "" }) }, "Look among those that ended, too")) : null;
-    const words = this.filters.any
+    const none = [h("p", { class: "lead" }, "No job was live at the last instant of this store."), ended];
+    const words = this.meter.atRest && !this.filters.any ? none : this.filters.any
       ? [h("p", {}, `No job matches these filters, of ${plural(this.page.total, isLive ? "live job" : "job")}.`), h("p", {}, h("button", { type: "button", onclick: () => this.filters.clear() }, "Clear the filters")), ended]
       : [
           h("p", { class: "lead" }, "No jobs yet: none is live. The meter is running and waits for events."),

@@ -20,7 +20,7 @@ export class Meter {
     this.moves = [];
   }
 
-  /** A snapshot came: its figures are those of `asOfMs`; `speed` is how fast the meter's clock runs, if it says so. */
+  /** A snapshot came: its figures are those of `asOfMs`; `speed` is how fast the meter's clock runs, if it says so; 0: nobody meters. */
   hear(asOfMs, speed) {
     this.arrivedMs = this.now();
     const instantMs = asOfMs > 0 ? asOfMs : null; // 0: nothing has happened yet
@@ -29,7 +29,7 @@ export class Meter {
       this.movedMs = this.arrivedMs;
     }
     this.asOfMs = instantMs;
-    if (Number.isFinite(speed) && speed > 0) this.reportedSpeed = speed;
+    if (Number.isFinite(speed) && speed >= 0) this.reportedSpeed = speed;
     this.speed = this.reportedSpeed ?? this.measured; // single requests do not carry it
   }
 
@@ -69,6 +69,11 @@ export class Meter {
   /** Whether its figures are of another time than the reader's. */
   get away() {
     return this.asOfMs !== null && Math.abs(this.asOfMs - this.arrivedMs) > LAG_MS;
+  }
+
+  /** Whether the store is at rest: its figures stay as they are. */
+  get atRest() {
+    return this.speed === 0;
   }
 
   get foreign() {

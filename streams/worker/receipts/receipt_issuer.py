@@ -16,7 +16,7 @@ from streams.worker.ledger_judges.reader import Accrued
 from streams.worker.ledger_judges.rule_rows import RuleRows, RuleRowWriter
 from streams.worker.receipts.digest_reader import DigestReader
 from streams.worker.receipts.receipt import Receipt
-from streams.worker.receipts.receipt_reader import ReceiptReader
+from streams.worker.receipts.receipt_reader import ReceiptReader, records_of
 from streams.worker.receipts.receipt_rows import receipt_rows
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import AlertSink
@@ -34,7 +34,7 @@ class ReceiptIssuer:
     """Call `issue` whenever more is settled, until it returns nothing."""
 
     def __init__(self, store: Store, writer: RuleRowWriter, alert_sink: AlertSink, links: Links) -> None:
-        self._reader = ReceiptReader(store, links)
+        self._reader = ReceiptReader(records_of(store), links)
         self._digests = DigestReader(store, links)
         self._writer = writer
         self._alert_sink = alert_sink

@@ -6,7 +6,6 @@ All calls block, so they belong in a thread.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from schemas.columns import rows_of
@@ -15,12 +14,12 @@ from streams.engine.alerts.receipt_records import ReceiptRecord
 from streams.engine.ledger_rules.subject import NEXT_ATTEMPT_MS
 from streams.engine.pricing.book import PriceBook
 from streams.errors import TrainfareError
-from streams.estimate.asking import job_facts, other_purchase, ran_job, usual_cost, with_past
+from streams.estimate.asking import Records, job_facts, other_purchase, ran_job, usual_cost, with_past
 from streams.estimate.elsewhere import SPOT, Elsewhere, compared
 from streams.estimate.prices import STORED_PRICES, price_book
 from streams.estimate.ran import nano_of
 from streams.explain import run
-from streams.notify.links import Links
+from streams.notify.links import NO_LINKS, Links
 from streams.worker.ledger_judges.reader import Accrued, SqlStore
 from streams.worker.receipts import receipt_sql
 from streams.worker.receipts.receipt import (
@@ -39,18 +38,31 @@ PER_JOB_AND_DAY: Final = 3
 AT_ONCE: Final = 20
 #: Owners in one statement: ClickHouse refuses a parameter of more than 128 KiB.
 _OWNERS: Final = 400
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def records_of(store: SqlStore) -> Records:
+    """A function that runs a statement and returns its rows as objects."""
+
+    def records(sql: str, **parameters: object) -> list[dict[str, object]]:
+        return [*rows_of(store.query(sql, parameters))]
+
+    return records
 
 
 class ReceiptReader:
-    """Receipts of jobs that ended and have none yet."""
+    """Receipts of jobs that ended."""
 
-    def __init__(self, store: SqlStore, links: Links) -> None:
-        self._store = store
+    def __init__(self, records: Records, links: Links = NO_LINKS) -> None:
+        self._ask = records
         self._links = links
 
+    def now(self, job_id: str) -> Receipt | None:
+        """The receipt of one job by what the store has of it now, sent or not; None: it has not ended, or is unknown."""
+        jobs = [EndedJob(**row) for row in self._records(receipt_sql.ENDED, job=job_id)]
+        return self._receipts(jobs)[0] if jobs else None
+
     def due(self, records: Sequence[ReceiptRecord], accrued: Accrued, from_ms: int) -> list[Receipt]:
-        """Some receipts of jobs that ended from `from_ms` on, the earliest first; none: all are stored."""
+        """Some receipts of jobs that have none yet and ended from `from_ms` on, the earliest first; none: all are stored."""
         since_ms = wanted_since(records)
         owners = sorted(since_ms)
         bound = {
@@ -73,12 +85,12 @@ class ReceiptReader:
         return self._receipts(jobs) if jobs else []
 
     def _records(self, sql: str, **parameters: object) -> list[dict[str, Any]]:
-        return [*rows_of(self._store.query(sql, parameters))]
+        return self._ask(sql, **parameters)
 
     def _receipts(self, jobs: Sequence[EndedJob]) -> list[Receipt]:
         book = price_book(self._records(STORED_PRICES))
         bound = {"jobs": [job.job_id for job in jobs]}
-        ended = [_EPOCH + timedelta(milliseconds=job.ended_ms) for job in jobs]
+        ended = [job.ended_ms for job in jobs]
         totals = _by_job(self._records(receipt_sql.TOTALS, **bound))
         broken = _by_job(self._records(receipt_sql.BROKEN, **bound))
         expected = _by_job(self._records(receipt_sql.EXPECTED, **bound, ended=ended))

@@ -18,14 +18,18 @@ _RECENT: Final = """
         SELECT subject_name FROM receipts FINAL
         WHERE type = 'job.ended' AND toUnixTimestamp64Milli(time) > {until_ms:Int64} - 2 * {day_ms:Int64}"""
 
-#: Jobs that are over by `until_ms`, the earliest first: a failed or preempted one when no next attempt came. An end has one receipt,
-#: and of one job so many in a day.
-DUE: Final = f"""
+_ENDED_JOBS: Final = f"""
 SELECT job_id, owner, team, project, experiment, state, attempts, toUnixTimestamp64Milli(started) AS started_ms,
     {_ENDED_MS} AS ended_ms, wall_clock_ms, toString(gpu_count) AS gpus, gpu_type, purchase
 FROM jobs FINAL
-WHERE {USERS_JOBS} AND ended IS NOT NULL AND NOT (shard IN {{late:Array(UInt16)}})
-    AND state IN ('completed', 'cancelled', 'preempted', 'failed')
+WHERE ended IS NOT NULL AND state IN ('completed', 'cancelled', 'preempted', 'failed')"""
+
+#: One job, if it has ended.
+ENDED: Final = f"{_ENDED_JOBS} AND job_id = {{job:String}}"
+
+#: Jobs that are over by `until_ms`, the earliest first: a failed or preempted one when no next attempt came. An end has one receipt,
+#: and of one job so many in a day.
+DUE: Final = f"""{_ENDED_JOBS} AND {USERS_JOBS} AND NOT (shard IN {{late:Array(UInt16)}})
     AND (ended_ms >= {{from_ms:Int64}} OR job_id IN ({_RECENT}
     )) AND owner IN {{owners:Array(String)}}
     AND ended_ms >= arrayElement({{since:Array(Int64)}}, indexOf({{owners:Array(String)}}, owner))
@@ -59,5 +63,5 @@ EXPECTED: Final = """
 SELECT job_id, count() AS minutes, toString(sum(toDecimal128(expected_usd_per_hour, 9))) AS usd
 FROM burn_rates FINAL
 WHERE job_id IN {jobs:Array(String)} AND expected_usd_per_hour > 0 AND toUnixTimestamp64Milli(time) % 60000 = 0
-    AND time <= arrayElement({ended:Array(DateTime64(3, 'UTC'))}, indexOf({jobs:Array(String)}, job_id))
+    AND toUnixTimestamp64Milli(time) <= arrayElement({ended:Array(Int64)}, indexOf({jobs:Array(String)}, job_id))
 GROUP BY job_id"""

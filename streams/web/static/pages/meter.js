@@ -12,6 +12,8 @@ const BOOKS = 64;
 const LETTERS_SQL = "SELECT topic, partition, offset, time, reason, detail\nFROM dead_letters\nORDER BY time DESC\nLIMIT 100";
 const UNPRICED_SQL = "SELECT job_id, component, unit, sum(quantity) AS quantity\nFROM ledger\nWHERE sku = ''\nGROUP BY ALL\nORDER BY quantity DESC\nLIMIT 100";
 
+/** What there is to say where nobody meters. */
+const AT_REST = new Set(["Newest event", "Last audit", "Messages"]);
 const BYTES = ["B", "KiB", "MiB", "GiB"];
 const OUTCOMES = { applied: "metered", unattributed: "samples of GPUs that no job has", duplicate: "duplicates", too_late: "too late", dead_lettered: "refused" };
 
@@ -124,18 +126,19 @@ export class Page {
     const { canary, audit } = report;
     const canaryWords = !canary.enabled ? ["off", "canary.enabled is not set"] : canary.runs === null ? ["elsewhere", "another worker owns shard 0"] : [canary.right_age_ms === null ? "not yet" : `right ${ago(canary.right_age_ms)} ago`, `${canary.runs} runs, ${canary.wrong} wrong, ${canary.late} late`];
     const facts = [
-      ["Newest event", (report.speed ?? 1) !== 1 ? `time at ${report.speed}×` : report.watermark_age_ms === null ? "none yet" : `${ago(report.watermark_age_ms)} ago`, (report.speed ?? 1) !== 1 ? "of a simulated log: its records have no age" : "grows where no events come, too"],
+      ["Newest event", report.speed === 0 ? "as stored" : (report.speed ?? 1) !== 1 ? `time at ${report.speed}×` : report.watermark_age_ms === null ? "none yet" : `${ago(report.watermark_age_ms)} ago`, report.speed === 0 ? "nobody meters into this store" : (report.speed ?? 1) !== 1 ? "of a simulated log: its records have no age" : "grows where no events come, too"],
       ["Last checkpoint", report.checkpoint_age_ms === null ? "none yet" : `${ago(report.checkpoint_age_ms)} ago`, `${size(report.backlog_bytes)} of ${size(report.max_backlog_bytes)} wait${report.reading_paused ? ", reading pauses" : ""}`],
-      ["Last audit", audit === null ? "none yet" : audit.ok ? "✓ balances" : "✗ does not balance", audit === null ? "30 s after the start" : `${ago(audit.age_ms)} ago, ${plural(audit.books.length, "partition")}`],
+      ["Last audit", audit === null ? "none yet" : audit.ok ? "✓ balances" : "✗ does not balance", audit === null ? report.speed === 0 ? "it is being made" : "30 s after the start" : `${ago(audit.age_ms)} ago, ${plural(audit.books.length, "partition")}`],
       ["Canary", ...canaryWords],
       ["Partitions", plural(report.shards_held, "shard"), `${report.shards_restoring} are being loaded, ${report.shards_unowned} have no owner`],
       ["Messages", report.notifier_pending === null ? "off" : `${report.notifier_pending} waiting`, Object.entries(report.deliveries ?? {}).map(([outcome, number]) => `${number} ${outcome.replaceAll("_", " ")}`).join(", ") || "none was sent yet"],
       ["Clock", Math.abs(report.clock_ahead_ms) < 1000 ? "with the log" : `${duration(Math.abs(report.clock_ahead_ms))} ${report.clock_ahead_ms > 0 ? "ahead" : "behind"}`, "of this machine, by Kafka’s log"],
     ];
-    return h("dl", { class: "meter-tiles" }, facts.map(([name, figure, sub]) => h("div", { class: "tile" }, h("dt", {}, name), h("dd", { class: "figure" }, figure), h("dd", { class: "sub" }, sub))));
+    const shown = report.speed === 0 ? facts.filter(([name]) => AT_REST.has(name)) : facts;
+    return h("dl", { class: "meter-tiles" }, shown.map(([name, figure, sub]) => h("div", { class: "tile" }, h("dt", {}, name), h("dd", { class: "figure" }, figure), h("dd", { class: "sub" }, sub))));
   }
 
-  lag({ topics, partitions, checks }) {
+  lag({ topics, partitions, checks, speed }) {
     const columns = [{ title: "Topic", class: "" }, { title: "Records behind", class: "num" }, { title: "Oldest of them", class: "num" }, { title: "In an open transaction", class: "num" }];
     const byTopic = table(columns, { caption: "Lag by topic" });
     byTopic.body.append(...topics.map((each) => row(columns, [each.topic, count(each.records), each.records ? ago(each.age_ms) : "–", count(each.in_transaction)])));
@@ -147,16 +150,16 @@ export class Page {
     return panel(
       "How far it is",
       "meter-lag",
-      topics.length ? scroller("meter-lag", byTopic.element) : h("p", { class: "empty" }, "No partition is metered here yet: the worker waits for its group or for the store; the checks below say for what."),
+      topics.length ? scroller("meter-lag", byTopic.element) : h("p", { class: "empty" }, speed === 0 ? "Nothing is metered: the store is served with --read-only." : "No partition is metered here yet: the worker waits for its group or for the store; the checks below say for what."),
       partitions.length ? h("details", { "data-key": "shards" }, h("summary", { "data-key": "shards-line" }, `${plural(partitions.length, "partition")} of this worker`), scroller("meter-lag", byShard.element), rest ? h("p", { class: "sub" }, `${rest} more, which are not further behind`) : null) : null,
       h("ul", { class: "meter-checks" }, checks.map((check) => h("li", {}, sign(check.ok, check.name), " ", h("span", { class: "dim" }, shown(check.detail))))),
     );
   }
 
-  audit({ audit, records }) {
+  audit({ audit, records, speed }) {
     const counted = Object.entries(records).map(([outcome, number]) => `${count(number)} ${OUTCOMES[outcome] ?? outcome}`).join(", ");
-    const lead = h("p", { class: "sub" }, counted ? `Records since the worker began: ${counted}.` : "No record since the worker began.");
-    if (audit === null) return panel("Do the books balance", "meter-audit", lead, h("p", { class: "empty" }, "This worker has not audited its books yet; the first look is 30 s after its start."));
+    const lead = h("p", { class: "sub" }, counted ? `Records since the worker began: ${counted}.` : speed === 0 ? "The books of the store as it stands." : "No record since the worker began.");
+    if (audit === null) return panel("Do the books balance", "meter-audit", lead, h("p", { class: "empty" }, speed === 0 ? "The books are being audited." : "This worker has not audited its books yet; the first look is 30 s after its start."));
     const columns = [{ title: "Partition", class: "" }, { title: "Records in", class: "num" }, { title: "Applied", class: "num" }, { title: "Unattributed", class: "num" }, { title: "Duplicate", class: "num" }, { title: "Too late", class: "num" }, { title: "Refused", class: "num" }, { title: "Balance", class: "num" }];
     const books = table(columns, { caption: "Record accounting by partition" });
     const sorted = [...audit.books].sort((a, b) => Math.abs(b.balance) - Math.abs(a.balance));

@@ -1,0 +1,86 @@
+"""The worker through which a command acts: it writes records of `controls`, as the page does."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.escaping import visible
+from streams.cli.options import check_one_of, settings_for
+from streams.clock import SystemClock
+from streams.errors import TrainfareError
+
+if TYPE_CHECKING:
+    from streams.cli.remote import RemoteReader
+    from streams.config.settings import Settings
+
+
+class ActingWorker:
+    """The worker that takes the record: that of `--url`, the one that has the directory open, or the configured one."""
+
+    def __init__(self, data: Path | None, url: str | None) -> None:
+        check_one_of(data, url)
+        settings = settings_for(data)
+        self._url = _where(settings, url)
+        self._reads = self._remote(settings, url, settings.web.token)
+        self._writes = self._remote(settings, url, settings.web.write_token or settings.web.token)
+
+    def _remote(self, settings: Settings, url: str | None, token: Any) -> RemoteReader:
+        from streams.cli.remote import RemoteReader, token_of
+
+        data_dir = settings.clickhouse.data_dir
+        if data_dir is not None and url is None:
+            token = token_of(data_dir, token)
+        return RemoteReader(self._url, token)
+
+    def alert(self, alert_id: str) -> dict[str, Any]:
+        """The alert.
+
+        Raises:
+            TrainfareError: The worker has none of this id, or does not answer.
+        """
+        found = self._reads.alert(alert_id)
+        if found is None:
+            raise TrainfareError(f"{alert_id}: the worker at {self._url} has no alert of this id")
+        return found
+
+    def control(self, record: dict[str, Any], comment: str) -> dict[str, Any]:
+        """Let the worker write the record; return its answer.
+
+        Raises:
+            TrainfareError: It refuses it, the token may not write, or it does not answer.
+        """
+        why = {"comment": comment} if comment else {}
+        return self._writes.control({**record, **why})
+
+    def write(self, record: dict[str, Any], lasts: str, comment: str, done: str) -> None:
+        """Let the worker write the record, and say until when it holds."""
+        from streams.explain.alert_list import length_ms  # loads the engine
+
+        until_ms = SystemClock().now_ms() + length_ms(lasts, "--for")
+        answer = self.control({**record, "until_ms": until_ms}, comment)
+        until = datetime.fromtimestamp(until_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        sys.stdout.write(visible(f"{done} until {until}, by {answer['by']}") + "\n")
+
+
+def _where(settings: Settings, url: str | None) -> str:
+    """The address of the worker.
+
+    Raises:
+        TrainfareError: None has the directory open.
+    """
+    from streams.cli.top.sources import announced, checked, configured
+
+    if url is not None:
+        return checked(url)
+    data_dir = settings.clickhouse.data_dir
+    if data_dir is None:
+        return configured(settings.web)
+    found = announced(data_dir)
+    if found is None:
+        raise TrainfareError(
+            f"no worker has {data_dir} open, and acts go through one: start `trainfare serve --data {data_dir}`, or name a worker by --url"
+        )
+    return found

@@ -48,18 +48,19 @@ def delivered(message: Received) -> str:
     what = visible(str(data.get("severity") if firing else data.get("status")))
     rule, owner = visible(str(data.get("rule"))), visible(str(data.get("owner") or "-"))
     said = visible(str(data.get("summary", ""))) if firing else _over(message)
-    return f"{clock(_at_ms(message))}  {what:<8}  {rule:<18}  to {owner:<9}  {said}"
+    return f"{clock(at_ms(message))}  {what:<8}  {rule:<18}  to {owner:<9}  {said}"
 
 
 def _over(message: Received) -> str:
     """Describe what is over, and how long it lasted."""
     subject = message.data.get("subject") or {}
     about = f"{visible(str(subject.get('kind', '')))} {visible(str(subject.get('name', '')))}"
-    ended_ms = _at_ms(message)
+    ended_ms = at_ms(message)
     return f"{about}, after {ago(ended_ms - int(message.data.get('started_ms', ended_ms)))}"
 
 
-def _at_ms(message: Received) -> int:
+def at_ms(message: Received) -> int:
+    """Return when an alert changed, by the fleet's clock."""
     return round(datetime.fromisoformat(message.timestamp).timestamp() * 1_000)
 
 

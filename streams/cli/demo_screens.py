@@ -6,6 +6,8 @@ It ends when the user quits, or when it is stopped.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import math
 import webbrowser
 from collections.abc import Callable
 from typing import Final
@@ -20,22 +22,36 @@ from streams.notify.webhooks.receiver import Received
 
 _EVERY_S: Final = 5.0
 _FIRST_EVERY_S: Final = 0.3
+_LOOK_EVERY_S: Final = 0.5
+#: Lines wait for so long for what happened before them: a message and the figures come after what they are about.
+_HELD_MS: Final = 3_000
 
 
 class PlainScreen:
-    """A line every few seconds, and one for each alert."""
+    """A line every few seconds, and one for each alert, in the order of the fleet's time."""
 
     def __init__(self, say: Callable[[str], None], speed: float) -> None:
         self._say = say
         self._speed = speed
+        self._held: list[tuple[int, int, str]] = []  # a heap, by time
+        self._count = 0
 
     def received(self, message: Received) -> None:
         """Show an alert that arrived."""
-        self._say(lines.delivered(message))
+        self._hold(lines.at_ms(message), lines.delivered(message))
 
     def happens(self, time_ms: int, what: str) -> None:
         """Show what somebody did."""
-        self._say(f"{lines.clock(time_ms)}  {what}")
+        self._hold(time_ms, f"{lines.clock(time_ms)}  {what}")
+
+    def _hold(self, time_ms: int, line: str) -> None:
+        self._count += 1
+        heapq.heappush(self._held, (time_ms, self._count, line))
+
+    def _release(self, until_ms: float) -> None:
+        """Write what is held of up to an instant."""
+        while self._held and self._held[0][0] <= until_ms:
+            self._say(heapq.heappop(self._held)[2])
 
     async def show(self, stage: Stage) -> None:
         """Write until cancelled."""
@@ -43,17 +59,29 @@ class PlainScreen:
         self._say(f"page: {stage.url}")
         if stage.token_path is not None:
             self._say(f"its token, for SQL over HTTP: in {stage.token_path}")
-        source = HttpSource(stage.url)
+        releasing = asyncio.ensure_future(self._release_in_order(stage))
+        try:
+            await self._show_figures(HttpSource(stage.url))
+        finally:
+            releasing.cancel()
+            self._release(math.inf)
+
+    async def _release_in_order(self, stage: Stage) -> None:
+        while True:
+            self._release(stage.now_ms() - _HELD_MS * self._speed)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _show_figures(self, source: HttpSource) -> None:
         while True:
             try:
                 snapshot = await asyncio.to_thread(source.fetch)
             except SourceError as fault:
                 self._say(f"no figures: {visible(str(fault))}")
             else:
-                if not snapshot.burn.jobs_live:
+                if not snapshot.burn.jobs_live or not snapshot.as_of_ms:
                     await asyncio.sleep(_FIRST_EVERY_S)
                     continue
-                self._say(lines.burning(snapshot))
+                self._hold(snapshot.as_of_ms, lines.burning(snapshot))
             await asyncio.sleep(_EVERY_S)
 
 

@@ -12,7 +12,7 @@ import typer
 from schemas.durations import HOUR_MS, MINUTE_MS
 from schemas.escaping import visible
 from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
-from streams.cli.output import Grid, OutputFormat, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
 from streams.cli.reading import Reader, reader, reader_at
 from streams.clock import Clock, SystemClock
 from streams.errors import TrainfareError, WrongUseError
@@ -49,11 +49,15 @@ def gameday(
     ] = 1,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print the events as `trainfare publish` takes them; send nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Say what would be done and send nothing; --format json: the events as `trainfare publish` takes them.",
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     data: DataOption = None,
     url: UrlOption = None,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """Play a story into a running meter by Kafka, and say who got a message of it; its jobs and dollars are taken back."""
     from streams.demo.gameday import GAMES, game
@@ -68,8 +72,9 @@ def gameday(
     clock = SystemClock()
     is_address = to.startswith(("https://", "http://"))
     played = game(name, clock.now_ms(), minutes * MINUTE_MS, "" if is_address else to)
+    whom = "the address of --to" if is_address else to
     if dry_run:
-        sys.stdout.writelines(_line(each) for each in played.records)
+        _plan(played, GAMES[name], whom or "whom --to names", clock.now_ms(), form)
         return
     if not to:
         raise WrongUseError(
@@ -77,7 +82,7 @@ def gameday(
             "alerts.default_webhook, and page people"
         )
     settings = settings_for(data)
-    _agree(played, GAMES[name], to if not is_address else "the address of --to", yes)
+    _agree(played, GAMES[name], whom, yes)
     from streams.transport.producer import LogProducer  # loads Kafka clients
 
     with (
@@ -95,18 +100,51 @@ def _agree(played: Game, story: GameStory, whom: str, yes: bool) -> None:
     Raises:
         TrainfareError: It is not wanted.
     """
+    sys.stdout.write(_said(played, story, whom))
+    if not yes and (not sys.stdin.isatty() or not typer.confirm("Go on?")):
+        raise TrainfareError("nothing was sent; say --yes where nobody can be asked")
+
+
+def _said(played: Game, story: GameStory, whom: str) -> str:
     said = (
         f"plays {len(played.records)} events as team {played.run}: {story.about}.\n"
         f"{story.rule} should open as a {story.severity}; its messages go to {whom}, and to the receivers of all alerts (Alertmanager), if there are any.\n"
         "Then its jobs are ended, their prices set to 0 and its team silenced for 3 h. Other people's jobs are not touched.\n"
     )
-    sys.stdout.write(visible(said, lines=True))
-    if not yes and (not sys.stdin.isatty() or not typer.confirm("Go on?")):
-        raise TrainfareError("nothing was sent; say --yes where nobody can be asked")
+    return visible(said, lines=True)
+
+
+def _plan(played: Game, story: GameStory, whom: str, now_ms: int, form: OutputFormat) -> None:
+    """Write what would be done: for people, or the events themselves."""
+    from streams.engine.rules.formatting import instant  # loads the engine
+
+    if form is OutputFormat.json:
+        sys.stdout.writelines(_line(each) for each in played.records)
+        return
+    by_topic: dict[str, list[int]] = {}
+    for each in played.records:
+        by_topic.setdefault(each.topic, []).append(each.time_ms)
+    rows = [
+        (topic, len(times), sum(at_ms > now_ms for at_ms in times), instant(min(times)), instant(max(times)))
+        for topic, times in by_topic.items()
+    ]
+    if form is OutputFormat.table:
+        sys.stdout.write(
+            f"{_said(played, story, whom)}Its alert is due at {instant(played.due_ms)}.\n\nEvents\n"
+        )
+    write(Grid(("topic", "events", "of them still to come", "first", "last"), rows), form)
+    if form is OutputFormat.table:
+        sys.stdout.write(f"\nJobs: {', '.join(played.jobs)}\nnothing was sent\n")
 
 
 def _line(record: DemoRecord) -> str:
     return f'{{"topic":"{record.topic}","value":{record.value.decode()}}}\n'
+
+
+def _tell(what: str) -> None:
+    """Say on stderr what goes on: a game day takes minutes."""
+    sys.stderr.write(f"trainfare: {what}\n")
+    sys.stderr.flush()
 
 
 class GameRun:
@@ -134,12 +172,24 @@ class GameRun:
         Raises:
             TrainfareError: Its rule opened no alert, or something could not be taken back.
         """
+        from streams.engine.rules.formatting import instant
+
         left = list(self._game.records)
+        due = instant(self._game.due_ms)
+        patience = _PATIENCE_MS // MINUTE_MS + self._story.every_minutes
+        _tell(
+            f"sending {len(left)} events; {self._story.rule} is due at {due}, and its messages up to {patience} minutes later"
+        )
         if address is not None:
             self._send([self._game.receiver(self._clock.now_ms(), *address)])
         try:
             opened, deliveries = self._until_sent(left)
             is_opened = any(row["rule"] == self._story.rule for row in opened)
+            _tell(
+                "taking it back"
+                if is_opened
+                else f"{self._story.rule} opened nothing: asking why, and taking it back"
+            )
             # Asked while it still pays: once it is taken back, its dollars are no condition any more.
             because = "" if is_opened else self._why_not()
         finally:
@@ -155,6 +205,7 @@ class GameRun:
 
         turn_ms = self._story.every_minutes * MINUTE_MS
         due_ms = self._clock.now_ms() + _PATIENCE_MS + turn_ms + self._live_ms()
+        said = ""
         while True:
             now_ms = self._clock.now_ms()
             self._send([each for each in left if each.time_ms <= now_ms])
@@ -162,6 +213,10 @@ class GameRun:
             opened = self._store.records(_FOUND, jobs=list(self._game.jobs))
             ids = [row["alert_id"] for row in opened if row["rule"] == self._story.rule]
             deliveries = self._store.records(DELIVERIES, alerts=ids) if ids else []
+            news = f"{self._story.rule} has opened; waiting for its messages" if ids else ""
+            if news != said:
+                _tell(news)
+                said = news
             is_settled = deliveries and deliveries[-1]["outcome"] != "retrying"
             if is_settled or now_ms >= due_ms:
                 return opened, deliveries
@@ -169,8 +224,7 @@ class GameRun:
 
     def _live_ms(self) -> int:
         """How long until its alert is due."""
-        first_ms = min(each.time_ms for each in self._game.records)
-        return max(0, first_ms + round(self._story.minute * MINUTE_MS) - self._clock.now_ms())
+        return max(0, self._game.due_ms - self._clock.now_ms())
 
     def _send(self, records: Iterable[DemoRecord]) -> None:
         from streams.keys import key_of
@@ -223,6 +277,7 @@ class GameRun:
         Raises:
             TrainfareError: They still do.
         """
+        _tell("waiting until its jobs cost nothing")
         due_ms = self._clock.now_ms() + _PATIENCE_MS
         while (
             left := self._store.records(_LEFT, jobs=list(self._game.jobs))[0]["cost_usd"]

@@ -79,6 +79,7 @@ class Game:
     owner: str
     records: tuple[DemoRecord, ...]
     jobs: tuple[str, ...]
+    due_ms: int  # when its alert should open
 
     def endings(self, at_ms: int) -> list[DemoRecord]:
         """Records that end each job which has not ended by an instant."""
@@ -150,4 +151,4 @@ def game(name: str, now_ms: int, live_ms: int, owner: str) -> Game:
             continue  # it goes on in another log's time alone
         records.append(DemoRecord(topic, value["time_ms"], orjson.dumps(value)))
     jobs = {orjson.loads(each.value).get("job_id", "") for each in records if each.topic is Topic.JOBS}
-    return Game(run, whose, tuple(records), tuple(sorted(jobs)))
+    return Game(run, whose, tuple(records), tuple(sorted(jobs)), now_ms + live_ms)

@@ -118,3 +118,19 @@ def test_a_browser_is_opened_unless_it_would_take_the_terminal(
     monkeypatch.setattr(webbrowser, "open", asked.append)
     demo_screens.open_page("http://x")
     assert asked == opened
+
+
+def test_lines_are_in_the_order_of_the_fleets_time() -> None:
+    said: list[str] = []
+    screen = PlainScreen(said.append, 60)
+
+    async def show() -> None:
+        showing = asyncio.ensure_future(screen.show(STAGE))
+        await asyncio.sleep(0)
+        screen.happens(AT_MS + 10 * 60_000, "ada scales it back")
+        screen.received(MESSAGE)  # of ten minutes before
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
+
+    asyncio.run(show())
+    assert said[-2:] == [DELIVERED, "15:08:40  ada scales it back"]

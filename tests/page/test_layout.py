@@ -68,6 +68,33 @@ def test_nothing_overflows_and_every_text_can_be_read(
     assert page.evaluate(CONTRAST) == []
 
 
+#: What sticks out of its card on a job's page, but for what scrolls by itself.
+OUTSIDE = """
+() => [...document.querySelectorAll("#job .panel")].flatMap(card => {
+  const box = card.getBoundingClientRect();
+  return [...card.querySelectorAll("*")]
+    .filter(each => each.checkVisibility() && !each.closest("svg, canvas, .scroller > *, .unseen, pre > *, pre"))
+    .filter(each => { const own = each.getBoundingClientRect(); return own.width && (own.right > box.right + 1 || own.left < box.left - 1); })
+    .map(each => `${card.querySelector("h3")?.textContent}: ${each.className} ${each.textContent.slice(0, 40)}`);
+})
+"""
+
+
+@pytest.mark.parametrize("width", [1000, 1100, 1250, 1400, 1700])
+def test_nothing_of_a_job_sticks_out_of_its_card(board: Board, script: Script, width: int) -> None:
+    name = "diffusion-xl-finetune"
+    sql = f"SELECT {', '.join(f'usd_per_hour_{each}m' for each in range(20))}\nFROM burn_rates"
+    told = f"{name} burns in {'a-word-that-no-line-can-break' * 3}"
+    script.alerts = [
+        fleet.alert(name, 0, script.now_ms - 60_000, evidence_sql=sql, summary=told.replace("-", "_"))
+    ]
+    page = board(f"/#/job/{name}", width=width).page
+    expect(page.locator(".components .share").first).to_be_visible()
+    page.locator(".evidence summary").first.click()
+    expect(page.locator(".evidence pre").first).to_be_visible()
+    assert page.evaluate(OUTSIDE) == []
+
+
 def test_dark_and_light_follow_the_system(board: Board) -> None:
     colour = "getComputedStyle(document.documentElement).backgroundColor"
     dark = board(scheme="dark").page.evaluate(colour)

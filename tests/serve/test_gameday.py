@@ -175,8 +175,19 @@ def test_nobody_is_paged_who_was_not_named(tmp_path: Path, words: tuple[str, ...
     assert said in done.one_line()
 
 
+def test_a_dry_run_says_what_would_be_done() -> None:
+    done = trainfare("gameday", "spot-fallback", "--dry-run", "--to", "ada")
+    assert (done.code, done.err) == (0, "")
+    assert "plays " in done.out
+    assert "price_basis should open as a ticket; its messages go to ada" in done.out
+    assert "Its alert is due at " in done.out
+    rows = [line.split() for line in done.out.splitlines() if line.startswith(("jobs ", "prices "))]
+    assert {row[0] for row in rows} == {"jobs", "prices"}
+    assert done.out.endswith("nothing was sent\n")
+
+
 def test_a_dry_run_prints_events_that_publish_takes() -> None:
-    done = trainfare("gameday", "spot-fallback", "--dry-run")
+    done = trainfare("gameday", "spot-fallback", "--dry-run", "--format", "json")
     assert (done.code, done.err) == (0, "")
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert {line["topic"] for line in lines} == {"jobs", "prices"}

@@ -151,4 +151,4 @@ def game(name: str, now_ms: int, live_ms: int, owner: str) -> Game:
             continue  # it goes on in another log's time alone
         records.append(DemoRecord(topic, value["time_ms"], orjson.dumps(value)))
     jobs = {orjson.loads(each.value).get("job_id", "") for each in records if each.topic is Topic.JOBS}
-    return Game(run, whose, tuple(records), tuple(sorted(jobs)), now_ms + live_ms)
+    return Game(run, whose, tuple(records), tuple(sorted(jobs)), due_ms)

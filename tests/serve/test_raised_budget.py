@@ -9,6 +9,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from tests.cli.command import trainfare
 from tests.kafka.broker import _free_ports
 from tests.serve.run import Serves
 
@@ -46,4 +47,14 @@ def test_a_budget_is_raised_by_the_record_in_force(tmp_path: Path) -> None:
                 assert time.monotonic() < deadline_s, found
                 time.sleep(1.1)  # more than one record a second is refused
         assert 'in force is "200"' in found[1]["error"]["message"]
+        # Receipts are asked for through the same process, by the token of its directory.
+        for words, said in (
+            (("ada",), "ada gets receipts of their jobs"),
+            (("ada", "--off"), "ada no longer gets receipts"),
+        ):
+            done = trainfare("receipts", "ask", *words, "--data", tmp_path / "data")
+            assert done.code == 0, done.err
+            assert done.out.startswith(said)
+            assert "written by" in done.out
+            time.sleep(1.1)  # more than one record a second is refused
         assert life.terminate() == 0

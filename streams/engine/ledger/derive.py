@@ -56,10 +56,12 @@ def derive_job(
         _derive_traffic(job.id, attempt, timeline, rows, book, payer)
         if attempt.dirty_metered:
             _derive_metered(job.id, attempt, timeline, rows, prices, sampled, payer)
-    if open_attempts or not job.is_open:
+    if open_attempts or job.has_ended:
         mark_time(job, as_of_ms)
         write_hours(job, hours, sampled, prices, as_of_ms)
     else:
+        if not job.is_open:
+            mark_time(job, as_of_ms)  # the next accrual looks at what is owed only
         put_off_hours(job)
     job.booked_dimensions, job.is_redone = dimensions, False
     # Open attempts left out now are due at the next checkpoint that includes them, whatever its accrual instant.

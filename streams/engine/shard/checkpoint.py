@@ -81,9 +81,8 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     tables.update(shard.ahead.drain(shard.number, version))
     tables.update(shard.checkpoints.drain(shard.number, version))
     tables.update(shard.tracker.tables(shard.number, version))
-    leaving = [
-        job for job in _finished(shard) if job.id not in shard.due.dirty_jobs and not _unjudged(shard, job)
-    ]
+    unwritten = shard.due.dirty_jobs | shard.due.hours_put_off
+    leaving = [job for job in _finished(shard) if job.id not in unwritten and not _unjudged(shard, job)]
     changed += [
         job for job in leaving if job.id in shard.due.sampled_jobs
     ]  # their last rows are not written yet
@@ -211,7 +210,7 @@ def _begin_accrual(shard: ShardState, as_of_ms: int) -> None:
     """Record the open jobs to accrue, unless some of an unfinished accrual to this instant are left."""
     up_to_ms, left = shard.due.accruing
     if not left or up_to_ms != as_of_ms:
-        shard.due.accruing = (as_of_ms, sorted(shard.due.open_jobs | shard.due.sampled_jobs, reverse=True))
+        shard.due.accruing = (as_of_ms, sorted(shard.due.accruable(), reverse=True))
 
 
 def _due(shard: ShardState, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
@@ -227,7 +226,7 @@ def _owes_more(shard: ShardState, as_of_ms: int) -> bool:
     while left:
         job = shard.jobs.get(left[-1])
         is_due = job is not None and job.id in shard.due.open_jobs and job.booked_as_of_ms != as_of_ms
-        if is_due or left[-1] in shard.due.sampled_jobs:
+        if is_due or left[-1] in shard.due.sampled_jobs or left[-1] in shard.due.hours_put_off:
             return True
         left.pop()
     return False
@@ -350,7 +349,6 @@ def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Tab
         shard.tracker.leave(job.id)
         shard.archived.add(job.id, version, _last_ms(job))
         del shard.jobs[job.id]
-        shard.due.hours_put_off.discard(job.id)
         shard.prices.jobs.drop(job.id)
         shard.due.sampled_jobs.discard(job.id)
         shard.snapshots.changes.jobs.discard(job.id)

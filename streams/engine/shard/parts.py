@@ -32,7 +32,9 @@ class DueWork:
     dirty_jobs: set[str] = field(default_factory=set)  # something that affects cost changed
     open_jobs: set[str] = field(default_factory=set)
     sampled_jobs: set[str] = field(default_factory=set)  # open; only samples arrived since they were derived
-    hours_put_off: set[str] = field(default_factory=set)  # open; minutes changed whose hours are not written
+    hours_put_off: set[str] = field(
+        default_factory=set
+    )  # not ended; minutes changed whose hours are not written
     # Accrual of all open attempts may take several checkpoints: its instant, and the jobs that are left.
     accruing: tuple[int, list[str]] = (0, [])
     accrued_to_ms: int = 0  # every open attempt is booked up to this instant
@@ -40,6 +42,10 @@ class DueWork:
     archive_due_ms: int = 0  # event time at which finished jobs are searched again
     books_owed: bool = False
     books_next: dict[str, int] = field(default_factory=dict)  # the offsets of the stored books
+
+    def accruable(self) -> set[str]:
+        """The jobs of which the next accrual may write something."""
+        return self.open_jobs | self.sampled_jobs | self.hours_put_off
 
 
 def set_member(jobs: set[str], job_id: str, *, is_member: bool) -> None:

@@ -233,7 +233,7 @@ class Shard(ShardState):
                 (node.dirty or open_attempts) and (open_attempts if node.is_open else node.dirty)
                 for node in self.nodes.values()
             )
-            or (open_attempts and self.due.sampled_jobs)
+            or (open_attempts and (self.due.sampled_jobs or self.due.hours_put_off))
             or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.due.open_jobs))
         )
 

@@ -237,7 +237,7 @@ def _load(shard: ShardState, blobs: Sequence[bytes], only: str | None = None) ->
             shard.due.dirty_jobs.add(known.id)
         elif known.id in shard.due.dirty_jobs:
             known.booked_time = UNKNOWN_TIME  # its newest events may not be booked
-        if known.id in shard.due.open_jobs and known.owes_hours:
+        if known.owes_hours:
             shard.due.hours_put_off.add(known.id)
         known.mark_saved()
         drop_counts(shard, known)

@@ -99,9 +99,10 @@ class Recount:
 
     @property
     def unsettled(self) -> frozenset[str]:
-        """Open jobs and nodes that changed after the stored rows' accrual: they cannot be compared."""
+        """Jobs and open nodes that changed after the stored rows' accrual and have not ended: they cannot be compared."""
         nodes = {name for name, node in self.shard.nodes.items() if node.is_open}
-        return frozenset(self._touched & (self.shard.due.open_jobs | nodes))
+        jobs = {name for name in self._touched if (job := self.shard.jobs.get(name)) and not job.has_ended}
+        return frozenset(jobs | (self._touched & nodes))
 
     def _derive(self, as_of_ms: int, *, open_attempts: bool) -> None:
         self._fresh, more = 0, True

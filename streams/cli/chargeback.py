@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from streams.costs.charge_lines import Where
     from streams.costs.charging import Charged
 
-_LEVELS: Final = ("team", "project", "owner", "experiment")
+_LEVELS: Final = ("team", "project", "owner", "experiment", "job")
 _WHERE: Final = ("account", "provider", "service")
 #: Columns that the table leaves out where they have nothing to say.
 _MAY_BE_EMPTY: Final = (
@@ -55,7 +55,7 @@ def chargeback(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="LEVEL[,LEVEL]", help="team (default), project, owner, experiment; may be repeated."
+            metavar="LEVEL[,LEVEL]", help="team (default), project, owner, experiment, job; may be repeated."
         ),
     ] = None,
     idle: Annotated[
@@ -238,7 +238,10 @@ def _write_parquet(grid: Grid, out: Path | None) -> None:
     import pyarrow.parquet as pq
 
     assert out is not None  # the caller's check
-    kinds = {name: pa.decimal128(38, 18) if name.endswith("_usd") else pa.string() for name in grid.columns}
+    kinds = {
+        name: pa.decimal128(38, 18) if name.endswith("_usd") or name == "charge" else pa.string()
+        for name in grid.columns
+    }
     columns = {
         name: pa.array([row[at] for row in grid.rows], kinds[name]) for at, name in enumerate(grid.columns)
     }

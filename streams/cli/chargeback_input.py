@@ -108,7 +108,8 @@ class MonthReader:
 
     def _jobs(self, span: dict[str, str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
         """The names of jobs, and the resources that labels give them."""
-        sql = charge_sql.JOBS.replace("LEVELS", ", ".join(self._levels))
+        columns = ["job_id AS job" if each == "job" else each for each in self._levels]
+        sql = charge_sql.JOBS.replace("LEVELS", ", ".join(columns))
         names, resources, after = {}, {}, {"job": ""}
         for job_id, resource, *levels in self._pages(sql, after, **span, **self._month):
             names[job_id] = tuple(levels)

@@ -50,9 +50,9 @@ class ShownRate(NamedTuple):
         """The rate for programs."""
         return {
             "currency": self.currency,
-            "day": self.day,
-            "units": _number(self.units),
-            "dollars": _number(self.dollars),
+            "rate_units": _number(self.units),
+            "rate_dollars": _number(self.dollars),
+            "rate_day": self.day,
         }
 
 
@@ -78,11 +78,9 @@ def with_currency(grid: Grid, rate: ShownRate) -> Grid:
     """The rows with their charge in another currency, and the rate and its day beside it."""
     at = grid.columns.index("charge_usd")
     amounts = rate.amounts([row[at] for row in grid.rows])
-    words = f"{_number(rate.units)}/{_number(rate.dollars)}"
-    rows = [
-        (*row, amount, rate.currency, words, rate.day) for row, amount in zip(grid.rows, amounts, strict=True)
-    ]
-    return Grid((*grid.columns, "charge", "currency", "units_per_usd", "rate_day"), rows)
+    beside = rate.record()
+    rows = [(*row, amount, *beside.values()) for row, amount in zip(grid.rows, amounts, strict=True)]
+    return Grid((*grid.columns, "charge", *beside), rows)
 
 
 def converted_words(row: Mapping[str, object]) -> str:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from sinks.clickhouse import ClickHouseStore
@@ -80,22 +81,28 @@ def test_a_charge_is_shown_in_another_currency_and_sums(tmp_path: Path) -> None:
     rates.write_text("Date,USD,JPY\n2026-10-30,1.0837,163.7\n2026-11-01,9,9\n", encoding="utf-8")
     trainfare("fx", "load", rates, "--data", data)
     found = json.loads(trainfare(*charge, "--format", "json").out)
-    assert found["rate"] == {"currency": "JPY", "day": "2026-10-30", "units": "163.7", "dollars": "1.0837"}
+    assert found["rate"] == {
+        "currency": "JPY",
+        "rate_units": "163.7",
+        "rate_dollars": "1.0837",
+        "rate_day": "2026-10-30",
+    }
     total = total_of(bills) * Decimal("163.7") / Decimal("1.0837")
     rows = found["rows"]
     assert len(rows) > 5
     assert sum(Decimal(row["charge"]) for row in rows) == round(total, 9)
     for row in rows:
-        assert (row["currency"], row["units_per_usd"], row["rate_day"]) == (
-            "JPY",
-            "163.7/1.0837",
-            "2026-10-30",
-        )
+        assert found["rate"].items() <= row.items()
         exact = Decimal(row["charge_usd"]) * Decimal("163.7") / Decimal("1.0837")
         assert abs(Decimal(row["charge"]) - exact) <= Decimal("1e-9")
     said = trainfare(*charge).out
     assert "JPY at 163.7 JPY for 1.0837 USD of 2026-10-30" in said
-    assert "163.7/1.0837" in said
+    assert "163.7" in said.splitlines()[2]
+    out = tmp_path / "f.parquet"
+    assert trainfare(*charge, "--format", "parquet", "--out", out).code == 0
+    stored = pq.read_table(out).to_pylist()
+    assert [each["charge"] for each in stored] == [Decimal(row["charge"]) for row in rows]
+    assert {each["rate_dollars"] for each in stored} == {"1.0837"}
 
 
 def test_a_trial_stores_nothing_and_needs_no_store(tmp_path: Path) -> None:

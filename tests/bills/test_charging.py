@@ -190,7 +190,10 @@ def asked(data: Path, *words: object) -> Done:
 def test_a_month_with_a_bill_sums_to_it(data: Path) -> None:
     done = asked(data, "--month", "2020-04", "--by", "team,owner", "--cost", "billed", "--format", "json")
     found = json.loads(done.out)
-    assert "1 lines of the bill are not in USD and are charged to nobody: 9." in done.err
+    assert (
+        "1 lines of the bill are not in USD, have no rate of their day, and are charged to nobody: 9."
+        in done.err
+    )
     assert "were metered without an account, on resources that no bill names" in done.err
     totals = {name: Decimal(usd) for name, usd in found["totals"].items()}
     assert found["totals"]["billed_usd"] == "1000.00000000011"
@@ -202,6 +205,25 @@ def test_a_month_with_a_bill_sums_to_it(data: Path) -> None:
     (ledger,) = json.loads(trainfare("sql", query, "--data", data, "--format", "json").out)
     assert Decimal(found["totals"]["metered_usd"]) == Decimal(ledger["usd"])
     assert len(found["rows"]) > 5
+
+
+def test_jobs_are_charged_what_their_teams_are(data: Path) -> None:
+    sums: dict[str, dict[str, Decimal]] = {}
+    for levels in ("team", "team,job"):
+        words = ("--month", "2020-04", "--by", levels, "--cost", "billed", "--idle", "weighted")
+        rows = json.loads(asked(data, *words, "--format", "json").out)["rows"]
+        found = sums[levels] = {}
+        for row in rows:
+            if row["kind"] == "jobs":
+                found[row["team"]] = found.get(row["team"], Decimal(0)) + Decimal(row["cost_usd"])
+                assert ("job" in row) == (levels != "team")
+    assert sums["team,job"] == sums["team"]
+    assert len(rows) > len(sums["team"])
+    query = "SELECT job_id FROM job_costs"
+    jobs = {
+        row["job_id"] for row in json.loads(trainfare("sql", query, "--data", data, "--format", "json").out)
+    }
+    assert {row["job"] for row in rows if row["kind"] == "jobs"} <= jobs
 
 
 def test_every_format_says_the_same(data: Path, tmp_path: Path) -> None:

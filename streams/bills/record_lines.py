@@ -17,6 +17,8 @@ from streams.bills.lines import BillLine, checked_value, fault_of
 from streams.errors import WrongUseError
 
 _SECOND: Final = timedelta(seconds=1)
+#: What a column has that a charge does not say.
+_EMPTY: Final[Mapping[ColumnKind, Any]] = {ColumnKind.TEXT: "", ColumnKind.NUMBER: None}
 
 
 class RecordLineReader:
@@ -84,8 +86,11 @@ class RecordLineReader:
             cell = charge.get(column.name)
             if column.kind is ColumnKind.INSTANT:
                 cell = _ended(charge, column.name)
-            elif column.kind is ColumnKind.TEXT and not is_missing(cell):
-                cell = values.text(cell).strip() if isinstance(cell, str) else cell
+            elif isinstance(cell, str) and column.kind is ColumnKind.TEXT:
+                cell = cell.strip()
+            elif cell is None and column.kind in _EMPTY:
+                found.append(_EMPTY[column.kind])
+                continue
             try:
                 value, was_rounded = checked_value(column.kind, cell)
             except values.BadValueError as fault:

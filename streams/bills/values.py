@@ -146,6 +146,8 @@ def text(value: object) -> str:
     Raises:
         BadValueError: It is too long.
     """
+    if isinstance(value, str) and len(value) <= TEXT_MAX_BYTES and value.isascii():
+        return value  # most cells, and each of millions of lines has a hundred
     found = value if isinstance(value, str) else _encoded(value)
     if len(found) > TEXT_MAX_BYTES or len(found.encode("utf-8", "surrogatepass")) > TEXT_MAX_BYTES:
         raise BadValueError(f"longer than {TEXT_MAX_BYTES} bytes")

@@ -73,5 +73,7 @@ def show(
         answer = store.ask(_SHOW, currency=currency, limit=limit, **span)
     rows = list(answer.rows())
     if form is OutputFormat.table:
-        rows = [(*row[:2], *map(plain, row[2:4]), *row[4:]) for row in rows]
+        rows = [
+            (*row[:2], *(plain(cell).rstrip("0").rstrip(".") for cell in row[2:4]), *row[4:]) for row in rows
+        ]
     write(Grid(answer.names, rows), form)

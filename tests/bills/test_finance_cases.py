@@ -61,7 +61,9 @@ def test_a_commitment_is_charged_where_it_is_used(tmp_path: Path) -> None:
     assert rows["idle"] == Decimal("4.00000002")
     (idle,) = (row for row in found["rows"] if row["kind"] == "idle")
     assert Decimal(idle["overcommitted_cost_usd"]) == Decimal("3.99999996")
-    assert "1 lines of the bill are not in USD and are charged to nobody: 5." in said
+    assert (
+        "1 lines of the bill are not in USD, have no rate of their day, and are charged to nobody: 5." in said
+    )
     assert "1 purchases of commitments (8760." in said
     cash, _, _ = charged(tmp_path, "oc.jsonl", "commit.csv", "--cost", "billed")
     assert cash["EC2"] == 8760

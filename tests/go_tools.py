@@ -1,4 +1,4 @@
-"""Helm, kubeconform and a kube-apiserver for tests, built once from their modules and kept in the cache of tests."""
+"""Helm, kubeconform, a kube-apiserver and the parser of Compose for tests, built once from their modules and kept in the cache of tests."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Final
 
 HELM: Final = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 KUBECONFORM: Final = "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0"
+#: What `docker compose` reads its files by.
+_COMPOSE: Final = "github.com/compose-spec/compose-go/v2 v2.16.2"
 KUBERNETES: Final = "1.34.2"
 PROMETHEUS_OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 _KUBERNETES: Final = f"k8s.io/kubernetes@v{KUBERNETES}"
@@ -47,6 +49,16 @@ def kube_apiserver() -> Path:
     found = os.environ.get("KUBE_APISERVER") or shutil.which("kube-apiserver")
     target = _CACHE / f"kube-apiserver@v{KUBERNETES}" / "kube-apiserver"
     return Path(found) if found else _built(target, lambda: _build_apiserver(target))
+
+
+def compose_parser() -> Path:
+    """A program that prints a Compose file as `docker compose` understands it; of compose-go's own one no variable has a value.
+
+    Raises:
+        AssertionError: It cannot be built.
+    """
+    target = _CACHE / _COMPOSE.replace("/", "+").replace(" ", "@") / "parsed"
+    return _built(target, lambda: _build_compose_parser(target))
 
 
 def module(name: str) -> Path:
@@ -88,7 +100,47 @@ def _build_apiserver(target: Path) -> None:
         'package main\n\nimport _ "k8s.io/kubernetes/cmd/kube-apiserver/app"\n\nfunc main() {}\n'
     )
     package = "k8s.io/kubernetes/cmd/kube-apiserver"
-    _go("build", "-mod=mod", "-ldflags=-s -w", "-o", str(target), package, cwd=target.parent)
+    major, minor, _ = KUBERNETES.split(".")
+    said = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+    flags = " ".join(f"-X k8s.io/component-base/version.{name}={each}" for name, each in said.items())
+    _go(
+        "build", "-mod=mod", f"-ldflags=-s -w {flags}", "-o", str(target), package, cwd=target.parent
+    )  # fmt: skip
+
+
+_PARSED: Final = """\
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+)
+
+func must(err error) {
+	if err != nil {
+		os.Stderr.WriteString(err.Error() + "\\n")
+		os.Exit(1)
+	}
+}
+
+func main() {
+	options, err := cli.NewProjectOptions(os.Args[1:], cli.WithOsEnv)
+	must(err)
+	project, err := options.LoadProject(context.Background())
+	must(err)
+	text, err := project.MarshalYAML()
+	must(err)
+	os.Stdout.Write(text)
+}
+"""
+
+
+def _build_compose_parser(target: Path) -> None:
+    (target.parent / "go.mod").write_text(f"module trainfare.test/compose\n\ngo 1.24\n\nrequire {_COMPOSE}\n")
+    (target.parent / "main.go").write_text(_PARSED)
+    _go("build", "-mod=mod", "-o", str(target), ".", cwd=target.parent)
 
 
 def _built(path: Path, build: Callable[[], object]) -> Path:

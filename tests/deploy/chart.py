@@ -29,7 +29,7 @@ def helm(*words: str, stdin: str = "", **variables: str) -> str:
     Raises:
         HelmError: It refuses.
     """
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(CHART), **variables}
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(installed(HELM).parent), **variables}
     done = subprocess.run(
         [str(installed(HELM)), *words],
         input=stdin,

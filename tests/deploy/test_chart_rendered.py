@@ -159,6 +159,13 @@ def test_helm_says_what_cannot_be_and_where(values: object, words: str) -> None:
     assert "s3cr3t" not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ['a": b', "a\nkind: Secret", "{{ .Values }}", "a # b"], ids=ascii)
+def test_a_hostile_namespace_stays_one_word(name: str) -> None:
+    objects = rendered(None, "--namespace", name)
+    assert [each["kind"] for each in objects] == [each["kind"] for each in rendered()]
+    assert {each["metadata"].get("namespace", name) for each in objects} == {name}
+
+
 def test_a_role_of_one_namespace_is_no_role_of_the_cluster() -> None:
     table = {"namespace": "research", "include_nodes": False, "include_owners": False}
     objects = rendered({"collectors": {"tables": {"kubernetes": table}}})

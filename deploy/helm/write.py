@@ -55,7 +55,7 @@ def schema() -> dict[str, Any]:
 
 
 def _for_helm(part: Any) -> Any:
-    """The schema without what only pydantic's readers want: titles, defaults, and references beside other words."""
+    """The schema without what only pydantic's readers want: titles, defaults, and words beside references."""
     if isinstance(part, list):
         return [_for_helm(each) for each in part]
     if not isinstance(part, dict):
@@ -72,7 +72,7 @@ def _for_helm(part: Any) -> Any:
     if "patternProperties" in kept:
         kept["additionalProperties"] = False
     if "$ref" in kept and len(kept) > 1:  # in this draft a reference hides what is beside it
-        kept["allOf"] = [{"$ref": kept.pop("$ref")}]
+        kept = {"$ref": kept["$ref"]}
     return kept
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.column_types import LABELS, MILLI, MONEY, TEXT, schema_of
+from schemas.column_types import LABELS, MILLI, MONEY, NAMES, TEXT, schema_of
 
 BUDGET_USE: Final = "budget_use"
 ACTIONS: Final = "actions"
@@ -19,6 +19,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         period_start=MILLI,
         period_end=MILLI,  # of `total` and `run`: 1970, there is none
         match=LABELS,
+        jobs=NAMES,  # of a budget per run, the oldest first, the newest 400 at most
         limit_usd=MONEY,  # 0: it does not limit dollars
         limit_gpu_hours=pa.float64(),
         limit_wall_clock_hours=pa.float64(),

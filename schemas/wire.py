@@ -323,7 +323,10 @@ class ControlWire(Wire, kw_only=True, gc=False):
     per: Annotated[
         BudgetPeriod | None,
         one_of(get_args(BudgetPeriod)),
-        Doc("of a `budget`: how often it begins anew; `run`: each job has it; `total` if absent", "month"),
+        Doc(
+            "of a `budget`: how often it begins anew; `run`: each training run has it; `total` if absent",
+            "month",
+        ),
     ] = None
     period: Annotated[
         BudgetPeriod | None, one_of(get_args(BudgetPeriod)), Doc("the same as `per`", "month")

@@ -47,7 +47,10 @@ def _row(budget: Mapping[str, Any], *, bars: bool) -> list[str]:
         return [name, _names(budget["match"]), "", "not judged yet", *([""] * (5 if bars else 4))]
     subject = budget["subject"]
     override = budget["override"]
-    cells = [name, f"{subject['kind']} {subject['name']}".strip(), budget["per"], f"{used['ratio']:.1%}"]
+    about = f"{subject['kind']} {subject['name']}".strip()
+    if (budget["job_count"] or 1) > 1:
+        about = f"run of {budget['job_count']} jobs from {subject['name']} on"
+    cells = [name, about, budget["per"], f"{used['ratio']:.1%}"]
     if bars:
         cells.append(bar(used["ratio"]))
     cells += [

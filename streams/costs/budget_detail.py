@@ -22,7 +22,7 @@ _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component
 _FACTS: Final = ", ".join(f"'{name}', {name}" for name in MATCHED)
 _MINE: Final = f"""
 SELECT job_id FROM jobs FINAL
-WHERE {USERS_JOBS} AND arrayAll((field, wanted) -> map({_FACTS})[field] = wanted, {{fields:Array(String)}}, {{wanted:Array(String)}})"""
+WHERE {USERS_JOBS} AND (empty({{jobs:Array(String)}}) OR job_id IN {{jobs:Array(String)}}) AND arrayAll((field, wanted) -> map({_FACTS})[field] = wanted, {{fields:Array(String)}}, {{wanted:Array(String)}})"""
 
 
 def _instant(name: str) -> str:
@@ -50,21 +50,28 @@ FROM alerts FINAL WHERE alert_id IN {alerts:Array(String)}"""
 ACTIONS: Final = f"""
 SELECT job_id, rung, mode, state, attempt, toUnixTimestamp64Milli(time) AS time_ms, spent_usd, used_ratio, alert_id, detail, count() OVER () AS actions
 FROM actions FINAL
-WHERE budget = {{budget:String}} AND period_start = fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') AND ({{job:String}} = '' OR job_id = {{job:String}})
+WHERE budget = {{budget:String}} AND period_start = fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') AND (empty({{jobs:Array(String)}}) OR job_id IN {{jobs:Array(String)}})
 ORDER BY time DESC, job_id LIMIT {ACTIONS_MAX}"""
 
 
 def spend_parameters(row: Row) -> dict[str, object]:
     """What `SPEND` and `DEAREST` refer to, of a row of `streams.costs.budgets.USED`."""
     from_ms, to_ms = int(row["period_start_ms"]), int(row["time_ms"])
-    match = {"job_id": row["subject_name"]} if row["per"] == "run" else dict(row["match"])
+    jobs = jobs_of_run(row)
+    match = {} if jobs else dict(row["match"])
     return {
+        "jobs": jobs,
         "from_ms": from_ms,
         "to_ms": to_ms,
         "hour_ms": to_ms // HOUR_MS * HOUR_MS,
         "fields": list(match),
         "wanted": list(match.values()),
     }
+
+
+def jobs_of_run(row: Row) -> list[str]:
+    """The jobs of the run that a budget per run is about; of another budget none."""
+    return sorted({row["subject_name"], *row["jobs"]}) if row["per"] == "run" else []
 
 
 def step_of(first_ms: int, to_ms: int) -> int:

@@ -16,7 +16,7 @@ _LAST_USE: Final = "(SELECT max(time) FROM budget_use)"
 #: The budgets of the last minute that was judged; one that is gone since has an older row.
 USED: Final = f"""
 SELECT budget, subject_kind, subject_name, per, toUnixTimestamp64Milli(period_start) AS period_start_ms,
-    toUnixTimestamp64Milli(period_end) AS period_end_ms, match, limit_usd, limit_gpu_hours, limit_wall_clock_hours, used_usd,
+    toUnixTimestamp64Milli(period_end) AS period_end_ms, match, jobs, limit_usd, limit_gpu_hours, limit_wall_clock_hours, used_usd,
     used_gpu_hours, used_wall_clock_hours, used_ratio, usd_per_hour, toUnixTimestamp64Milli(time) AS time_ms
 FROM budget_use FINAL
 WHERE time = {_LAST_USE} AND subject_kind != ''
@@ -24,17 +24,21 @@ ORDER BY used_ratio DESC, budget, subject_name
 LIMIT {LISTED_MAX}"""  # noqa: S608 - constants alone
 #: Of each budget and period what was asked for, by rung: jobs, and the newest state of any of them.
 TAKEN: Final = f"""
-SELECT budget, period_start_ms, if(per_run, job_id, '') AS run, rung, mode, count() AS jobs, argMax(last_state, at_ms) AS state,
-    max(at_ms) AS time_ms
+SELECT a.budget AS budget, a.period_start_ms AS period_start_ms, r.run AS run, a.rung AS rung, a.mode AS mode, count() AS jobs,
+    argMax(a.last_state, a.at_ms) AS state, max(a.at_ms) AS time_ms
 FROM
 (
     SELECT budget, toUnixTimestamp64Milli(period_start) AS period_start_ms, job_id, rung, mode,
-        argMax(state, (attempt, time)) AS last_state, toUnixTimestamp64Milli(max(time)) AS at_ms,
-        (budget, job_id) IN (SELECT budget, subject_name FROM budget_use WHERE per = 'run' AND time = {_LAST_USE}) AS per_run
+        argMax(state, (attempt, time)) AS last_state, toUnixTimestamp64Milli(max(time)) AS at_ms
     FROM actions FINAL
     WHERE (budget, period_start) IN (SELECT budget, period_start FROM budget_use WHERE time = {_LAST_USE})
     GROUP BY budget, period_start_ms, job_id, rung, mode, idempotency_key
-)
+) AS a
+LEFT ANY JOIN
+(
+    SELECT budget, arrayJoin(arrayPushFront(jobs, subject_name)) AS job_id, subject_name AS run FROM budget_use FINAL
+    WHERE per = 'run' AND time = {_LAST_USE}
+) AS r ON r.budget = a.budget AND r.job_id = a.job_id
 GROUP BY budget, period_start_ms, run, rung, mode
 ORDER BY time_ms, rung"""  # noqa: S608 - constants alone
 #: Of each budget and override the newest record.
@@ -97,6 +101,8 @@ def _judged(
         "budget": row["budget"],
         "subject": {"kind": row["subject_kind"], "name": row["subject_name"]},
         "match": dict(row["match"]),
+        # Of a budget per run: how many jobs the run has, each a submission of it.
+        "job_count": max(len(row["jobs"]), 1) if row["per"] == "run" else None,
         "per": row["per"],
         "period_start_ms": int(row["period_start_ms"]) or None,
         "period_end_ms": int(row["period_end_ms"]) or None,

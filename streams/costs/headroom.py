@@ -9,13 +9,13 @@ from typing import Any, Final
 
 LEVELS: Final = ("team", "owner", "project", "experiment", "job")
 _NOTHING: Final = Decimal("0.000000000")
-#: The budgets of the last minute that was judged, of those per run the job's; one that is gone since has an older row.
+#: The budgets of the last minute that was judged, of those per run that of the job's run; one that is gone since has an older row.
 HEADROOM: Final = """
 SELECT budget, subject_kind, subject_name, per, toUnixTimestamp64Milli(period_start) AS period_start_ms,
     toUnixTimestamp64Milli(period_end) AS period_end_ms, match, limit_usd, limit_gpu_hours, limit_wall_clock_hours, used_usd,
     used_gpu_hours, used_wall_clock_hours, used_ratio, usd_per_hour, toUnixTimestamp64Milli(time) AS time_ms
 FROM budget_use FINAL
-WHERE time = (SELECT max(time) FROM budget_use) AND subject_kind != '' AND (per != 'run' OR subject_name = {job:String})
+WHERE time = (SELECT max(time) FROM budget_use) AND subject_kind != '' AND (per != 'run' OR subject_name = {job:String} OR has(jobs, {job:String}))
 ORDER BY used_ratio DESC, budget"""
 
 
@@ -50,7 +50,7 @@ class Left:
 def lefts(rows: Iterable[Mapping[str, Any]], asked: Mapping[str, str]) -> list[Left]:
     """What the budgets leave that apply to what is asked for: all that they match on is named, and equal."""
     facts = {"job_id" if name == "job" else name: value for name, value in asked.items()}
-    return [_left(row) for row in rows if dict(row["match"]).items() <= facts.items()]
+    return [_left(row) for row in rows if row["per"] == "run" or dict(row["match"]).items() <= facts.items()]
 
 
 def least(found: Sequence[Left]) -> dict[str, Any]:

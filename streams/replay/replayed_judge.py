@@ -116,7 +116,7 @@ class LogJudge:
         """Whether any job has a budget of its own from then on, or one was judged before."""
         self._memory.read_firing()
         fires = any(alert.rule in (BUDGET_USED, BUDGET_FORECAST) for alert in self._memory.firing())
-        return fires or self._reader.has_budgets() or bool(self._reader.runs(from_ms, is_any=False))
+        return fires or self._reader.has_budgets() or self._reader.has_runs(from_ms)
 
     async def _store_changes(self, owner: OwnedShard, changes: LedgerChanges) -> None:
         await self._threads.run(self._writer.write, owner, rows_of(owner, changes))

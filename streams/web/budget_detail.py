@@ -54,12 +54,11 @@ class BudgetDetails:
         ask = self._store_reader.rows
         spent = spend_parameters(row)
         levels = levels_of(row)
-        job = row["subject_name"] if row["per"] == "run" else ""
         hours, jobs, fired, actions = await asyncio.gather(
             ask(SPEND, **spent),
             ask(DEAREST, **spent),
             ask(LEVELS, alerts=[alert_id for _, alert_id in levels]),
-            ask(ACTIONS, budget=row["budget"], from_ms=row["period_start_ms"], job=job),
+            ask(ACTIONS, budget=row["budget"], from_ms=row["period_start_ms"], jobs=spent["jobs"]),
         )
         step_ms = step_of(hours[0]["at_ms"], int(row["time_ms"])) if hours else step_of(0, 0)
         by_id = {each["alert_id"]: each for each in fired}

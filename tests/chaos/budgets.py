@@ -42,7 +42,9 @@ def budget_differences(alerts: Alerts, tables: Tables, judged_ms: int) -> Iterat
     """One sentence per fault; `alerts`: rows by id; `tables`: the oracle's. A row may be of the minute after the last known one."""
     for record in RECORDS:
         match: dict[str, str] = {name: str(record[name]) for name in ("team", "owner") if name in record}
-        spent = used_by_minute(tables, match, judged_ms + MINUTE_MS)
+        spent = used_by_minute(
+            tables, {name: (value,) for name, value in match.items()}, judged_ms + MINUTE_MS
+        )
         subject = BudgetSubject(budget_of(str(record["name"]), record, match))
         instants = (judged_ms, judged_ms + MINUTE_MS)
         if not any(_is_told(subject, alerts, spent, at_ms) for at_ms in instants):

@@ -131,6 +131,18 @@ def judge_log(
     return sorted([*found, *(each for job in jobs for each in unusual_length(job, jobs, until_ms, of))])
 
 
+def runs_at(lines: Sequence[Line], tables: Tables, at_ms: int) -> list[list[str]]:
+    """Which jobs are one run, by what had happened up to an instant, the oldest job of each first."""
+    accepted = take_in(lines, job_horizon_ms=DAY_MS, late_horizon_s=600, run_start_ms=None)
+    jobs = _jobs(tables, {name: attempts_of(log) for name, log in accepted.jobs.items()})
+    found: list[list[str]] = []
+    for of in _with_one_key(jobs):
+        spans = [span for job in of if (span := _span([*_plain_attempts(job)], at_ms + 1))]
+        run = of[0].run
+        found += one_run(spans, by_name=run[0] == "name") if run else [[span.job] for span in spans]
+    return found
+
+
 def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
     jobs = {
         name: PlainJob(

@@ -118,6 +118,40 @@ def test_a_run_has_one_budget_however_often_it_is_submitted(tmp_path: Path) -> N
     assert used == [{"subject_kind": "run", "subject_name": "llama-7b"}]
 
 
+def test_a_budget_per_run_goes_on_where_the_run_is_submitted_again(tmp_path: Path) -> None:
+    """Two jobs of one name, $1 a minute: what both used is of one budget, by whichever of them it is asked for."""
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        budget("each", usd=50, per="run"),
+        started("train-1", owner="ada"),
+        ended("train-1", T0 + 20 * MINUTE_MS, "failed"),
+        started("train-2", T0 + 25 * MINUTE_MS, owner="ada"),
+        started("other", T0 + 25 * MINUTE_MS, owner="bob"),
+        (T0 + 50 * MINUTE_MS, "jobs", {"job_id": "train-2", "type": "heartbeat"}),
+    )
+    data = tmp_path / "data"
+    replay(data, log)
+    found = [(each["name"], each["severity"]) for each in rows(data, ALERTS) if each["status"] == "firing"]
+    assert found == [("train-1", "ticket"), ("other", "ticket")]
+    (last,) = [
+        each for each in rows(data, ALERTS) if each["name"] == "train-1" and each["status"] == "firing"
+    ]
+    assert last["summary"] == (
+        "the run of 2 jobs from train-1 on has used 80.0 % of budget each for this run: $40 of $50, $53/h, used up at 00:56 UTC;"
+        " stop or shrink train-2 ($60/h), or raise it"
+    )
+    for job in ("train-1", "train-2"):
+        done = trainfare("gate", "--job", job, "--need", 5, "--data", data)
+        assert (done.code, done.out) == (
+            0,
+            "go: $5.00 is left of budget each (job train-1, per run), $5.00 needed\n",
+        )
+    listed = trainfare("budgets", "--data", data)
+    assert "run of 2 jobs from train-1 on" in listed.out
+    assert listed.out.count("each") == 2
+
+
 def test_the_job_to_stop_is_none_that_has_ended(tmp_path: Path) -> None:
     """One of 30 GPUs at $6 costs $60 and ends after 20 min; one of 10 costs $40 by minute 40, at which all is used."""
     log = write(

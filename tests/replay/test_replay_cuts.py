@@ -70,3 +70,49 @@ def test_a_replay_in_parts_tells_what_the_whole_one_tells(tmp_path: Path) -> Non
         places = [0, *cuts, len(events)]
         parts = [events[a:b] for a, b in pairwise(places)]
         assert replayed(tmp_path / name, *parts) == whole, name
+
+
+def resubmitted() -> list[Event]:
+    """$1 a minute; a run of three jobs, the second one after a pause in which the first one was taken as over."""
+    said: dict[str, Any] = {"owner": "ada", "team": "vision"}
+    events = [
+        (T0, "prices", PRICE),
+        budget("each", usd=50, per="run", team="vision"),
+        started("train-1", budget={"usd": "30"}, **said),
+        ended("train-1", at(20), "failed"),
+        started("train-2", at(45), budget={"usd": "80"}, **said),
+        ended("train-2", at(65) + 1, "failed"),
+        started("train-3", at(70) - 1, **said),
+        ended("train-3", at(100)),
+        *(
+            (at(each), "jobs", {"job_id": "z", "type": "heartbeat", "owner": "bob"})
+            for each in range(5, 120, 5)
+        ),
+    ]
+    return sorted(events, key=lambda each: each[0])
+
+
+@pytest.mark.timeout(900)
+def test_a_run_that_is_submitted_again_is_told_of_as_one_however_the_log_is_cut(tmp_path: Path) -> None:
+    events = resubmitted()
+    whole = replayed(tmp_path / "whole", events)
+    used = [each for each in whole if each["rule"] == "budget_used"]
+    assert {each["subject_name"] for each in used} == {"train-1"}
+    of_each = [each for each in used if "budget each" in each["summary"]]
+    begun = [each["started"][11:16] for each in of_each]
+    assert begun == ["00:50", "01:05", "01:20"]  # after 25, 40 and 50 minutes of its jobs
+    assert [each["severity"] for each in of_each] == ["ticket", "ticket", "page"]
+    assert (
+        "the run of 3 jobs from train-1 on has used up budget each for this run: $50 of $50"
+        in of_each[2]["summary"]
+    )
+    own = [each for each in used if "its own budget" in each["summary"]]
+    # Of $30 by the first job, over ten minutes after it; of $80 by the second one; the third one has none.
+    assert [(each["started"][11:16], each["resolved"][11:16]) for each in own] == [
+        ("00:15", "00:30"),
+        ("01:05", "01:10"),
+    ]
+    places = {at(20): "failed", at(45): "again", at(65): "before its end", at(80): "in the third"}
+    cuts = [next(n for n, each in enumerate(events) if each[0] >= at_ms) for at_ms in places]
+    parts = [events[a:b] for a, b in pairwise([0, *cuts, len(events)])]
+    assert replayed(tmp_path / "parts", *parts) == whole

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from streams.engine.rules.budget_used import BUDGET_USED
 from streams.worker.ledger_judges.known_alerts import RULES
 from streams.worker.ledger_judges.reader import Accrued
 from tests.oracle.budgets import PERCENTS, budget_told, forecast_told, reached
+from tests.oracle.ledger_rules_jobs import runs_at
 from tests.oracle.model import MINUTE_MS, Tables
 from tests.simulator.ledger_sql import open_shards
 from tests.simulator.log import Log
@@ -39,7 +41,7 @@ def ledger_differences(
     found = list(_untold(alerts, mailbox))
     if is_on_time:
         found += mailbox.early
-    for subject in _subjects(log, tables):
+    for subject in _subjects(log, tables, judged_ms):
         found += _budget(
             subject,
             tables,
@@ -80,7 +82,7 @@ def _untold(alerts: dict[str, Alert], mailbox: Mailbox) -> Iterator[str]:
                 yield f"{_named(row)}: {status} was told under {len(mailbox.alerts(alert_id, status))} ids"
 
 
-def _subjects(log: Log, tables: Tables) -> Iterator[BudgetSubject]:
+def _subjects(log: Log, tables: Tables, judged_ms: int) -> Iterator[BudgetSubject]:
     records = {
         line.value["name"]: line.value
         for line in log.lines
@@ -92,21 +94,25 @@ def _subjects(log: Log, tables: Tables) -> Iterator[BudgetSubject]:
         if not budget.is_per_run:
             yield BudgetSubject(budget)
             continue
-        for job_id, job in tables.jobs.items():
-            run = Run(
-                job_id, job.owner or "", job.team or "", job.project or "", job.experiment or "", job.state
-            )
-            if run.matches(match) and job.state == "running":
-                yield BudgetSubject(budget, run)
+        for run in runs_at([*log.lines], tables, judged_ms):
+            mine = [each for name in run if (each := _run(name, tables)).matches(match)]
+            if any(each.state == "running" for each in mine):
+                names = tuple(each.job_id for each in mine)
+                yield BudgetSubject(budget, replace(mine[0], state="running", jobs=names))
+
+
+def _run(job_id: str, tables: Tables) -> Run:
+    job = tables.jobs[job_id]
+    return Run(job_id, job.owner or "", job.team or "", job.project or "", job.experiment or "", job.state)
 
 
 def budget_rules(log: Log, tables: Tables, judged_ms: int) -> set[str]:
     """Which rules about budgets of those who spend in time fire."""
     found, begin_ms = set[str](), EPOCH_MS // MINUTE_MS * MINUTE_MS
-    for subject in _subjects(log, tables):
+    for subject in _subjects(log, tables, judged_ms):
         budget = subject.budget
         if _is_of_spenders(budget):
-            spent = used_by_minute(tables, dict(subject.match), judged_ms)
+            spent = used_by_minute(tables, subject.wanted, judged_ms)
             limits = _limits(budget.limits)
             if budget_told(spent, limits, budget.per, begin_ms, judged_ms):
                 found.add(BUDGET_USED)
@@ -115,14 +121,18 @@ def budget_rules(log: Log, tables: Tables, judged_ms: int) -> set[str]:
     return found
 
 
-def used_by_minute(tables: Tables, match: dict[str, str], until_ms: int) -> dict[int, list[int]]:
-    """What matching jobs used: nano-dollars, thousandths of a GPU times ms, ms of run time."""
+def used_by_minute(
+    tables: Tables, wanted: Mapping[str, Sequence[str]], until_ms: int
+) -> dict[int, list[int]]:
+    """What the wanted jobs used: nano-dollars, thousandths of a GPU times ms, ms of run time."""
     found: dict[int, list[int]] = {}
 
     def at(job_id: str, minute: int) -> list[int] | None:
         job = tables.jobs[job_id]
         fields = {"job_id": job_id, "team": job.team, "owner": job.owner}
-        if minute * MINUTE_MS >= until_ms or any((fields[n] or "") != value for n, value in match.items()):
+        if minute * MINUTE_MS >= until_ms or any(
+            (fields[n] or "") not in values for n, values in wanted.items()
+        ):
             return None
         return found.setdefault(minute * MINUTE_MS, [0, 0, 0])
 
@@ -149,7 +159,7 @@ def _budget(
     budget = subject.budget
     limits = _limits(budget.limits)
     period = period_at(budget.per, judged_ms)
-    spent = used_by_minute(tables, dict(subject.match), judged_ms)
+    spent = used_by_minute(tables, subject.wanted, judged_ms)
     inside = [each for at_ms, each in spent.items() if at_ms >= period.start_ms]
     used = [sum(each) for each in zip(*inside, strict=True)] if inside else [0, 0, 0]
     rows = {
@@ -164,7 +174,7 @@ def _budget(
     # What a look had not got yet is told by the next one.
     if guessed_ms < judged_ms and now and (top is None or top["status"] != "firing"):
         yield f"{who}: {max(now)} % does not fire, used {used} of {limits}"
-    if is_on_time and _is_of_spenders(budget):
+    if is_on_time and _is_of_spenders(budget) and not _was_cut(subject, tables):
         begin_ms = EPOCH_MS // MINUTE_MS * MINUTE_MS
         told = budget_told(spent, limits, budget.per, begin_ms, judged_ms)
         # What is reached at the end of a day is of that day.
@@ -190,6 +200,12 @@ def _budget(
             and fires != any(over is None for _, over in foretold)
         ):
             yield f"{who}: forecast fires {fires}, want {foretold}"
+
+
+def _was_cut(subject: BudgetSubject, tables: Tables) -> bool:
+    """Whether the run is not all that was submitted again: it had other jobs before, and crossed shares with them."""
+    submitted = [name for name in tables.jobs if name.startswith("b-")]
+    return subject.name in submitted and len(submitted) != len(subject.jobs)
 
 
 def _is_of_spenders(budget: Budget) -> bool:

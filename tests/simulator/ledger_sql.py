@@ -101,7 +101,18 @@ def answer(shelf: Shelf, sql: str, bound: Bound | None) -> Rows:
 
 
 def _jobs(shelf: Shelf) -> dict[str, Row]:
-    names = (*MATCHED, "state", "started", "ended", "deadline", "budget", "cluster", "shard")
+    names = (
+        *MATCHED,
+        "state",
+        "started",
+        "ended",
+        "deadline",
+        "budget",
+        "cluster",
+        "shard",
+        "work_dir",
+        "labels",
+    )
     return {row[0]: dict(zip(names, row, strict=True)) for row in read(shelf, JOBS, *names)}
 
 
@@ -143,9 +154,22 @@ def _next_offsets(shelf: Shelf, _: Bound) -> Iterator[Row]:
 
 def _runs(shelf: Shelf, bound: Bound) -> Iterator[Row]:
     for job in sorted(_jobs(shelf).values(), key=lambda each: str(each["job_id"])):
-        is_on = job["ended"] is None or job["ended"] >= bound["from_ms"] - HOUR_MS
-        if is_on and (bound["is_any"] or job["budget"]):
-            yield {**job, **{f"{name}_ms": job[name] for name in ("started", "ended", "deadline")}}
+        row = _run(job, bound)
+        if row["is_live"] and (bound["is_any"] or job["budget"]):
+            yield row
+
+
+def _run(job: Row, bound: Bound) -> Row:
+    is_live = job["ended"] is None or job["ended"] >= bound["from_ms"] - HOUR_MS
+    times = {f"{name}_ms": job[name] for name in ("started", "ended", "deadline")}
+    return {**job, **times, "is_live": is_live}
+
+
+def _runs_of_owners(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    since_ms = bound["from_ms"] - 30 * 24 * HOUR_MS
+    for job in sorted(_jobs(shelf).values(), key=lambda each: str(each["job_id"])):
+        if job["owner"] in bound["owners"] and job["started"] is not None and job["started"] >= since_ms:
+            yield _run(job, bound)
 
 
 def _is_certain(bound: Bound, shard: int, at_ms: int) -> bool:
@@ -412,6 +436,7 @@ def _statements() -> dict[str, Answerer]:
         usage_sql.OPEN_SHARDS: _open_shards,
         usage_sql.NEXT_OFFSETS: _next_offsets,
         usage_sql.RUNS: _runs,
+        usage_sql.RUNS_OF_OWNERS: _runs_of_owners,
     }
     found[hourly_sql.IS_THERE] = _is_there
     found[price_use.USED] = _used

@@ -64,11 +64,29 @@ def spending(
         if rng.random() < 0.3 and span_ms > MINUTE_MS:
             ends_ms = EPOCH_MS + MINUTE_MS + rng.randrange(20_000)
             yield said("jobs", name, ends_ms, {"job_id": name, "attempt": 1, "type": "completed"})
+    for at_ms, event in _submitted_again(random.Random(rng.getstate()[1][0]), span_ms):
+        yield said("jobs", event["job_id"], at_ms, event)
     for topic, after_ms, event in hour_stories.hour_stories(rng, remembers_hours=remembers_hours):
         key = event["job_id"] if topic == "jobs" else event["node"]
         yield said(topic, key, EPOCH_MS + after_ms, event)
     at_ms = EPOCH_MS + 2_000
     yield said("nodes", "f1", at_ms, {"node": "f1", "type": "provisioned", "gpu_count": 8, **_CLUSTER})
+
+
+def _submitted_again(rng: random.Random, span_ms: int) -> Iterator[tuple[int, Json]]:
+    """A run of some seeds that fails and is submitted again as another job, perhaps beside a third one."""
+    if span_ms <= MINUTE_MS or rng.random() < 0.4:
+        return
+    at_ms, count = EPOCH_MS + rng.randrange(1_000, 10_000), rng.choice((2, 2, 3))
+    for number in range(1, count + 1):
+        if at_ms > EPOCH_MS + span_ms:
+            return
+        job = {"job_id": f"b-{number}", "attempt": 1}
+        yield at_ms, {**job, "type": "started", "team": TEAM, "owner": "amy", "gpu_count": 8, **_CLUSTER}
+        at_ms += rng.randrange(10_000, 30_000)
+        if rng.random() < (0.3 if number == count else 0.95):
+            yield at_ms, {**job, "type": rng.choice(("failed", "failed", "preempted", "completed"))}
+        at_ms += rng.randrange(0, 10_000)
 
 
 def _records(rng: random.Random) -> Iterator[Json]:

@@ -43,7 +43,7 @@ def stored(store: ClickHouseStore) -> None:
     given = (
         {**VISION, "used_usd": Decimal("90.5"), "used_ratio": 0.905, "usd_per_hour": Decimal(19)},
         {"budget": "slow", "match": [("team", "nlp")], "limit_usd": Decimal(100_000), "limit_gpu_hours": 50.0, "used_gpu_hours": 20.0, "used_ratio": 0.4, "usd_per_hour": Decimal(1)},
-        {**run, "budget": "each", "subject_name": "j", "match": [("job_id", "j")], "limit_usd": Decimal(10), "used_usd": Decimal(12), "used_ratio": 1.2, "usd_per_hour": Decimal(1)},
+        {**run, "budget": "each", "subject_name": "j", "match": [("job_id", "j")], "jobs": ["j", "k"], "limit_usd": Decimal(10), "used_usd": Decimal(12), "used_ratio": 1.2, "usd_per_hour": Decimal(1)},
         {"budget": "gone", "limit_usd": Decimal(1), "time": instant("2026-03-01 10:01")},
         {"budget": "removed", "limit_usd": Decimal(1)},
     )  # fmt: skip
@@ -56,6 +56,7 @@ def stored(store: ClickHouseStore) -> None:
         {**asked, "idempotency_key": "2", "job_id": "b"},
         {**asked, "idempotency_key": "3", "job_id": "j", "budget": "each", "period_start": NONE},
         {**asked, "idempotency_key": "4", "job_id": "k", "budget": "each", "period_start": NONE},
+        {**asked, "idempotency_key": "6", "job_id": "l", "budget": "each", "period_start": NONE},
         {**asked, "idempotency_key": "5", "job_id": "a", "period_start": instant("2026-02-01 00:00")},
     )
     said = {"time": NOW, "kind": "budget", "source": "platform"}
@@ -84,7 +85,12 @@ def test_each_budget_with_what_is_used_and_done(store: ClickHouseStore) -> None:
     assert vision["override"] == {"name": "paper", "until_ms": ms(LATER), "by": "platform", "reason": "due"}  # fmt: skip
     assert vision["set"] == {"by": "web.write_token", "time_ms": ms(NOW), "comment": "agreed"}
     assert (each["subject"], each["exhausted_ms"]) == ({"kind": "job", "name": "j"}, None)
-    assert [one["jobs"] for one in each["actions"]] == [1]
+    # Of the jobs of the run, and of no other run.
+    assert ([one["jobs"] for one in each["actions"]], each["job_count"], vision["job_count"]) == (
+        [2],
+        2,
+        None,
+    )
     assert (slow["exhausted_ms"], slow["override"], slow["set"]) == (None, None, None)
     assert slow["used"]["gpu_hours"] == {"used": 20.0, "limit": 50.0}
     assert (new["used"], new["set"]["by"]) == (None, "platform")

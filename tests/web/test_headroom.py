@@ -31,7 +31,7 @@ def budgets(store: ClickHouseStore) -> None:
         {"budget": "fleet", "subject_kind": "fleet", "match": [], "limit_gpu_hours": 50.0, "used_gpu_hours": 20.0},
         {"budget": "gone", "subject_name": "vision", "match": [("team", "vision")], "limit_usd": Decimal(1), "time": instant("2026-03-01 10:01")},
         {"budget": "run", "subject_name": "j", "subject_kind": "job", "per": "run", "match": [("job_id", "j")], "limit_usd": Decimal(1)},
-        {"budget": "run", "subject_name": "k", "subject_kind": "job", "per": "run", "match": [("job_id", "k")], "limit_usd": Decimal(2)},
+        {"budget": "run", "subject_name": "k", "subject_kind": "job", "per": "run", "match": [("job_id", "k")], "jobs": ["k", "again"], "limit_usd": Decimal(2)},
     )  # fmt: skip
     store.insert(BUDGET_USE, rows(BUDGET_USE, *({**usual, **each} for each in given)), "headroom")
 
@@ -56,6 +56,8 @@ def test_a_job_has_what_its_own_run_leaves(store: ClickHouseStore) -> None:
         ("run", "run"),
     ]
     assert get(store, "job=other")["headroom_usd"] is None
+    # Another job of the same run.
+    assert get(store, "job=again&team=vision")["budgets"] == found["budgets"]
 
 
 def test_a_row_without_a_subject_says_that_no_budget_is_left(store: ClickHouseStore) -> None:

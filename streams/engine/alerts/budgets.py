@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Budget:
-    """What matching jobs may use, together or (per `run`) each of them."""
+    """What matching jobs may use, together or (per `run`) each training run of them."""
 
     name: str  # '': a job's own
     match: Mapping[str, str]
@@ -66,7 +66,7 @@ class Budget:
 
     @property
     def is_per_run(self) -> bool:
-        """Whether each job has it for itself."""
+        """Whether each training run has it for itself."""
         return self.per == RUN
 
 

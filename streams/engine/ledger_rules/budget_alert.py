@@ -34,6 +34,8 @@ from streams.engine.rules.formatting import (
 from streams.engine.rules.rule import TICKET, Margin, margins_text
 
 _GPU_HOUR: Final = HOUR_MS * 1_000
+#: Jobs of a run whose costs are looked at: the newest ones.
+_SHOWN: Final = 50
 #: How what to do begins.
 _ADVICE: Final = ("stop or shrink ", "raise it")
 
@@ -110,7 +112,10 @@ def _stored(nano: int) -> int:
 
 def whose(subject: BudgetSubject, at_most: int = NAMES_AT_MOST) -> str:
     """The subject, to begin a sentence with."""
-    return f"{subject.kind} {short(subject.name, at_most)}" if subject.name else "the fleet"
+    name = short(subject.name, at_most)
+    if len(subject.jobs) > 1:
+        return f"the run of {len(subject.jobs)} jobs from {name} on"
+    return f"{subject.kind} {name}" if name else "the fleet"
 
 
 def _within(subject: BudgetSubject) -> str:
@@ -155,7 +160,7 @@ def _summary(found: BudgetFinding, top: TopKind) -> str:
 
 def _advices(found: BudgetFinding, top: TopKind, at_most: int) -> list[str]:
     """What to do, the longest first."""
-    is_job = found.subject.kind == "job"
+    is_job = found.subject.kind == "job" and len(found.subject.jobs) == 1
     what = short(found.subject.name, at_most) if is_job else top.words(at_most)
     if not what:
         return [_ADVICE[1]]
@@ -179,7 +184,12 @@ def _binding(found: BudgetFinding) -> tuple[int, str, str]:
 
 def _evidence(found: BudgetFinding) -> str:
     """SQL for the dearest jobs of the period."""
-    where = [f"h.{name} = {quoted(value)}" for name, value in found.subject.match.items()]
+    where = [
+        f"h.{name} IN ({', '.join(map(quoted, values[-_SHOWN:]))})"
+        if len(values) > 1
+        else f"h.{name} = {quoted(values[0])}"
+        for name, values in found.subject.wanted.items()
+    ]
     if found.period.start_ms:
         where.append(f"h.hour >= toDateTime({found.period.start_ms // 1000:d}, 'UTC')")
     if found.period.end_ms is not None:

@@ -1,24 +1,29 @@
-"""What a budget limits: jobs that match together, or one run."""
+"""What a budget limits: jobs that match together, or one training run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from streams.engine.alerts.budgets import KINDS, MATCHED, Budget
+from streams.engine.rules.lineage import DONE
 from streams.engine.state.dimensions import AlertDimensions
 
 FLEET: Final = "fleet"
 JOB: Final = "job"
 #: After a failure or preemption the next attempt may come so much later.
 NEXT_ATTEMPT_MS: Final = 600_000
-_DONE: Final = ("completed", "cancelled")
+#: Of a run of more jobs, those that go on are among so many newest ones.
+_NEWEST: Final = 400
 
 
 @dataclass(frozen=True)
 class Run:
-    """A job with what its budget needs; instants in ms, None: not yet."""
+    """A job, or the first job of a run of several, with what its budget needs; instants in ms, None: not yet.
+
+    `jobs`: all jobs of the run so far, the oldest first; empty: it alone.
+    """
 
     job_id: str
     owner: str = ""
@@ -30,6 +35,7 @@ class Run:
     ended_ms: int | None = None
     deadline_ms: int | None = None
     run_id: str = ""
+    jobs: tuple[str, ...] = ()
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -45,12 +51,12 @@ class Run:
         """Return when it is over: at its end, or when no next attempt came; None: it goes on."""
         if self.ended_ms is None:
             return None
-        return self.ended_ms if self.state in _DONE else self.ended_ms + NEXT_ATTEMPT_MS
+        return self.ended_ms if self.state in DONE else self.ended_ms + NEXT_ATTEMPT_MS
 
 
 @dataclass(frozen=True)
 class BudgetSubject:
-    """A budget and what it limits; `run`: the one job, of a budget per run."""
+    """A budget and what it limits; `run`: the one run, of a budget per run."""
 
     budget: Budget
     run: Run | None = None
@@ -71,9 +77,21 @@ class BudgetSubject:
         return next((self.budget.match[name] for name in MATCHED if name in self.budget.match), "")
 
     @property
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs of its run, the oldest first; of a budget that is not per run there are none."""
+        return () if self.run is None else self.run.jobs or (self.run.job_id,)
+
+    @property
     def match(self) -> Mapping[str, str]:
-        """The match fields of its jobs."""
+        """The match fields of its jobs; of a run that of the first one."""
         return self.budget.match if self.run is None else {"job_id": self.run.job_id}
+
+    @property
+    def wanted(self) -> Mapping[str, Sequence[str]]:
+        """The values that the match fields of its jobs may have."""
+        if self.run is not None:
+            return {"job_id": self.jobs[-_NEWEST:]}
+        return {name: (value,) for name, value in self.budget.match.items()}
 
     @property
     def dimensions(self) -> AlertDimensions:

@@ -61,6 +61,18 @@ class Usage:
     amounts: NDArray[np.int64]
     earlier: EarlierHours = NO_HOURS
 
+    @classmethod
+    def together(cls, parts: Sequence[Usage]) -> Usage:
+        """What the jobs of a run used together, each from the same instant on; of a run no earlier hours are looked at."""
+        if len(parts) == 1:
+            return parts[0]
+        minute_ms = np.unique(np.concatenate([each.minute_ms for each in parts]))
+        amounts = np.zeros((3, len(minute_ms)), np.int64)
+        for each in parts:
+            amounts[:, np.searchsorted(minute_ms, each.minute_ms)] += each.amounts
+        before = Amounts(*(sum(used) for used in zip(*(each.before for each in parts), strict=True)))
+        return cls(parts[0].from_ms, before, minute_ms, amounts)
+
     @cached_property
     def _sums(self) -> NDArray[np.int64]:
         """[3, n + 1]: sums of the first minutes."""

@@ -83,6 +83,10 @@ class RunLosses:
             self._runs = place, apart if key is None else runs_of(spans, is_declared=bool(key.run_id))
         return self._runs[1]
 
+    def span(self, job_id: str, at_ms: int) -> RunSpan | None:
+        """When a job went on, of what was known at an instant; None: it had not begun."""
+        return self._curves[job_id].span(job_id, at_ms)
+
     def sums(self, run: Sequence[str], at_ms: int) -> RunSums:
         """What these jobs had cost and lost by the end of an hour.
 

@@ -75,11 +75,10 @@ export class Budgets {
   lines(budget) {
     const { ratio } = budget.used;
     const name = visible(budget.budget || "a job's own budget");
-    const about = `${budget.subject.kind} ${visible(budget.subject.name)}`.trim();
     const ends = budget.period_end_ms === null ? "" : `, until ${day(budget.period_end_ms - 1)}`;
     return [
       h("p", { class: "top" }, h("strong", {}, foreign(name)), h("span", { class: "share" }, percent(ratio))),
-      h("p", { class: "sub" }, foreign(about), ` · ${PER[budget.per] ?? budget.per}${ends}`),
+      h("p", { class: "sub" }, foreign(aboutOf(budget)), ` · ${PER[budget.per] ?? budget.per}${ends}`),
       h("progress", { max: 1, value: Math.min(ratio, 1), "aria-label": `Used of budget ${name}: ${percent(ratio)}` }),
       h("p", { class: "spent" }, spent(budget.used)),
       h("p", { class: "forecast" }, forecastOf(budget, this.meter.timeMs)),
@@ -144,6 +143,13 @@ export class Budgets {
 
 function keyOf(budget) {
   return JSON.stringify([budget.budget, budget.subject ?? null]);
+}
+
+/** What a budget is about; of a run that was submitted again and again its first job. */
+export function aboutOf({ subject, job_count: jobs }) {
+  if (!subject) return "";
+  const name = visible(subject.name);
+  return jobs > 1 ? `run of ${jobs} jobs from ${name} on` : `${subject.kind} ${name}`.trim();
 }
 
 export function spent({ usd, gpu_hours, wall_clock_hours }) {

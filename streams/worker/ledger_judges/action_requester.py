@@ -129,7 +129,7 @@ class ActionRequester:
         for state in states:
             if not is_over(state.subject.budget, state.ratio):
                 continue
-            jobs = await self._threads.run(reader.live_jobs, state.subject.match)
+            jobs = await self._threads.run(reader.live_jobs, state.subject.wanted)
             keys = {key for job in jobs for key in due_keys(state.subject, state.period, job.run.job_id)}
             wanted |= keys
             await self._read(keys - self._known.keys())

@@ -5,17 +5,18 @@ All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from schemas.durations import HOUR_MS
-from streams.engine.alerts.alert import Alert
-from streams.engine.alerts.budgets import MATCHED, own_budget
+from schemas.durations import HOUR_MS, MINUTE_MS
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.budgets import MATCHED
 from streams.engine.alerts.controls import Controls
-from streams.engine.ledger_rules.budget_alert import budget_alert, budget_over
+from streams.engine.ledger_rules.budget_alert import TopKind, budget_alert, budget_over
 from streams.engine.ledger_rules.budget_forecast import judge_forecast
-from streams.engine.ledger_rules.budget_used import Minutes, judge_used
+from streams.engine.ledger_rules.budget_runs import Spell, spells
+from streams.engine.ledger_rules.budget_used import Last, Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
@@ -53,6 +54,14 @@ class BudgetState(NamedTuple):
         return over_ms is None or self.at_ms < over_ms or self.ratio >= RUN_FROM_RATIO
 
 
+class _Judged(NamedTuple):
+    """A subject, the minutes to judge and what it used."""
+
+    subject: BudgetSubject
+    minutes: Minutes
+    usage: Usage
+
+
 @dataclass(frozen=True)
 class LedgerChanges:
     """What a look found: new rows of alerts in order, and the states of all budgets."""
@@ -87,56 +96,76 @@ class BudgetJudge:
         begin_ms = minutes.until_ms - HOUR_MS if minutes.since_ms is None else minutes.since_ms
         begin_ms = max(begin_ms - HOUR_MS, minutes.until_ms - _BACK_MS) if from_ms is None else from_ms
         begin_ms = max(begin_ms // HOUR_MS * HOUR_MS, 0)
-        judged = self._judged(controls, begin_ms, minutes.until_ms)
-        findings = self._findings(judged, minutes)
+        judged = self._judged(controls, minutes, begin_ms)
+        findings = self._findings(judged)
         if missing := self._known_alerts.missing(found.id for found in findings if found.fires):
             self._known_alerts.read(missing)
-            findings = self._findings(judged, minutes)  # a row that is resolved already may have been found
+            findings = self._findings(judged)  # a row that is resolved already may have been found
         alerts = self._alerts(findings, controls)
-        alerts += self._gone(judged, minutes, alerts, begin_ms)
-        states = [_state(subject, usage, minutes.until_ms) for subject, usage in judged]
+        last = [each for each in judged if each.minutes.until_ms == minutes.until_ms]
+        alerts += self._gone([each.subject for each in last], minutes, alerts, begin_ms)
+        states = [_state(each, minutes.until_ms) for each in last]
         is_last_gone = not any(state.is_stored for state in states) and self._reader.has_budgets()
         return LedgerChanges(minutes.until_ms, alerts, states, is_last_gone)
 
-    def _judged(self, controls: Controls, from_ms: int, until_ms: int) -> list[tuple[BudgetSubject, Usage]]:
-        """All subjects of budgets with their use in [from_ms, until_ms)."""
-        shared = [BudgetSubject(budget) for budget in controls.budgets if not budget.is_per_run]
+    def _judged(self, controls: Controls, minutes: Minutes, from_ms: int) -> list[_Judged]:
+        """All subjects of budgets with their minutes and their use since `from_ms`, those of one run in order."""
         per_run = [budget for budget in controls.budgets if budget.is_per_run]
-        runs = self._reader.runs(from_ms, is_any=bool(per_run))
-        own = [
-            BudgetSubject(budget, run) for run, fields in runs if (budget := own_budget(fields)) is not None
+        jobs = self._reader.runs(from_ms, is_any=bool(per_run))
+        found = [
+            Spell(BudgetSubject(budget), minutes) for budget in controls.budgets if not budget.is_per_run
         ]
-        own += [
-            BudgetSubject(budget, run) for run, _ in runs for budget in per_run if run.matches(budget.match)
-        ]
-        found: list[tuple[BudgetSubject, Usage]] = []
+        found += spells(jobs, per_run, minutes)
         by_fields: dict[tuple[str, ...], list[BudgetSubject]] = {}
-        for subject in [*shared, *own]:
-            by_fields.setdefault(_fields(subject.match), []).append(subject)
+        for spell in found:
+            by_fields.setdefault(_fields(spell.subject), []).append(spell.subject)
+        usage: dict[tuple[str, ...], dict[tuple[Group, str], Usage]] = {}
         for fields, subjects in by_fields.items():
-            groups = {_group(fields, subject.match) for subject in subjects}
+            groups = {group for subject in subjects for group in _groups(fields, subject)}
             budgets = [subject.budget for subject in subjects]
-            usage = self._reader.usage(fields, groups, budgets, from_ms, until_ms)
-            found += [
-                (subject, usage[_group(fields, subject.match), subject.budget.per]) for subject in subjects
-            ]
-        return found
+            usage[fields] = self._reader.usage(fields, groups, budgets, from_ms, minutes.until_ms)
+        return [_Judged(*spell, self._usage_of(spell.subject, usage)) for spell in found]
 
-    def _findings(
-        self, judged: Iterable[tuple[BudgetSubject, Usage]], minutes: Minutes
-    ) -> list[BudgetFinding]:
-        last, found = self._known_alerts.last, list[BudgetFinding]()
-        for subject, usage in judged:
-            found += judge_used(subject, usage, minutes, last)
-            found += judge_forecast(subject, usage, minutes, last)
-        return sorted(found, key=lambda each: each.at_ms)
+    @staticmethod
+    def _usage_of(
+        subject: BudgetSubject, usage: Mapping[tuple[str, ...], Mapping[tuple[Group, str], Usage]]
+    ) -> Usage:
+        fields = _fields(subject)
+        of = usage[fields]
+        return Usage.together([of[group, subject.budget.per] for group in _groups(fields, subject)])
+
+    def _findings(self, judged: Sequence[_Judged]) -> list[BudgetFinding]:
+        found: list[BudgetFinding] = []
+        rows: dict[str, Alert] = {}  # as of the spells before
+        before: dict[tuple[str, str], _Judged] = {}  # by budget and run
+        until_ms = max((each.minutes.until_ms for each in judged), default=0)
+
+        def last(alert_id: str) -> Alert | None:
+            return rows.get(alert_id) or self._known_alerts.last(alert_id)
+
+        def keep(changes: Iterable[BudgetFinding]) -> None:
+            for each in changes:
+                rows[each.id] = budget_alert(last(each.id), each, TopKind(), silenced=False)
+                found.append(each)
+
+        for each in judged:
+            subject, minutes, usage = each
+            if subject.run is not None:
+                of = subject.budget.name, subject.run.job_id
+                keep(_ends(before.get(of), each, last))
+                before[of] = each
+            keep([*judge_used(subject, usage, minutes, last), *judge_forecast(subject, usage, minutes, last)])
+        for each in before.values():
+            if each.minutes.until_ms < until_ms:
+                keep(_ends(each, None, last))
+        return sorted(found, key=lambda finding: finding.at_ms)
 
     def _alerts(self, findings: Sequence[BudgetFinding], controls: Controls) -> list[Alert]:
         alerts: list[Alert] = []
         last: dict[str, Alert] = {}
         for found in findings:
             row = last.get(found.id, self._known_alerts.last(found.id))
-            top = self._reader.top(found.subject.match, found.at_ms)
+            top = self._reader.top(found.subject.wanted, found.at_ms)
             severity = THRESHOLDS.get(found.percent, "ticket")
             silenced = controls.silenced(found.subject.dimensions, found.rule, severity, found.at_ms)
             last[found.id] = budget_alert(row, found, top, silenced=silenced)
@@ -145,7 +174,7 @@ class BudgetJudge:
 
     def _gone(
         self,
-        judged: Sequence[tuple[BudgetSubject, Usage]],
+        subjects: Iterable[BudgetSubject],
         minutes: Minutes,
         changed: Sequence[Alert],
         from_ms: int,
@@ -161,10 +190,9 @@ class BudgetJudge:
             return []
         begin_ms = from_ms if minutes.since_ms is None else max(minutes.since_ms, from_ms)
         alive: set[str] = set()
-        for subject, _ in judged:
+        for subject in subjects:
             for period in periods(subject.budget.per, begin_ms, minutes.until_ms):
-                alive.add(budget_alert_id(BUDGET_FORECAST, subject, 0, period))
-                alive |= {budget_alert_id(BUDGET_USED, subject, percent, period) for percent in THRESHOLDS}
+                alive |= _ids_of(subject, period).keys()
         return [
             budget_over(alert, max(minutes.first_ms, alert.changed_ms + 1))
             for alert in firing
@@ -172,14 +200,44 @@ class BudgetJudge:
         ]
 
 
-def _fields(match: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name for name in MATCHED if name in match)
+def _fields(subject: BudgetSubject) -> tuple[str, ...]:
+    return tuple(name for name in MATCHED if name in subject.match)
 
 
-def _group(fields: Sequence[str], match: Mapping[str, str]) -> Group:
-    return tuple(match[name] for name in fields)
+def _groups(fields: Sequence[str], subject: BudgetSubject) -> list[Group]:
+    """What is read of a subject: of a run each of its jobs."""
+    if subject.run is not None:
+        return [(job_id,) for job_id in subject.jobs]
+    return [tuple(subject.match[name] for name in fields)]
 
 
-def _state(subject: BudgetSubject, usage: Usage, at_ms: int) -> BudgetState:
-    period = period_at(subject.budget.per, at_ms)
-    return BudgetState(subject, period, at_ms, usage.used_at(period, at_ms), usage.per_hour_at(at_ms))
+def _ids_of(subject: BudgetSubject, period: CalendarPeriod) -> dict[str, tuple[str, int]]:
+    """The alerts that a budget may have in a period, with their rules and percents."""
+    kinds = [(BUDGET_FORECAST, 0), *((BUDGET_USED, percent) for percent in THRESHOLDS)]
+    return {budget_alert_id(rule, subject, percent, period): (rule, percent) for rule, percent in kinds}
+
+
+def _ends(before: _Judged | None, now: _Judged | None, last: Last) -> Iterator[BudgetFinding]:
+    """Yield the ends of what fires by the budget that a run had until some minute; `now`: what it has from then on, or later.
+
+    Its newest job may have another budget, or none.
+    """
+    if before is None:
+        return
+    subject, over_ms = before.subject, before.minutes.until_ms + MINUTE_MS
+    period = period_at(subject.budget.per, before.minutes.until_ms)
+    ids = _ids_of(subject, period)
+    if now is not None and now.minutes.since_ms == before.minutes.until_ms:
+        ids = {each: rule for each, rule in ids.items() if each not in _ids_of(now.subject, period)}
+    for alert_id, (rule, percent) in ids.items():
+        row = last(alert_id)
+        if row is not None and row.status == FIRING:
+            at_ms = max(over_ms, row.changed_ms + 1)
+            yield BudgetFinding(rule, percent, subject, period, at_ms, False)
+
+
+def _state(of: _Judged, at_ms: int) -> BudgetState:
+    period = period_at(of.subject.budget.per, at_ms)
+    return BudgetState(
+        of.subject, period, at_ms, of.usage.used_at(period, at_ms), of.usage.per_hour_at(at_ms)
+    )

@@ -5,23 +5,26 @@ All calls block, so they belong in a thread.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from schemas.columns import rows_of
-from schemas.durations import HOUR_MS, MINUTE_MS
+from schemas.durations import HOUR_MS, MINUTE_MS, NEVER_MS
 from streams.engine.alerts.budgets import MATCHED, Budget
 from streams.engine.ledger_rules.budget_actions import LiveJob
 from streams.engine.ledger_rules.budget_alert import TopKind
+from streams.engine.ledger_rules.budget_runs import BudgetJob
 from streams.engine.ledger_rules.like_hours import history_from_ms
 from streams.engine.ledger_rules.periods import CALENDAR, period_at
 from streams.engine.ledger_rules.subject import Run
 from streams.engine.ledger_rules.usage import NO_HOURS, Amounts, EarlierHours, Usage
-from streams.worker.ledger_judges import usage_sql
+from streams.engine.rules.lineage import run_job, run_key
+from streams.engine.rules.run_losses import AttemptLoss
+from streams.worker.ledger_judges import run_losses_sql, usage_sql
 from streams.worker.ledger_judges.known_log import KnownLog
 
 #: How long a late shard is waited for.
@@ -31,6 +34,7 @@ _BEHIND_MS: Final = 90_000
 #: Values of one parameter: ClickHouse refuses one of more than 128 KiB.
 _VALUES_MAX: Final = 500
 
+_Any = TypeVar("_Any")
 #: Values of match fields, in the order of the fields.
 Group = tuple[str, ...]
 
@@ -123,10 +127,34 @@ class LedgerReader:
         found = self._store.query(usage_sql.ROWS_BY_DAY, {"from_ms": from_ms, "to_ms": to_ms})
         return [(row["day_ms"], row["rows"]) for row in rows_of(found)]
 
-    def runs(self, from_ms: int, *, is_any: bool) -> list[tuple[Run, Mapping[str, str]]]:
-        """The jobs that had not ended at `from_ms` with their own budgets; without `is_any` only those that have one."""
-        found = self._store.query(usage_sql.RUNS, {"from_ms": from_ms, "is_any": is_any})
-        return [(_run(row), dict(row["budget"])) for row in rows_of(found)]
+    def has_runs(self, from_ms: int) -> bool:
+        """Whether any job that had not ended at `from_ms` has a budget of its own."""
+        return bool(self._store.query(usage_sql.RUNS, {"from_ms": from_ms, "is_any": False}).num_rows)
+
+    def runs(self, from_ms: int, *, is_any: bool) -> list[BudgetJob]:
+        """The jobs that had not ended at `from_ms`, without `is_any` only those with a budget of their own; and those that may be of their runs."""
+        bound = {"from_ms": from_ms}
+        rows = {
+            row["job_id"]: row
+            for row in rows_of(self._store.query(usage_sql.RUNS, {**bound, "is_any": is_any}))
+        }
+        keys = {key for row in rows.values() if (key := run_key(run_job(row))) is not None}
+        owners = sorted({key.owner for key in keys})
+        for row in self._named(usage_sql.RUNS_OF_OWNERS, "owners", owners, **bound):
+            if run_key(run_job(row)) in keys:
+                rows.setdefault(row["job_id"], row)
+        attempts: dict[str, list[AttemptLoss]] = {}
+        for row in self._named(run_losses_sql.ATTEMPTS, "jobs", sorted(rows)):
+            of_job = attempts.setdefault(row["job_id"], [])
+            of_job.append(AttemptLoss(row["began_ms"], row["ended_ms"], row["state"]))
+        return [_budget_job(row, attempts.get(name, ())) for name, row in sorted(rows.items())]
+
+    def _named(
+        self, sql: str, parameter: str, names: Sequence[str], **bound: object
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a statement for all these names."""
+        for part in _pieces(names):
+            yield from rows_of(self._store.query(sql, {**bound, parameter: part}))
 
     def usage(
         self,
@@ -155,10 +183,10 @@ class LedgerReader:
                     found[group, per] = Usage(from_ms, used, minute_ms, amounts, earlier.get(group, NO_HOURS))
         return found
 
-    def top(self, match: Mapping[str, str], at_ms: int) -> TopKind:
-        """Return the kind of matching jobs that pays most, of those that go on, and its rate."""
-        fields = [name for name in MATCHED if name in match]
-        bound: dict[str, object] = {name: [match[name]] for name in fields}
+    def top(self, wanted: Mapping[str, Sequence[str]], at_ms: int) -> TopKind:
+        """Return the kind of the wanted jobs that pays most, of those that go on, and its rate."""
+        fields = [name for name in MATCHED if name in wanted]
+        bound: dict[str, object] = {name: [*wanted[name]] for name in fields}
         bound |= {"from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
         for row in rows_of(self._store.query(usage_sql.top_sql(fields), bound)):
             rate, jobs = int(row["nano_per_hour"]), int(row["jobs"])
@@ -169,10 +197,10 @@ class LedgerReader:
             )
         return TopKind()
 
-    def live_jobs(self, match: Mapping[str, str]) -> list[LiveJob]:
-        """The matching jobs that run."""
-        fields = [name for name in MATCHED if name in match]
-        bound = {name: [match[name]] for name in fields}
+    def live_jobs(self, wanted: Mapping[str, Sequence[str]]) -> list[LiveJob]:
+        """The wanted jobs that run."""
+        fields = [name for name in MATCHED if name in wanted]
+        bound = {name: [*wanted[name]] for name in fields}
         rows = [*rows_of(self._store.query(usage_sql.live_sql(fields), bound))]
         names = ("job_id", "run_id", "owner", "team", "project", "experiment", "state")
         return [
@@ -245,7 +273,7 @@ def _values(fields: Sequence[str], groups: Sequence[Group]) -> dict[str, object]
     return {name: sorted({group[at] for group in groups}) for at, name in enumerate(fields)}
 
 
-def _pieces(groups: Sequence[Group]) -> Iterable[Sequence[Group]]:
+def _pieces(groups: Sequence[_Any]) -> Iterable[Sequence[_Any]]:
     return (groups[at : at + _VALUES_MAX] for at in range(0, len(groups), _VALUES_MAX))
 
 
@@ -253,20 +281,17 @@ def _lives(rows: Iterable[Mapping[str, Any]]) -> frozenset[tuple[int, int]]:
     return frozenset((row["shard"], row["life"]) for row in rows)
 
 
-def _run(row: Mapping[str, Any]) -> Run:
-    names = (
-        "job_id",
-        "run_id",
-        "owner",
-        "team",
-        "project",
-        "experiment",
-        "state",
-        "started_ms",
-        "ended_ms",
-        "deadline_ms",
-    )
-    return Run(**{name: row[name] for name in names})
+_OF_RUN: Final = (
+    "job_id", "run_id", "owner", "team", "project", "experiment", "state", "started_ms", "ended_ms", "deadline_ms",
+)  # fmt: skip
+
+
+def _budget_job(row: Mapping[str, Any], attempts: Sequence[AttemptLoss]) -> BudgetJob:
+    run = Run(**{name: row[name] for name in _OF_RUN})
+    if not attempts and run.started_ms is not None:
+        ended_ms = NEVER_MS if run.ended_ms is None else run.ended_ms
+        attempts = [AttemptLoss(run.started_ms, ended_ms, run.state)]
+    return BudgetJob(run, run_job(row), dict(row["budget"]), attempts, bool(row["is_live"]))
 
 
 def _nano(usd: Decimal) -> int:

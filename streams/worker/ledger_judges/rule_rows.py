@@ -39,6 +39,7 @@ def use_table(states: Sequence[BudgetState], version: int) -> pa.Table:
         "period_start": instants([state.period.start_ms for state in states]),
         "period_end": instants([state.period.end_ms or 0 for state in states]),
         "match": [list(state.subject.match.items()) for state in states],
+        "jobs": [[*state.subject.wanted["job_id"]] if state.subject.run else [] for state in states],
         "limit_usd": usd_column([each.usd_nano or 0 for each in limits]),
         "limit_gpu_hours": [(each.gpu_milli_ms or 0) / _GPU_HOUR for each in limits],
         "limit_wall_clock_hours": [(each.wall_clock_ms or 0) / HOUR_MS for each in limits],
@@ -57,6 +58,7 @@ def no_use_table(at_ms: int, version: int) -> pa.Table:
     """Build the row of `budget_use` that names no subject: from this minute on there is no budget."""
     none: dict[str, object] = {
         "match": [[]],
+        "jobs": [[]],
         "limit_usd": usd_column([0]),
         "used_usd": usd_column([0]),
         "usd_per_hour": usd_column([0]),

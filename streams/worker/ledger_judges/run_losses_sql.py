@@ -12,7 +12,7 @@ from streams.engine.rules.run_losses import NAMING, QUIET_MS
 from streams.worker.ledger_judges.run_sql import ABOUT_COLUMNS
 
 #: So far back jobs are looked for that may be of one run with one that goes on.
-_BACK: Final = f"INTERVAL {30 * DAY_MS // 1000} SECOND"
+BACK: Final = f"INTERVAL {30 * DAY_MS // 1000} SECOND"
 _BROKEN: Final = ", ".join(f"'{each}'" for each in BROKEN)
 _NAMING: Final = ", ".join(f"'{each}'" for each in NAMING)
 _PAID: Final = f"SELECT job_id FROM job_hours WHERE {IN}"
@@ -31,7 +31,7 @@ INNER JOIN
     WHERE hour < {TO} AND job_id IN
     (
         SELECT job_id FROM attempts
-        WHERE state IN ({_BROKEN}) AND ended < {TO} AND (ended >= {FROM} - {_BACK} OR job_id IN ({_PAID}))
+        WHERE state IN ({_BROKEN}) AND ended < {TO} AND (ended >= {FROM} - {BACK} OR job_id IN ({_PAID}))
     )
     GROUP BY job_id HAVING nano > 0
 ) AS l ON l.job_id = j.job_id"""
@@ -41,7 +41,7 @@ OF_OWNERS: Final = f"""
 SELECT {", ".join(ABOUT_COLUMNS)}, toUnixTimestamp64Milli(assumeNotNull(started)) AS began_ms,
     if(ended IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(ended))) AS ended_ms
 FROM jobs FINAL
-WHERE {USERS_JOBS} AND started < {TO} AND (started >= {FROM} - {_BACK} OR job_id IN ({_PAID})) AND owner IN {{owners:Array(String)}}"""
+WHERE {USERS_JOBS} AND started < {TO} AND (started >= {FROM} - {BACK} OR job_id IN ({_PAID})) AND owner IN {{owners:Array(String)}}"""
 
 ATTEMPTS: Final = f"""
 SELECT job_id, attempt, state, if(started IS NULL, {NEVER_MS}, toUnixTimestamp64Milli(assumeNotNull(started))) AS began_ms,

@@ -12,6 +12,8 @@ from schemas.reserved import FIRST_BACKFILL_SHARD, USERS_JOBS
 from schemas.units import COMPONENTS
 from streams.engine.alerts.budgets import MATCHED
 from streams.engine.rules.similar_jobs import NUMBER
+from streams.worker.ledger_judges.run_losses_sql import BACK
+from streams.worker.ledger_judges.run_sql import ABOUT_COLUMNS
 from streams.worker.shards.versions import LIFE_BITS
 
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
@@ -59,13 +61,20 @@ FROM (SELECT hour FROM job_hours UNION ALL SELECT hour FROM node_hours)
 WHERE hour >= {FROM_HOUR} AND hour < {_TO}
 GROUP BY day_ms ORDER BY day_ms"""
 
-RUNS: Final = f"""
-SELECT job_id, run_id, owner, team, project, experiment, state, budget,
+_SINCE: Final = "fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC')"
+_LIVE: Final = f"(ended IS NULL OR ended >= {_SINCE} - INTERVAL 1 HOUR)"
+_RUN: Final = f"""
+SELECT {", ".join(ABOUT_COLUMNS)}, state, budget, {_LIVE} AS is_live,
     toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(ended) AS ended_ms,
     toUnixTimestamp64Milli(deadline) AS deadline_ms
-FROM jobs FINAL
-WHERE {USERS_JOBS} AND (ended IS NULL OR ended >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') - INTERVAL 1 HOUR)
-    AND ({{is_any:Bool}} OR notEmpty(budget))
+FROM jobs FINAL"""
+RUNS: Final = f"""{_RUN}
+WHERE {USERS_JOBS} AND {_LIVE} AND ({{is_any:Bool}} OR notEmpty(budget))
+ORDER BY job_id"""
+
+#: Jobs of these owners that may be of one run with one that goes on: as far back as jobs of a run are looked for.
+RUNS_OF_OWNERS: Final = f"""{_RUN}
+WHERE {USERS_JOBS} AND started >= {_SINCE} - {BACK} AND owner IN {{owners:Array(String)}}
 ORDER BY job_id"""
 
 

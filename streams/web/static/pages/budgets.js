@@ -3,7 +3,7 @@
 import { amount, foreign, h, mark, reconcile, row, say, table, visible } from "../dom.js";
 import { axisMoney, day, decimal, exact, instant, money, nano, near, percent, plural, zone } from "../format.js";
 import { alertHash } from "../alerts.js";
-import { Budgets, forecastOf, PER, spent } from "../budgets.js";
+import { aboutOf, Budgets, forecastOf, PER, spent } from "../budgets.js";
 import { raise } from "./raise.js";
 import { ask } from "../ask.js";
 import { get } from "../feed.js";
@@ -61,7 +61,6 @@ function hashOf(budget) {
 }
 
 const nameOf = (budget) => visible(budget.budget || "a job’s own budget");
-const aboutOf = ({ subject }) => (subject ? `${subject.kind} ${visible(subject.name)}`.trim() : "");
 
 function used(budget) {
   const ratio = budget.used?.ratio ?? null;

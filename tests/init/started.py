@@ -38,7 +38,22 @@ class StartedMeter:
         }
 
     def run(self, *words: object, code: int = 0) -> str:
-        done = subprocess.run(
+        done = self._done(words)
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def answer(self, *words: object) -> str:
+        """What a question is answered with; where the machine is so busy that the meter cannot, it is asked again."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while True:
+            done = self._done(words)
+            if done.returncode == 0:
+                return done.stdout
+            assert "ask again" in done.stderr, done.stderr
+            assert time.monotonic() < deadline_s, f"{done.stderr}\n{self.logs()}"
+
+    def _done(self, words: tuple[object, ...]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [str(word) for word in words],
             env=self.env,
             cwd=self.folder,
@@ -47,12 +62,25 @@ class StartedMeter:
             check=False,
             timeout=900,
         )
-        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
-        return done.stdout
+
+    def begin(self, *words: object) -> subprocess.Popen[bytes]:
+        """Begin `init`, and return once it waits for the first priced job."""
+        with (self.folder / "said").open("wb") as out:
+            command = ["trainfare", "init", *(str(word) for word in words), "--yes", "--wait", "900"]
+            process = subprocess.Popen(
+                command, env=self.env, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+        self.until(lambda: process.poll() is not None or "waiting up to" in self.said(), self.said)
+        assert process.poll() is None, self.said()
+        return process
+
+    def said(self) -> str:
+        """What `init` has said so far."""
+        return (self.folder / "said").read_text()
 
     def metered(self) -> dict[str, tuple[str, Decimal]]:
         """State and dollars of each job; GPU-time without a price fails."""
-        jobs = json.loads(self.run("trainfare", "jobs", "--data", self.directory, "--format", "json"))
+        jobs = json.loads(self.answer("trainfare", "jobs", "--data", self.directory, "--format", "json"))
         assert all(Decimal(job["unpriced_gpu_h"]) == 0 for job in jobs), jobs
         return {job["job_id"]: (job["state"], Decimal(job["cost_usd"])) for job in jobs}
 

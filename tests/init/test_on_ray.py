@@ -57,11 +57,9 @@ def meter(tmp_path: Path) -> Iterator[StartedMeter]:
 
 @pytest.mark.skipif(not (Path(_RAY) / "ray").exists(), reason="no Ray: RAY=FOLDER names its programs")
 def test_first_job_of_a_real_ray_costs_what_its_own_times_say(cluster: Cluster, meter: StartedMeter) -> None:
-    words = ("trainfare", "init", "ray", "--yes", "--url", cluster.address, "--price", "H100=3.60")
-    said = meter.run(*words, "--wait", 20)
-    print(said)  # noqa: T201 - what a user sees
-    assert f"found: Ray at {cluster.address}, 1 nodes" in said
-    assert "  4 GPUs of type H100" in said
+    init = meter.begin("ray", "--url", cluster.address, "--price", "H100=3.60")
+    assert f"found: Ray at {cluster.address}, 1 nodes" in meter.said()
+    assert "  4 GPUs of type H100" in meter.said()
     job = cluster.submit("import time; time.sleep(5)", entrypoint_num_gpus=2, metadata={"owner": "ada"})
 
     def wanted() -> dict[str, tuple[str, Decimal]]:
@@ -72,10 +70,9 @@ def test_first_job_of_a_real_ray_costs_what_its_own_times_say(cluster: Cluster, 
 
     meter.until(lambda: cluster.status(job) == "SUCCEEDED")
     meter.until_metered(wanted)
-    again = meter.run(*words, "--wait", 60)
-    print(again)  # noqa: T201 - what a user sees
-    assert "trainfare-collect-ray: runs" in again
-    assert any(line.startswith(job) and "completed" in line for line in again.splitlines())
+    assert init.wait(900) == 0, meter.said()
+    print(meter.said())  # noqa: T201 - what a user sees
+    assert any(line.startswith(job) and "completed" in line for line in meter.said().splitlines())
 
 
 def shifted(answers: dict[str, Any], by_ms: int) -> dict[str, Any]:
@@ -100,10 +97,8 @@ def test_first_jobs_of_a_recorded_ray_cost_what_its_own_times_say(meter: Started
     clock, looks = SystemClock(), recorded()
     dashboard = Dashboard(shifted(looks[_BEGUN]["answers"], clock.now_ms() - looks[_BEGUN]["time_ms"]))
     try:
-        words = ("trainfare", "init", "ray", "--yes", "--url", dashboard.address, "--price", "H100=3.60")
-        said = meter.run(*words, "--price", "A100=3.60", "--wait", 20)
-        print(said)  # noqa: T201 - what a user sees
-        assert "no job has held a GPU yet" in said
+        prices = ("--price", "H100=3.60", "--price", "A100=3.60")
+        init = meter.begin("ray", "--url", dashboard.address, *prices)
         since = tomllib.loads((meter.directory / "collect.toml").read_text())["ray"]["since"]
         by_ms = round(since.timestamp() * 1000) + 5_000 - looks[_BEGUN]["time_ms"]
         answers = shifted(looks[_ENDED]["answers"], by_ms)
@@ -117,9 +112,8 @@ def test_first_jobs_of_a_recorded_ray_cost_what_its_own_times_say(meter: Started
         }
         meter.until_metered(lambda: wanted)
         assert all(usd > 0 for _, usd in wanted.values())
-        again = meter.run(*words, "--price", "A100=3.60", "--wait", 60)
-        print(again)  # noqa: T201 - what a user sees
-        assert "trainfare-collect-ray: runs" in again
-        assert any(line.startswith("sweep-1 ") and "failed" in line for line in again.splitlines())
+        assert init.wait(900) == 0, meter.said()
+        print(meter.said())  # noqa: T201 - what a user sees
+        assert any(line.startswith("sweep-1 ") and "failed" in line for line in meter.said().splitlines())
     finally:
         dashboard.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 import zstandard
@@ -48,8 +50,8 @@ def test_the_beginning_says_the_format_and_the_release_that_wrote_it() -> None:
 
 
 @pytest.mark.parametrize("version", KEPT, ids=lambda path: path.name)
-def test_snapshots_of_former_releases_are_known(version: object) -> None:
-    found = format_in_head(next(version.glob("snapshot-*.bin")).read_bytes())  # type: ignore[attr-defined]
+def test_snapshots_of_former_releases_are_known(version: Path) -> None:
+    found = format_in_head(next(version.glob("snapshot-*.bin")).read_bytes())
     assert found is not None
     assert found.format == FORMAT
 

@@ -146,6 +146,6 @@ def test_workers_are_replaced_one_by_one_under_load(tmp_path: Path, former: Rele
                 store.close()
             offsets.close()
         sent = Counter(inbox.told("alert.firing"))
-        print(sent, [(row["rule"], row["subject_name"], row["status"]) for row in alerts])  # noqa: T201
+        print(sent, [(row["rule"], row["subject_name"], row["status"]) for row in alerts])  # noqa: T201 - the figures
         assert sent == {("burn_fast", "rob"): 1}
         assert {row["subject_name"] for row in alerts} == {RUNAWAY}

@@ -242,8 +242,8 @@ class Workers(Placed):
     )
     updateStrategy: Literal["OnDelete", "RollingUpdate"] = Field(
         default="OnDelete",
-        description="`OnDelete`: an upgrade takes effect when you delete the pods, all at once, as two versions must not run in "
-        "one group. `RollingUpdate`: one after the other; for changes of settings alone.",
+        description="`OnDelete`: an upgrade takes effect when you delete the pods, [one by one](upgrade.md#workers-one-by-one) or all at once. "
+        "`RollingUpdate`: one after the other, by itself.",
     )
     terminationGracePeriodSeconds: int = Field(
         default=60, ge=10, le=600, description="A worker stores what it has metered before it leaves."

@@ -1,6 +1,6 @@
 """`trainfare init kubernetes` beside a real kube-apiserver: its first jobs cost what their pods held, and its manifests are taken.
 
-It has the rights of deploy/kubernetes/collector.yaml alone.
+It has the rights of the chart's collectors alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import yaml
 from tests.collect.kubernetes.apiserver import ApiServerProcess, missing, running
 from tests.collect.kubernetes.record import Player
 from tests.collect.kubernetes.test_real_apiserver import _PATHS
+from tests.deploy.chart import manifests
 from tests.init.started import StartedMeter
-from tests.meta.tree import ROOT
 
 _MISSING = missing()
 pytestmark = [
@@ -38,7 +38,7 @@ _USD_PER_GPU_S = Decimal("0.001")  # $3.60 an hour
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServerProcess]:
     with running(tmp_path / "k") as found:
-        for each in yaml.safe_load_all((ROOT / "deploy/kubernetes/collector.yaml").read_text()):
+        for each in manifests():
             if each["kind"] in _PATHS:
                 found.send("POST", _PATHS[each["kind"]], each)
         for name in ("research", "trainfare"):
@@ -92,6 +92,7 @@ def test_first_jobs_of_a_real_cluster_cost_what_their_pods_held(
     print(meter.said())  # noqa: T201 - what a user sees
     (first, *_) = (line.split() for line in meter.said().splitlines() if line.startswith("research/"))
     assert Decimal(first[3]) in {usd for _, usd in map(held, pods.values())}
-    for name, kind in (("config", "configmaps"), ("token", "secrets")):
-        manifest = yaml.safe_load((meter.directory / f"kubernetes/collector-{name}.yaml").read_text())
-        server.send("POST", f"/api/v1/namespaces/trainfare/{kind}?fieldValidation=Strict", manifest)
+    secret = yaml.safe_load((meter.directory / "kubernetes/collector-token.yaml").read_text())
+    server.send("POST", "/api/v1/namespaces/trainfare/secrets?fieldValidation=Strict", secret)
+    values = yaml.safe_load((meter.directory / "kubernetes/values.yaml").read_text())
+    assert secret["metadata"]["name"] in str(values)

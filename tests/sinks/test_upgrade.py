@@ -22,7 +22,7 @@ APPLIED = {each.name: each.checksum for each in KNOWN}
 def said(
     migrations: dict[str, int], views: dict[str, ViewOrigin], **others: bool
 ) -> list[tuple[str, str, str]]:
-    return [tuple(each) for each in changes_to(StoredForm(Form(False, migrations, views), [], **others))]  # type: ignore[misc]
+    return [tuple(each) for each in changes_to(StoredForm(Form(False, migrations, views), [], **others))]  # type: ignore[misc]  # of three texts each
 
 
 def test_a_store_of_this_version_stays() -> None:

@@ -5,6 +5,8 @@ A separate module to avoid import cycles; it must not import another module of o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class TrainfareError(Exception):
     """A failure that the user may be able to fix: exit code 1."""
@@ -14,11 +16,17 @@ class WrongUseError(TrainfareError):
     """The command was used in a way that cannot work: exit code 2."""
 
 
-class FileFaultsError(WrongUseError):
-    """A file of a user is invalid; `faults` has every reason, one line each."""
+class FaultsError(WrongUseError):
+    """Something that a user wrote has faults; `faults` has every one, and each is a line as text."""
+
+    faults: Sequence[object]
+
+
+class FileFaultsError(FaultsError):
+    """A file of a user is invalid."""
 
     def __init__(self, faults: list[str]) -> None:
-        self.faults = faults
+        self.faults: list[str] = faults
         super().__init__("\n".join(faults))
 
 

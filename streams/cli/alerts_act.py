@@ -10,7 +10,6 @@ import typer
 from schemas.escaping import visible
 from streams.cli.acting import ActingWorker
 from streams.cli.options import DataOption, UrlOption
-from streams.engine.alerts.possible import CEILING_FIELDS, narrowest_silence
 from streams.errors import TrainfareError, WrongUseError
 
 _ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
@@ -33,6 +32,8 @@ def ack(
     _check(alert_id)
     worker = ActingWorker(data, url)
     alert = worker.alert(alert_id)
+    from streams.engine.alerts.possible import CEILING_FIELDS  # loads the kernels
+
     field = CEILING_FIELDS.get(alert["rule"])
     rate = {field: alert["subject"]["name"], "usd_per_hour": alert["usd_per_hour"]} if field else {}
     record = {"kind": "ack", "alert_id": alert_id, **rate}
@@ -63,6 +64,8 @@ def about(alert: dict[str, Any]) -> dict[str, str]:
     kind, name = alert["subject"]["kind"], alert["subject"]["name"]
     if kind == "meter":
         raise TrainfareError("an alert about the meter itself is not silenced from here; mend what it says")
+    from streams.engine.alerts.possible import narrowest_silence  # loads the kernels
+
     return narrowest_silence(alert["rule"], kind, name, alert)
 
 

@@ -12,8 +12,7 @@ import typer
 
 from schemas.escaping import visible
 from sinks.errors import QueryRefused, SinkError, StoreMismatch
-from streams.config.load import SettingsError
-from streams.errors import FileFaultsError, SqlSyntaxError, TrainfareError, WrongUseError
+from streams.errors import FaultsError, SqlSyntaxError, TrainfareError, WrongUseError
 
 DONE, FAILED, WRONG_USE, DIFFERENT, INTERRUPTED = 0, 1, 2, 3, 130
 DEBUG_VARIABLE = "TRAINFARE_DEBUG"
@@ -45,7 +44,7 @@ def guarded(command: Callable[[], int | None]) -> int:
 
 def described(fault: Exception) -> tuple[int, list[str]]:
     """The exit code of a fault, and the lines to print."""
-    if isinstance(fault, (SettingsError, FileFaultsError)):
+    if isinstance(fault, FaultsError):
         return WRONG_USE, [str(each) for each in fault.faults]
     if isinstance(fault, (WrongUseError, StoreMismatch, QueryRefused)):
         return WRONG_USE, [str(fault)]

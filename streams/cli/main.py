@@ -206,7 +206,7 @@ def build(words: Sequence[str] = ()) -> typer.Typer:
     app = _typer("The taxi meter for ML training: what every job costs, exactly, in seconds.")
     app.callback(invoke_without_command=True)(_root)
     named = words[0] if words else ""
-    is_known = named in {name for name, *_ in (*COMMANDS, *GROUPS)}
+    is_known = named == "--version" or named in {name for name, *_ in (*COMMANDS, *GROUPS)}
     for name, command, example in COMMANDS:
         if name == named or not is_known:
             app.command(name, epilog=f"Example: {example}")(_loaded(command))

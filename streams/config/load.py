@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from streams.config.live import AlertSettings, is_loopback
 from streams.config.renamed import BY_FORMER, FormerName
 from streams.config.settings import Settings
-from streams.errors import WrongUseError
+from streams.errors import FaultsError
 
 ENV_PREFIX = "TRAINFARE_"
 CONFIG_VARIABLE = "TRAINFARE_CONFIG"
@@ -46,11 +46,11 @@ class Fault:
         return f"{self.setting}: got {self.value}, {self.expected} (from {self.origin})"
 
 
-class SettingsError(WrongUseError):
-    """The settings are invalid; `faults` has every reason."""
+class SettingsError(FaultsError):
+    """The settings are invalid."""
 
     def __init__(self, faults: list[Fault]) -> None:
-        self.faults = faults
+        self.faults: list[Fault] = faults
         super().__init__("; ".join(str(fault) for fault in faults))
 
 

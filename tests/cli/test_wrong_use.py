@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from streams.cli.ahead import HELP
 from streams.cli.main import COMMANDS, GROUPS
 from tests.cli.command import NOBODY, trainfare
 
@@ -148,6 +150,38 @@ def test_no_verb_loads_what_only_its_work_needs() -> None:
     probe = f"import sys; from streams.cli.main import build; build(); print(*sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_help_and_version_load_no_verb() -> None:
+    """Whoever asks for them waits for Python alone."""
+    probe = (
+        "import sys; sys.argv = ['trainfare', {word!r}]\n"
+        "from streams.cli.ahead import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(*sorted({heavy!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    heavy = {"pydantic", "rich", "structlog", "numpy", "asyncio", "streams.cli.worker", "streams.config.load"}
+    for word, least in (("--help", heavy | {"typer", "click"}), ("--version", heavy)):
+        code = probe.format(word=word, heavy=least)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert (done.stderr.split(), bool(done.stdout)) == ([], True), word
+
+
+def test_help_is_what_the_commands_say() -> None:
+    """`make docs` writes it; narrower terminals get it from the commands themselves."""
+    words = [sys.executable, "-m", "streams.cli.main", "--help"]
+    wide = {**os.environ, "COLUMNS": "80"}
+    full = subprocess.run(words, env=wide, capture_output=True, text=True, check=True).stdout
+    assert full == HELP.read_text(encoding="utf-8")
+    words[2] = "streams.cli.ahead"
+    for columns in ("80", "200"):
+        env = {**os.environ, "COLUMNS": columns}
+        assert subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout == full
+    narrow = subprocess.run(
+        words, env={**os.environ, "COLUMNS": "60"}, capture_output=True, text=True, check=True
+    )
+    assert max(map(len, narrow.stdout.splitlines())) <= 60
 
 
 def test_a_verb_loads_itself_alone() -> None:

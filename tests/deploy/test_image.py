@@ -20,9 +20,8 @@ def test_the_user_is_a_number_and_not_root() -> None:
 
 
 def test_every_package_is_installed_by_hash_from_the_small_locks() -> None:
-    installs = [
-        part for line in BUILD if line.startswith("RUN ") for part in line.split("&&") if " install " in part
-    ]
+    runs = (line for line in BUILD if line.startswith("RUN "))
+    installs = [part for line in runs for part in line.split("&&") if "pip" in part and " install " in part]
     assert len(installs) == 3
     for install in installs[:2]:
         assert "--require-hashes" in install
@@ -39,7 +38,7 @@ def test_the_final_stage_takes_the_environment_and_nothing_else_of_the_build() -
 
 
 @pytest.mark.parametrize(
-    "tool", ["pip", "ensurepip", "setuptools", "pytest", "mypy", "ruff", "uv", "playwright"]
+    "tool", ["pip", "ensurepip", "setuptools", "numba", "pytest", "mypy", "ruff", "uv", "playwright"]
 )
 def test_the_build_fails_where_a_tool_is_left(tool: str) -> None:
     (check,) = [line for line in FINAL if "find_spec" in line]
@@ -52,6 +51,15 @@ def test_the_build_fails_where_a_tool_is_left(tool: str) -> None:
     run(set())
     with pytest.raises(AssertionError, match=tool):
         run({tool})
+
+
+def test_the_image_says_what_it_is_what_is_in_it_and_how_it_is() -> None:
+    (labels,) = [line for line in FINAL if line.startswith("LABEL ")]
+    for name in ("title", "description", "licenses", "version", "revision"):
+        assert f'org.opencontainers.image.{name}="' in labels
+    assert any("sbom.py" in line and "sbom.cdx.json" in line for line in FINAL)
+    (health,) = [line for line in FINAL if line.startswith("HEALTHCHECK ")]
+    assert "/healthz" in health
 
 
 def test_no_argument_brings_a_secret_into_a_layer() -> None:

@@ -124,9 +124,9 @@ peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fet
 # The two small ones are parts of the first, for the image: what runs, and what builds the package itself. That of the
 # documentation site stands apart: nothing of it is imported by the project or its tests.
 lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock, -build.lock and -docs.lock anew.
-	@$(COMPILE) --extra embedded --extra test --extra dev pyproject.toml --output-file requirements.lock
+	@$(COMPILE) --extra embedded --extra jit --extra test --extra dev pyproject.toml --output-file requirements.lock
 	@$(COMPILE) --constraint requirements.lock --extra embedded pyproject.toml --output-file requirements-runtime.lock
-	@echo setuptools | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
+	@printf '%s\n' setuptools numba llvmlite numpy | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
 	@echo 'mkdocs-material>=9.8,<10' | $(COMPILE) --constraint requirements.lock - --output-file requirements-docs.lock >/dev/null
 
 $(SITE_VENV)/.installed: requirements-docs.lock
@@ -140,15 +140,12 @@ site: $(SITE_VENV)/.installed  ## Build the documentation site into build/site; 
 	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/python -m mkdocs build --strict --quiet
 	@echo "== open build/site/index.html"
 
-# By the locked setuptools and nothing else; the wheel is built from the sdist, so the sdist has all that it needs.
-dist:  ## Build the sdist and the wheel of a release into dist/.
+# By the locked packages and nothing else; each wheel is built from its sdist, so the sdist has all that it needs.
+dist:  ## Build the sdists and wheels of a release, of trainfare and of the SDK, into dist/ (needs a C compiler).
 	@rm -rf dist build
 	@$(PYTHON) -m venv build/env
 	@build/env/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
-	@build/env/bin/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >build/log
-	@build/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
-		--wheel-dir dist dist/*.tar.gz
-	@ls dist
+	@build/env/bin/python -m deploy.build_dist dist
 
 # What follows needs Docker and no environment of ours: Python's own library is enough.
 pin:  ## Ask a registry for the digests of deploy/images.toml and write deploy/images.env; commit that file.
@@ -183,6 +180,7 @@ docs: $(STAMP)  ## Write the generated pages, the chart's values and the JSON Sc
 	@$(BIN)/python -m streams.config.page > docs/settings.md
 	@for page in events usage_events reference_events; do $(BIN)/python -m schemas.events_docs $$page.md > docs/$$page.md; done
 	@$(BIN)/python -m sinks.clickhouse.tables_page docs/tables.md docs/views.md docs/bill_tables.md
+	@COLUMNS=80 $(BIN)/python -m streams.cli.main --help > streams/cli/help.txt
 	@$(BIN)/python -m streams.rules.page docs/rules.md docs/ledger_rules.md
 	@$(BIN)/python -m deploy.helm.write
 	@for type in $$($(BIN)/python -c 'from schemas.messages.json_schema import MESSAGES; print(*MESSAGES)'); do \

@@ -11,7 +11,7 @@ import pytest
 
 from streams.cli import kernels
 from streams.cli.kernels import compile_kernels
-from streams.engine.kernels import _jit, warm
+from streams.engine.kernels import _compiler, _jit, warm
 
 ROOT = Path(__file__).resolve().parents[2]
 #: What is compiled of a fresh cache, each with the number of sets of types that it was compiled for.
@@ -47,7 +47,7 @@ print(sum(sum(each.stats.cache_misses.values()) for each in (gpu_json.parse_gpu,
 def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     called: list[int] = []
     monkeypatch.setattr(warm, "GROUPS", [lambda: called.append(1), lambda: called.append(2)])
-    monkeypatch.setattr(_jit, "_CACHED", False)
+    monkeypatch.setattr(_compiler, "_CACHED", False)
     return called
 
 
@@ -74,8 +74,8 @@ def test_any_other_start_says_nothing(
 def test_kernels_are_compiled_where_their_cache_has_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_jit, "_cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(_jit, "_CACHED", True)
+    monkeypatch.setattr(_compiler, "_cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(_compiler, "_CACHED", True)
     assert not _jit.are_compiled()
     (tmp_path / "gpu_keys._cell.nbi").touch()  # the import of a kernel may compile one
     assert not _jit.are_compiled()

@@ -40,7 +40,7 @@ PLANTED: dict[str, tuple[tuple[str, str], ...]] = {
     "The segmented log knows files and bytes: no network, no settings, no events": (
         ("streams/segmented_log/planted.py", "import schemas"),
     ),
-    "Only engine.kernels._jit imports numba": (("streams/engine/coverage/planted.py", "import numba"),),
+    "Only engine.kernels._compiler imports numba": (("streams/engine/coverage/planted.py", "import numba"),),
     "The core imports neither sinks nor settings from the environment": (
         ("streams/engine/state/planted_sinks.py", "import sinks"),
     ),

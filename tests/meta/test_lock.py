@@ -59,11 +59,11 @@ def test_no_address_of_a_registry() -> None:
 
 def test_every_dependency_of_the_project_is_locked_within_its_bounds() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [
-        *project["dependencies"],
-        *(each for extra in project["optional-dependencies"].values() for each in extra),
-    ]
-    locked = {normal(match[1]) for head in entries(LOCK) if (match := _NAME.match(head))}
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(each for extra in extras.values() for each in extra)]
+    # That of the documentation site stands apart.
+    locked = names_in(LOCK) | names_in((ROOT / "requirements-docs.lock").read_text(encoding="utf-8"))
+    assert f"echo '{extras['docs'][0]}'" in (ROOT / "Makefile").read_text(encoding="utf-8")
     missing = [each for each in wanted if normal(re.split(r"[\[<>=!~; ]", each)[0]) not in locked]
     assert not missing
     exact = [re.sub(r"\[.*\]", "", each) for each in wanted if "==" in each]
@@ -114,13 +114,15 @@ def test_the_image_runs_what_the_project_needs_and_no_tool_of_its_development() 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in project["dependencies"]}
     assert needed | wanted_by(project, ["embedded"]) <= names_in(SMALL["runtime"])
-    tools = wanted_by(project, project["optional-dependencies"].keys() - {"embedded"})
+    tools = wanted_by(project, project["optional-dependencies"].keys() - {"embedded", "jit", "docs"})
     assert tools - DEVELOPMENT <= {"types-pyyaml"}
-    assert not names_in(SMALL["runtime"]) & (DEVELOPMENT | tools)
+    assert not names_in(SMALL["runtime"]) & (DEVELOPMENT | tools | wanted_by(project, ["jit"]))
 
 
-def test_the_build_needs_one_package() -> None:
-    assert names_in(SMALL["build"]) == {"setuptools"}
+def test_the_build_needs_what_compiles_the_kernels_and_no_more() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in project["build-system"]["requires"]}
+    assert names_in(SMALL["build"]) == named == {"setuptools", "numba", "llvmlite", "numpy"}
 
 
 def test_guards_fire() -> None:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streams.engine.kernels._jit import helper, kernel, load_word
+from streams.engine.kernels._jit import helper, kernel
+from streams.engine.kernels._word import load_word
 from streams.engine.kernels.arrays import F64, I64, U8
 from streams.engine.kernels.json_number import scan_number
 from streams.engine.kernels.json_scan import (

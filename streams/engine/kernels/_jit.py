@@ -1,111 +1,69 @@
-"""The only place for JIT options: every kernel is nopython, nogil, cached and strict about floats.
+"""The one door to compiled kernels: machine code that the installation brought along, or else the JIT.
 
-The one operation that Numba lacks, an unaligned load of eight bytes, is here for that reason.
+A wheel for this platform brings it (see `deploy.kernels`) and needs no Numba; a checkout compiles at its first start.
 """
 
 from __future__ import annotations
 
-import hashlib
-import sys
-import warnings
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-import numba
-import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]  # untyped
-from numba.extending import intrinsic, overload
-from numpy.typing import NDArray
+from streams.engine.kernels import _shipped
+from streams.errors import TrainfareError
 
-from streams import fallbacks
-from streams.fallbacks import KERNELS
+if TYPE_CHECKING:
+    from types import ModuleType
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-OPTIONS: dict[str, Any] = {
-    # A kernel that holds the GIL starves the consumer's heartbeat, and the worker is removed from the group.
-    "nogil": True,
-    # Money depends on integers only; no operation may be reordered.
-    "fastmath": False,
-    # Divisors are checked before a loop, not in it.
-    "error_model": "numpy",
-    "boundscheck": False,
-    # No kernel allocates (one that does fails to compile), so none needs reference counts. Numba would update them
-    # atomically at each use of an array in a tuple: 25 times the time of a fold.
-    "_nrt": False,
-}
-_INLINED: Any = {**OPTIONS, "forceinline": True}
+_SHIPPED: Final[Mapping[str, Callable[..., Any]] | None] = _shipped.functions()
 
 
-def sources_digest(folder: Path) -> str:
-    """A digest of everything that the kernels depend on."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+class NoCompilerError(TrainfareError):
+    """Neither machine code for this platform is installed nor what compiles it; the message says what to install."""
 
 
-def open_to_others(folder: Path) -> bool:
-    """Whether other users may write to an existing folder."""
-    try:
-        return bool(folder.stat().st_mode & 0o022)
-    except OSError:
-        return False
+@cache
+def _compiler() -> ModuleType:
+    """Load Numba, which takes half a second of a core.
 
-
-def _use_own_cache() -> bool:
-    """Give each state of the sources its own cache folder; return whether a trusted one exists.
-
-    Numba checks only whether a kernel's own file has changed, not the helpers and constants from other files: an
-    upgrade could continue with the old arithmetic. And it runs the machine code it finds, whoever wrote it.
+    Raises:
+        NoCompilerError: It is not installed.
     """
-    config: Any = numba.config
-    here = Path(__file__).parent
-    # Whoever can write beside the sources can write the sources.
-    if config.CACHE_DIR and open_to_others(Path(config.CACHE_DIR)):
-        warnings.warn(
-            f"NUMBA_CACHE_DIR {config.CACHE_DIR} may be written by other users; kernels are compiled at each start. "
-            "Run: chmod go-w on it, and empty it",
-            stacklevel=2,
-        )
-        return False
-    base = Path(config.CACHE_DIR) if config.CACHE_DIR else here / "__pycache__"
-    config.CACHE_DIR = str(base / sources_digest(here))
-    return True
-
-
-_CACHED: Final = _use_own_cache()
-#: The name of an empty file beside them.
-_ALL: Final = "all_compiled"
-
-
-def _cache_dir() -> Path:
-    config: Any = numba.config
-    return Path(config.CACHE_DIR)
+    try:
+        return import_module("streams.engine.kernels._compiler")
+    except ModuleNotFoundError as fault:
+        if fault.name not in ("numba", "llvmlite"):
+            raise
+        raise NoCompilerError(
+            "the kernels are not compiled for this platform, and what compiles them is not installed: "
+            "pip install 'trainfare[jit]'"
+        ) from None
 
 
 def are_compiled() -> bool:
-    """Whether an earlier process has kept all kernels of these sources, so that none takes seconds to load."""
-    return _CACHED and (_cache_dir() / _ALL).exists()
+    """Whether all kernels are there as machine code, so that none takes seconds to load."""
+    return _SHIPPED is not None or bool(_compiler().are_compiled())
 
 
 def mark_compiled() -> None:
     """Note that all kernels are kept; some are there from the first import on."""
-    if _CACHED:
-        with suppress(OSError):
-            (_cache_dir() / _ALL).touch()
+    if _SHIPPED is None:
+        _compiler().mark_compiled()
 
 
 def is_cached() -> bool:
     """Whether what is compiled is kept for other processes."""
-    return _CACHED
+    return _SHIPPED is not None or bool(_compiler().is_cached())
 
 
 def kernel(function: F) -> F:
-    """Compile on first use; without a place for the cache (read-only installation, no home) compile anyway."""
-    return _compiled(function, OPTIONS)
+    """The machine code of a function; where none is installed it is compiled on first use."""
+    if _SHIPPED is not None:
+        return cast("F", _SHIPPED[f"{function.__module__}.{function.__qualname__}"])
+    return cast("F", _compiler().kernel(function))
 
 
 def helper(function: F) -> F:
@@ -113,42 +71,4 @@ def helper(function: F) -> F:
 
     It is compiled once more for each type of its arguments, and a constant has one of its own: see `arrays.as_int64`.
     """
-    return _compiled(function, _INLINED)
-
-
-def _compiled(function: F, options: dict[str, Any]) -> F:
-    fallbacks.counts[KERNELS] += not _CACHED
-    try:
-        return cast("F", numba.njit(cache=_CACHED, **options)(function))
-    except RuntimeError as fault:
-        if "cannot cache" not in str(fault):
-            raise
-        fallbacks.counts[KERNELS] += 1
-        return cast("F", numba.njit(cache=False, **options)(function))
-
-
-def load_word(data: NDArray[np.uint8], at: int) -> int:
-    """Load eight bytes at `at` as a little-endian int64; all of them must be inside the array."""
-    return int.from_bytes(data[at : at + 8].tobytes(), "little", signed=True)
-
-
-@intrinsic
-def _load_word(_context: Any, data: Any, at: Any) -> Any:
-    """Emit one load instruction; it may be unaligned."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        here = builder.gep(array.data, [arguments[1]])
-        word = builder.load(builder.bitcast(here, ir.IntType(64).as_pointer()), align=1)
-        if sys.byteorder == "little":
-            return word
-        return builder.bswap(word)
-
-    return numba.types.int64(data, at), generate
-
-
-@overload(load_word, strict=False, jit_options=_INLINED)
-def _compiled_load_word(data: Any, at: Any) -> Any:
-    """Provide `load_word` to kernels."""
-    load: Any = _load_word
-    return lambda data, at: load(data, np.int64(at))
+    return function if _SHIPPED is not None else cast("F", _compiler().helper(function))

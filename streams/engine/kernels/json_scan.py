@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.engine.kernels._jit import helper, load_word
+from streams.engine.kernels._jit import helper
+from streams.engine.kernels._word import load_word
 from streams.engine.kernels.arrays import U8
 
 QUOTE = 34

@@ -20,10 +20,12 @@ from streams.engine.kernels.episode import BURN_RULES, EpisodeArrays, RuleLimits
 from streams.engine.kernels.framing import BATCH, count_batches, frame_records, read_batches
 from streams.engine.kernels.gpu_json import Batch, GpuColumns, drop_refused, parse_gpu
 from streams.engine.kernels.gpu_keys import PLANES
+from streams.engine.kernels.hour_sums import sum_hours
 from streams.engine.kernels.idset import add_ids, insert_ids
 from streams.engine.kernels.judge import find_jobs, holding, judge_jobs, notified_until_ms
 from streams.engine.kernels.minutes import diff_minutes
 from streams.engine.kernels.murmur import murmur2
+from streams.engine.kernels.overlaps import overlaps
 from streams.engine.kernels.packed_rows import pack_rows, unpack_rows
 from streams.engine.kernels.rings import (
     chain_rows,
@@ -76,6 +78,15 @@ def _warm_money() -> None:
     diff_minutes(*lists, *lists)
     spread(flag, one, one, one, pointers, cut, line, 0, 1, one, one * 2)
     minute_pieces(np.ones((1, 60), np.uint16), pointers, line)
+
+
+def _warm_hours() -> None:
+    """One curve of one owner with one piece."""
+    zero, one, line = np.zeros(1, np.int64), np.ones(1, np.int64), np.zeros(1, np.int32)
+    pointers, lost = np.array([0, 1]), np.zeros(1, np.uint8)
+    columns, sums = np.full((1, 6), -1, np.int32), np.zeros((1, 6), np.int64)
+    sum_hours(pointers, zero, one, one, lost, line, one, one, columns, pointers, zero, one, zero, sums)
+    overlaps(pointers, zero, one, zero, line, pointers, zero, one)
 
 
 def _warm_spans() -> None:
@@ -234,7 +245,7 @@ def _warm_coverage() -> None:
 
 
 GROUPS: Final[tuple[Callable[[], None], ...]] = (
-    _warm_money, _warm_ids, _warm_gpu_json, _warm_coverage, _warm_spans, _warm_ticks, _warm_rules, _warm_framing,
+    _warm_money, _warm_hours, _warm_ids, _warm_gpu_json, _warm_coverage, _warm_spans, _warm_ticks, _warm_rules, _warm_framing,
 )  # fmt: skip
 #: Those that take half of the time, which another process may compile meanwhile.
 OTHER_HALF: Final = (_warm_coverage, _warm_gpu_json)

@@ -20,7 +20,7 @@ from schemas.events import GpuEvent
 from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.coverage.ids import SeenIds, identities128
 from streams.engine.coverage.shapes import Shapes
-from streams.engine.kernels import _jit
+from streams.engine.kernels import _compiler, _shipped
 from streams.engine.kernels.warm import compile_all
 from tests.engine.coverage.shape_twin import checked
 
@@ -114,15 +114,15 @@ def test_a_kernel_that_allocates_does_not_compile() -> None:
         return int(np.zeros(size).size)
 
     with pytest.raises(Exception, match=r"NRT|passed into the function"):
-        _jit.kernel(allocate)(3)
+        _compiler.kernel(allocate)(3)
 
 
 def test_another_source_means_another_cache(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("LIMIT = 1")
-    before = _jit.sources_digest(tmp_path)
+    before = _shipped.sources_digest(tmp_path)
     (tmp_path / "a.py").write_text("LIMIT = 2")
-    assert _jit.sources_digest(tmp_path) != before
-    own = _jit.sources_digest(Path(streams.engine.kernels.__file__).parent)
+    assert _shipped.sources_digest(tmp_path) != before
+    own = _shipped.sources_digest(Path(streams.engine.kernels.__file__).parent)
     assert own in vars(importlib.import_module("numba").config)["CACHE_DIR"]
 
 
@@ -133,7 +133,7 @@ def test_machine_code_that_others_could_have_written_is_not_run(
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache").chmod(mode)
     done = subprocess.run(
-        [sys.executable, "-c", "from streams.engine.kernels import _jit; print(_jit._CACHED)"],
+        [sys.executable, "-c", "from streams.engine.kernels import _compiler; print(_compiler._CACHED)"],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
         cwd=Path(streams.engine.kernels.__file__).parents[3],
         capture_output=True,
@@ -151,7 +151,7 @@ def test_only_the_door_imports_numba() -> None:
         for path in root.rglob("*.py")
         if re.search(r"^\s*(import|from) numba", path.read_text(), re.M)
     ]
-    assert importers == ["_jit.py"]
+    assert importers == ["_compiler.py"]
 
 
 def test_without_a_place_for_the_cache_it_compiles_anyway(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +163,8 @@ def test_without_a_place_for_the_cache_it_compiles_anyway(monkeypatch: pytest.Mo
             raise RuntimeError("cannot cache function 'f': no locator available for file 'x.py'")
         return lambda function: function
 
-    monkeypatch.setattr("streams.engine.kernels._jit.numba.njit", njit)
-    assert _jit.kernel(time.sleep) is time.sleep
+    monkeypatch.setattr("streams.engine.kernels._compiler.numba.njit", njit)
+    assert _compiler.kernel(time.sleep) is time.sleep
     assert asked == [True, False]
 
 
@@ -172,6 +172,6 @@ def test_another_fault_of_the_compiler_is_not_hidden(monkeypatch: pytest.MonkeyP
     def njit(**_: object) -> Any:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("streams.engine.kernels._jit.numba.njit", njit)
+    monkeypatch.setattr("streams.engine.kernels._compiler.numba.njit", njit)
     with pytest.raises(RuntimeError, match="out of memory"):
-        _jit.kernel(time.sleep)
+        _compiler.kernel(time.sleep)

@@ -84,8 +84,8 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
 
 def _inspected(podman: Podman) -> dict[str, Any]:
     (found,) = json.loads(podman("image", "inspect", _IMAGE).stdout)
-    config: dict[str, Any] = found["Config"]
-    return config
+    image: dict[str, Any] = found
+    return image
 
 
 def _in_image(podman: Podman, program: str) -> str:
@@ -102,12 +102,13 @@ _CONFINED: Final = (
 
 
 def test_the_image_says_what_it_is_and_how_it_runs(podman: Podman) -> None:
-    config = _inspected(podman)
+    image = _inspected(podman)
+    config = image["Config"]
     assert config["User"] == "10001:10001"
     assert config["Entrypoint"] == ["trainfare"]
     assert config["Labels"]["org.opencontainers.image.version"] == "0.0.1"
     assert len(config["Labels"]["org.opencontainers.image.revision"]) == 40
-    assert "/healthz" in " ".join(config["Healthcheck"]["Test"])
+    assert "/healthz" in " ".join(image["Healthcheck"]["Test"])
 
 
 def test_nobody_in_it_is_root_or_writes_to_it(podman: Podman) -> None:

@@ -64,6 +64,8 @@ class Embedded:
     data_dir: Path
     database: str = DATABASE
     retry_for_s: float = 10.0
+    #: Where the engine may write and read backups; None: nowhere.
+    backup_dir: Path | None = None
 
     @property
     def engine_dir(self) -> Path:

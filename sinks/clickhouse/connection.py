@@ -1,10 +1,12 @@
 """Clients of one ClickHouse, one per thread, and the retries around every call."""
 
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
+from xml.sax.saxutils import escape
 
 import clickhouse_connect
 import stamina
@@ -34,6 +36,9 @@ _ENGINE_OPTIONS: Final = {
     "background_pool_size": "1",
     "background_merges_mutations_concurrency_ratio": "1",
 }
+
+#: The only setting of the engine that it takes from a file alone.
+_BACKUPS: Final = "<clickhouse><backups><allowed_path>{folder}</allowed_path></backups></clickhouse>"
 
 # A line per attempt and thread would flood the log while a store is unavailable; `Absence` logs instead.
 set_on_retry_hooks([])
@@ -153,9 +158,15 @@ def _command(client: Client, sql: str, parameters: dict[str, object]) -> None:
 
 def _embedded(target: Embedded) -> Client:
     try:
-        return clickhouse_connect.get_client(
-            interface="chdb", path=str(target.engine_dir), chdb_options=_ENGINE_OPTIONS
-        )
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as config:
+            options = _ENGINE_OPTIONS
+            if target.backup_dir is not None:
+                config.write(_BACKUPS.format(folder=escape(str(target.backup_dir))))
+                config.flush()
+                options = {**options, "config-file": config.name}
+            return clickhouse_connect.get_client(
+                interface="chdb", path=str(target.engine_dir), chdb_options=options
+            )
     except ProgrammingError as error:
         raise _not_opened(target, str(error)) from error
 

@@ -12,8 +12,8 @@ SELECT DISTINCT toInt64OrZero(partition_id) AS month FROM {parts}
 WHERE database = {{database:String}} AND table = {{table:String}} AND active AND month < {{before:Int64}} ORDER BY month"""
 
 
-def drop_months(connection: ClickHouseConnection, table: str, before: int, database: str) -> list[int]:
-    """Drop the months of a table before one (202611: November 2026), and return them.
+def months_before(connection: ClickHouseConnection, table: str, before: int, database: str) -> list[int]:
+    """The months of a table before one (202611: November 2026), on all servers.
 
     Raises:
         ValueError: The table is not partitioned by month.
@@ -27,8 +27,19 @@ def drop_months(connection: ClickHouseConnection, table: str, before: int, datab
     bound = {"table": held_by, "before": before, "database": database}
     found = connection.call(lambda client: client.query_arrow(sql, parameters=bound))
     months: list[int] = found["month"].to_pylist()
+    return months
+
+
+def drop_months(connection: ClickHouseConnection, table: str, before: int, database: str) -> list[int]:
+    """Drop the months of a table before one, and return them.
+
+    Raises:
+        ValueError: The table is not partitioned by month.
+    """
+    months = months_before(connection, table, before, database)
     for month in months:
         # By default a server refuses to drop more than 50 GB.
-        sql = f"ALTER TABLE `{table}` DROP PARTITION ID '{month}' SETTINGS max_partition_size_to_drop = 0"
-        connection.change(sql)
+        connection.change(
+            f"ALTER TABLE `{table}` DROP PARTITION ID '{month}' SETTINGS max_partition_size_to_drop = 0"
+        )
     return months

@@ -15,7 +15,7 @@ from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.damage import LostPart, drop_part, lost_parts
 from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
-from sinks.clickhouse.months import drop_months
+from sinks.clickhouse.months import drop_months, months_before
 from sinks.clickhouse.tuning import tune
 from sinks.clickhouse.view_files import shipped_views
 from sinks.conform import conform
@@ -87,6 +87,10 @@ class ClickHouseStore:
         """Delete the files of a detached part."""
         drop_part(self._connection, part)
         self.lost_parts = lost_parts(self._connection)
+
+    def months_before(self, table: str, before: int) -> list[int]:
+        """The months of a table before one (202611: November 2026)."""
+        return months_before(self._connection, table, before, self.target.database)
 
     def drop_months(self, table: str, before: int) -> list[int]:
         """Drop the months of a table before one (202611: November 2026), and return them."""

@@ -177,6 +177,15 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         "Upgrades: what a new version will change.",
         (("check", "upgrade:check", "trainfare upgrade check --data ./meter"),),
     ),
+    (
+        "store",
+        "The tables: back them up, restore them, drop old months.",
+        (
+            ("backup", "store:backup", "trainfare store backup /backups/2026-11-28 --data ./meter"),
+            ("restore", "store:restore_", "trainfare store restore /backups/2026-11-28 --data ./meter-again"),
+            ("retention", "store:retention", "trainfare store retention --days 90 --dry-run --data ./meter"),
+        ),
+    ),
     ("config", "The settings.", (("check", "setup:check", "trainfare config check --format json"),)),
     ("topics", "The topics on Kafka.", (("create", "setup:create", "trainfare topics create"),)),
 )

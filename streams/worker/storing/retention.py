@@ -42,10 +42,25 @@ class MonthStore(Protocol):
         ...
 
 
+class ListedMonths(MonthStore, Protocol):
+    """A store that says which months it has."""
+
+    def months_before(self, table: str, before: int) -> list[int]:
+        """The earlier months that a table has rows of."""
+        ...
+
+
 def first_month_kept(newest_ms: int, days: int) -> int:
     """The first month that has not ended more than so many days before an instant (202611: November 2026)."""
     cut = datetime.fromtimestamp(newest_ms / 1000, UTC) - timedelta(days=days, microseconds=1)
     return cut.year * 100 + cut.month
+
+
+def old_months(store: ListedMonths, days: int) -> dict[str, list[int]]:
+    """The months that `drop_old_minutes` would drop; it drops none."""
+    kept_from = _kept_from(store, days)
+    found = {table: store.months_before(table, kept_from) for table in DROPPED}
+    return {table: months for table, months in found.items() if months}
 
 
 def drop_old_minutes(store: MonthStore, days: int) -> dict[str, list[int]]:
@@ -56,15 +71,19 @@ def drop_old_minutes(store: MonthStore, days: int) -> dict[str, list[int]]:
     """
     if days == 0:
         return {}
-    newest_ms = int(store.query(_NEWEST_EVENT)["newest_ms"][0].as_py())
-    known = store.meta.get(MINUTES_KEPT_FROM)
-    kept_from = first_month_kept(max(newest_ms, 0), days)
-    if known is not None and int(known) >= kept_from:
-        kept_from = int(known)
-    else:
+    kept_from = _kept_from(store, days)
+    if store.meta.get(MINUTES_KEPT_FROM) != str(kept_from):
         store.meta.put(MINUTES_KEPT_FROM, str(kept_from))
     dropped = {table: store.drop_months(table, kept_from) for table in DROPPED}
     return {table: months for table, months in dropped.items() if months}
+
+
+def _kept_from(store: MonthStore, days: int) -> int:
+    """The first month that is kept; it never moves back."""
+    newest_ms = int(store.query(_NEWEST_EVENT)["newest_ms"][0].as_py())
+    known = store.meta.get(MINUTES_KEPT_FROM)
+    kept_from = first_month_kept(max(newest_ms, 0), days)
+    return kept_from if known is None else max(int(known), kept_from)
 
 
 async def keep_dropping(store: MonthStore, days: int, is_mine: Callable[[], bool]) -> None:

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from schemas.escaping import visible
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
-from streams.cli.reading import reader
+from streams.cli.reading import reader_for
 from streams.engine.rules.rule import IS_FLAG
 from streams.errors import TrainfareError, WrongUseError
 
@@ -43,10 +43,11 @@ def why(
         bool, typer.Option("--all", help="Of an alert all rules about its subject, not its own alone.")
     ] = False,
     data: DataOption = None,
+    url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show how far each rule about a job is from firing, and what kept a message back."""
-    found = _found(subject_id, _instant(at), data)
+    found = _found(subject_id, _instant(at), data, url)
     if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
@@ -165,7 +166,7 @@ def _instant_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _found(subject_id: str, at_ms: int | None, data: Path | None) -> dict[str, Any]:
+def _found(subject_id: str, at_ms: int | None, data: Path | None, url: str | None) -> dict[str, Any]:
     """What there is to say of a job or an alert.
 
     Raises:
@@ -173,7 +174,7 @@ def _found(subject_id: str, at_ms: int | None, data: Path | None) -> dict[str, A
     """
     from streams.explain.why.answer import answer  # loads the engine
 
-    with reader(settings_for(data)) as store:
+    with reader_for(data, url) as store:
         found = answer(store, subject_id, at_ms)
     if found is None:
         raise TrainfareError(

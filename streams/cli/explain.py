@@ -15,9 +15,9 @@ import typer
 from schemas.units import readable
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
 from streams.cli.jobs import unknown
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, stamp, to_json, write
-from streams.cli.reading import reader
+from streams.cli.reading import reader_for
 from streams.errors import TrainfareError
 
 if TYPE_CHECKING:
@@ -33,13 +33,14 @@ _WHY = {
 def explain(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     data: DataOption = None,
+    url: UrlOption = None,
     minute: Annotated[
         bool, typer.Option("--minute", help="One line per minute: the rows of the ledger.")
     ] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Explain one job's cost: each interval [from, to) with its quantity, price, price revision and rule."""
-    with reader(settings_for(data)) as store:
+    with reader_for(data, url) as store:
         found = store.explained(job_id, by_minute=minute)
         refused = refused_of(store, job_id)
     said = refused_in_words(refused, job_id, data)

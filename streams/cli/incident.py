@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from schemas.escaping import visible
-from streams.cli.options import DataOption, UrlOption, check_one_of, settings_for
-from streams.cli.reading import reader, reader_at
+from streams.cli.options import DataOption, UrlOption
+from streams.cli.reading import reader_for
 from streams.errors import TrainfareError
 
 _SHOWN_CHARS = 60
@@ -23,12 +23,10 @@ def incident(
     url: UrlOption = None,
 ) -> None:
     """Write a report of an alert or an incident in Markdown: what happened, who got a message, what it cost, what would have fired earlier."""
-    check_one_of(data, url)
-    settings = settings_for(data)
     from streams.cli.incident_shown import markdown_of  # loads the engine
     from streams.explain.incident.report import incident_report
 
-    with reader(settings) if url is None else reader_at(url, settings) as store:
+    with reader_for(data, url) as store:
         report = incident_report(store, alert_id)
     if report is None:
         raise TrainfareError(

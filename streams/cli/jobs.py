@@ -12,9 +12,9 @@ import typer
 
 from schemas.unpriced_sql import unpriced_compute
 from streams.cli.dead_letters.of_job import refused_in_words, refused_of
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, UrlOption
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
-from streams.cli.reading import Reader, reader
+from streams.cli.reading import Reader, reader_for
 from streams.errors import TrainfareError
 
 _COSTS = f"""
@@ -57,6 +57,7 @@ _MONEY = frozenset({"cost_usd", "lost_cost_usd"})
 
 def jobs(
     data: DataOption = None,
+    url: UrlOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of jobs.")] = 50,
     state: Annotated[str, typer.Option(help="Only jobs in this state, e.g. running.")] = "",
     owner: Annotated[str, typer.Option(help="Only this owner's.")] = "",
@@ -64,7 +65,7 @@ def jobs(
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """List jobs, most expensive first."""
-    with reader(settings_for(data)) as store:
+    with reader_for(data, url) as store:
         answer = store.ask(_COSTS, limit=limit, state=state, owner=owner, team=team)
     found = Grid(answer.names, list(answer.rows()))
     write(_marked(found) if form is OutputFormat.table else found, form)
@@ -89,10 +90,11 @@ def _with_unpriced(cost: str, *, is_any: bool) -> str:
 def job(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     data: DataOption = None,
+    url: UrlOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show one job: attempts, phases, cost by component, what was lost."""
-    with reader(settings_for(data)) as store:
+    with reader_for(data, url) as store:
         refused = refused_of(store, job_id)
         said = refused_in_words(refused, job_id, data)
         costs = costs_of(store, job_id, said)

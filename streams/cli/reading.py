@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sinks.errors import StoreInUse
+from streams.cli.options import check_one_of, settings_for
 from streams.config.settings import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 
@@ -229,6 +230,20 @@ def reader_at(url: str, settings: Settings, *, writes: bool = False) -> Iterator
 
     web = settings.web
     yield Reader(RemoteReader(url, (web.write_token if writes else None) or web.token))
+
+
+@contextmanager
+def reader_for(data: Path | None, url: str | None) -> Iterator[Reader]:
+    """Query a worker at `url`, or the store of `data`, or the configured one where neither is given.
+
+    Raises:
+        WrongUseError: Both are given, or the address is invalid.
+        TrainfareError: Nothing answers there.
+    """
+    check_one_of(data, url)
+    settings = settings_for(data)
+    with reader(settings) if url is None else reader_at(url, settings) as store:
+        yield store
 
 
 def target_of(settings: ClickHouseSettings, *, may_begin: bool = False) -> Target:

@@ -191,6 +191,30 @@ def test_an_unknown_id_is_one_line(data: Path, alert_id: str) -> None:
     assert "\x1b" not in done.err
 
 
+def test_a_worker_answers_other_commands_the_same(data: Path) -> None:
+    store = ClickHouseStore(Embedded(data_dir=data))
+    env = {"TRAINFARE_WEB_TOKEN": LOCAL_TOKEN}
+    commands: list[tuple[str, ...]] = []
+
+    async def ask(client: Client) -> Any:
+        (alert_id,) = _alerts_in(store)
+        commands.extend((("alerts", "why", alert_id), ("jobs",), ("job", "other"), ("explain", "other")))
+        return [
+            await asyncio.to_thread(trainfare, *words, "--url", client.server.url, env=env)
+            for words in commands
+        ]
+
+    try:
+        done = served(store, ask)
+    finally:
+        store.close()
+    for words, each in zip(commands, done, strict=True):
+        assert (each.code, each.err) == (0, ""), words
+        assert each.out == trainfare(*words, "--data", data).out, words
+    both = trainfare(*commands[0], "--data", data, "--url", "http://127.0.0.1:9")
+    assert (both.code, "--url asks a worker: leave out --data" in both.one_line()) == (2, True)
+
+
 def test_a_worker_reports_the_same(data: Path, report: str) -> None:
     store = ClickHouseStore(Embedded(data_dir=data))
 

@@ -8,7 +8,7 @@ import pytest
 
 from streams.engine.alerts.alert import Address, Alert
 from streams.engine.alerts.controls import Controls, Silence
-from streams.engine.alerts.outlook import CURRENT_MS, used_up
+from streams.engine.alerts.outlook import CURRENT_MS, AlertSentence, used_up
 from streams.engine.rules.formatting import unheeded
 from streams.engine.rules.registry import NAMES
 from streams.notify.incident_hold import inhibitors_of
@@ -128,3 +128,12 @@ def test_a_webhook_says_the_instant_of_its_timestamp_in_every_attempt(rule: str)
         assert first.body["data"]["summary"] == SENTENCES[rule][0]
 
     run(scenario())
+
+
+def test_what_pays_no_more_than_expected_is_not_to_be_scaled_back() -> None:
+    text = "j burns $80/h, 5.0x the $16/h expected: 80 GPUs since 00:30, 8 before; scale it back or declare it, else $512 more by 08:00 UTC"
+    said = AlertSentence("burn_fast", text, 0)
+    assert "before; scale it back or declare it, else $511 more by" in said.at(60_000, 64 * 10**9)
+    assert said.at(60_000, 0).endswith(
+        "80 GPUs since 00:30, 8 before; that is over, declare it if it comes again"
+    )

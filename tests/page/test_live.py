@@ -165,7 +165,7 @@ def test_what_became_of_each_message_is_said(board: Board, script: Script) -> No
     script.alerts.append(fleet.alert("job-quiet", 0, script.now_ms - 1, silenced=True, deliveries=[]))
     script.alerts.append(fleet.alert("job-new", 0, script.now_ms - 2, deliveries=[]))
     page = board().page
-    for outcome, words in (*outcomes.items(), ("quiet", "silenced, not sent"), ("new", "not sent yet")):
+    for outcome, words in (*outcomes.items(), ("quiet", "silenced, not sent"), ("new", "not sent so far")):
         expect(page.locator(".alert", has_text=f"job-{outcome}").locator(".delivered")).to_contain_text(words)
 
 

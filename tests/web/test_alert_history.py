@@ -325,7 +325,7 @@ def test_why_is_what_the_command_says(store: ClickHouseStore, burns: dict[str, A
     assert {"burn_fast", "idle_gpus"} <= {each["rule"] for each in found["rules"]}
     assert found["messages"][0] == found["messages"][0] | {
         "alert_id": burns["alert_id"],
-        "message": "not sent yet",
+        "message": "not sent so far",
     }
     later = get(store, f"{path}?at_ms={AS_OF_MS}")
     assert later["at_ms"] == AS_OF_MS

@@ -295,3 +295,29 @@ def test_budgets(rule: str, percent: int, per: str) -> None:
     fits(alert.summary)
     fits(resolved(alert, T0 + HOUR_MS).summary)
     assert speaks(sentence_of(alert))
+
+
+def test_a_part_that_pays_more_now_than_all_did_in_the_hour_says_so() -> None:
+    budget = Budget("b", {"team": "vision"}, "month", Limits(usd_nano=1_000 * USD))
+    subject = BudgetSubject(budget)
+    used = Amounts(850 * USD, 0, 0)
+    found = BudgetFinding(
+        "budget_used",
+        80,
+        subject,
+        period_at("month", T0),
+        T0,
+        True,
+        used,
+        Amounts(64 * USD, 0, 0),
+        None,
+        HOUR_MS,
+    )
+    alert = budget_alert(None, found, TopKind("train-1", 179 * USD), silenced=False)
+    assert (
+        "$64/h in the last hour, used up at 11:00 UTC; stop or shrink train-1 ($179/h now)" in alert.summary
+    )
+    later = sentence_of(alert).at(T0 + HOUR_MS, 0)
+    assert "$64/h in the last hour; stop or shrink train-1 ($179/h now)" in later
+    less = budget_alert(None, found, TopKind("train-1", 60 * USD), silenced=False)
+    assert "$64/h, used up at 11:00 UTC; stop or shrink train-1 ($60/h)" in less.summary

@@ -19,9 +19,11 @@ from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import (
     BURN_RULES,
     BY_JOB,
+    ENDED,
     HELD,
     OPENED,
     RAISED,
+    RECOVERED,
     EpisodeArrays,
     as_arrays,
 )
@@ -162,6 +164,8 @@ class Judge:
         if kind != HELD:
             line["silenced"] = known.controls.silenced(dimensions, NAMES[rule], severity, at_ms)
         cause = "" if at is None else JOB_RULES[rule].cause(at)
+        if kind == RECOVERED and rule >= BURN_RULES and _has_ended(known, job, at_ms):
+            kind = ENDED
         return alert_of(
             rule, kind, at_ms, then, bool(line["silenced"]), severity, dimensions, cause, rates, opening
         )
@@ -268,6 +272,12 @@ def _between(figures: EpisodeArrays, ticks: slice) -> EpisodeArrays:
 
 def _arrays(figures: WindowFigures) -> EpisodeArrays:
     return EpisodeArrays(*(getattr(figures, name) for name in EpisodeArrays._fields))
+
+
+def _has_ended(known: _KnownTicks, job: int, at_ms: int) -> bool:
+    """Whether the job had ended for good at a tick."""
+    tick, figures = int(np.searchsorted(known.ticks, at_ms)), known.figures
+    return bool(figures.ended[tick, job] and not figures.undecided[tick, job])
 
 
 def _rates(figures: EpisodeArrays, tick: int, job: int) -> Rates:

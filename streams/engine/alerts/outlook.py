@@ -13,6 +13,7 @@ import msgspec
 
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.rules import budget_forecast
+from streams.engine.rules.burn_cause import IS_BACK, SCALE_BACK
 from streams.engine.rules.formatting import SENTENCE_AT_MOST, rounded_usd, short_instant, unheeded
 
 #: So long after the instant of its figures a sentence may be shown as it is.
@@ -33,6 +34,12 @@ _MORE: Final = re.compile(
 def used_up(left_ms: int, at_ms: int) -> str:
     """Return when all is used up at the rate of an instant, to follow that rate."""
     return f", used up at {short_instant(at_ms + left_ms, at_ms)} UTC"
+
+
+def hour_rates(nano_per_hour: int) -> tuple[str, str]:
+    """How the rate of a budget is said: alone, and where a part of it pays more now than all did in the hour."""
+    rate = f"{rounded_usd(nano_per_hour)}/h"
+    return rate, f"{rate} in the last hour"
 
 
 class AlertSentence(NamedTuple):
@@ -56,8 +63,9 @@ class AlertSentence(NamedTuple):
         """
         if more_nano is None:
             return self.text if now_ms - self.held_ms <= CURRENT_MS else self.past()
-        more = unheeded(more_nano, max(now_ms, self.held_ms)) if more_nano > 0 else ""
-        return _with_more(self._without_end(), more)
+        if more_nano <= 0:
+            return _with_more(self._without_end(), "").replace(SCALE_BACK, IS_BACK, 1)
+        return _with_more(self._without_end(), unheeded(more_nano, max(now_ms, self.held_ms)))
 
     def _without_end(self) -> str:
         """The sentence without the instant at which a budget was going to be used up."""
@@ -65,8 +73,11 @@ class AlertSentence(NamedTuple):
             return self.text
         if self.rule == _FORECAST:
             return self.text.replace(WILL, _WAS_TO, 1)
-        rate = f"{rounded_usd(self.nano_per_hour)}/h"
-        return self.text.replace(rate + used_up(self.exhausted_in_ms, self.held_ms), rate, 1)
+        end = used_up(self.exhausted_in_ms, self.held_ms)
+        for rate in hour_rates(self.nano_per_hour):
+            if rate + end in self.text:
+                return self.text.replace(rate + end, rate, 1)
+        return self.text
 
 
 def sentence_of(alert: Alert) -> AlertSentence:

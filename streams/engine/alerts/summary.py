@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from streams.engine.alerts.resolving import FLAPS
 from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, RAISED, SWITCHED_OFF
+from streams.engine.rules.burn_cause import IS_BACK
 from streams.engine.rules.formatting import (
     gpus,
     rounded_usd,
@@ -67,7 +68,8 @@ def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
     elif shown.kind == SWITCHED_OFF:
         over = f"is not judged by {shown.rule} any more"
     else:
-        over = _WORDS[shown.rule].over.format_map(_amounts(shown))
+        over = _WORDS[shown.rule].over
+        over = "has ended" if shown.kind == ENDED and "{" not in over else over.format_map(_amounts(shown))
     length = span(shown.at_ms - shown.started_ms)
     since = short_instant(shown.started_ms, shown.at_ms)
     return sentence(
@@ -93,10 +95,9 @@ def _burns(shown: AlertFigures) -> str:
     since = short_instant(shown.started_ms, shown.at_ms)
     # What goes on is the rate of now, or of the window where it changes.
     extra_nano = max(shown.extra_nano_per_hour, shown.usd_nano_per_hour - shown.expected_nano_per_hour)
-    return (
-        f"burns {_rates_of_now(shown)}: {shown.cause or f'since {since} UTC; stop it or declare it'},"
-        f" else {unheeded(extra_nano, shown.at_ms)}{_again(shown)}"
-    )
+    cause = shown.cause or f"since {since} UTC; stop it or declare it"
+    more = "" if cause.endswith(IS_BACK) else f", else {unheeded(extra_nano, shown.at_ms)}"
+    return f"burns {_rates_of_now(shown)}: {cause}{more}{_again(shown)}"
 
 
 def _burnt(shown: AlertFigures) -> str:

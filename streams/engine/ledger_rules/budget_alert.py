@@ -12,7 +12,7 @@ import msgspec
 
 from schemas.durations import HOUR_MS
 from streams.engine.alerts.alert import FIRING, Alert
-from streams.engine.alerts.outlook import WILL, sentence_of, used_up
+from streams.engine.alerts.outlook import WILL, hour_rates, sentence_of, used_up
 from streams.engine.alerts.resolving import resolved
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.ledger_rules.findings import BudgetFinding
@@ -132,7 +132,9 @@ def _summary(found: BudgetFinding, top: TopKind) -> str:
     subject, budget = found.subject, found.subject.budget
     at, used, limit = _binding(found)
     spent = f"{rounded_usd(found.used.usd_nano)} spent" if at and found.used.usd_nano else ""
-    rate = f"{rounded_usd(found.per_hour.usd_nano)}/h"
+    # A job that began within the hour may pay more now than all together did in it.
+    is_more_now = top.nano_per_hour > found.per_hour.usd_nano and subject.kind != "job"
+    rate = hour_rates(found.per_hour.usd_nano)[is_more_now]
     left_ms = found.exhausted_in_ms
     when = "" if left_ms is None else f"{short_instant(found.at_ms + left_ms, found.at_ms)} UTC"
 
@@ -165,7 +167,8 @@ def _advices(found: BudgetFinding, top: TopKind, at_most: int) -> list[str]:
     if not what:
         return [_ADVICE[1]]
     least = f"{_ADVICE[0]}{what}"
-    most = least if is_job else f"{least} ({rounded_usd(top.nano_per_hour)}/h)"
+    now = " now" if top.nano_per_hour > found.per_hour.usd_nano else ""
+    most = least if is_job else f"{least} ({rounded_usd(top.nano_per_hour)}/h{now})"
     return [f"{most}, or raise it", most, least]
 
 

@@ -24,6 +24,9 @@ _HARDWARE: Final = (PRICE_FIELDS.index("gpu_type"), PRICE_FIELDS.index("instance
 SIZE, PURCHASE, HARDWARE, PRICE, REST = range(5)
 # As the judge has it: a threshold that is missed by less than this share of it is reached.
 _NOISE: Final = 1e-9
+#: What to do about a job that has grown, and what is said instead once it is as large as before.
+SCALE_BACK: Final = "scale it back or declare it"
+IS_BACK: Final = "that is over, declare it if it comes again"
 
 
 class JobRates(NamedTuple):
@@ -72,8 +75,17 @@ def burn_cause(paid: JobRates, from_ms: int, at_ms: int) -> str:
     when = _when(since_ms, extra.until_ms, at_ms) + _retry(paid.timelines, extra.before, extra.after)
     if largest == SIZE:
         sizes = count(extra.after.units, extra.after.noun), count(extra.before.units)
-        return f"{sizes[0]} {when}, {sizes[1]} before; scale it back or declare it"
+        advice = IS_BACK if _is_back(paid, extra, expected, at_ms) else SCALE_BACK
+        return f"{sizes[0]} {when}, {sizes[1]} before; {advice}"
     return f"{_price(largest, extra.before, extra.after, when)} or declare it"
+
+
+def _is_back(paid: JobRates, extra: _Extra, expected: Expected, at_ms: int) -> bool:
+    """Whether a change is over, and the job pays no more than what is expected since."""
+    if extra.until_ms >= at_ms:
+        return False
+    rates = (each.rate for each in paid.stretches if each.from_ms < at_ms <= each.until_ms)
+    return next(rates, 0.0) * HOUR_MS <= expected.at(at_ms - 1) * (1 + _NOISE)
 
 
 def dearer_sku(paid: JobRates, from_ms: int, at_ms: int) -> str:

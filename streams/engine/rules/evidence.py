@@ -80,7 +80,7 @@ def attempts_evidence(job_id: str) -> str:
     return (
         "SELECT a.attempt AS attempt, a.state AS state, a.started AS started, a.ended AS ended,"
         f" (SELECT max(j.last_event) FROM jobs AS j FINAL WHERE j.job_id = {name}) AS last_event,"
-        f" (SELECT max(u.minute) FROM job_usage_minutes AS u FINAL WHERE u.job_id = {name}) AS last_sampled,"
+        f" (SELECT maxOrNull(u.minute) FROM job_usage_minutes AS u FINAL WHERE u.job_id = {name}) AS last_sampled,"
         f" (SELECT sum(l.cost_usd) FROM ledger AS l WHERE l.job_id = {name}) AS job_cost_usd"
         f" FROM attempts AS a FINAL WHERE a.job_id = {name} ORDER BY attempt"
     )

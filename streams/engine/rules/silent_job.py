@@ -103,7 +103,7 @@ RULE: Final = JobRule(
     words=Words(
         "is billed as running, but sent no heartbeat or sample for {cause}",
         "its end event may be lost: look at it, and publish its end if it is over",
-        "sent a heartbeat or sample again, or has ended",
+        "sent a heartbeat or sample again",
         "",
         "10 min",
     ),

@@ -102,7 +102,7 @@ def _fate(
         because.append("a silence covered it")
     because += [each for _, each in words if each]
     message = "; ".join(dict.fromkeys(each for each, _ in words)) or (
-        "silenced" if alert["silenced"] else "not sent yet"
+        "silenced" if alert["silenced"] else "not sent so far"
     )
     return MessageFate(alert["alert_id"], alert["rule"], status, message, "; ".join(dict.fromkeys(because)))
 

@@ -83,7 +83,7 @@ export function delivery(alert) {
   const title = last ? [last.receiver, last.http_status || "", last.detail].filter(Boolean).join(" · ") : "";
   if (done) return { kind: "yes", text: "delivered", title };
   if (alert.silenced) return { kind: "no", text: UNDELIVERED.silenced, title };
-  if (!last) return { kind: "wait", text: "not sent yet", title };
+  if (!last) return { kind: "wait", text: "not sent so far", title };
   if (last.outcome === "retrying") return { kind: "wait", text: `not delivered yet, attempt ${last.attempt} failed`, title };
   if (last.outcome === "usual" && last.detail) return { kind: "no", text: `not sent: ${last.detail}`, title };
   return { kind: "no", text: UNDELIVERED[last.outcome] ?? last.outcome, title };

@@ -64,6 +64,13 @@ def test_attempts_at_once() -> None:
     assert words.startswith("80 GPUs from 00:30 to 00:50 (attempts 1 and 2 at once), 8 before; ")
 
 
+def test_what_was_scaled_back_since_is_not_to_be_scaled_back() -> None:
+    back = scaled(at_ms=HALF + 16 * M, gpus=8)
+    told = sentences(START, scaled(gpus=800), back, job("run-1", "heartbeat", HALF + 20 * M), OTHER)
+    (words,) = [text for (rule, status), text in told.items() if (rule, status) == ("burn_fast", "firing")]
+    assert words.endswith("8 before; that is over, declare it if it comes again")
+
+
 def test_another_purchase_and_the_attempt_before() -> None:
     lines = (
         price("reserved", "41", match={"purchase": "reserved"}),

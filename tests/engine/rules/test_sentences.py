@@ -26,9 +26,13 @@ def test_a_retry_loop_names_attempts_reasons_and_what_was_lost() -> None:
         "run-1 failed 3 times in 20 min (out_of_memory x3), last attempt 3, $6.48 of work lost; stop it or remove the"
         " reason, else $108 more by 08:00 UTC"
     )
-    assert told["retry_loop", "resolved"] == (
-        "run-1 has not broken off for an hour, or is done; from 00:29 UTC for 1 h"
-    )
+    assert told["retry_loop", "resolved"] == "run-1 has ended; from 00:29 UTC for 1 h"
+
+
+def test_a_retry_loop_of_a_job_that_goes_on_is_over_an_hour_after_its_last_failure() -> None:
+    goes_on = job("run-1", "started", T0 + 31 * M, attempt=4, gpu_count=8, purchase="spot")
+    told = sentences(*failing("run-1", 3), goes_on, job("other", "queued", T0 + 3 * HOUR_MS))
+    assert told["retry_loop", "resolved"] == "run-1 has not broken off for an hour; from 00:29 UTC for 1 h"
 
 
 def test_a_loss_is_named_where_it_decided() -> None:
@@ -48,9 +52,7 @@ def test_another_purchase_is_named_with_both_rates() -> None:
         "run-1 pays on_demand $4.10 per GPU-h instead of spot $1.80 (2.3x) since attempt 2, $141 more by 08:00 UTC;"
         " move it back or declare it; 8 GPUs"
     )
-    assert told["price_basis", "resolved"].startswith(
-        "run-1 pays no more than its attempt before, or what is declared; from "
-    )
+    assert told["price_basis", "resolved"].startswith("run-1 has ended; from ")
 
 
 def resumed_on(instance_type: str, usd: str, gpus: int = 64) -> dict[tuple[str, str], str]:
